@@ -13,6 +13,8 @@ from history.events import EventLog
 from history.folder import STAGES, write_atomically
 from history.refusals import first_wrong
 
+MAX_TIMES = 1_000  # that a campaign repeats anything: more is a typing error, and would be planned for hours
+
 
 def check_name(name: str) -> None:
     """Refuse a name that could not be a folder's.

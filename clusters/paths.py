@@ -38,3 +38,19 @@ def aside(folder: Path) -> Iterator[Path]:
         new.rename(folder)
     finally:
         shutil.rmtree(new, ignore_errors=True)
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; what could not be a file's name is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is such a folder; what could not be a folder's name is none."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False

@@ -145,7 +145,7 @@ def _outcome(invariant: str, run: str) -> CaseOutcome:
 def _verdict_file(run: RunFolder) -> dict[str, Any]:
     try:
         content = json.loads(run.verdict_file.read_text())
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
 

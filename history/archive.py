@@ -10,14 +10,16 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
+from pydantic import BaseModel, Field, ValidationError
 
 from history.errors import EvidenceError
 from history.events import read_events
 from history.folder import RunFolder
 from history.manifest import read_manifest
+from history.refusals import first_wrong
 from history.remote import RemotePath, read_parquet, write_parquet
 from history.tables import METRICS
 
@@ -45,6 +47,19 @@ _RUN = [
 ARCHIVE = pa.schema([*_RUN, *METRICS])
 
 
+class _Invariant(BaseModel):
+    violations: int
+
+
+class _Verdict(BaseModel):
+    """What the archive takes of ``verdict.json``."""
+
+    verdict: Literal["pass", "fail", "unknown"]
+    sentence: str
+    anomalies: dict[str, Annotated[int, Field(ge=0, lt=2**63)]]
+    invariants: dict[str, _Invariant]
+
+
 def rows_of(run: RunFolder) -> list[dict[str, Any]]:
     """The archive's rows of a judged run; one row without a metric where nothing was measured.
 
@@ -53,11 +68,12 @@ def rows_of(run: RunFolder) -> list[dict[str, Any]]:
     """
     manifest = read_manifest(run.manifest)
     try:
-        verdict = json.loads(run.verdict_file.read_text())
+        verdict = _Verdict.model_validate_json(run.verdict_file.read_bytes())
         measured = read_parquet(run.judged("metrics"), schema=METRICS).to_pylist()
     except (OSError, ValueError) as error:
+        why = first_wrong(error) if isinstance(error, ValidationError) else error
         raise EvidenceError(
-            f"{run.path} holds no verdict with metrics ({error}); judge it: plimsoll judge <folder>"
+            f"{run.path} holds no verdict with metrics ({why}); judge it: plimsoll judge <folder>."
         ) from error
     cluster = manifest.scenario.get("cluster", {})
     of_run = {
@@ -68,11 +84,11 @@ def rows_of(run: RunFolder) -> list[dict[str, Any]]:
         "runtime": manifest.runtime or "",
         "jvm": cluster.get("jvm", "fast_start"),
         "host": host_digest(manifest.host),
-        "verdict": verdict["verdict"],
-        "sentence": verdict["sentence"],
-        "anomalies": verdict["anomalies"],
+        "verdict": verdict.verdict,
+        "sentence": verdict.sentence,
+        "anomalies": verdict.anomalies,
         "precondition_met": _precondition_met(run),
-        "broken": [name for name, found in verdict["invariants"].items() if found["violations"]],
+        "broken": [name for name, found in verdict.invariants.items() if found.violations],
     }
     nothing = {"metric": "", "phase": "", "censored": False, "trusted": False, "note": "nothing was measured"}
     return [{**of_run, **row} for row in measured or [nothing]]

@@ -12,15 +12,28 @@ from __future__ import annotations
 
 from history.exit_codes import BAD_INPUT
 
+MAX_SENTENCE = 2_000  # characters of a refusal; some list every scenario, step or metric that there is
+
 
 class PlimsollError(Exception):
     """Root of everything that this project raises on purpose."""
+
+
+def one_line(sentence: str) -> str:
+    """A sentence that quotes what others wrote: control characters escaped, the middle of a long one left out."""
+    plain = "".join(char if char.isprintable() else repr(char)[1:-1] for char in sentence)
+    if len(plain) <= MAX_SENTENCE:
+        return plain
+    return f"{plain[: MAX_SENTENCE * 2 // 3]} … {plain[-MAX_SENTENCE // 4 :]}"
 
 
 class BadInput(PlimsollError):  # noqa: N818  # the sentence that users read begins with what was bad
     """What was asked for cannot be done: one sentence says what, which value, and what is allowed."""
 
     exit_code = BAD_INPUT
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(one_line(sentence))
 
 
 class HarnessError(PlimsollError):
@@ -37,3 +50,6 @@ class Refused(HarnessError):  # noqa: N818  # named after what happened
 
 class EvidenceError(PlimsollError):
     """A run folder cannot be read as evidence."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(one_line(sentence))

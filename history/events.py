@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from history.errors import EvidenceError
 from history.folder import RunFolder
 
 
@@ -68,20 +69,37 @@ def read_events(path: Path) -> Iterator[Event]:
     """Yield the events of a run in the order in which they were written.
 
     A torn last line is left out; of any other line that cannot be read there is an ``error`` in its place.
+
+    Raises:
+        EvidenceError: a line is whole, and no event.
     """
     t_ns = 0
-    with path.open() as lines:
+    with path.open(errors="replace") as lines:
         for number, line in enumerate(lines, 1):
             if not line.endswith("\n"):
                 return
             try:
-                event = Event(**json.loads(line))
-            except ValueError as error:
+                event = _event(json.loads(line), f"Line {number} of {path.name}")
+            except (ValueError, RecursionError) as error:
                 event = Event(
                     t_ns, "", "error", detail={"why": f"Line {number} of {path.name} cannot be read: {error}."}
                 )
             t_ns = event.t_ns
             yield event
+
+
+def _event(told: Any, where: str) -> Event:
+    """A line's event; one that is something else was not torn: somebody else wrote it."""
+    texts = ("wall", "kind", "phase", "step", "target")
+    if (
+        not isinstance(told, dict)
+        or not {"t_ns", "wall", "kind"} <= told.keys() <= {"t_ns", *texts, "detail"}
+        or type(told["t_ns"]) is not int
+        or not all(isinstance(told.get(name, ""), str) for name in texts)
+        or not isinstance(told.get("detail", {}), dict)
+    ):
+        raise EvidenceError(f"{where} is no event: {json.dumps(told):.200}.")
+    return Event(**told)
 
 
 def errors_of(run: RunFolder) -> list[str]:

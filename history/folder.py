@@ -116,7 +116,7 @@ class RunFolder:
             raise EvidenceError(f"{self.path} is no run folder that was collected to the end: {SEAL} is missing.")
         try:
             sealed: dict[str, str] = dict(json.loads(seal.read_bytes()))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise EvidenceError(f"{seal} cannot be read as a list of files: {error}.") from error
         found = self._digests()
         missing = [f"{name} is missing" for name in sealed.keys() - found.keys()]

@@ -9,6 +9,9 @@ import yaml
 
 from history.errors import BadInput
 
+MAX_BYTES = 1 << 20  # of a file: what people write by hand is smaller
+MAX_NODES = 100_000  # of a document once its aliases are followed
+
 
 def read_text(path: Path, what: str) -> str:
     """A file's text; ``what`` the file is begins the sentence, such as "The fault mix".
@@ -17,9 +20,14 @@ def read_text(path: Path, what: str) -> str:
         BadInput: it is missing, a folder, not readable, or no text.
     """
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        with path.open("rb") as file:
+            read = file.read(MAX_BYTES + 1)
+        if len(read) > MAX_BYTES:
+            raise BadInput(f"{what} {path} has more than {MAX_BYTES} bytes; give the path of a YAML file.")
+        return read.decode()
+    except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        why = "it is no text in UTF-8" if isinstance(error, UnicodeError) else why
         raise BadInput(f"{what} {path} cannot be read: {why}; give the path of a YAML file.") from error
 
 
@@ -27,12 +35,59 @@ def parse(text: str, where: object) -> Any:
     """What YAML holds; ``where`` it comes from begins the sentence.
 
     Raises:
-        BadInput: it is no YAML.
+        BadInput: it is no YAML, has a key twice, or more in it than anybody writes.
     """
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise BadInput(f"{where} is no YAML: {' '.join(str(error).split())}.") from error
+        return yaml.load(text, _Loader)  # a SafeLoader
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a date or a number that is none is a ValueError
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
+        raise BadInput(f"{where} is no YAML: {why}.") from error
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses what YAML forbids and its readers let pass, and what would not fit into memory."""
+
+    def get_single_node(self) -> yaml.Node | None:
+        node = super().get_single_node()
+        if node is not None:
+            _count(node, {}, set())
+        return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        told: set[Any] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if key.value in told:
+                    raise yaml.constructor.ConstructorError(
+                        "while reading a mapping",
+                        node.start_mark,
+                        f"the key {key.value!r} is there twice",
+                        key.start_mark,
+                    )
+                told.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _count(node: yaml.Node, known: dict[int, int], above: set[int]) -> int:
+    """The nodes below a node, those behind an alias each time."""
+    if id(node) in above:
+        raise yaml.constructor.ConstructorError(None, None, "an alias stands within what it means", node.start_mark)
+    if id(node) in known:
+        return known[id(node)]
+    parts: list[yaml.Node] = []
+    if isinstance(node, yaml.MappingNode):
+        parts = [part for pair in node.value for part in pair]
+    elif isinstance(node, yaml.SequenceNode):
+        parts = node.value
+    above.add(id(node))
+    found = 1 + sum(_count(part, known, above) for part in parts)
+    above.discard(id(node))
+    if found > MAX_NODES:
+        raise yaml.constructor.ConstructorError(
+            None, None, f"it has more than {MAX_NODES} entries, aliases followed", node.start_mark
+        )
+    known[id(node)] = found
+    return found
 
 
 def read_mapping(path: Path, what: str) -> dict[str, Any]:

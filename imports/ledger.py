@@ -32,7 +32,7 @@ def read(paths: Sequence[Path]) -> Tables:
     for path in paths:
         for line, row in json_lines(path):
             name = line.field(row, "table")
-            if name not in SCHEMAS:
+            if not isinstance(name, str) or name not in SCHEMAS:
                 line.refuse(f"table must be one of {', '.join(SCHEMAS)}, not {name!r}.")
             found[name].append(_row(line, SCHEMAS[name], row))
             if name == "sends":

@@ -76,7 +76,7 @@ def json_lines(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
         try:
             row = json.loads(text, parse_constant=_no_constant)
         except (ValueError, RecursionError) as error:
-            line.refuse(f"this is not JSON ({error}): {_short(text)}")
+            line.refuse(f"this is not JSON ({error}): {_short(text)}.")
         if not isinstance(row, dict):
             line.refuse(f"a JSON object is needed, not {_short(row)}.")
         yield line, row

@@ -16,6 +16,7 @@ from imports.lines import Line, json_lines, json_text
 from imports.records import NO_PARTITION, History, Read, Send, Unnamed
 
 _NS_PER_MS = 1_000_000
+MAX_RANGE = 1 << 24  # offsets of one batch that was read: what a line claims must not fill memory
 Place = tuple[str, int]
 Row = Mapping[str, Any]
 
@@ -60,6 +61,8 @@ def _read(name: str, path: Path) -> _Tool:
     tool = _Tool(name)
     for line, row in json_lines(path):
         event = line.field(row, "name")
+        if not isinstance(event, str):
+            line.refuse(f"name must be a string, not {event!r}.")
         if handle := _EVENTS.get(event):
             handle(tool, line, row)
     return tool
@@ -95,6 +98,8 @@ def _consumed(tool: _Tool, line: Line, row: Row) -> None:
         count = line.integer(line.field(part, "count"), "count")
         if first is None or last is None or count == 0:
             continue
+        if not 0 <= last - first < MAX_RANGE:
+            line.refuse(f"a batch from offset {first} to {last} is none; maxOffset is too small, or too large.")
         offsets = range(first, last + 1)
         if len(offsets) != count:
             tool.gaps.append(
@@ -148,7 +153,7 @@ def _partition(line: Line, row: Row) -> Place:
 
 def _time(line: Line, row: Row) -> int:
     time_ms = row.get("timestamp", row.get("time_ms", 0))  # Kafka's tools, and older look-alikes
-    return line.integer(time_ms, "timestamp") * _NS_PER_MS
+    return line.integer(line.integer(time_ms, "timestamp") * _NS_PER_MS, "timestamp, in nanoseconds,")
 
 
 def _key(topic: str, partition: int) -> str:

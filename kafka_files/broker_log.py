@@ -64,6 +64,7 @@ _KINDS = {
     ),
     "log_loaded": re.compile(_OF + r"Log loaded for partition \S+ with initial high watermark (?P<hw>\d+)"),
 }
+_BITS = ("partition", "leader_epoch", "partition_epoch")  # of 32 bits; offsets have 64
 _NUMBERS = {
     "epoch": "leader_epoch",
     "pe": "partition_epoch",
@@ -74,7 +75,20 @@ _NUMBERS = {
 
 
 def parse(line: str) -> dict[str, Any] | None:
-    """A line's values (``wall_ns`` for its time), or None when it says nothing of a replica."""
+    """A line's values (``wall_ns`` for its time), or None when it says nothing of a replica, or what cannot be."""
+    try:
+        found = _parse(line)
+    except (ValueError, OverflowError):  # a day or a partition that is none
+        return None
+    numbers = [] if found is None else [*found.get("isr", ()), *(found.get(name, 0) for name in _BITS)]
+    return found if all(number < 2**31 for number in numbers) and _fit(found) else None
+
+
+def _fit(found: dict[str, Any] | None) -> bool:
+    return all(number < 2**63 for number in (found or {}).values() if isinstance(number, int))
+
+
+def _parse(line: str) -> dict[str, Any] | None:
     stamped = _AT.match(line)
     if stamped is None:
         return None

@@ -31,11 +31,11 @@ class Clock:
 def read_clock(file: Path) -> Clock:
     """The clock of a run folder's ``clock.jsonl``; a missing file or a torn line gives fewer pairs."""
     pairs = []
-    for line in file.read_text().splitlines() if file.is_file() else ():
+    for line in file.read_text(errors="replace").splitlines() if file.is_file() else ():
         try:
             pair = json.loads(line)
             pairs.append((wall_ns(datetime.fromisoformat(pair["wall"])), int(pair["t_ns"])))
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             continue
     return Clock(sorted(pairs))
 

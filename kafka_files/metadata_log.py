@@ -22,13 +22,14 @@ from kafka_files.states import State
 FOLDER = "__cluster_metadata-0"
 _TOPIC, _PARTITION, _PARTITION_CHANGE, _REMOVE_TOPIC = 2, 3, 5, 9
 _UNCHANGED_LEADER = -2
+_UVARINT_BITS = 35  # Kafka's have five bytes at most
 
 
 class Fields:
     """Reads the fields of one record, front to back.
 
     Raises (all methods):
-        ValueError: the record ends before its fields do.
+        ValueError: the record ends before its fields do, or they are none.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -45,13 +46,13 @@ class Fields:
         return int(struct.unpack(layout, self.take(struct.calcsize(layout)))[0])
 
     def uvarint(self) -> int:
-        result = shift = 0
-        while True:
+        result = 0
+        for shift in range(0, _UVARINT_BITS, 7):
             byte = self.take(1)[0]
             result |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return result
-            shift += 7
+        raise ValueError("a number in a metadata record has no end")
 
     def text(self) -> str:
         return self.take(self.uvarint() - 1).decode()
@@ -88,7 +89,7 @@ class _Partitions:
         elif key in {_PARTITION, _PARTITION_CHANGE}:
             partition, topic_id = fields.number(">i"), fields.take(16)
             read = self._created if key == _PARTITION else self._changed
-            if topic_id in self._names:
+            if topic_id in self._names and (key == _PARTITION or (topic_id, partition) in self._last):
                 state = read(fields, version, (topic_id, partition))._replace(position=position, t_ns=t_ns)
                 self._last[topic_id, partition] = state
                 return state
@@ -121,7 +122,7 @@ class _Partitions:
     def _changed(self, fields: Fields, version: int, key: tuple[bytes, int]) -> State:  # noqa: ARG002  # as _created
         before = self._last[key]
         tags = fields.tagged()
-        leader = struct.unpack(">i", tags[1])[0] if 1 in tags else _UNCHANGED_LEADER
+        leader = Fields(tags[1]).number(">i") if 1 in tags else _UNCHANGED_LEADER
         named = leader != _UNCHANGED_LEADER
         return before._replace(
             leader=leader if named else before.leader,
@@ -150,7 +151,12 @@ def states(files: list[Path], clock: Clock) -> Iterator[State]:
             for headers in header_slices(data):
                 for header, offset, value in values(data, headers):
                     wall_ns = int(header["max_timestamp"]) * 1_000_000
-                    state = partitions.replay(value or b"", offset, clock.monotonic_ns(wall_ns))
+                    try:
+                        state = partitions.replay(value or b"", offset, clock.monotonic_ns(wall_ns))
+                    except ValueError as error:
+                        raise EvidenceError(
+                            f"The metadata record at offset {offset} cannot be read: {error}."
+                        ) from error
                     if state is not None:
                         yield state
 

@@ -19,7 +19,7 @@ from kafka_files.states import State
 
 _FILE_HEADER, _ENTRY, _TRANSACTION = 16, struct.Struct(">qi"), struct.Struct(">qiqqi")
 _CREATE, _SET_DATA, _MULTI = {1, 19, 21}, 5, 14
-_STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state")
+_STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/([0-9]{1,9})/state")
 _TOPIC = re.compile(r"/brokers/topics/([^/]+)")
 
 
@@ -34,7 +34,7 @@ class Write(NamedTuple):
 
 
 def writes(log: bytes) -> Iterator[Write]:
-    """What a transaction log wrote, in order; reading ends where the log does, or at a torn transaction."""
+    """What a transaction log wrote, in order; reading ends where the log does, or at a torn or damaged transaction."""
     at = _FILE_HEADER
     while at + _ENTRY.size <= len(log):
         _, length = _ENTRY.unpack_from(log, at)
@@ -42,16 +42,29 @@ def writes(log: bytes) -> Iterator[Write]:
         if length < _TRANSACTION.size or at > len(log):
             return
         _, _, zxid, wall_ms, kind = _TRANSACTION.unpack_from(log, start)
-        for path, data, version in _written(kind, log[start + _TRANSACTION.size : at - 1]):
+        try:
+            written = list(_written(kind, log[start + _TRANSACTION.size : at - 1]))
+        except (struct.error, ValueError):
+            return
+        for path, data, version in written:
             yield Write(zxid, wall_ms, path, data, version)
 
 
-def _written(kind: int, body: bytes) -> Iterator[tuple[str, bytes, int]]:
+def _written(kind: int, body: bytes, *, inner_one: bool = False) -> Iterator[tuple[str, bytes, int]]:
+    """The znodes that a transaction wrote.
+
+    Raises:
+        struct.error: it ends early; ValueError: it is none.
+    """
     if kind == _MULTI:
+        if inner_one:
+            raise ValueError("a transaction of several stands in another one")
         (count,), at = struct.unpack_from(">i", body), 4
         for _ in range(count):
             inner, length = struct.unpack_from(">ii", body, at)
-            yield from _written(inner, body[at + 8 : at + 8 + length])
+            if length < 0:
+                raise ValueError(f"a transaction of {length} bytes")
+            yield from _written(inner, body[at + 8 : at + 8 + length], inner_one=True)
             at += 8 + length
     elif kind in _CREATE or kind == _SET_DATA:
         path, at = _buffer(body, 0)
@@ -72,7 +85,7 @@ def states(log: bytes, clock: Clock) -> Iterator[State]:
             assigned[topic[1]] = _json(write.data)
         elif partition := _STATE.fullmatch(write.path):
             said, topic_said = _json(write.data), assigned.get(partition[1], {})
-            if "leader" in said:
+            if _is_int(said.get("leader")) and _is_int(said.get("leader_epoch")) and _is_ids(said.get("isr")):
                 yield State(
                     topic=partition[1],
                     partition=int(partition[2]),
@@ -82,17 +95,33 @@ def states(log: bytes, clock: Clock) -> Iterator[State]:
                     leader=said["leader"],
                     leader_epoch=said["leader_epoch"],
                     partition_epoch=write.version,
-                    replicas=tuple(topic_said.get("partitions", {}).get(partition[2], ())),
+                    replicas=_ids(topic_said, "partitions", partition[2]),
                     isr=tuple(said["isr"]),
-                    adding=tuple(topic_said.get("adding_replicas", {}).get(partition[2], ())),
-                    removing=tuple(topic_said.get("removing_replicas", {}).get(partition[2], ())),
+                    adding=_ids(topic_said, "adding_replicas", partition[2]),
+                    removing=_ids(topic_said, "removing_replicas", partition[2]),
                 )
+
+
+def _is_int(value: object) -> bool:
+    """Whether it is a number of 32 bits, as brokers and epochs are."""
+    return type(value) is int and -(2**31) <= value < 2**31
+
+
+def _is_ids(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_int, value))
+
+
+def _ids(said: dict[str, Any], name: str, partition: str) -> tuple[int, ...]:
+    """The brokers of a partition; none where the topic does not say."""
+    by_partition = said.get(name)
+    found = by_partition.get(partition) if isinstance(by_partition, dict) else None
+    return tuple(found) if isinstance(found, list) and _is_ids(found) else ()
 
 
 def _json(data: bytes) -> dict[str, Any]:
     try:
         found = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

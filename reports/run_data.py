@@ -119,21 +119,22 @@ def _finite(value: Any) -> Any:
 def _read_events(folder: RunFolder, missing: list[str]) -> list[Event]:
     try:
         return sorted(read_events(folder.events), key=lambda event: event.t_ns)
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, EvidenceError) as error:
         missing.append(f"events.jsonl: {_one_line(error)}")
         return []
 
 
 def _read_verdict(folder: RunFolder, missing: list[str]) -> dict[str, Any]:
     try:
-        verdict: dict[str, Any] = json.loads(folder.verdict_file.read_text())
+        read = json.loads(folder.verdict_file.read_text())
+        verdict: dict[str, Any] = read if isinstance(read, dict) else {"verdict": read}
     except FileNotFoundError:
         missing.append("verdict/verdict.json: the run was not judged")
         return {"verdict": "unknown", "sentence": NOT_JUDGED}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         missing.append(f"verdict/verdict.json: {_one_line(error)}")
         return {"verdict": "unknown", "sentence": "The verdict of this run cannot be read."}
-    if verdict.get("verdict") not in {"pass", "fail", "unknown"}:
+    if verdict.get("verdict") not in ("pass", "fail", "unknown"):
         missing.append(f"verdict/verdict.json: {verdict.get('verdict')!r} is no verdict")
         verdict["verdict"] = "unknown"
     return verdict

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from campaigns.bisect import KIND
 from campaigns.bisect.builds import made
-from campaigns.campaign import Campaign, Item
+from campaigns.campaign import MAX_TIMES, Campaign, Item
 from campaigns.compare.findings import shown, violations
 from campaigns.compare.runs import Run, log_of, runs_by_item
 from campaigns.kinds import split_words
@@ -48,8 +48,8 @@ class Settings(BaseModel):
     scenario: str = "survived_faults"
     metric: str = ""
     phase: str = ""
-    tries: int = Field(default=3, ge=2)
-    limit: int = Field(default=12, ge=2)
+    tries: int = Field(default=3, ge=2, le=MAX_TIMES)
+    limit: int = Field(default=12, ge=2, le=MAX_TIMES)
     runtime: str = "auto"
 
     @field_validator("builds", mode="before")

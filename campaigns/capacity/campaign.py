@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from campaigns.campaign import Campaign, Item
+from campaigns.campaign import MAX_TIMES, Campaign, Item
 from campaigns.capacity import KIND, demand
 from campaigns.capacity import result as answer
 from campaigns.capacity.study import AWAY_PHASE, STEADY_PHASE, phase_of
@@ -23,6 +23,8 @@ AWAY = "A"  # the broker that goes
 SMALLEST_SHARE = 0.05  # below it a record's own number and checksum are more than that share
 SHORTEST_DOWN_S = 12.0  # the controller misses a broker after its session time-out of 9 s
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+MbPerSecond = Annotated[float, Field(gt=0, le=100_000)]
+Downtime = Annotated[float, Field(ge=SHORTEST_DOWN_S, le=86_400)]
 
 
 Steps = dict[str, list[dict[str, Any]]]  # a phase as a scenario's file has it: its name and its steps
@@ -110,16 +112,16 @@ class Question(_Model):
 class Target(NamedTuple):
     """A point of the plane of load and downtime."""
 
-    write_mb_per_s: float
-    down_s: float
+    write_mb_per_s: MbPerSecond
+    down_s: Downtime
 
 
 class Grid(_Model):
     """Every load with every downtime, each so many times."""
 
-    write_mb_per_s: list[Positive] = Field(min_length=2)
-    down_s: list[Annotated[float, Field(ge=SHORTEST_DOWN_S)]] = Field(min_length=2)
-    repetitions: int = Field(default=1, ge=1)
+    write_mb_per_s: list[MbPerSecond] = Field(min_length=2)
+    down_s: list[Downtime] = Field(min_length=2)
+    repetitions: int = Field(default=1, ge=1, le=MAX_TIMES)
 
     @property
     def points(self) -> list[Target]:
@@ -137,9 +139,9 @@ class Measurement(_Model):
     kafka: str
     runtime: str = "docker"
     resource_limits: Allowance
-    load_steps: list[Positive] = Field(min_length=3)  # MB/s
-    degraded_steps: list[Positive] = Field(default_factory=list, validate_default=True)  # none: the same
-    repetitions: int = Field(default=3, ge=1)
+    load_steps: list[MbPerSecond] = Field(min_length=3)  # MB/s
+    degraded_steps: list[MbPerSecond] = Field(default_factory=list, validate_default=True)  # none: the same
+    repetitions: int = Field(default=3, ge=1, le=MAX_TIMES)
     warm_up_s: Positive = 20.0
     step_s: Positive = 30.0
     grid: Grid

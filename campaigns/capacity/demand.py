@@ -52,11 +52,11 @@ def read(path: Path) -> list[Row]:
     """
     try:
         text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise BadInput(f"demand: {path} cannot be read: {error}.") from error
     try:
         rows = _of_prometheus(json.loads(text)) if text.lstrip().startswith("{") else _of_csv(text.splitlines())
-    except (KeyError, ValueError, TypeError, IndexError) as error:
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as error:
         raise BadInput(
             f"demand: {path} is neither CSV with the columns time, bytes_in and perhaps bytes_out nor the answer of "
             f"Prometheus to query_range: {type(error).__name__} {error}."
@@ -146,7 +146,8 @@ def _weeks(rows: Sequence[Row]) -> list[tuple[int, list[Row]]]:
 
 def _growth(numbers: Sequence[int], means: Sequence[float]) -> tuple[float, float]:
     line = stats.linregress(numbers, [math.log(mean) for mean in means])
-    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(means) - 2)) * float(line.stderr)
+    error = 0.0 if math.isnan(line.stderr) else float(line.stderr)  # a load that never changes
+    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(means) - 2)) * error
     weeks_a_month = DAYS_A_MONTH / 7
     low, high = (math.expm1((float(line.slope) + side * reach) * weeks_a_month) for side in (-1, 1))
     return low, high

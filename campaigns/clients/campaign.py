@@ -34,7 +34,7 @@ class Settings(BaseModel):
     @field_validator("clients", mode="before")
     @classmethod
     def _text(cls, value: object) -> object:
-        return str(value) if isinstance(value, int) else ",".join(value) if isinstance(value, list) else value
+        return str(value) if isinstance(value, int) else ",".join(map(str, value)) if isinstance(value, list) else value
 
     @field_validator("clients")
     @classmethod
@@ -42,6 +42,8 @@ class Settings(BaseModel):
         if value.isdigit():
             if not 1 <= int(value) <= len(CLIENT_RELEASES):
                 raise ValueError(f"there are 1 to {len(CLIENT_RELEASES)} releases to choose from")
+        elif not split_words(value):
+            raise ValueError("it names no release")
         elif wrong := [name for name in split_words(value) if not re.fullmatch(r"\d+\.\d+\.\d+", name)]:
             raise ValueError(f"{wrong[0]!r} is no release such as {CLIENT_RELEASES[0]}")
         return value

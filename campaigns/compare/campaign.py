@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from campaigns.campaign import Campaign, Item
+from campaigns.campaign import MAX_TIMES, Campaign, Item
 from campaigns.compare import KIND
 from campaigns.compare.effects import USUAL_PAIRS, compared, noise, not_asked, phases
 from campaigns.compare.findings import behaviour, correctness, counts, missed_loads
@@ -37,6 +36,7 @@ from history.results.compare import (
     SeenEffect,
     View,
 )
+from history.yaml_files import parse
 
 # What clients wait for, what an operator pays for, and how long a failure lasts: few, for each makes the others
 # harder to show. Of the phase without a fault that holds longest, and of each in which a broker is away.
@@ -111,8 +111,8 @@ class Settings(_Model):
     base: Side
     head: Side
     scenarios: list[str] = Field(default=["benchmark"], min_length=1)
-    pairs: int = Field(default=USUAL_PAIRS, ge=0)
-    aa_pairs: int = Field(default=5, ge=2)
+    pairs: int = Field(default=USUAL_PAIRS, ge=0, le=MAX_TIMES)
+    aa_pairs: int = Field(default=5, ge=2, le=MAX_TIMES)
     primary: dict[str, float] = Field(default_factory=dict)
     secondary_margin: float = Field(default=0.10, gt=0)
     view: View | None = None  # default_settings of two versions, same_settings of one
@@ -134,8 +134,8 @@ class Settings(_Model):
     @classmethod
     def _change_is_a_mapping(cls, value: object) -> object:
         try:
-            read = yaml.safe_load(value) if isinstance(value, str) else value
-        except yaml.YAMLError:
+            read = parse(value, "it") if isinstance(value, str) else value
+        except BadInput:
             read = None
         if not isinstance(read, dict):
             raise ValueError("it is no part of a scenario")  # noqa: TRY004 - pydantic tells of it
@@ -177,7 +177,8 @@ class Settings(_Model):
     def _no_fast_start_jvm(self) -> Self:
         injected = self.injected_slowdown.changes if self.injected_slowdown else {}
         for what in (self.changes, self.change, self.base.changes, self.head.changes, injected):
-            if what.get("cluster", {}).get("jvm", "production") != "production":
+            cluster = what.get("cluster")
+            if isinstance(cluster, Mapping) and cluster.get("jvm", "production") != "production":
                 raise ValueError(
                     "the fast_start JVM flags are for scenarios about correctness; comparisons need jvm: production"
                 )

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from campaigns import kinds, randomised
-from campaigns.campaign import Campaign, Item
+from campaigns.campaign import MAX_TIMES, Campaign, Item
 from campaigns.fuzz import KIND
 from clusters.scenario.schedules import randomised_schedule
 from history.results.schedules import SchedulesResult
@@ -18,7 +18,7 @@ from history.results.schedules import SchedulesResult
 class Settings(randomised.Question):
     """The question."""
 
-    schedules: int = Field(default=20, ge=1)
+    schedules: int = Field(default=20, ge=1, le=MAX_TIMES)
     seconds: float = Field(default=90, gt=0, le=randomised.MAX_S)
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from campaigns.campaign import Campaign, Item
+from campaigns.campaign import MAX_TIMES, Campaign, Item
 from campaigns.kinds import split_words
 from campaigns.known_bugs import KIND
 from campaigns.known_bugs.bugs import BUGS, Bug
@@ -32,7 +32,7 @@ class Settings(BaseModel):
 
     bugs: list[str] = Field(default_factory=list)
     kafka: list[str] = Field(default_factory=list)
-    tries: int = Field(default=10, ge=1)
+    tries: int = Field(default=10, ge=1, le=MAX_TIMES)
     runtime: str = "docker"
 
     @field_validator("bugs", "kafka", mode="before")

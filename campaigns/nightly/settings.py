@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from campaigns.campaign import MAX_TIMES
 from campaigns.nightly import KIND
 from campaigns.statistics.effects import Better
 from history.metrics import METRICS
@@ -32,7 +33,7 @@ class Correctness(_Model):
     """Scenarios of which only the verdicts count: their figures are no series, and ``changes`` is theirs alone."""
 
     scenarios: list[str] = Field(default_factory=list)
-    repetitions: int = Field(default=1, ge=1)
+    repetitions: int = Field(default=1, ge=1, le=MAX_TIMES)
     changes: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -77,7 +78,7 @@ class Confirm(_Model):
     What reruns refuted is not rerun for ``cool_down`` nightly runs.
     """
 
-    pairs: int = Field(default=5, ge=3)
+    pairs: int = Field(default=5, ge=3, le=MAX_TIMES)
     candidates: int = Field(default=2, ge=0)
     cool_down: int = Field(default=5, ge=0)
 
@@ -142,7 +143,7 @@ class Settings(_Model):
     correctness: Correctness = Correctness()
     scenarios: list[str] = Field(default_factory=list)
     versions: list[str] = Field(min_length=1)
-    repetitions: int = Field(default=3, ge=1)
+    repetitions: int = Field(default=3, ge=1, le=MAX_TIMES)
     control: ControlScenario
     watch: dict[str, Watch]
     runtime: Literal["auto", "docker", "process"] = "auto"

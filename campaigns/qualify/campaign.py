@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from campaigns.campaign import Campaign, Item
+from campaigns.campaign import MAX_TIMES, Campaign, Item
 from campaigns.clients import campaign as clients
 from campaigns.compare import campaign as compare
 from campaigns.compare.findings import BY_DESIGN
@@ -38,8 +38,8 @@ class Settings(BaseModel):
     head: str
     scenario: str = "rolling_upgrade"
     scenarios: list[str] = Field(default=["survived_faults", "group_members", "exactly_once"], min_length=1)
-    tries: int = Field(default=2, ge=1)
-    pairs: int = Field(default=3, ge=0)
+    tries: int = Field(default=2, ge=1, le=MAX_TIMES)
+    pairs: int = Field(default=3, ge=0, le=MAX_TIMES)
     clients: int = Field(default=3, ge=0, le=len(CLIENT_RELEASES))
     runtime: str = Field(default="docker", pattern="^docker$")
 

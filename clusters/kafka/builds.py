@@ -22,7 +22,7 @@ from clusters.kafka.jars import (
     no_version,
     version_of,
 )
-from clusters.paths import CACHE, aside, locked
+from clusters.paths import CACHE, aside, is_file, is_folder, locked
 from history.errors import BadInput
 from history.kafka_versions import DEFAULT_RELEASE
 
@@ -72,16 +72,24 @@ def build_of(kafka: str) -> Build:
         return _of_image(kafka)
     if is_release(kafka):
         return Build(version=kafka, jars=kafka_jars(kafka))
-    path = Path(kafka).expanduser()
-    if path.is_dir():
+    path = _path(kafka)
+    if is_folder(path):
         return _of_folder(kafka, path)
-    if path.is_file():
+    if is_file(path):
         return _of_archive(kafka, path)
     if not (kafka.endswith(_ARCHIVES) or "/" in kafka):
         raise no_version(kafka)
     raise BadInput(
         f"KAFKA={kafka}: there is no such folder or archive; name one, or a released version such as {DEFAULT_RELEASE}."
     )
+
+
+def _path(kafka: str) -> Path:
+    """As a path; ``~somebody`` may be nobody."""
+    try:
+        return Path(kafka).expanduser()
+    except RuntimeError:
+        return Path(kafka)
 
 
 def _of_folder(kafka: str, folder: Path) -> Build:
@@ -133,9 +141,8 @@ def _extract(kafka: str, archive: Path, into: Path) -> None:
                     with (into / Path(member.name).name).open("wb") as target:
                         shutil.copyfileobj(source, target)
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
-        raise BadInput(
-            f"KAFKA={kafka} is no archive that can be read ({error}); give a .tgz as Kafka's own."
-        ) from error
+        why = " ".join(str(error).split())
+        raise BadInput(f"KAFKA={kafka} is no archive that can be read ({why}); give a .tgz as Kafka's own.") from error
 
 
 def _staged(kafka: str, key: str, origin: str, fill: Callable[[Path], None]) -> Build:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from gzip import BadGzipFile
 from io import BytesIO
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import kafka.errors
 from kafka.protocol.admin import DescribeQuorumRequest
@@ -55,6 +55,7 @@ UNDECODABLE = (
 MAX_ROUNDS = 12  # of one probe; each moves the guess of the cached epoch by one
 
 NONE, OFFSET_OUT_OF_RANGE = 0, 1
+Told = TypeVar("Told")
 FENCED_LEADER_EPOCH = "FENCED_LEADER_EPOCH"  # the broker is in a newer epoch than was asked in
 _NAMES = {-1: "UNKNOWN_SERVER_ERROR", 6: "NOT_LEADER_OR_FOLLOWER"}  # kafka-python has other names for these
 UNREACHABLE, TIMEOUT, NEVER_SENT = "unreachable", "timeout", "never_sent"
@@ -162,7 +163,7 @@ class Connection:
             answers = kind.parse_header(start).correlation_id
             if answers == asked.correlation_id:
                 return kind.decode(answer[start.tell() :])
-        except (ValueError, IndexError, struct.error) as error:
+        except (ValueError, IndexError, AssertionError, struct.error) as error:
             raise kafka.errors.KafkaProtocolError(f"{kind.__name__} cannot be read: {error}") from error
         raise kafka.errors.CorrelationIdError(f"answer {answers} to request {asked.correlation_id}")
 
@@ -269,7 +270,7 @@ class BrokerProbe:
         """
         samples = self._in_one_reply(self.replicas & self._known.keys())
         samples |= self._in_two_replies(self.replicas - samples.keys())
-        return [samples[replica] for replica in sorted(self.replicas)]
+        return [about(samples, replica) for replica in sorted(self.replicas)]
 
     def _in_one_reply(self, replicas: set[TopicPartition]) -> dict[TopicPartition, ReplicaSample]:
         known = {replica: self._known[replica] for replica in replicas}
@@ -469,7 +470,7 @@ def consume(
         log_start_offset=-1,
         partition_max_bytes=CONSUMED_BYTES,
     )
-    answer = fetched(connection.send(_fetch_request(11, {replica: asked}, CONSUMED_BYTES)))[replica]
+    answer = about(fetched(connection.send(_fetch_request(11, {replica: asked}, CONSUMED_BYTES))), replica)
     try:
         return list(_records(answer.records or b"", offset)), error_name(answer.error_code)
     except UNDECODABLE as error:
@@ -483,6 +484,17 @@ def _records(data: bytes, offset: int) -> Iterator[Consumed]:
             for record in batch:
                 if record.offset >= offset:
                     yield Consumed(record.offset, batch.leader_epoch, record.value, sound)
+
+
+def about(answers: Mapping[TopicPartition, Told], replica: TopicPartition) -> Told:
+    """What was answered of the partition that was asked about.
+
+    Raises:
+        ConnectionAbortedError: nothing was.
+    """
+    if replica not in answers:
+        raise ConnectionAbortedError(f"an answer says nothing of {replica}, which was asked about")
+    return answers[replica]
 
 
 def fetched(reply: Any) -> dict[TopicPartition, Any]:
@@ -523,7 +535,7 @@ def read_batches(connection: Connection, replica: TopicPartition, offset: int, m
         log_start_offset=-1,
         partition_max_bytes=max_bytes,
     )
-    answer = fetched(connection.send(_fetch_request(11, {replica: asked})))[replica]
+    answer = about(fetched(connection.send(_fetch_request(11, {replica: asked}))), replica)
     if answer.error_code:
         raise ConnectionAbortedError(f"no batch of {replica} at {offset}: {error_name(answer.error_code)}")
     return bytes(answer.records or b"")
@@ -586,7 +598,7 @@ def list_offset(
 ) -> ListedOffset:
     """``list_offsets`` for one partition."""
     replica = TopicPartition(topic, partition)
-    return list_offsets(connection, [replica], timestamp, replica_id)[replica]
+    return about(list_offsets(connection, [replica], timestamp, replica_id), replica)
 
 
 @dataclass(frozen=True)
@@ -735,5 +747,8 @@ def _produce_one(connection: Connection, request: Any) -> Produced:
     done_ns = time.monotonic_ns()
     if not answers:
         return Produced(sent_ns, done_ns, None, None)
-    answer = answers[0].responses[0].partition_responses[0]
+    told = [answer for topic in answers[0].responses or () for answer in topic.partition_responses or ()]
+    if not told:  # nobody knows whether it was written
+        return Produced(sent_ns, None, None, UNREACHABLE)
+    answer = told[0]
     return Produced(sent_ns, done_ns, _seen(answer.base_offset), error_name(answer.error_code))

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationError, model_validator
 
-from clusters.paths import ROOT
+from clusters.paths import ROOT, is_file
 from clusters.scenario.copier import Copier
 from clusters.scenario.groups import AnyGroup, Group, ShareGroup
 from clusters.scenario.producers import PRODUCER, Producer, producers_of, wrong_names
@@ -237,7 +237,7 @@ class Load(Model):
     @model_validator(mode="after")
     def _payload_is_there(self) -> Load:
         file = self.payload.file if self.payload else None
-        if file and (not file.is_file() or file.stat().st_size < self.sizes.largest):
+        if file and (not is_file(file) or file.stat().st_size < self.sizes.largest):
             raise ValueError(f"payload.file: {file} is no file of at least {self.sizes.largest} bytes, a record's")
         return self
 
@@ -651,7 +651,8 @@ def load_scenario(name_or_path: str, changes: Mapping[str, Any] | None = None) -
         BadInput: there is no such scenario, or it is wrong.
     """
     path = Path(name_or_path) if name_or_path.endswith((".yaml", ".yml")) else SCENARIOS / f"{name_or_path}.yaml"
-    if not path.is_file():
+    escapes = not name_or_path.endswith((".yaml", ".yml")) and "/" in name_or_path  # a name is no path
+    if escapes or not is_file(path):
         known = ", ".join(scenario_names())
         raise BadInput(f"There is no scenario {name_or_path!r}; known: {known}, or give a path to a .yaml file.")
     return parse_scenario(read_text(path, "The scenario"), str(name_or_path), changes)

@@ -6,6 +6,7 @@ quiet phase. The fault mix is data (``randomised_schedule.yaml``).
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from collections.abc import Collection
@@ -25,6 +26,7 @@ from history.yaml_files import read_mapping
 
 FAULT_MIX = Path(__file__).with_name("fault_mix.yaml")
 HEALED_LIMIT_S = 90.0
+MAX_DIGITS = 12  # of a number in a span
 _MAX_DURING = 2
 _USUAL_S = 8.0  # of a fault beyond its holds: taking effect, an election, catching up
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)?\.\.(\d+(?:\.\d+)?)(ms|s|m)?")
@@ -175,13 +177,38 @@ def _drawn(value: Any, gaps: dict[str, str], rng: random.Random) -> Any:
     if span is None:
         return value
     if span[2] is None:
-        return rng.randint(int(span[1]), int(span[3]))
-    low, high = (float(str(seconds(number + unit))) for number, unit in ((span[1], span[2]), (span[3], span[4])))
-    return f"{round(rng.uniform(low, high), 2):g}s"
+        low, high = _number(span[1], value), _number(span[3], value)
+        if low > high:
+            raise BadInput(f"The fault mix makes no scenario: {value!r} is no span; the smaller end comes first.")
+        return rng.randint(low, high)
+    if span[4] is None:
+        raise BadInput(
+            f"The fault mix makes no scenario: {value!r} is no span; both ends need a unit, such as 6s..12s."
+        )
+    shortest, longest = _seconds(span[1] + span[2]), _seconds(span[3] + span[4])
+    if shortest > longest:
+        raise BadInput(f"The fault mix makes no scenario: {value!r} is no span; the smaller end comes first.")
+    return f"{round(rng.uniform(shortest, longest), 2):g}s"
 
 
 def _held_s(steps: list[dict[str, Any]]) -> float:
-    return sum(float(str(seconds(step["hold"]))) for step in steps if "hold" in step)
+    return sum(_seconds(step["hold"]) for step in steps if isinstance(step, dict) and "hold" in step)
+
+
+def _seconds(value: Any) -> float:
+    try:
+        found = seconds(value)
+    except ValueError as error:
+        raise BadInput(f"The fault mix makes no scenario: {error}.") from error
+    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 < found < math.inf:
+        raise BadInput(f"The fault mix makes no scenario: {value!r} is no duration such as 500ms, 5s or 2m.")
+    return float(found)
+
+
+def _number(digits: str, span: str) -> int:
+    if not digits.isdecimal() or len(digits) > MAX_DIGITS:
+        raise BadInput(f"The fault mix makes no scenario: {span!r} is no span of whole numbers such as 20..80.")
+    return int(digits)
 
 
 def as_yaml(scenario: Scenario) -> str:

@@ -115,3 +115,24 @@ def test_a_run_that_was_not_judged_has_no_rows(tmp_path: Path) -> None:
 def test_a_host_is_what_runs_must_share(changed: dict[str, Any], same: bool) -> None:
     """Machine, kernel, Java and the clients' libraries; not what only judges."""
     assert (host_digest(HOST) == host_digest(HOST | changed)) == same
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        "[]",
+        "{}",
+        "[" * 20_000,
+        '{"verdict": "fine", "sentence": "x", "anomalies": {}, "invariants": {}}',
+        '{"verdict": "pass", "sentence": 5, "anomalies": {}, "invariants": {}}',
+        '{"verdict": "pass", "sentence": "x", "anomalies": {"lost": -1}, "invariants": {}}',
+        '{"verdict": "pass", "sentence": "x", "anomalies": {}, "invariants": {"I1": {}}}',
+    ],
+)
+def test_a_verdict_that_is_none_is_no_evidence(tmp_path: Path, verdict: str) -> None:
+    """One sentence names the run and what its file lacks."""
+    run = RunFolder(write_sample_run(tmp_path / "run"))
+    run.verdict_file.write_text(verdict)
+
+    with pytest.raises(EvidenceError, match="holds no verdict with metrics"):
+        rows_of(run)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from history import events
+from history.errors import EvidenceError
 from history.events import EventLog, errors_of, read_events
 from history.folder import RunFolder
 
@@ -89,11 +90,22 @@ def test_a_damaged_line_in_the_middle_is_an_error(log: EventLog) -> None:
     assert errors_of(RunFolder(log.path.parent)) == [error.detail["why"]]
 
 
-def test_a_line_that_is_no_event_is_refused(log: EventLog) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{}",
+        "[]",
+        '{"t_ns": "5", "wall": "", "kind": "heal"}',
+        '{"t_ns": 5, "wall": "", "kind": null}',
+        '{"t_ns": 5, "wall": "", "kind": "heal", "detail": "x"}',
+        '{"t_ns": 5, "wall": "", "kind": "heal", "colour": "red"}',
+    ],
+)
+def test_a_line_that_is_no_event_is_refused(log: EventLog, line: str) -> None:
     """It was not torn: somebody else wrote it."""
-    log.path.write_text("{}\n")
+    log.path.write_text(line + "\n")
 
-    with pytest.raises(TypeError):
+    with pytest.raises(EvidenceError, match=r"^Line 1 of events\.jsonl is no event: "):
         list(read_events(log.path))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,40 @@ def test_text_names_where_it_comes_from() -> None:
     """Such as a scenario's name."""
     with pytest.raises(BadInput, match=r"^steady is no YAML: "):
         parse("a: [", "steady")
+
+
+MULTIPLIED = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in pairwise("abcdefg")
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("pairs: 1\npairs: 2\n", r"the key 'pairs' is there twice.*line 2"),
+        ("a: {b: 1, b: 2}", "the key 'b' is there twice"),
+        ("&a [*a]", "an alias stands within what it means"),
+        ("[" * 20_000, "nested too deeply"),
+        ("day: 2024-02-30", "day is out of range"),
+        (f"n: {'9' * 5_000}", "limit"),
+        (MULTIPLIED, "more than 100000 entries"),
+    ],
+)
+def test_what_no_reader_should_take_is_refused(text: str, why: str) -> None:
+    """Keys that are there twice, aliases without end, depth, and dates and numbers that are none."""
+    with pytest.raises(BadInput, match=f"^x is no YAML: .*{why}"):
+        parse(text, "x")
+
+
+def test_an_alias_may_stand_beside_what_it_means() -> None:
+    """The near miss: one that is used twice, and a key that two mappings have."""
+    assert parse("a: &a {n: 1}\nb: *a\nc: {<<: *a, n: 2}", "x") == {"a": {"n": 1}, "b": {"n": 1}, "c": {"n": 2}}
+
+
+def test_a_file_without_end_is_refused(tmp_path: Path) -> None:
+    """A device, and more than a megabyte, which nobody writes by hand."""
+    (tmp_path / "large.yaml").write_text(f"a: 1 # {'x' * (1 << 20)}")
+
+    for path in (Path("/dev/zero"), tmp_path / "large.yaml"):
+        with pytest.raises(BadInput, match="has more than 1048576 bytes"):
+            read_mapping(path, "The settings")

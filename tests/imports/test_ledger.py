@@ -69,3 +69,13 @@ def test_a_record_is_sent_once(read):
     """The same number of the same producer again would be another record under the same name."""
     with pytest.raises(BadInput, match="line 3: record p/0 was sent before, on line 1"):
         read(SEND, {**SEND, "topic": "u"}, SEND)
+
+
+@pytest.mark.parametrize("table", ["[]", "{}", "5", "null"])
+def test_a_table_that_is_no_text_is_refused(tmp_path, table):
+    """One sentence names the line."""
+    file = tmp_path / "ledger.jsonl"
+    file.write_text(f'{{"table": {table}}}')
+
+    with pytest.raises(BadInput, match="line 1: table must be one of sends, polls"):
+        ledger.read([file])

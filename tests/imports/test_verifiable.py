@@ -143,3 +143,27 @@ def test_a_bad_line_is_named(tmp_path, line, says):
     with pytest.raises(BadInput, match="line 2: ") as refused:
         verifiable.read([path])
     assert says in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ('{"name": ["producer_send_success"]}', "name must be a string"),
+        (
+            '{"name": "record_data", "topic": "t", "partition": 0, "offset": 0, "value": "a", "timestamp": 4611686018427387904}',
+            "64 bits",
+        ),
+        (
+            '{"name": "records_consumed", "partitions": [{"topic": "t", "partition": 0, "count": 1125899906842624, '
+            '"minOffset": 0, "maxOffset": 1125899906842623}]}',
+            "a batch from offset 0 to 1125899906842623 is none",
+        ),
+    ],
+)
+def test_what_a_line_claims_is_bounded(tmp_path, line, why):
+    """A name that is no text, a time beyond 64 bits of nanoseconds, a batch that would fill memory."""
+    file = tmp_path / "consumer.json"
+    file.write_text(line)
+
+    with pytest.raises(BadInput, match=f"line 1: .*{why}"):
+        verifiable.read([file])

@@ -90,3 +90,27 @@ def test_logs_are_read_in_order_and_of_known_topics_only(tmp_path):
     found = list(read_broker_logs(tmp_path, manifest(), Clock([(WALL_NS - 7, 0)])))
 
     assert [(row["broker_id"], row["line"], row["t_ns"]) for row in found] == [(1, 2, 7)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2026-13-01T00:00:00.123+0000 [x] INFO k - [Log partition=orders-0, dir=/x] Truncating to offset 5",
+        "2026-01-01T00:00:00.123+0000 [x] INFO k - [Log partition=orders, dir=/x] Truncating to offset 5",
+        "2026-01-01T00:00:00.123+0000 [x] INFO k - [Log partition=orders-99999999999, dir=/x] Truncating to offset 5",
+        f"2026-01-01T00:00:00.123+0000 [x] INFO k - [Log partition=orders-0, dir=/x] Truncating to offset {'9' * 5000}",
+        f"2026-01-01T00:00:00.123+0000 [x] INFO k - [Log partition=orders-0, dir=/x] Truncating to offset {2**63}",
+    ],
+)
+def test_a_line_that_cannot_be_says_nothing(line):
+    """A thirteenth month, a partition that is none or has too large a number, an offset beyond 64 bits."""
+    assert parse(line) is None
+
+
+def test_a_line_with_the_largest_offset_is_read():
+    """The near miss."""
+    line = (
+        f"2026-01-01T00:00:00.123+0000 [x] INFO k - [Log partition=orders-0, dir=/x] Truncating to offset {2**63 - 1}"
+    )
+
+    assert parse(line)["log_end_offset"] == 2**63 - 1

@@ -31,3 +31,14 @@ def test_a_torn_line_is_left_out(tmp_path):
 def test_a_wall_time_keeps_its_microseconds():
     """A float of nanoseconds since 1970 would round them."""
     assert wall_ns(datetime(2026, 1, 1, 0, 0, 0, 123_457, UTC)) == 1_767_225_600_123_457_000
+
+
+def test_lines_of_something_else_give_no_pairs(tmp_path):
+    """Bytes that are no text, infinity, and lists without end are passed over; a whole line among them is read."""
+    file = tmp_path / "clock.jsonl"
+    whole = b'{"wall": "2026-01-01T00:00:00+00:00", "t_ns": 5}\n'
+    file.write_bytes(
+        b"\xff\xfe\n" + b'{"wall": "2026-01-01T00:00:00+00:00", "t_ns": 1e999}\n' + b"[" * 20_000 + b"\n" + whole
+    )
+
+    assert [t_ns for _, t_ns in read_clock(file).pairs] == [5]

@@ -105,3 +105,22 @@ def test_a_record_that_ends_early_is_told():
     """Fields beyond the end are an error, not zeros."""
     with pytest.raises(ValueError, match="ends before its fields do"):
         Fields(b"\0\0").number(">i")
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        "25",  # a frame, and nothing else
+        "0105" + "80" * 40,  # a number without an end
+        f"01050000000000{ID}0101030000",  # a leader of two bytes
+        "010200037fff" + ID,  # a name that is no text
+    ],
+)
+def test_a_record_that_is_none_ends_the_history(tmp_path, damaged):
+    """Its batch's checksum is right: what comes before it is told, and nothing after it."""
+    assert [s.position for s in told(tmp_path, [TOPIC, CREATED, damaged, CHANGES[0]])] == [1]
+
+
+def test_a_change_of_a_partition_that_was_never_created_tells_nothing(tmp_path):
+    """A log that was cut may lack the beginning."""
+    assert told(tmp_path, [TOPIC, CHANGES[0]]) == []

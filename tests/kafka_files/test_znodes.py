@@ -3,6 +3,8 @@
 import json
 import struct
 
+import pytest
+
 from kafka_files.clock import Clock
 from kafka_files.znodes import read_znodes, states, writes
 
@@ -72,3 +74,36 @@ def test_znodes_of_other_kinds_tell_no_state():
     log = HEADER + entry(1, CREATE, written(STATE + "/x", state(1, 0, [1]))) + entry(2, CREATE, written(STATE, "x"))
 
     assert list(states(log, Clock([]))) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        (CREATE, struct.pack(">i", 5) + b"\xff\xff\xff\xff\xff" + sized(b"{}") + bytes(4)),  # a path that is no text
+        (SET, sized(STATE.encode()) + sized(b"{}") + b"\0"),  # a version that is cut
+        (MULTI, struct.pack(">iii", 2**31 - 1, SET, -8)),  # two thousand million transactions of -8 bytes each
+        (MULTI, struct.pack(">ii", 1, MULTI) + sized(struct.pack(">i", 0))),  # one of several in another one
+    ],
+)
+def test_a_damaged_transaction_ends_the_log(body):
+    """What comes before it is told; nothing is raised, and nothing takes for ever."""
+    log = HEADER + entry(1, CREATE, written(STATE, state(1, 0, [1]))) + entry(2, *body)
+
+    assert [s.position for s in states(log, Clock([]))] == [1]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"leader": 1}, {"leader": "1", "leader_epoch": 0, "isr": [1]}, {"leader": 1, "leader_epoch": 0, "isr": 1}],
+)
+def test_a_state_that_lacks_something_tells_none(said):
+    """A leader without an epoch, one that is no number, an ISR that is no list."""
+    assert list(states(HEADER + entry(1, CREATE, written(STATE, said)), Clock([]))) == []
+
+
+@pytest.mark.parametrize("topic", [{"partitions": 5}, {"partitions": {"0": "x"}}, {"partitions": {"0": [2**40]}}])
+def test_an_assignment_that_is_none_has_no_replicas(topic):
+    """The state beside it is told."""
+    log = HEADER + entry(1, CREATE, written(TOPIC, topic)) + entry(2, CREATE, written(STATE, state(1, 0, [1])))
+
+    assert [s.replicas for s in states(log, Clock([]))] == [()]

@@ -190,3 +190,23 @@ def test_the_fault_mix_that_the_pages_show_is_one() -> None:
     mix = read_fault_mix(Path(__file__).resolve().parents[3] / "docs" / "examples" / "at_rest.yaml")
 
     assert randomised_schedule(mix, seed=1, length_s=60).name == "randomised_1_at_rest"
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "why"),
+    [
+        ("quiet", "soon", "no duration"),
+        ("quiet", "12s..6s", "the smaller end comes first"),
+        ("quiet", "6s..12", "both ends need a unit"),
+        ("during", [{"hold": []}], "no duration"),
+        ("faults", {"a": {"steps": [{"hold": "9..1"}]}}, "the smaller end comes first"),
+        ("faults", {"a": {"steps": [5]}}, "a step is one key"),
+    ],
+)
+def test_a_fault_mix_that_makes_no_scenario_is_refused(place: str, value: object, why: str) -> None:
+    """Spans the wrong way round, durations that are none, and steps that are no steps."""
+    told = read_fault_mix().model_dump() | {"faults": {"a": {"steps": [{"hold": "1s"}, "$during"]}}}
+    mix = FaultMix.model_validate(told | {place: value})
+
+    with pytest.raises(BadInput, match=f"^The fault mix makes no scenario: .*{why}"):
+        [randomised_schedule(mix, seed=seed, length_s=100) for seed in range(6)]

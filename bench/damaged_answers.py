@@ -1,0 +1,279 @@
+"""Answers at the wire probe, cut and damaged at every byte: ``python -m bench.damaged_answers``.
+
+A broker of this module answers over a real socket on loopback, once whole, so that its frames are known, and then with
+these cut at every byte and with every byte flipped. The probe must give a value or the error that it documents
+(OSError, or a batch's CorruptRecordError), and never anything else. The counts are rows of docs/data/bad_input.json.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from kafka.errors import CorruptRecordError
+from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka.protocol.producer import ProduceRequest, ProduceResponse
+
+from bench.bad_input import write_rows
+from clusters.kafka import wire
+from clusters.kafka.wire import Connection, record_batch
+from history.partition import TopicPartition
+
+REPLICA = TopicPartition("orders", 0)
+RECORDS = [b"one", b"two", b"three"]
+TIMEOUT_S = 2.0
+_REQUESTS = {each.API_KEY: each for each in (FetchRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest)}
+
+
+class Question(NamedTuple):
+    """A function of the probe that asks a broker, given a connection."""
+
+    ask: Callable[[Connection], Any]
+
+
+class Attempt(NamedTuple):
+    """How it ended: ``value``, ``error`` (as documented) or ``crash``; the value, and the error's name."""
+
+    outcome: str
+    value: Any = None
+    why: str = ""
+
+
+def _produce(connection: Connection) -> Any:
+    (told,) = wire.produce(connection, *REPLICA, [[b"v"]], "all")
+    if told.error in (wire.TIMEOUT, wire.UNREACHABLE):
+        raise OSError(told.error)
+    return told
+
+
+QUESTIONS = {
+    "metadata": Question(lambda connection: wire.metadata(connection, ["orders"])),
+    "list offsets": Question(lambda connection: wire.list_offsets(connection, {REPLICA})),
+    "probe": Question(lambda connection: wire.probe(connection, *REPLICA, known_epoch=3)),
+    "consume": Question(lambda connection: wire.consume(connection, REPLICA, 0, 3)),
+    "read batches": Question(lambda connection: wire.read_batches(connection, REPLICA, 0)),
+    "produce": Question(_produce),
+}
+
+
+# --- a broker ----------------------------------------------------------------------------------------
+
+
+def _answer(frame: bytes) -> bytes:
+    """What a broker that leads orders-0 with three records says."""
+    key, version = struct.unpack_from(">hh", frame)
+    request = _REQUESTS[key].decode(frame, version=version, header=True)
+    answer = {
+        FetchRequest.API_KEY: _fetched,
+        ListOffsetsRequest.API_KEY: _listed,
+        MetadataRequest.API_KEY: _metadata,
+        ProduceRequest.API_KEY: _produced,
+    }[key](request, version)
+    answer.with_header(correlation_id=request.header.correlation_id)
+    return bytes(answer.encode(header=True, framed=True))
+
+
+def _fetched(request: Any, version: int) -> Any:
+    asked = request.topics[0].partitions[0]
+    topic = FetchResponse.FetchableTopicResponse
+    beyond = asked.fetch_offset >= wire.BEYOND_ANY_LOG
+    part = topic.PartitionData(
+        partition_index=0,
+        error_code=0,
+        high_watermark=3,
+        last_stable_offset=3,
+        log_start_offset=0,
+        aborted_transactions=[],
+        preferred_read_replica=-1,
+        records=record_batch(RECORDS, 1000) if asked.fetch_offset == 0 else b"",
+    )
+    if beyond:
+        part.diverging_epoch = topic.PartitionData.EpochEndOffset(epoch=3, end_offset=3)
+    return FetchResponse[version](
+        throttle_time_ms=0, error_code=0, session_id=0, responses=[topic(topic="orders", partitions=[part])]
+    )
+
+
+def _listed(_: Any, version: int) -> Any:
+    topic = ListOffsetsResponse.ListOffsetsTopicResponse
+    part = topic.ListOffsetsPartitionResponse(partition_index=0, error_code=0, timestamp=-1, offset=3, leader_epoch=3)
+    return ListOffsetsResponse[version](throttle_time_ms=0, topics=[topic(name="orders", partitions=[part])])
+
+
+def _metadata(_: Any, version: int) -> Any:
+    broker, topic = MetadataResponse.MetadataResponseBroker, MetadataResponse.MetadataResponseTopic
+    part = topic.MetadataResponsePartition(
+        error_code=0,
+        partition_index=0,
+        leader_id=1,
+        leader_epoch=3,
+        replica_nodes=[1, 2],
+        isr_nodes=[1, 2],
+        offline_replicas=[],
+    )
+    told = topic(error_code=0, name="orders", is_internal=False, partitions=[part])
+    brokers = [broker(node_id=1, host="127.0.0.1", port=9092, rack=None)]
+    return MetadataResponse[version](
+        throttle_time_ms=0, brokers=brokers, cluster_id="c", controller_id=1, topics=[told]
+    )
+
+
+def _produced(_: Any, version: int) -> Any:
+    topic = ProduceResponse.TopicProduceResponse
+    part = topic.PartitionProduceResponse(
+        index=0, error_code=0, base_offset=3, log_append_time_ms=-1, log_start_offset=0
+    )
+    return ProduceResponse[version](responses=[topic(name="orders", partition_responses=[part])], throttle_time_ms=0)
+
+
+def _serve(server: socket.socket, say: Callable[[int, bytes], bytes | None], last: int) -> None:
+    """Answer the requests of one connection; None hangs up, and so does the answer of this number (0: none)."""
+    connection, _ = server.accept()
+    with connection:
+        number = 0
+        try:
+            while header := connection.recv(4, socket.MSG_WAITALL):
+                frame = connection.recv(struct.unpack(">i", header)[0], socket.MSG_WAITALL)
+                answer = say(number, frame)
+                if answer is None:
+                    return
+                connection.sendall(answer)
+                number += 1
+                if number == last:
+                    return
+        except OSError:
+            return
+
+
+def _asked(question: Question, say: Callable[[int, bytes], bytes | None], timeout_s: float, last: int = 0) -> Attempt:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        serving = threading.Thread(target=_serve, args=(server, say, last), daemon=True)
+        serving.start()
+        connection = Connection(*server.getsockname()[:2], timeout_s)
+        try:
+            return Attempt("value", question.ask(connection))
+        except (OSError, CorruptRecordError) as error:
+            return Attempt("error", why=type(error).__name__)
+        except Exception as error:  # noqa: BLE001  # that is what is looked for
+            return Attempt("crash", why=f"{type(error).__name__}: {error}")
+        finally:
+            connection.close()
+            serving.join(timeout=5)
+
+
+def answers_of(question: Question) -> list[bytes]:
+    """The frames that answer a question, one for each request."""
+    told: list[bytes] = []
+
+    def say(_: int, frame: bytes) -> bytes:
+        told.append(_answer(frame))
+        return told[-1]
+
+    _asked(question, say, TIMEOUT_S)
+    return told
+
+
+def attempt(
+    question: Question,
+    frames: Sequence[bytes],
+    *,
+    after_s: float = 0.0,
+    stay_open: bool = False,
+    timeout_s: float = TIMEOUT_S,
+) -> Attempt:
+    """Ask a broker that answers with these bytes, late where told, and hangs up after the last."""
+    given_up = threading.Event()
+
+    def say(number: int, _: bytes) -> bytes | None:
+        if after_s:
+            given_up.wait(after_s)
+        return frames[number] if number < len(frames) else None
+
+    return _asked(question, say, timeout_s, 0 if stay_open else len(frames))
+
+
+# --- damage ------------------------------------------------------------------------------------------
+
+
+def cut(frames: Sequence[bytes], step: int = 1) -> Iterator[list[bytes]]:
+    """The answers up to each byte, after which the connection ends."""
+    for number, frame in enumerate(frames):
+        for size in range(0, len(frame), step):
+            yield [*frames[:number], frame[:size]]
+
+
+def flipped(frames: Sequence[bytes], step: int = 1) -> Iterator[list[bytes]]:
+    """The answers with all bits of one byte the other way."""
+    for number, frame in enumerate(frames):
+        for at in range(0, len(frame), step):
+            damaged = frame[:at] + bytes([frame[at] ^ 0xFF]) + frame[at + 1 :]
+            yield [*frames[:number], damaged, *frames[number + 1 :]]
+
+
+def silent(question: Question, step: int = 1) -> list[Any]:
+    """Records that were taken for sound, and are none that the broker sent: their batch's checksum covers them."""
+    found = []
+    for frames in flipped(answers_of(question), step):
+        told = attempt(question, frames, timeout_s=TIMEOUT_S)
+        if told.outcome == "value":
+            records, error = told.value
+            found += [each for each in records if error is None and each.sound and each.value not in RECORDS]
+    return found
+
+
+def counted(name: str, kind: str, every: Iterable[list[bytes]]) -> dict[str, Any]:
+    """A row: how many answers, how many gave the documented error, a value, or crashed the probe."""
+    told = [attempt(QUESTIONS[name], frames, timeout_s=TIMEOUT_S) for frames in every]
+    for each in told:
+        if each.outcome == "crash":
+            print(f"  {name}, {kind}: {each.why}")
+    row = {outcome: sum(each.outcome == outcome for each in told) for outcome in ("error", "value", "crash")}
+    return {
+        "kind": f"answer to {name}, {kind}",
+        "inputs": len(told),
+        "refused": row["error"],
+        "read": row["value"],
+        "crashes": row["crash"],
+        "refusal": "OSError",
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+    }
+
+
+def late(name: str) -> Iterator[dict[str, Any]]:
+    """Answers of which a part comes, and then nothing."""
+    frames = answers_of(QUESTIONS[name])
+    sizes = range(0, len(frames[0]), max(len(frames[0]) // 10, 1))
+    told = [attempt(QUESTIONS[name], [frames[0][:size]], stay_open=True, timeout_s=0.05) for size in sizes]
+    yield {
+        "kind": f"answer to {name}, delayed",
+        "inputs": len(told),
+        "refused": sum(each.outcome == "error" for each in told),
+        "read": sum(each.outcome == "value" for each in told),
+        "crashes": sum(each.outcome == "crash" for each in told),
+        "refusal": "OSError",
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+    }
+
+
+def main() -> None:
+    """Count all of them."""
+    began_s, rows = time.monotonic(), list[dict[str, Any]]()
+    for name, question in QUESTIONS.items():
+        frames = answers_of(question)
+        for kind, damage in {"cut": cut, "damaged": flipped}.items():
+            rows.append(counted(name, kind, damage(frames)))
+        rows += late(name)
+    write_rows(rows)
+    for row in rows:
+        print(", ".join(f"{key} {value}" for key, value in row.items()))
+    print(f"in {time.monotonic() - began_s:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""Bad inputs: a small part of them, each refused in one sentence."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from bench import bad_input
+from bench.bad_input import Group, Input, attempt, by_hand, count, groups, wrong_with
+from history.errors import BadInput
+
+GROUPS = {group.kind: group for group in groups()}
+HERE = {"scenario": 12, "nightly": 4, "capacity": 4}  # drawn of their mutations beside all that are written by hand
+
+
+@pytest.mark.parametrize("kind", GROUPS)
+def test_bad_input_is_refused_in_one_sentence(kind: str) -> None:
+    """Of each kind the valid document passes, and all by hand and some mutations are refused, with nothing left."""
+    assert count(GROUPS[kind], HERE.get(kind, 6)).wrong == []
+
+
+def test_there_are_enough_of_them_by_hand() -> None:
+    """Three hundred at least, none of them twice, each for a kind that there is."""
+    told = [(kind, yaml.safe_dump(each)) for kind, of in by_hand().items() for each in of["bad"]]
+
+    assert len(set(told)) == len(told) >= 300
+    assert by_hand().keys() <= GROUPS.keys()
+
+
+def group(feed: object) -> Group:
+    """A group of one document."""
+    return Group("x", {"x": "x"}, feed, lambda text: iter([Input("y", b"y")]))  # type: ignore[arg-type]
+
+
+def refused(sentence: str) -> Group:
+    """A group that refuses whatever it is given."""
+
+    def feed(folder: Path, content: bytes) -> None:
+        raise BadInput(sentence)
+
+    return group(feed)
+
+
+def test_what_is_accepted_is_no_bad_input() -> None:
+    """It is counted as valid; one by hand that is accepted is wrong."""
+    counted = count(group(lambda folder, content: None))
+
+    assert (counted.inputs, counted.valid, counted.wrong) == (0, 1, [])
+
+
+def test_a_crash_is_told() -> None:
+    """Another exception than the group's is no refusal."""
+
+    def feed(folder: Path, content: bytes) -> None:
+        raise KeyError("x")
+
+    assert attempt(group(feed), Input("x", b"")) == (True, "crashed: KeyError: 'x'")
+
+
+def test_what_takes_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An input may not hang its reader."""
+
+    def feed(folder: Path, content: bytes) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr(bad_input, "INPUT_LIMIT_S", 0.05)
+
+    assert attempt(group(feed), Input("x", b"")) == (True, "crashed: HungError: not done after 0.05 s")
+
+
+def test_what_is_started_is_told() -> None:
+    """A refusal must come before any process."""
+
+    def feed(folder: Path, content: bytes) -> None:
+        subprocess.run(["true"], check=True)
+        raise BadInput("No.")
+
+    assert attempt(group(feed), Input("x", b""))[1] == "started something: subprocess.Popen"
+
+
+def test_a_run_folder_that_is_left_is_told() -> None:
+    """A history that is refused leaves nothing."""
+
+    def feed(folder: Path, content: bytes) -> None:
+        (folder / "runs" / "one").mkdir(parents=True)
+        raise BadInput("No.")
+
+    assert attempt(group(feed), Input("x", b"")) == (True, "left a run folder")
+
+
+def test_a_sentence_must_say_what_it_should() -> None:
+    """A full stop, one line, not too long, with the words that are asked for."""
+    assert wrong_with("rate: -1 is no rate.", ("no rate",)) is None
+    assert wrong_with("rate: -1 is no rate.", ("no size",)) == "does not say 'no size'"
+    assert wrong_with("rate: -1 is no rate") == "ends without a full stop"
+    assert wrong_with("rate\nis wrong.") == "has '\\n' in it"
+    assert wrong_with(f"{'x' * 3_000}.") == "has 3001 characters"
+    assert attempt(refused("No."), Input("x", b"", ("Yes",))) == (True, "does not say 'Yes': No.")
+
+
+def test_rows_of_other_kinds_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call replaces the rows of what it counted."""
+    monkeypatch.setattr(bad_input, "RESULTS", tmp_path / "bad_input.json")
+    bad_input.write_rows([{"kind": "a", "inputs": 1}, {"kind": "b", "inputs": 1}])
+    bad_input.write_rows([{"kind": "b", "inputs": 2}])
+
+    assert bad_input.rows() == [{"kind": "a", "inputs": 1}, {"kind": "b", "inputs": 2}]
+    assert json.loads((tmp_path / "bad_input.json").read_text()) == bad_input.rows()
