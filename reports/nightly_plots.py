@@ -68,7 +68,8 @@ def nightly_runs_figure(series: Sequence[Series]) -> Figure:
 
 
 def _strip(each: Series) -> str:
-    return f"{each.scenario}: {each.phase}" if each.phase else each.scenario
+    """What it shows: the metric by its name, the scenario, and the phase where it has one."""
+    return f"{each.words}, {each.scenario}: {each.phase}" if each.phase else f"{each.words}, {each.scenario}"
 
 
 def _range(series: Sequence[Series]) -> list[str]:

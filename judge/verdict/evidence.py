@@ -148,7 +148,7 @@ def _took_no_effect(events: list[Event], faults: list[str]) -> Iterator[str]:
 def _not_healed(events: list[Event]) -> Iterator[str]:
     for event in events:
         if event.kind == "healed" and event.detail.get("recovery_verified") is not True:
-            yield f"The fault {event.step} of {event.target} was not seen to end with its heal."
+            yield f"Recovery from the fault {event.step} of {event.target} was not verified."
         if event.kind == "injected" and not any(_heals(later, event) for later in events):
             yield f"The fault {event.step} of {event.target} was never healed."
 
