@@ -176,6 +176,19 @@ def test_a_missing_run_goes_by_the_name(builds: dict[str, str]) -> None:
     assert found.state == "unknown"
 
 
+def test_the_subject_is_compared_with_the_first_release_whatever_else_runs(builds: dict[str, str]) -> None:
+    """A third version in the same pairs takes no part, also where the subject has no figure."""
+    builds |= {"commit": "1" * 40, "digest": "1" * 16, "version": "4.5.0-SNAPSHOT"}
+    campaign = campaign_of(0, **{**ASKED, "versions": ["3.9.1", "4.3.0"]})
+    rows = rows_of(campaign, campaign.items, lambda item: figure(item, 0, {}))
+    compared = nightly.result(campaign, rows).beside
+    for row in (row for row in rows if "subject" in row["labels"]):
+        row["verdict"] = "fail"
+
+    assert {(each.release, each.pairs) for each in compared} == {("3.9.1", 3)}
+    assert nightly.result(campaign, rows).beside == []
+
+
 # --- correctness --------------------------------------------------------------------------------------
 
 
