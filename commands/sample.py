@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from campaigns import kinds
 from campaigns.places import Places
@@ -72,10 +72,9 @@ def read_list(path: Path = LIST) -> list[Entry]:
     """
     told = parse(read_text(path, "The list of the sample site"), path)
     try:
-        return [Entry.model_validate(each) for each in told]
-    except (ValidationError, TypeError) as error:
-        why = first_wrong(error) if isinstance(error, ValidationError) else "it is no list"
-        raise BadInput(f"{path} is no list of commands: {why}.") from error
+        return TypeAdapter(list[Entry]).validate_python(told)
+    except ValidationError as error:
+        raise BadInput(f"{path} is no list of commands: {first_wrong(error)}.") from error
 
 
 def chosen(entries: Sequence[Entry], only: str | None) -> list[Entry]:

@@ -64,7 +64,7 @@ def _versions(result: KnownBugsResult, links: Links) -> Iterator[Block]:
         Column("bug", lambda arm: arm.issue, "name"),
         Column("Kafka", lambda arm: arm.version),
         Column("expected", lambda arm: arm.expected or Cell("not known", "quiet"), "name"),
-        Column("as expected", _as_expected),
+        Column("as expected", _as_expected, "name"),
         Column("found", lambda arm: f"{arm.found} of {arm.decided}", "number", "Of the tries that are decided."),
         Column("rate at 95 %", lambda arm: f"{arm.interval[0]:.0%} to {arm.interval[1]:.0%}", "name"),
         Column("clean", lambda arm: f"{arm.clean} of {arm.decided}", "number"),

@@ -87,7 +87,7 @@ def test_what_is_not_as_expected_is_marked() -> None:
     html = render(result(arm(expected="clean", as_expected=False, also={"I2": 1}), state="fail"), {})
 
     assert "I2 in 1" in html
-    assert '<td class="fail">no</td>' in html
+    assert '<td class="name fail">no</td>' in html
     assert ">yes<" not in html
 
 
