@@ -115,7 +115,7 @@ def make(entries: Sequence[Entry], wanted: Sequence[Entry], places: Places, run:
         for line in outcome.lines:
             say(line)
         if not _keep(entry, outcome, time.monotonic() - began_s, places):
-            errors.append(f"{entry.name} left no page: {outcome.error or 'nothing says why'}")
+            errors.append(f"{entry.name} came to no result: {outcome.error or 'it left no page'}")
         page = _write_page(entries, places)
     if errors:
         errors.append("What is missing is made when the same command is given again.")
@@ -144,9 +144,9 @@ def _made(places: Places) -> Mapping[str, Made]:
 
 
 def _keep(entry: Entry, outcome: Outcome, took_s: float, places: Places) -> bool:
-    """Note what a command left; False where that is no page."""
+    """Note what a command left; False where that is no page, or one of what broke off."""
     facts = outcome.facts
-    if not facts.get("page") or (outcome.code == UNKNOWN and outcome.error and entry.is_campaign):
+    if not facts.get("page") or (outcome.code == UNKNOWN and outcome.error):
         return False
     made = Made(
         address=os.path.relpath(str(facts["page"]), str(places.site)),

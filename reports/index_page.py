@@ -33,11 +33,11 @@ _KINDS = {
         "No upgrade was qualified yet: `make qualify FROM=… TO=…`.",
     ),
     "bisect": ("bisections", "Bisections", "No first bad build was searched yet: `make bisect BUILDS=…`."),
-    "known_bugs": ("known-bugs", "Known bugs", "No known bug was tested yet: `make known-bugs`."),
+    "known_bugs": ("known-bugs", "Known-bug campaigns", "No known bug was tested yet: `make known-bugs`."),
     "clients": ("clients", "Client matrices", "No clients were tried yet: `make clients KAFKA=…`."),
-    "claims": ("claims", "Claims", "No version was tested against the claims yet: `make claims KAFKA=…`."),
+    "claims": ("claims", "Claims campaigns", "No version was tested against the claims yet: `make claims KAFKA=…`."),
     "capacity": ("plans", "Capacity plans", "No capacity was planned yet: `make capacity`."),
-    "fuzz": ("fuzz", "Fuzzing", "No randomised schedule was tried yet: `make fuzz`."),
+    "fuzz": ("fuzz", "Fuzzing campaigns", "No randomised schedule was tried yet: `make fuzz`."),
     "soak": ("soak", "Soaks", "No soak was run yet: `make soak`."),
 }
 _COLOURS = {"pass": "#149a78", "fail": "#d6497f", "unknown": "#b58900"}

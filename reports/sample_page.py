@@ -38,7 +38,7 @@ _COLUMNS: list[Column[Shown]] = [
 ]
 _HOW: list[Column[Shown]] = [
     Column("page", lambda row: row.title, "name"),
-    Column("command", lambda row: row.command, "text"),
+    Column("command", lambda row: row.command, "name"),
     Column("--settings", lambda row: Cell(row.settings or DASH, link=row.settings)),
 ]
 

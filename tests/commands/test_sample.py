@@ -107,7 +107,7 @@ def test_what_was_interrupted_goes_on(tmp_path: Path) -> None:
 
 
 def test_one_without_a_page_does_not_keep_others_from_theirs(tmp_path: Path) -> None:
-    """It is named, and the exit code is unknown; a campaign whose tasks failed is made again, too."""
+    """It is named, and the exit code is unknown. What broke off, or is a run without a verdict, is made again."""
 
     def run(words: list[str]) -> Outcome:
         if words[0] == "run":
@@ -117,7 +117,7 @@ def test_one_without_a_page_does_not_keep_others_from_theirs(tmp_path: Path) -> 
     outcome = make([ONE, TWO], [ONE, TWO], Places.beside(tmp_path / "runs"), run)
 
     assert outcome.code == UNKNOWN
-    assert outcome.error.startswith("one left no page: No jars.")
+    assert outcome.error.startswith("one came to no result: No jars.")
     assert outcome.facts["made"] == ["two"]
 
 
