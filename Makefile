@@ -16,7 +16,7 @@ PINNED = --quiet --python $(PY) --require-hashes
 # a command does not take; the other targets take none.
 GIVEN := $(filter-out PYTHON -*-command-variables-*-,$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 PLIMSOLL = exec ./plimsoll --from-make "$(GIVEN)"
-COMMANDS := demo run scenarios judge import compare qualify bisect nightly capacity known-bugs clients claims soak fuzz archive doctor up down spark-cluster clean
+COMMANDS := demo run scenarios judge import compare qualify bisect nightly capacity known-bugs clients claims soak fuzz sample archive doctor up down spark-cluster clean
 OTHERS := $(filter-out $(COMMANDS),$(or $(MAKECMDGOALS),help))
 $(if $(and $(GIVEN),$(OTHERS)),$(error make $(firstword $(OTHERS)) takes no $(firstword $(GIVEN))=; it takes no variables))
 
@@ -124,6 +124,10 @@ soak: $(VENV)/.ready ## Run one long randomised schedule of faults: KAFKA=… MI
 .PHONY: fuzz
 fuzz: $(VENV)/.ready ## Run short ones until a guarantee is violated, then shrink: KAFKA=… SCHEDULES=20 SECONDS=90
 	@$(PLIMSOLL) fuzz
+
+.PHONY: sample
+sample: $(VENV)/.ready ## Make a small site of real runs, one command of each kind, about an hour: ONLY=run,known-bug
+	@$(PLIMSOLL) sample
 
 .PHONY: archive
 archive: $(VENV)/.ready ## List every judged run and write the page over all (REBUILD=1: from the run folders; METRICS=<file>)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from history.errors import WaitTimeout
+from history.errors import LAST_SEEN, WaitTimeout
 
 T = TypeVar("T")
 
@@ -40,5 +40,5 @@ def wait_until(
                 return value
         left_s = deadline - time.monotonic()
         if left_s <= 0:
-            raise WaitTimeout(f"Waited {limit_s:g} s for {what}; last seen: {last_seen() if last_seen else seen}.")
+            raise WaitTimeout(f"Waited {limit_s:g} s for {what}{LAST_SEEN}{last_seen() if last_seen else seen}.")
         time.sleep(min(every_s, left_s))

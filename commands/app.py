@@ -343,6 +343,25 @@ for _name in kinds.names():
     _register(kinds.of(_name))
 
 
+@command(MANY, "sample", "sample --only run,known-bug", runs_java=True)
+def sample(
+    *,
+    only: Annotated[
+        str | None, typer.Option(help="Names of sample.yaml with commas between; default: all.", metavar="NAMES")
+    ] = None,
+    folder: Annotated[
+        Path, typer.Option(help="For its runs, archive and site.", show_default="sample", metavar="FOLDER")
+    ] = ROOT / "sample",
+) -> Outcome:
+    """Make a small site of real runs: each command of sample.yaml once, and a page that leads to what each left.
+
+    About an hour in all. What is there already is not made again.
+    """
+    from commands.sample import make_sample
+
+    return make_sample(folder.resolve(), only)
+
+
 # --- Airflow, Spark and upkeep ----------------------------------------------------------------------------
 
 

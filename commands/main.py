@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words, refusal = _options(given[2], given[1].split()) if from_make else (given, "")
     as_json = "--json" in words
     with stdout_for_json() if as_json else nullcontext():
-        outcome = Outcome(BAD_INPUT, error=refusal) if refusal else _run(words)
+        outcome = Outcome(BAD_INPUT, error=refusal) if refusal else run_command(words)
     command = next((word for word in words if not word.startswith("-")), "")
     error = _spelled(outcome.error, variables_of(command), from_make=from_make)
     if as_json:
@@ -50,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return outcome.code
 
 
-def _run(arguments: list[str]) -> Outcome:
+def run_command(arguments: list[str]) -> Outcome:
+    """Run the command of a command line, without ``plimsoll``; what cannot be read is bad input."""
     try:
         ended = get_command(app).main(arguments or ["--help"], prog_name="plimsoll", standalone_mode=False)
     except typer.TyperException as error:

@@ -40,6 +40,9 @@ class HarnessError(PlimsollError):
     """The harness failed; nothing is said about Kafka."""
 
 
+LAST_SEEN = "; last seen: "  # in the words of a WaitTimeout
+
+
 class WaitTimeout(HarnessError):  # noqa: N818  # named after what happened
     """A condition did not come true in time."""
 

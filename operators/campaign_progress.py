@@ -96,7 +96,7 @@ class CampaignProgress:
         how_long = rounded(self._pace() * sum(map(self._seconds, left)))
         self._begun.append(name)
         item = self._round[name]
-        scenario, kafka = item.changes.get("name", item.scenario), item.labels.get("subject", item.kafka)
+        scenario, kafka = item.changes.get("name", item.scenario), _kafka_of(item)
         self.say(
             f"run {len(self._begun)} of {len(self._round)}: {name}, {scenario} on Kafka {kafka} … "
             f"(all recorded in about {how_long})"
@@ -106,3 +106,8 @@ class CampaignProgress:
         """How much longer the recorded runs took than was expected of them."""
         expected_s = sum(self._seconds(self._round[name]) for name in self._begun)
         return (time.monotonic() - self._round_began_s) / expected_s if expected_s else 1.0
+
+
+def _kafka_of(item: Item) -> str:
+    """As it was asked for: a build that a command made by its name, not by the folder of its jars."""
+    return item.labels.get("subject") or item.labels.get("build") or item.kafka

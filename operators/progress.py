@@ -62,6 +62,7 @@ class Progress:
         self._write = write
         self._started_s = time.monotonic()
         self._errors: list[str] = []
+        self._told = ""
 
     def begin(self) -> None:
         """Say what is about to run and how long it will take."""
@@ -101,14 +102,17 @@ class Progress:
 
     def _progress(self, detail: dict[str, Any]) -> None:
         left = "" if detail["left_s"] is None else f", about {rounded(detail['left_s'])} to go"
-        self.say(f"  {detail['what']}{left}")
+        if (told := f"{detail['what']}{left}") != self._told:  # what is stuck is said once
+            self.say(f"  {told}")
+        self._told = told
 
     def _event(self, event: dict[str, Any]) -> None:
         detail = event["detail"]
         if event["kind"] == "error":
             self._errors.append(detail.get("why", ""))
         what = [event["step"], event["target"], detail.get("condition", ""), detail.get("why", "")]
-        self.say(f"  {_EVENTS[event['kind']]}: {', '.join(filter(None, what))}")
+        unverified = ", recovery not verified" if detail.get("recovery_verified") is False else ""
+        self.say(f"  {_EVENTS[event['kind']]}{unverified}: {', '.join(filter(None, what))}")
 
 
 def rounded(seconds: float) -> str:

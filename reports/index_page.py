@@ -33,11 +33,11 @@ _KINDS = {
         "No upgrade was qualified yet: `make qualify FROM=… TO=…`.",
     ),
     "bisect": ("bisections", "Bisections", "No first bad build was searched yet: `make bisect BUILDS=…`."),
-    "known_bugs": ("known-bugs", "Known bugs", "No known bug was tested yet: `make known-bugs`."),
+    "known_bugs": ("known-bugs", "Known-bug campaigns", "No known bug was tested yet: `make known-bugs`."),
     "clients": ("clients", "Client matrices", "No clients were tried yet: `make clients KAFKA=…`."),
-    "claims": ("claims", "Claims", "No version was tested against the claims yet: `make claims KAFKA=…`."),
+    "claims": ("claims", "Claims campaigns", "No version was tested against the claims yet: `make claims KAFKA=…`."),
     "capacity": ("plans", "Capacity plans", "No capacity was planned yet: `make capacity`."),
-    "fuzz": ("fuzz", "Fuzzing", "No randomised schedule was tried yet: `make fuzz`."),
+    "fuzz": ("fuzz", "Fuzzing campaigns", "No randomised schedule was tried yet: `make fuzz`."),
     "soak": ("soak", "Soaks", "No soak was run yet: `make soak`."),
 }
 _COLOURS = {"pass": "#149a78", "fail": "#d6497f", "unknown": "#b58900"}
@@ -55,11 +55,15 @@ _CAMPAIGN: list[Column[Concluded]] = [
 def render(rows: Iterable[Row], campaigns: Sequence[Concluded], links: Mapping[str, str]) -> str:
     """The page as HTML; ``rows`` are the archive's, ``links`` maps run ids to the addresses of their pages."""
     runs = _runs(rows)
+    own = {kind: [each for each in campaigns if each.kind == kind] for kind in _KINDS}
     sections = [
-        Section(name, title, [_campaigns(name, [each for each in campaigns if each.kind == kind], nothing)])
-        for kind, (name, title, nothing) in _KINDS.items()
+        Section(name, title, [Listing(f"all-{name}", table("Newest first.", _CAMPAIGN, own[kind]))])
+        for kind, (name, title, _) in _KINDS.items()
+        if own[kind]
     ]
     sections.append(Section("runs", "Runs", [*_runs_by_day(runs, links)]))
+    if absent := [nothing for kind, (_, _, nothing) in _KINDS.items() if not own[kind]]:
+        sections.append(Section("absent", "Not run yet", [Words(absent)]))
     page = Page(
         title="All runs",
         kind="all runs and campaigns",
@@ -87,12 +91,6 @@ def _sentence(runs: Sequence[Row], campaigns: Sequence[Concluded]) -> str:
 
 def _counted(number: int, what: str) -> str:
     return f"{number:,} {what}" if number != 1 else f"1 {what.removesuffix('s')}"
-
-
-def _campaigns(name: str, own: Sequence[Concluded], nothing: str) -> Block:
-    if not own:
-        return Words(nothing, "absent")
-    return Listing(f"all-{name}", table("Newest first.", _CAMPAIGN, own))
 
 
 def _runs_by_day(runs: Sequence[Row], links: Mapping[str, str]) -> Iterable[Block]:

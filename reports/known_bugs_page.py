@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from history.results.known_bugs import Arm, KnownBugsResult, Try
-from reports.cells import Cell, Column, page_of, table
+from reports.cells import DASH, Cell, Column, page_of, table
 from reports.page import Block, Listing, Page, Section, Words
 from reports.page import render as render_page
 
@@ -63,7 +63,8 @@ def _versions(result: KnownBugsResult, links: Links) -> Iterator[Block]:
     columns: list[Column[Arm]] = [
         Column("bug", lambda arm: arm.issue, "name"),
         Column("Kafka", lambda arm: arm.version),
-        Column("expected", _expected),
+        Column("expected", lambda arm: arm.expected or Cell("not known", "quiet"), "name"),
+        Column("as expected", _as_expected, "name"),
         Column("found", lambda arm: f"{arm.found} of {arm.decided}", "number", "Of the tries that are decided."),
         Column("rate at 95 %", lambda arm: f"{arm.interval[0]:.0%} to {arm.interval[1]:.0%}", "name"),
         Column("clean", lambda arm: f"{arm.clean} of {arm.decided}", "number"),
@@ -85,11 +86,11 @@ def _versions(result: KnownBugsResult, links: Links) -> Iterator[Block]:
         yield Words(notes, "note")
 
 
-def _expected(arm: Arm) -> Cell:
+def _as_expected(arm: Arm) -> Cell:
     if arm.expected is None:
-        return Cell("not known", "quiet")
-    mark, word = {True: ("pass", "yes"), False: ("fail", "NO"), None: ("quiet", "not decided")}[arm.as_expected]
-    return Cell(f"{arm.expected}: {word}", mark)
+        return Cell(DASH, "quiet")
+    mark, word = {True: ("pass", "yes"), False: ("fail", "no"), None: ("quiet", "not decided")}[arm.as_expected]
+    return Cell(word, mark)
 
 
 def _counts(names: Mapping[str, int]) -> str:

@@ -184,7 +184,7 @@ def _subject(result: NightlyResult) -> Iterator[Block]:
         Column("phase", lambda each: each.phase or "whole run"),
         Column("against", lambda each: each.release),
         Column("pairs", lambda each: each.pairs, "number"),
-        Column("change", _beside_change),
+        Column("change", _beside_change, "name"),
         Column("verdict", lambda each: Cell(each.verdict, "" if each.verdict == "equivalent" else "differs")),
     ]
     notes = [
@@ -219,7 +219,7 @@ def _changes(result: NightlyResult, links: Links) -> Iterator[Block]:
         Column("state", lambda row: _state(row[0].state)),
         Column("since", lambda row: row[1].since, "name"),
         Column("level before and after", lambda row: _levels(*row), "name"),
-        Column("change", lambda row: _with_interval(row[1])),
+        Column("change", lambda row: _with_interval(row[1]), "name"),
         Column("change in reruns", lambda row: _in_reruns(row[0].confirmation)),
         Column("a rerun", lambda row: _run(row[0].confirmation.runs if row[0].confirmation else [], links), "name"),
     ]
@@ -299,9 +299,9 @@ def _plot(name: str, title: str, own: Sequence[Series]) -> Plot:
         name,
         nightly_runs_figure(own),
         f"{title}: a strip for each scenario and phase, a line for each version, a point for each nightly run",
-        f"{title}. A point is the median of the usable runs of one nightly run, the band reaches from the lowest to "
-        "the highest of them; between points nothing is known. Scales do not begin at 0. A dotted line marks where a "
-        "level changed by more than the margin.",
+        f"{title[:1].upper()}{title[1:]}. A point is the median of the usable runs of one nightly run, the band "
+        "reaches from the lowest to the highest of them; between points nothing is known. Scales do not begin at 0. A "
+        "dotted line marks where a level changed by more than the margin.",
         table(title, columns, [(each, point) for each in own for point in each.points]),
     )
 

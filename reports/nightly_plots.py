@@ -13,6 +13,7 @@ Figure = dict[str, Any]
 
 STRIP, GAP, TOP, BOTTOM = 110, 40, 34, 84  # pixels
 MIN_SPAN = 1.6
+MAX_LINE = 42  # letters of a strip's title
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross", "triangle-down")
 TELLING = ("confirmed", "candidate", "inconclusive", "host", "better", "moved")
 
@@ -68,7 +69,8 @@ def nightly_runs_figure(series: Sequence[Series]) -> Figure:
 
 
 def _strip(each: Series) -> str:
-    return f"{each.scenario}: {each.phase}" if each.phase else each.scenario
+    """What it shows: the metric by its name, the scenario, and the phase where it has one."""
+    return f"{each.words}, {each.scenario}: {each.phase}" if each.phase else f"{each.words}, {each.scenario}"
 
 
 def _range(series: Sequence[Series]) -> list[str]:
@@ -119,4 +121,6 @@ def _onset(change: Change, axis: str) -> Figure:
 
 def _title(text: str, top: float) -> Figure:
     place = {"xref": "paper", "yref": "paper", "x": 0, "y": top, "xanchor": "left", "yanchor": "bottom"}
+    if len(text) > MAX_LINE:  # a phone has room for no more
+        text = text.replace(", ", ",<br>", 1)
     return {**place, "text": text, "showarrow": False, "font": {"size": 12}}

@@ -48,8 +48,8 @@ def _partition(row: Row) -> str:
     return f"{row['topic']}-{row['partition']}"
 
 
-def _by_partition(rows: list[Row]) -> dict[str, list[Row]]:
-    ordered = sorted(rows, key=lambda row: (row["topic"], row["partition"], row["t_ns"]))
+def _by_partition(run: RunData, rows: list[Row]) -> dict[str, list[Row]]:
+    ordered = sorted(rows, key=lambda row: (run.place(row), row["t_ns"]))
     return {name: list(group) for name, group in groupby(ordered, key=_partition)}
 
 
@@ -120,7 +120,7 @@ def _heading(text: str, top: float, above: int) -> dict[str, Any]:
 
 def replicas_figure(run: RunData) -> Figure:
     """HW and LEO of every replica: above as offsets, below as records behind the furthest LEO seen."""
-    partitions = _by_partition(run.rows_shown("timeline_replicas"))
+    partitions = _by_partition(run, run.rows_shown("timeline_replicas"))
     colours = colour_of(brokers_of(run))
     data = [
         trace
@@ -298,7 +298,7 @@ def isr_figure(run: RunData) -> Figure:
     """One lane per broker, the first on top: leads, in the ISR, out of it; nothing before the first view."""
     brokers = brokers_of(run)
     colours = colour_of(brokers)
-    partitions = _by_partition(run.rows_shown("timeline_isr"))
+    partitions = _by_partition(run, run.rows_shown("timeline_isr"))
     data: list[Trace] = []
     for partition, rows in partitions.items():
         views = authoritative(rows)
@@ -446,7 +446,7 @@ def sends_figure(run: RunData) -> Figure:
         540,
         {"Sends per second": 1, "Latency from the due time (log scale)": 0.43},
         yaxis={"domain": [0.53, 1], "tickformat": ",d", "rangemode": "tozero"},
-        yaxis2={"domain": [0, 0.43], "type": "log", "ticksuffix": " ms", "dtick": 1},
+        yaxis2={"domain": [0, 0.43], "type": "log", "ticksuffix": " ms", "tickformat": ",~r", "dtick": 1},
         barmode="stack",
         bargap=0,
     )

@@ -17,7 +17,7 @@ from history.folder import RunFolder
 from history.manifest import Manifest, read_manifest
 from history.partition import TopicPartition
 from history.tables import JUDGED, OFFSETS, RECORDED
-from reports.shown import MOST_SHOWN, partitions_of, shown_of
+from reports.shown import MOST_SHOWN, first_topic, partitions_of, shown_of
 
 Row = dict[str, Any]
 
@@ -60,6 +60,15 @@ class RunData:
     def shown(self) -> frozenset[TopicPartition]:
         """The partitions that the page shows one by one."""
         return shown_of(self.tables)
+
+    @cached_property
+    def first_topic(self) -> str:
+        """The topic that the page shows first."""
+        return first_topic(self.tables)
+
+    def place(self, row: Row) -> tuple[bool, str, int]:
+        """By which rows of partitions are sorted: the topic with most to tell first, the others by their names."""
+        return (row["topic"] != self.first_topic, row["topic"], row["partition"])
 
     @cached_property
     def partitions(self) -> frozenset[TopicPartition]:

@@ -235,7 +235,7 @@ def offsets(run: RunData) -> Table:
     order = _capture_order(run.rows("offsets"))
     ordered = sorted(
         run.rows_shown("offsets"),
-        key=lambda row: (row["topic"], row["partition"], order[row["capture"]], row["broker_id"]),
+        key=lambda row: (run.place(row), order[row["capture"]], row["broker_id"]),
     )
     differing = disagreements(run.rows("offsets"))
     apart = {where: names for where, names in sorted(differing.items()) if names}

@@ -24,14 +24,23 @@ def shown_of(tables: Mapping[str, Sequence[Row]]) -> frozenset[TopicPartition]:
     """The partitions that a page has room for: those with most cases first, then those whose replicas disagree at the
     end, then those whose leader or ISR changed most, then the first.
     """
+    return frozenset(_telling(tables)[:MOST_SHOWN])
+
+
+def first_topic(tables: Mapping[str, Sequence[Row]]) -> str:
+    """The topic of the partition with most to tell, which the page shows first; empty where there is no partition."""
+    return next((where.topic for where in _telling(tables)), "")
+
+
+def _telling(tables: Mapping[str, Sequence[Row]]) -> list[TopicPartition]:
+    """Every partition, the one with most to tell first."""
     cases = Counter(TopicPartition.of(row) for row in tables.get("anomalies", ()) if row["topic"] is not None)
     changes = Counter(map(TopicPartition.of, tables.get("timeline_isr", ())))
     apart = disagreements(tables.get("offsets", ()))
-    telling = sorted(
+    return sorted(
         partitions_of(tables) | set(cases),
         key=lambda where: (-cases[where], not apart.get(where), -changes[where], where),
     )
-    return frozenset(telling[:MOST_SHOWN])
 
 
 def disagreements(offsets: Iterable[Row]) -> dict[TopicPartition, list[str]]:

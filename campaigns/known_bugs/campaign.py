@@ -289,8 +289,11 @@ def _sentence(arms: Sequence[results.Arm]) -> str:
     }
     parts = []
     for expected, text in words.items():
-        if own := [arm for arm in arms if arm.expected == expected]:
+        if own := [arm for arm in arms if arm.expected == expected and arm.as_expected is not None]:
             parts.append(text.format(f"{sum(bool(arm.as_expected) for arm in own)} of {len(own)} versions"))
+    known = [arm for arm in arms if arm.expected is not None]
+    if open_ones := sum(arm.as_expected is None for arm in known):
+        parts.append(f"not decided on {open_ones} of {len(known)} versions")
     if missed := sum(arm.window_missed for arm in arms):
         parts.append(f"the precondition was not met in {missed} {'try' if missed == 1 else 'tries'}")
     if unknown := sum(arm.unknown for arm in arms):
@@ -302,7 +305,8 @@ def _subject(arms: Sequence[results.Arm]) -> str:
     """What was tried: the bugs, and how often."""
     issues = list(dict.fromkeys(arm.issue for arm in arms))
     tries = sum(arm.tries for arm in arms)
-    return f"{', '.join(issues) if len(issues) <= 2 else f'{len(issues)} known bugs'}, {tries} tries"
+    named = ", ".join(issues) if len(issues) <= 2 else f"{len(issues)} known bugs"
+    return f"{named}, {tries} {'try' if tries == 1 else 'tries'}"
 
 
 def table_of(arms: Sequence[results.Arm]) -> list[str]:

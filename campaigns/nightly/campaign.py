@@ -23,6 +23,7 @@ from campaigns.nightly.subject import BUILD, LINK, SUBJECT, Staged, stage, stage
 from campaigns.statistics.changes import MIN_NIGHTLY_RUNS
 from campaigns.statistics.effects import percent
 from clusters.scenario.scenario import load_scenario
+from history.kafka_versions import affected
 from history.metrics import metric_of
 from history.results.base import State, Verdict
 from history.results.nightly import (
@@ -266,16 +267,25 @@ def _failure(nightly_run: NightlyRun, scenario: str, kafka: str, runs: list[Nigh
         of=len(runs),
         sentence=sentence,
         text=f"{scenario} on {kafka} failed in {len(failed)} of {len(runs)} runs: {sentence}",
-        status=_status(explained_as, first, waived=waiver is not None),
+        status=_status(explained_as, first, _excused(nightly_run.settings, kafka), waived=waiver is not None),
         first_nightly_run=first or nightly_run.name,
         waiver=Waiver(**waiver.model_dump()) if waiver else None,
     )
 
 
-def _status(explained_as: Collection[str], first: str | None, *, waived: bool) -> FailureStatus:
+def _excused(asked: Settings, kafka: str) -> set[str]:
+    """The bugs that need no alert: of the subject those alone that the pinned release has, too."""
+    if asked.subject is None or kafka != asked.subject.name:
+        return set(ISSUES)
+    return {issue for issue in ISSUES if affected(issue, asked.baseline.releases[0])}
+
+
+def _status(
+    explained_as: Collection[str], first: str | None, excused: Collection[str], *, waived: bool
+) -> FailureStatus:
     if waived:
         return "waived"
-    if explained_as and ISSUES.issuperset(explained_as):  # what nothing explains is new
+    if explained_as and set(explained_as).issubset(excused):  # what nothing explains is new
         return "known bug"
     return "known" if first else "new"
 

@@ -244,7 +244,8 @@ class NightlyRun:
         for key in sorted({changes.key_of(row) for row in rows if row["labels"].get(SUBJECT) == subject}):
             own = [row for row in rows if changes.key_of(row)._replace(kafka_version=subject) == key]
             roles = {subject: "candidate", release: "baseline"}
-            effect = paired_effect(self._ratios([_in_role(row, roles) for row in own], key))
+            both = [_in_role(row, roles) for row in own if row["kafka_version"] in roles]  # and no further release
+            effect = paired_effect(self._ratios(both, key))
             if effect:
                 found.append((key, effect))
         adjusted = holm([effect.p for _, effect in found])

@@ -305,6 +305,6 @@ def _sentence(base: str, head: str, verdict: Answer, lines: Sequence[Line]) -> s
     fixed = [line.what.partition(":")[0] for line in lines if line.question == "bugs" and line.answer == "go"]
     mended = f"; fixed: {', '.join(fixed)}" if fixed else ""
     return (
-        f"{begin}: upgrade and rollback under load kept every promise, {passed['correctness']} of "
+        f"{begin}: upgrade and rollback under load kept every guarantee, {passed['correctness']} of "
         f"{sum(line.question == 'correctness' for line in lines)} scenarios pass{mended}."
     )

@@ -39,14 +39,14 @@ from clusters.run.manifest import add_features, add_incarnations, manifest_of
 from clusters.run.phase import PhaseRun
 from clusters.run.prepare import check, prepare
 from clusters.run.usage import record_usage
-from clusters.scenario.durations import drain_limit_s, open_transaction_s
+from clusters.scenario.durations import drain_limit_s, open_transaction_s, settle_s
 from clusters.scenario.groups import GROUP_ID, ShareGroup
 from clusters.waiting import wait_until
 from history.errors import HarnessError, WaitTimeout
 from history.events import read_events
 from history.folder import RunFolder
 from history.partition import TopicPartition
-from history.share_groups import SETTLE, still_s
+from history.share_groups import SETTLE
 from history.tables import PHASE_START
 
 __all__ = ["check", "hold_lease", "prepare", "reap", "tear_down"]  # from the modules beside it
@@ -292,10 +292,9 @@ def stop_clients(run: Path) -> None:
 
 def _settle_group(world: World) -> None:
     """Wait until no member of a share group is given anything any more, for as long as the next delivery may take."""
-    group = world.scenario.group
-    if not isinstance(group, ShareGroup):
+    at_rest_s, since = settle_s(world.scenario), [(-1, time.monotonic())]
+    if not at_rest_s:
         return
-    at_rest_s, since = still_s(group.lock) + 1, [(-1, time.monotonic())]
 
     def is_still() -> bool:
         given = sum(given_to(world, name) for name in member_names(world))

@@ -7,11 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Literal
 
-from clusters.scenario.durations import MAX_DRAIN_S, answers_s, expected_phase_s, longest_phase_s, open_transaction_s
+from clusters.scenario.durations import (
+    MAX_DRAIN_S,
+    answers_s,
+    expected_phase_s,
+    longest_phase_s,
+    open_transaction_s,
+    settle_s,
+)
 from clusters.scenario.scenario import Scenario
 
 _WORK_WAITS_S = 5.0  # for a task before that is about to end
@@ -76,7 +83,8 @@ TEAR_DOWN = Stage("tear_down", "removing everything that was started", 4.0, role
 
 def stages(scenario: Scenario) -> tuple[Stage, ...]:
     """Every stage of recording a scenario, in order."""
-    return (*_BEFORE, *_phases(scenario), *_AFTER, STOP_CLIENTS, COLLECT, TEAR_DOWN)
+    stop = replace(STOP_CLIENTS, expected_s=STOP_CLIENTS.expected_s + settle_s(scenario))
+    return (*_BEFORE, *_phases(scenario), *_AFTER, stop, COLLECT, TEAR_DOWN)
 
 
 def _phases(scenario: Scenario) -> list[Stage]:

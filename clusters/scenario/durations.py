@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from clusters.scenario.groups import ShareGroup
 from clusters.scenario.scenario import Phase, Scenario
 from clusters.scenario.steps.flow import SetRate, Write
 from clusters.scenario.steps.step import Step
+from history.share_groups import still_s
 
 _STEP_S = 2.0
 _RESTART_S = 8.0
@@ -45,6 +47,11 @@ def expected_records(scenario: Scenario) -> float:
 def answers_s(scenario: Scenario) -> float:
     """Seconds that a load may wait for its last answers; 0.0 without a load."""
     return max((load.delivery_timeout for load in scenario.named_loads.values()), default=0.0)
+
+
+def settle_s(scenario: Scenario) -> float:
+    """Seconds without a delivery after which a share group has come to rest; 0.0 without one."""
+    return still_s(scenario.group.lock) + 1 if isinstance(scenario.group, ShareGroup) else 0.0
 
 
 def open_transaction_s(scenario: Scenario) -> float:

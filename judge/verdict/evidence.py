@@ -11,6 +11,7 @@ from evidence.gather import Input
 from evidence.reader import Tables
 from evidence.run import Run, drains, producers
 from evidence.silences import SILENCE_S, Silence
+from history.errors import LAST_SEEN
 from history.events import Event
 from history.manifest import Manifest
 from history.partition import TopicPartition
@@ -23,6 +24,8 @@ MAX_NEVER_SENT = 0.005  # a share; beyond it latencies are of another load, too 
 WATCHERS = ("prober", "consumer", "drain")  # roles of clients
 
 Item = tuple[str, str | None]
+
+MAX_SEEN = 150  # letters of what was last seen that a reason has room for
 
 
 def phases(events: Sequence[Event]) -> dict[str, tuple[int, int]]:
@@ -120,7 +123,13 @@ def _errors(events: list[Event]) -> Iterator[str]:
         if event.kind == "error":
             what = next((event.detail[name] for name in ("why", "message", "error") if event.detail.get(name)), None)
             where = f" in {event.phase!r}" if event.phase else f" at {event.step}" if event.step else ""
-            yield f"The harness failed{where}: {what or dict(event.detail) or 'no detail'}"
+            yield f"The harness failed{where}: {_without_logs(str(what or dict(event.detail) or 'no detail'))}"
+
+
+def _without_logs(why: str) -> str:
+    """A reason without what was last seen, if that is long: ends of logs, with the folders of this host."""
+    what, _, logs = why.partition(LAST_SEEN)
+    return f"{what}; events.jsonl has what was last seen." if len(logs) > MAX_SEEN else why
 
 
 def _phases_left(events: list[Event], manifest: Manifest) -> Iterator[str]:
@@ -148,7 +157,7 @@ def _took_no_effect(events: list[Event], faults: list[str]) -> Iterator[str]:
 def _not_healed(events: list[Event]) -> Iterator[str]:
     for event in events:
         if event.kind == "healed" and event.detail.get("recovery_verified") is not True:
-            yield f"The fault {event.step} of {event.target} was not seen to end with its heal."
+            yield f"Recovery from the fault {event.step} of {event.target} was not verified."
         if event.kind == "injected" and not any(_heals(later, event) for later in events):
             yield f"The fault {event.step} of {event.target} was never healed."
 

@@ -80,9 +80,9 @@ def _excused(findings: Conclusion) -> list[str]:
 
 def _sentence(findings: Conclusion) -> str:
     if findings.outcome.verdict == "fail":
-        return f"Something promised did not hold: {_violations(findings, 'S1')[0]}"
+        return f"A guarantee was violated: {_violations(findings, 'S1')[0]}"
     if findings.outcome.verdict == "unknown":
-        return f"Nothing can be said for certain: {(list(findings.missing) or ['evidence is missing.'])[0]}"
+        return f"Inconclusive: {(list(findings.missing) or ['evidence is missing.'])[0]}"
     return " ".join([_delivered(findings), *_worth_a_look(findings)])
 
 
@@ -99,7 +99,7 @@ def _delivered(findings: Conclusion) -> str:
         )
     if hidden := findings.delivery["unseen"]:
         return f"No guarantee was violated; {hidden:,} of {acked:,} acknowledged records are where no reader gets yet."
-    return f"Everything promised held: all {acked:,} acknowledged records are accounted for."
+    return f"Every guarantee held: all {acked:,} acknowledged records are accounted for."
 
 
 def _worth_a_look(findings: Conclusion) -> list[str]:

@@ -65,7 +65,7 @@ def run_rows(item: Item, measured: Mapping[Measurement, float | None], **about: 
         "seed": 1,
         "host": "host",
         "verdict": "pass",
-        "sentence": "Everything promised held.",
+        "sentence": "Every guarantee held.",
         "anomalies": {},
         "broken": [],
         "labels": {"campaign": "c1", "item": item.name, **item.labels},

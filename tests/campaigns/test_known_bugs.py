@@ -52,7 +52,7 @@ def row(item: Item, **about: Any) -> dict[str, Any]:
         "started_at": "2026-11-21T09:00:00Z",
         "host": "h",
         "verdict": "pass",
-        "sentence": "Everything promised held.",
+        "sentence": "Every guarantee held.",
         "anomalies": {},
         "broken": [],
         "precondition_met": True,

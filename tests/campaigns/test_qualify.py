@@ -138,7 +138,7 @@ def test_everything_kept_and_a_bug_mended_is_go() -> None:
 
     assert (result.state, result.verdict) == ("pass", "go")
     assert result.sentence == (
-        "Go from Kafka 3.9.0 to 3.9.1: upgrade and rollback under load kept every promise, 1 of 1 scenarios pass; "
+        "Go from Kafka 3.9.0 to 3.9.1: upgrade and rollback under load kept every guarantee, 1 of 1 scenarios pass; "
         "fixed: KAFKA-18723."
     )
     assert line(result, "bugs", "KAFKA-18723").sentence == (

@@ -28,7 +28,19 @@ from operators import airflow_home, spark_cluster
 
 COMMANDS = {
     *("run", "judge", "import", "scenarios"),
-    *("compare", "qualify", "bisect", "nightly", "capacity", "known-bugs", "clients", "claims", "soak", "fuzz"),
+    *(
+        "compare",
+        "qualify",
+        "bisect",
+        "nightly",
+        "capacity",
+        "known-bugs",
+        "clients",
+        "claims",
+        "soak",
+        "fuzz",
+        "sample",
+    ),
     *("up", "down", "spark-cluster", "doctor", "archive", "clean"),
 }
 RUN = ["run", "steady", "--kafka", "3.9.1"]

@@ -75,7 +75,7 @@ RETIRED_NAMES = {
     "force": "active",
     "menu": "fault_mix",
 }
-SETTINGS = ["nightly.yaml", "capacity.yaml", "waivers.yaml", "clusters/scenario/fault_mix.yaml"]
+SETTINGS = ["nightly.yaml", "capacity.yaml", "sample.yaml", "waivers.yaml", "clusters/scenario/fault_mix.yaml"]
 SCENARIOS = sorted(f"scenarios/{path.name}" for path in (ROOT / "scenarios").glob("*.yaml"))
 EXAMPLES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "examples").rglob("*.yaml"))
 PARTS = ["campaigns", "claims", "clusters", "commands", "dags", "evidence", "expectations", "history", "imports"]

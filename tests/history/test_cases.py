@@ -11,7 +11,7 @@ from tests.junit_schema import outcomes
 AT = datetime(2026, 11, 23, 20, 0, tzinfo=UTC)
 CASES = [
     Case("correctness.steady", "4.3.0", "fail", "5 records are gone.", ["run-1", "run-2"]),
-    Case("correctness.steady", "3.9.1", "pass", "Everything promised held."),
+    Case("correctness.steady", "3.9.1", "pass", "Every guarantee held."),
     Case("performance.steady", "latency_p99_ms", "unknown", "It was not rerun."),
     Case("performance.steady", "elect_s", "skipped", "2 of 9 nightly runs."),
 ]

@@ -60,6 +60,22 @@ def test_each_run_and_how_long_the_rest_takes(tmp_path: Path) -> None:
     assert progress.running == ""
 
 
+@pytest.mark.parametrize(
+    ("labels", "shown"),
+    [({}, "jars/own-4f"), ({"build": "4f2a9c"}, "4f2a9c"), ({"subject": "trunk", "build": "4.5.0 (4f2a9c)"}, "trunk")],
+)
+def test_a_build_that_was_made_goes_by_its_name(labels: dict[str, str], shown: str, tmp_path: Path) -> None:
+    """Not by the folder that its jars are in; a build that is a folder is shown as it was asked for."""
+    folder, said = CampaignFolder(tmp_path), list[str]()
+    item = Item(name="build-1", scenario="steady", kafka="jars/own-4f", labels=labels)
+    progress = CampaignProgress(folder, folder.path, said.append, lambda _: [item], lambda _: 60.0)
+    stage(folder, "items")
+    stage(folder, "record", "build-1")
+    progress.look()
+
+    assert f"steady on Kafka {shown} …" in said[0]
+
+
 def test_a_run_at_hand_is_known(tmp_path: Path) -> None:
     """An interrupt waits for the run at hand, which removes itself, and for no other."""
     folder = CampaignFolder(tmp_path)

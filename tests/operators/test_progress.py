@@ -20,7 +20,9 @@ def run(tmp_path: Path) -> RunFolder:
 
 
 def test_stages_and_events_become_lines(run: RunFolder) -> None:
-    """Phases come with their number and length, faults with their target; what is internal is left out."""
+    """Phases come with their number and length, faults with their target; what is internal is left out, and what
+    was said already.
+    """
     said: list[str] = []
     stages, events = EventLog(run.stages), EventLog(run.events)
     progress = Progress(load_scenario("follower_lag_then_leader_kill"), run, said.append)
@@ -30,9 +32,12 @@ def test_stages_and_events_become_lines(run: RunFolder) -> None:
     with events.path.open("a") as file:
         file.write('{"t_ns": 1, "torn')
     events.add("collected")
+    events.add("healed", step="lag", target="broker-3", recovery_verified=True)
+    events.add("healed", step="kill", target="broker-1", recovery_verified=False, why="it did not answer")
     events.add("wait_timed_out", step="wait", condition="isr full: orders")
     stages.add("stage_ended", step="phase_2_follower_lags", state="success")
     stages.add("stage_started", step="judge")
+    stages.add("stage_progress", step="judge", what="judged 0 of 438 MB", left_s=None)
     stages.add("stage_progress", step="judge", what="judged 0 of 438 MB", left_s=None)
     stages.add("stage_progress", step="judge", what="judged 73 of 438 MB", left_s=25)
     progress.look()
@@ -40,6 +45,8 @@ def test_stages_and_events_become_lines(run: RunFolder) -> None:
     assert said == [
         "[00:00] phase 2/3 follower lags … (about 33 s)\n",
         "[00:00]   fault: lag, broker-3\n",
+        "[00:00]   healed: lag, broker-3\n",
+        "[00:00]   healed, recovery not verified: kill, broker-1, it did not answer\n",
         "[00:00]   condition not met in time: wait, isr full: orders\n",
         "[00:00] judging what was recorded, in Spark … (about 21 s)\n",
         "[00:00]   judged 0 of 438 MB\n",

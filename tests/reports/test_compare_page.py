@@ -96,7 +96,7 @@ def test_what_was_left_out_is_told_with_its_reason():
 
     assert table.count("<tr>") == 3
     assert "host_steal_ratio was 9%, above 5%" in table
-    assert "its verdict is unknown: Nothing can be said for certain: the drain ended early." in table
+    assert "its verdict is unknown: Inconclusive: the drain ended early." in table
 
 
 def test_a_load_that_head_missed_has_its_row():

@@ -1,7 +1,7 @@
 """Of very many partitions a page shows those that tell most."""
 
 from history.partition import TopicPartition
-from reports.shown import MOST_SHOWN, Row, disagreements, partitions_of, shown_of
+from reports.shown import MOST_SHOWN, Row, disagreements, first_topic, partitions_of, shown_of
 
 WHERE = TopicPartition("orders", 0)
 
@@ -55,3 +55,14 @@ def test_of_many_partitions_those_with_cases_come_first() -> None:
 def test_a_case_of_no_partition_shows_none() -> None:
     """An anomaly of the whole run names no partition."""
     assert shown_of({"anomalies": [{"topic": None, "partition": None}], "delivery": _rows(1)}) == {("orders", 1)}
+
+
+def test_the_topic_with_most_to_tell_comes_first() -> None:
+    """One whose leader changed, or that has a case, before one that only comes first by its name."""
+    ballast = {"topic": "ballast", "partition": 0}
+    tables = {"delivery": [ballast, *_rows(0)], "timeline_isr": [ballast, *_rows(0, 0)]}
+
+    assert first_topic(tables) == "orders"
+    assert first_topic({**tables, "anomalies": [ballast]}) == "ballast"
+    assert first_topic({**tables, "timeline_isr": []}) == "ballast"
+    assert first_topic({}) == ""

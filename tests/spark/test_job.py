@@ -120,7 +120,7 @@ def test_an_invariant_without_anything_to_check_is_unknown(judged):
 
     assert [name for name, row in found["invariants"].items() if row["checked"] == 0] == ["I10"]
     assert found["reasons"] == ["I10 is undecided: nothing that was recorded could be checked."]
-    assert found["sentence"] == f"Nothing can be said for certain: {found['reasons'][0]}"
+    assert found["sentence"] == f"Inconclusive: {found['reasons'][0]}"
 
 
 @pytest.mark.parametrize("library", ["docker", "kafka", "confluent_kafka"])

@@ -174,3 +174,44 @@ def test_a_missing_run_goes_by_the_name(builds: dict[str, str]) -> None:
 
     assert {run.kafka for run in found.runs} == {"trunk", "3.9.1"}
     assert found.state == "unknown"
+
+
+def test_the_subject_is_compared_with_the_first_release_whatever_else_runs(builds: dict[str, str]) -> None:
+    """A third version in the same pairs takes no part, also where the subject has no figure."""
+    builds |= {"commit": "1" * 40, "digest": "1" * 16, "version": "4.5.0-SNAPSHOT"}
+    campaign = campaign_of(0, **{**ASKED, "versions": ["3.9.1", "4.3.0"]})
+    rows = rows_of(campaign, campaign.items, lambda item: figure(item, 0, {}))
+    compared = nightly.result(campaign, rows).beside
+    for row in (row for row in rows if "subject" in row["labels"]):
+        row["verdict"] = "fail"
+
+    assert {(each.release, each.pairs) for each in compared} == {("3.9.1", 3)}
+    assert nightly.result(campaign, rows).beside == []
+
+
+# --- correctness --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kafka", "release", "status"),
+    [
+        ("trunk", "4.4.0", "known bug"),  # the release has it, too
+        ("trunk", "3.4.0", "new"),  # it does not
+        ("3.4.1", "3.4.0", "known bug"),  # a release beside the subject: nothing new in a build
+    ],
+)
+def test_a_bug_that_the_pinned_release_lacks_is_new_in_the_subject(
+    kafka: str, release: str, status: str, builds: dict[str, str]
+) -> None:
+    """And alerts, though the judge knows its name."""
+    builds |= {"commit": "1" * 40, "digest": "1" * 16, "version": "4.5.0-SNAPSHOT"}
+    asked = {**ASKED, "versions": [release, "3.4.1"], "baseline": {"releases": [release]}}
+    campaign = campaign_of(0, **asked)
+    rows = rows_of(campaign, campaign.items, lambda item: figure(item, 0, {}))
+    for row in rows:
+        if row["labels"].get("subject", row["kafka_version"]) == kafka and row["labels"]["role"] == "matrix":
+            row |= {"verdict": "fail", "broken": ["I10"], "anomalies": {}, "sentence": "I10 … This is STALE-HW (…)"}
+    result = nightly.result(campaign, rows)
+
+    assert {(failure.kafka, failure.status) for failure in result.failures} == {(kafka, status)}
+    assert bool(result.alerts) == (status == "new")

@@ -58,6 +58,12 @@ def test_a_recording_takes_its_phases_and_what_is_around_them() -> None:
     assert expected_s(scenario()) == around_s + 26.0
 
 
+@pytest.mark.parametrize(("name", "more_s"), [("share_group", 2 * 5 + 5 + 1), ("group_members", 0), ("steady", 0)])
+def test_a_share_group_is_waited_for_before_its_members_end(name: str, more_s: int) -> None:
+    """Twice its lock, 5 s and one more; a consumer group's members end at once."""
+    assert stage("stop_clients", load_scenario(name)).expected_s == 2 + more_s
+
+
 @pytest.mark.parametrize(
     ("name", "load", "limit_s"),
     [

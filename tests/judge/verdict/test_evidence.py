@@ -1,6 +1,7 @@
 """Missing evidence is named; complete evidence is silent."""
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -77,6 +78,20 @@ def missing(history, path, spoil=None):
 def test_a_complete_run_lacks_nothing(tmp_path):
     """Everything that a verdict needs is there."""
     assert missing(truncated(), tmp_path / "run") == {}
+
+
+@pytest.mark.parametrize(
+    ("letters", "told"), [(100, "; last seen: xxx"), (400, "; events.jsonl has what was last seen.")]
+)
+def test_the_ends_of_logs_are_no_reason(letters: int, told: str, tmp_path: Path) -> None:
+    """A wait of the harness that ran out says what it waited for; what it saw last only where that is short."""
+    history = truncated()
+    history.events = [event(S, "error", detail={"why": f"Waited 60 s for 3 brokers; last seen: {'x' * letters}"})]
+    reason = missing(history, tmp_path / "run")["no harness error"]
+
+    assert "Waited 60 s for 3 brokers" in reason
+    assert told in reason
+    assert len(reason) < 200
 
 
 def test_everything_that_can_be_missing_is_named(tmp_path):

@@ -15,7 +15,7 @@ from judge.verdict import evidence
 from judge.verdict.summary import Conclusion, verdict_of
 
 DELIVERED = {"acked": 50, "lost": 0, "unseen": 0, "truncated_ack": 0, "unknown_offset_ack": 0, "duplicated": 0}
-HELD = "Everything promised held: all 50 acknowledged records are accounted for."
+HELD = "Every guarantee held: all 50 acknowledged records are accounted for."
 
 
 def judged(verdict, *, invariants=(), missing=(), excused=(), allowed=None, delivered=None, **forbidden):
@@ -76,7 +76,7 @@ def test_a_failure_names_a_broken_promise_first():
     """Conclusion of S2 stand behind it, and are not what failed."""
     found = judged("fail", invariants=[broken("I7", "S1"), broken("I23", "S2")], invisible_ack=1)
 
-    assert found["sentence"].startswith("Something promised did not hold: I7 (a title) does not hold: 1 of 3 checks")
+    assert found["sentence"].startswith("A guarantee was violated: I7 (a title) does not hold: 1 of 3 checks")
     assert [reason.split(" ")[0] for reason in found["reasons"]] == ["I7", "1", "I23", "a"]
 
 
@@ -100,7 +100,7 @@ def test_an_invariant_that_checked_nothing_makes_the_verdict_unknown(name):
     why = f"{name} is undecided: nothing that was recorded could be checked."
     assert (nothing["verdict"], nothing["reasons"][0]) == ("unknown", why)
     assert nothing["invariants"][name]["verdict"] == "unknown"
-    assert nothing["sentence"] == f"Nothing can be said for certain: {why}"
+    assert nothing["sentence"] == f"Inconclusive: {why}"
     assert concluded(Tally(checked=1))["verdict"] == "pass"
 
 
@@ -108,7 +108,7 @@ def test_unknown_says_what_is_missing():
     """And nothing about what else was seen."""
     found = judged("unknown", missing=["I4 is undecided: nothing."], source_disagreement=1)
 
-    assert found["sentence"] == "Nothing can be said for certain: I4 is undecided: nothing."
+    assert found["sentence"] == "Inconclusive: I4 is undecided: nothing."
     assert "1 x source_disagreement, which needs review." in found["reasons"]
 
 

@@ -1,0 +1,168 @@
+"""The sample site: the commands of sample.yaml, one after the other, and a page that says what each left."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from campaigns import kinds
+from campaigns.places import Places
+from clusters.paths import ROOT
+from commands.main import run_command
+from commands.outcome import Outcome, say
+from history.errors import BadInput
+from history.exit_codes import BAD_INPUT, INTERRUPTED, UNKNOWN
+from history.folder import write_atomically
+from history.refusals import first_wrong
+from history.yaml_files import parse, read_text
+from reports import sample_page
+from reports.page import write
+from reports.sample_page import Made, Shown
+
+LIST = ROOT / "sample.yaml"
+PAGE, MADE, SETTINGS = "sample.html", "sample.json", "settings"  # in the site
+
+RunCommand = Callable[[list[str]], Outcome]
+
+
+class Entry(BaseModel):
+    """One command of the list, as it is typed after ``plimsoll``, and what its page shows."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
+    title: str
+    command: str
+    shows: str
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def is_campaign(self) -> bool:
+        """A campaign has a name, by which it goes on where it stopped."""
+        return self.command.split()[0] in {kinds.of(name).command for name in kinds.names()}
+
+    @property
+    def settings_file(self) -> str:
+        """Relative to the site; empty where the command needs none."""
+        return f"{SETTINGS}/{self.name}.yaml" if self.settings else ""
+
+    def words(self, places: Places) -> list[str]:
+        """The command line, for these places."""
+        words = shlex.split(self.command)
+        if self.settings_file:
+            words += ["--settings", str(places.site / self.settings_file)]
+        if self.is_campaign:
+            words += ["--name", self.name]
+        return [*words, "--runs", str(places.runs)]
+
+
+def read_list(path: Path = LIST) -> list[Entry]:
+    """The list, in its order.
+
+    Raises:
+        BadInput: it is no such list.
+    """
+    told = parse(read_text(path, "The list of the sample site"), path)
+    try:
+        return TypeAdapter(list[Entry]).validate_python(told)
+    except ValidationError as error:
+        raise BadInput(f"{path} is no list of commands: {first_wrong(error)}.") from error
+
+
+def chosen(entries: Sequence[Entry], only: str | None) -> list[Entry]:
+    """Those that are named, with commas between; all where none is.
+
+    Raises:
+        BadInput: a name is none of the list.
+    """
+    names = kinds.split_words(only) if only else [entry.name for entry in entries]
+    known = [entry.name for entry in entries]
+    for name in names:
+        if name not in known:
+            raise BadInput(f"ONLY={name} is nothing of the sample site; known: {', '.join(known)}.")
+    return [entry for entry in entries if entry.name in names]
+
+
+def make_sample(folder: Path, only: str | None) -> Outcome:
+    """Run what was not made yet, and write the page after each.
+
+    Raises:
+        BadInput: a name is none of the list; nothing was started.
+    """
+    entries = read_list()
+    return make(entries, chosen(entries, only), Places.beside(folder / "runs"), run_command)
+
+
+def make(entries: Sequence[Entry], wanted: Sequence[Entry], places: Places, run: RunCommand) -> Outcome:
+    """The same with any way to run a command; one that leaves no page does not keep the others from theirs."""
+    page = _write_page(entries, places)
+    left = [entry for entry in wanted if entry.name not in _made(places)]
+    errors = []
+    for number, entry in enumerate(left, 1):
+        say(f"{number} of {len(left)}: {entry.title}: plimsoll {entry.command}")
+        began_s = time.monotonic()
+        outcome = run(_prepared(entry, places))
+        if outcome.code in (BAD_INPUT, INTERRUPTED):
+            return outcome
+        for line in outcome.lines:
+            say(line)
+        if not _keep(entry, outcome, time.monotonic() - began_s, places):
+            errors.append(f"{entry.name} came to no result: {outcome.error or 'it left no page'}")
+        page = _write_page(entries, places)
+    if errors:
+        errors.append("What is missing is made when the same command is given again.")
+    facts = {"page": page, "made": sorted(_made(places))}
+    return Outcome(UNKNOWN if errors else 0, [f"page: {page}"], facts, "\n".join(errors))
+
+
+def _prepared(entry: Entry, places: Places) -> list[str]:
+    """Its command line, once its settings are where that says."""
+    if entry.settings_file:
+        file = places.site / entry.settings_file
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, yaml.safe_dump(entry.settings, sort_keys=False))
+    return entry.words(places)
+
+
+# --- what was made, and the page over it -------------------------------------------------------------
+
+
+def _made(places: Places) -> Mapping[str, Made]:
+    try:
+        told = json.loads((places.site / MADE).read_text())
+    except FileNotFoundError:
+        return {}
+    return {name: Made(**each) for name, each in told.items()}
+
+
+def _keep(entry: Entry, outcome: Outcome, took_s: float, places: Places) -> bool:
+    """Note what a command left; False where that is no page, or one of what broke off."""
+    facts = outcome.facts
+    if not facts.get("page") or (outcome.code == UNKNOWN and outcome.error):
+        return False
+    made = Made(
+        address=os.path.relpath(str(facts["page"]), str(places.site)),
+        state=str(facts.get("verdict") or facts.get("state")),
+        sentence=str(facts["sentence"]),
+        took_s=round(took_s),
+    )
+    told = {**_made(places), entry.name: made}
+    write_atomically(places.site / MADE, json.dumps({name: each._asdict() for name, each in told.items()}, indent=1))
+    return True
+
+
+def _write_page(entries: Sequence[Entry], places: Places) -> Path:
+    made = _made(places)
+    rows = [
+        Shown(entry.title, entry.shows, f"plimsoll {entry.command}", entry.settings_file, made.get(entry.name))
+        for entry in entries
+    ]
+    return write(sample_page.render(rows), places.site / PAGE, places.site)
