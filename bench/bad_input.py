@@ -641,11 +641,11 @@ def main(arguments: Sequence[str]) -> int:
             {"kind": group.kind, "inputs": counted.inputs, "refused": counted.refused, "by_hand": counted.by_hand}
             | {"refusal": group.refusal.__name__, "date": today}
         )
+        write_rows(told)
         wrong += len(counted.wrong)
-        print(f"{group.kind}: {counted.refused} of {counted.inputs} refused ({counted.by_hand} by hand)")
+        print(f"{group.kind}: {counted.refused} of {counted.inputs} refused ({counted.by_hand} by hand)", flush=True)
         for sentence in counted.wrong:
             print(f"  {sentence}")
-    write_rows(told)
     print(f"in all: {sum(row['refused'] for row in told)} of {sum(row['inputs'] for row in told)} refused")
     return wrong
 

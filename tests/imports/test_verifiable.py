@@ -150,7 +150,8 @@ def test_a_bad_line_is_named(tmp_path, line, says):
     [
         ('{"name": ["producer_send_success"]}', "name must be a string"),
         (
-            '{"name": "record_data", "topic": "t", "partition": 0, "offset": 0, "value": "a", "timestamp": 4611686018427387904}',
+            '{"name": "record_data", "topic": "t", "partition": 0, "offset": 0, "value": "a", '
+            '"timestamp": 4611686018427387904}',
             "64 bits",
         ),
         (
