@@ -646,7 +646,8 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{group.kind}: {counted.refused} of {counted.inputs} refused ({counted.by_hand} by hand)", flush=True)
         for sentence in counted.wrong:
             print(f"  {sentence}")
-    print(f"in all: {sum(row['refused'] for row in told)} of {sum(row['inputs'] for row in told)} refused")
+    refused, inputs = (sum(int(str(row[name])) for row in told) for name in ("refused", "inputs"))
+    print(f"in all: {refused} of {inputs} refused")
     return wrong
 
 

@@ -155,7 +155,8 @@ def _asked(question: Question, say: Callable[[int, bytes], bytes | None], timeou
     with socket.create_server(("127.0.0.1", 0)) as server:
         serving = threading.Thread(target=_serve, args=(server, say, last), daemon=True)
         serving.start()
-        connection = Connection(*server.getsockname()[:2], timeout_s)
+        host, port = server.getsockname()
+        connection = Connection(host, port, timeout_s)
         try:
             return Attempt("value", question.ask(connection))
         except (OSError, CorruptRecordError) as error:
