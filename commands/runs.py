@@ -98,7 +98,8 @@ def _concluded(run: RunFolder, scenario: str, succeeded: bool, log: Path) -> Out
         code = UNKNOWN
         errors.append("The verdict stands, but a task after it or the teardown failed.")
     if code == UNKNOWN:
-        errors.append(f"Airflow's log: {log}")
+        advice = "Once that is fixed, start a new run. " if errors else ""
+        errors.append(f"{advice}Airflow's log: {log}")
     lines = [f"run: {run.path}", f"verdict: {verdict}"]
     return Outcome(code, lines, facts_of(run), "\n".join(errors), cases_of(run, scenario))
 

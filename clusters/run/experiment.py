@@ -42,7 +42,7 @@ from clusters.run.usage import record_usage
 from clusters.scenario.durations import drain_limit_s, open_transaction_s
 from clusters.scenario.groups import GROUP_ID, ShareGroup
 from clusters.waiting import wait_until
-from history.errors import HarnessError, WaitTimeout
+from history.errors import HarnessError, WaitTimeout, reason_of
 from history.events import read_events
 from history.folder import RunFolder
 from history.partition import TopicPartition
@@ -72,7 +72,7 @@ def start_cluster(run: Path) -> None:
         try:
             _start_cluster(world)
         except BaseException as error:
-            world.events.add("error", step="start_cluster", why=f"{type(error).__name__}: {error}")
+            world.events.add("error", step="start_cluster", why=reason_of(error))
             world.runtime.remove_all()
             raise
 
@@ -243,7 +243,7 @@ def run_phase(run: Path, index: int, name: str | None = None) -> None:
         try:
             PhaseRun(world, phase).run(perform)
         except BaseException as error:
-            world.events.add("error", phase=phase.name, step="run_phase", why=f"{type(error).__name__}: {error}")
+            world.events.add("error", phase=phase.name, step="run_phase", why=reason_of(error))
             raise
         finally:
             record_usage(world, phase.name)
