@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 import psutil
 
-from bench.kills import inventory, left
+from bench.kills import _words, inventory, left
 from clusters.run.host_lock import beside_others
 from history.exit_codes import BAD_INPUT, PASS, UNKNOWN
 from operators.airflow_home import _template
@@ -109,14 +109,15 @@ STARTS = (
     ),
     Start(
         name="a disk full during the run, in runs/",
-        before=_SMALL.format(folder="$RUNS", size="24m"),
-        says="No space left on device.* Once that is fixed, start a new run",
+        before=_SMALL.format(folder="$RUNS", size="160m"),
+        says=r"The disk of /mnt/world/runs/\S+ is full: .*; make room on that disk",
+        command=f"{RUN} --rate 20000",
     ),
     Start(name="a full disk in /tmp", before=_FILL.format(folder="/tmp"), says=_NO_ROOM),
     Start(
         name="a full disk in .cache",
         before=f"{_SMALL.format(folder='$CACHE/airflow', size='1m')} && {_FILL.format(folder='$CACHE/airflow')}",
-        says=rf"\.cache/.*{_NO_ROOM}",
+        says=r"\.cache/airflow/.*No space left on device; see whether its disk has room",
     ),
     Start(name="a full /dev/shm", before=_FILL.format(folder="/dev/shm"), says=r"^$", code=PASS),
     Start(
@@ -211,7 +212,7 @@ def environment(start: Start) -> dict[str, str]:
 
     private = start.runtime == "process"
     named = {
-        "RUNS": "/tmp/world/runs" if private else str(ROOT / "runs" / "starts" / "runs"),
+        "RUNS": "/mnt/world/runs" if private else str(ROOT / "runs" / "starts" / "runs"),
         "CACHE": str((ROOT / ".cache").resolve()),
         "JAVA_HOME": str(JAVA_HOME),
         "PYTHON": str(Path(sys.executable).resolve()),
@@ -268,7 +269,7 @@ def looked(start: Start) -> dict[str, set[str]]:
 def processes() -> set[str]:
     """Every process but this one and those above it."""
     mine = {os.getpid(), *(each.pid for each in psutil.Process().parents())}
-    return {" ".join(each.cmdline())[:200] for each in psutil.process_iter() if each.pid not in mine}
+    return {words for each in psutil.process_iter() if each.pid not in mine and (words := _words(each)[:200])}
 
 
 def files() -> set[str]:

@@ -39,6 +39,7 @@ from clusters.run.manifest import add_features, add_incarnations, manifest_of
 from clusters.run.phase import PhaseRun
 from clusters.run.prepare import check, prepare
 from clusters.run.usage import record_usage
+from clusters.runtimes.nodes import Node
 from clusters.scenario.durations import drain_limit_s, open_transaction_s
 from clusters.scenario.groups import GROUP_ID, ShareGroup
 from clusters.waiting import wait_until
@@ -197,13 +198,19 @@ def start_clients(run: Path) -> None:
                     partial(is_ready, world, node.name),
                     limit_s=READY_LIMIT_S,
                     what=f"the first success of {node.name}",
-                    last_seen=partial(world.describe_node, node),
+                    last_seen=partial(_why_not_ready, world, node),
                 )
             limit_clients(world, nodes)
         except HarnessError as error:
             world.events.add("error", step="start_clients", why=str(error))
             end_clients(world, dict.fromkeys([*names, *members], END_LIMIT_S))
             raise
+
+
+def _why_not_ready(world: World, client: Node) -> str:
+    """A client without an answer, and the servers that have ended meanwhile."""
+    ended = [node for node in world.servers if world.runtime.state(node.name) == "exited"]
+    return "; ".join(map(world.describe_node, [*ended, client]))
 
 
 def _set_up_group(world: World) -> None:
