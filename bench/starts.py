@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 import psutil
 
-from bench.kills import _words, inventory, left
+from bench.kills import _said, _words, inventory, left
 from clusters.run.host_lock import beside_others
 from history.exit_codes import BAD_INPUT, PASS, UNKNOWN
 from operators.airflow_home import _template
@@ -46,7 +46,8 @@ class Start:
     """A start that fails: what brings it about, and what has to be said.
 
     ``before`` and ``command`` are lines of a shell in ROOT, that knows $RUNS, $CACHE (of a private copy that shares the
-    jars), $JAVA_HOME and $PYTHON. ``says`` is a pattern in the last sentence on stderr.
+    jars), $JAVA_HOME and $PYTHON. ``says`` is a pattern in the last sentence on stderr. A
+    quick one needs nothing that is fetched, and is a test.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Start:
     code: int = UNKNOWN
     runtime: Literal["process", "docker"] = "process"
     command: str = RUN
+    is_quick: bool = False
 
     @property
     def line(self) -> str:
@@ -101,6 +103,7 @@ STARTS = (
         says=r"127\.91\.17\.12:9093 is in use; name another range or none",
         code=BAD_INPUT,
         command=f"{RUN} --subnet 127.91.17",
+        is_quick=True,
     ),
     Start(
         name="a disk full before the run, in runs/",
@@ -127,19 +130,22 @@ STARTS = (
     ),
     Start(
         name="no jars and no Maven Central",
-        before=f"rm -r $CACHE/kafka/{KAFKA} $CACHE/ivy",
+        before=f"rm -rf $CACHE/kafka/{KAFKA} $CACHE/ivy",
         says=r"Ivy could not fetch .*:kafka_2\.13:.* not found.*; let this host reach Maven Central",
+        is_quick=True,
     ),
     Start(
         name="a read-only checkout",
         before="mount -o remount,bind,ro . && mount -o remount,bind,ro $CACHE",
         says="Read-only file system; use a copy on a disk that can be written",
+        is_quick=True,
     ),
     Start(
         name="another user's lock",
-        before=f"touch {_LOCK} && chown 1234 {_LOCK} && chmod 600 {_LOCK}",
+        before=f"mkdir -p $CACHE/kafka && touch {_LOCK} && chown 1234 {_LOCK} && chmod 600 {_LOCK}",
         says=rf"\.{KAFKA}\.lock: Permission denied; let your user write there",
         command=f"unshare --user --map-root-user {RUN}",
+        is_quick=True,
     ),
     Start(
         name="a path with blanks and umlauts",
@@ -153,6 +159,7 @@ STARTS = (
         before=f"{_COPY.format(folder='/tmp/p')} && rm /tmp/p/.venv && {_NO_ENSUREPIP}",
         says="cannot make a virtual environment; install its venv module",
         command="make -C /tmp/p setup PYTHON=$PYTHON",
+        is_quick=True,
     ),
     Start(
         name="no package index",
@@ -260,10 +267,18 @@ def within(start: Start) -> dict[str, Any]:
 
 
 def looked(start: Start) -> dict[str, set[str]]:
-    """What the world holds: of a private one everything, of the host's what a run of this checkout may leave."""
+    """What the world holds: of a private one everything, of the host's what names the folder of this start's runs."""
+    if start.runtime == "docker":
+        runs = os.environ["RUNS"]
+        labelled = {kind: _said("docker", *words, "--format", "{{.Labels}}") for kind, words in _LABELLED.items()}
+        found = {**labelled, "files": files(), "processes": processes()}
+        return {kind: {each for each in all_of_it if runs in each} for kind, all_of_it in found.items()}
     found = inventory() | {"files": files(), "processes": processes()}
     del found["temporary"]  # these are among the files
     return found
+
+
+_LABELLED = {"containers": ("ps", "--all"), "networks": ("network", "ls"), "volumes": ("volume", "ls")}
 
 
 def processes() -> set[str]:
@@ -275,8 +290,8 @@ def processes() -> set[str]:
 def files() -> set[str]:
     """What lies in the folders that a run may write."""
     cache = Path(os.environ["CACHE"])
-    folders = (Path("/tmp"), Path("/dev/shm"), cache, cache / "airflow", cache / "airflow" / "runs", cache / "kafka")
-    folders = (*folders, Path(os.environ["RUNS"]), cache / "java")
+    runs, below = Path(os.environ["RUNS"]), ("airflow", "airflow/runs", "java", "kafka")
+    folders = (Path("/tmp"), Path("/dev/shm"), cache, *(cache / name for name in below), runs.parent, runs)
     return {str(path) for folder in folders if folder.is_dir() for path in folder.iterdir()}
 
 
