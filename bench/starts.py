@@ -176,7 +176,7 @@ STARTS = (
     Start(
         name="an address range that a bridge has",
         before="ip link add plimsoll-starts type bridge && ip addr add 172.30.77.1/24 dev plimsoll-starts",
-        says=r"172\.30\.77 overlaps a network that is in use; name another range",
+        says=r"172\.30\.77 overlaps 172\.30\.77\.0/24, in use by plimsoll-starts; name another range",
         code=BAD_INPUT,
         runtime="docker",
         command=f"{RUN} --subnet 172.30.77",
