@@ -80,7 +80,7 @@ class DockerRuntime:
         holder = self._namespaces.holder(node)
         remove_container(self._daemon, self._daemon.container_name(node.name))
         mounts = {str(path): {"bind": str(path), "mode": "ro"} for path in node.readable}
-        environment = dict(node.environment)
+        environment = {"LC_ALL": "C.UTF-8", **node.environment}  # else Java opens no path with letters beyond ASCII
         program = node.program
         if program == "python":
             program = "python3"
