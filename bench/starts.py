@@ -26,7 +26,6 @@ import psutil
 from bench.kills import _said, _words, inventory, left
 from clusters.run.host_lock import beside_others
 from history.exit_codes import BAD_INPUT, PASS, UNKNOWN
-from operators.airflow_home import _template
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "data" / "starts.json"
@@ -335,7 +334,6 @@ def main(names: Iterable[str]) -> int:
     """Make the rows that are missing, or those of these names anew; 1 when one shows what must not be."""
     rows = recorded()
     wanted = set(names)
-    _template()  # once, for all worlds
     for start in STARTS:
         if start.name in wanted or (not wanted and start.name not in rows):
             try:
