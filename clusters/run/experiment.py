@@ -38,6 +38,7 @@ from clusters.run.leftovers import hold_lease, reap, tear_down
 from clusters.run.manifest import add_features, add_incarnations, manifest_of
 from clusters.run.phase import PhaseRun
 from clusters.run.prepare import check, prepare
+from clusters.run.room import Room
 from clusters.run.usage import record_usage
 from clusters.runtimes.nodes import Node
 from clusters.scenario.durations import drain_limit_s, open_transaction_s
@@ -73,9 +74,19 @@ def start_cluster(run: Path) -> None:
         try:
             _start_cluster(world)
         except BaseException as error:
-            world.events.add("error", step="start_cluster", why=reason_of(error))
-            world.runtime.remove_all()
+            why = _full_disk(world) or reason_of(error)
+            world.runtime.remove_all()  # first: of a full disk the event cannot be written
+            world.events.add("error", step="start_cluster", why=why)
             raise
+
+
+def _full_disk(world: World) -> str:
+    """That the run's disk is full, which servers that cannot write their log do not say; empty otherwise."""
+    try:
+        Room(world.folder).check()
+    except HarnessError as full:
+        return str(full)
+    return ""
 
 
 def check_unstarted(run: Path) -> None:
