@@ -11,6 +11,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 UV = UV_CACHE_DIR=$(VENV)/.uv $(VENV)/bin/uv
 PINNED = --quiet --python $(PY) --require-hashes
+UNFETCHED = echo "The Python packages cannot be fetched; name an index that this host reaches in PIP_INDEX_URL and UV_DEFAULT_INDEX, or a proxy in HTTPS_PROXY (docs/install.md), and start again." >&2; exit 3
 
 # The variables on make's command line. ./plimsoll makes options of them (KAFKA=3.9.1 is --kafka=3.9.1) and refuses what
 # a command does not take; the other targets take none.
@@ -41,8 +42,8 @@ $(VENV)/.ready: requirements.lock
 	echo "Setting up: fetching the Python packages of requirements.lock (0.8 GB to download, 1.3 GB on disk, once; a minute or two)."
 	[ -x $(VENV)/bin/pip ] || $(PYTHON) -m venv --clear $(VENV) || { echo "$(PYTHON) cannot make a virtual environment; install its venv module (Debian: python3-venv)." >&2; exit 3; }
 	uv=$$(grep -oE '^uv==[0-9.]+' requirements.lock)
-	[ "$$($(VENV)/bin/uv --version 2>&1 | cut -d ' ' -f 2)" = "$${uv#uv==}" ] || $(VENV)/bin/pip install --quiet --disable-pip-version-check "$$uv"
-	$(UV) pip sync $(PINNED) requirements.lock
+	[ "$$($(VENV)/bin/uv --version 2>&1 | cut -d ' ' -f 2)" = "$${uv#uv==}" ] || $(VENV)/bin/pip install --quiet --disable-pip-version-check "$$uv" || { $(UNFETCHED); }
+	$(UV) pip sync $(PINNED) requirements.lock || { $(UNFETCHED); }
 	rm -rf $(VENV)/.uv
 	ln -sf ../../plimsoll $(VENV)/bin/plimsoll
 	touch $@

@@ -11,7 +11,7 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from history.errors import PlimsollError
+from history.errors import PlimsollError, refusal
 from history.exit_codes import INTERRUPTED, UNKNOWN
 from history.results.cases import Case
 
@@ -42,8 +42,8 @@ def outcome_of(command: Callable[..., Outcome], options: Mapping[str, Any]) -> O
         return Outcome(INTERRUPTED)
     except PlimsollError as error:
         return Outcome(getattr(error, "exit_code", UNKNOWN), error=str(error))
-    except Exception:  # noqa: BLE001  # Python's own exit code, 1, says that a guarantee was violated
-        return Outcome(UNKNOWN, error=traceback.format_exc().rstrip())
+    except Exception as error:  # noqa: BLE001  # Python's own exit code, 1, says that a guarantee was violated
+        return Outcome(UNKNOWN, error=refusal(error) or traceback.format_exc().rstrip())
 
 
 @contextmanager

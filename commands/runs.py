@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -58,7 +59,14 @@ def record_and_judge(
         scenario, kafka=kafka, runtime=runtime, rate=rate, seed=seed, runs=runs, subnet=subnet, lease="process"
     )
     named = str(Path(scenario).resolve()) if scenario.endswith((".yaml", ".yml")) else scenario
-    with beside_others(), experiment.hold_lease(run), airflow_home.home_of_run(run.name) as home:
+    with ExitStack() as held:
+        try:
+            held.enter_context(beside_others())
+            held.enter_context(experiment.hold_lease(run))
+            home = held.enter_context(airflow_home.home_of_run(run.name))
+        except BaseException:
+            shutil.rmtree(run, ignore_errors=True)  # nothing was started in it
+            raise
         log = home / "airflow.log"
         progress = Progress(parsed, RunFolder(run), lambda line: say(line.rstrip("\n")))
         progress.begin()
@@ -98,7 +106,8 @@ def _concluded(run: RunFolder, scenario: str, succeeded: bool, log: Path) -> Out
         code = UNKNOWN
         errors.append("The verdict stands, but a task after it or the teardown failed.")
     if code == UNKNOWN:
-        errors.append(f"Airflow's log: {log}")
+        advice = "Once that is fixed, start a new run. " if errors else ""
+        errors.append(f"{advice}Airflow's log: {log}")
     lines = [f"run: {run.path}", f"verdict: {verdict}"]
     return Outcome(code, lines, facts_of(run), "\n".join(errors), cases_of(run, scenario))
 

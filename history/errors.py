@@ -10,6 +10,8 @@ PlimsollError
 
 from __future__ import annotations
 
+import errno
+
 from history.exit_codes import BAD_INPUT
 
 MAX_SENTENCE = 2_000  # characters of a refusal; some list every scenario, step or metric that there is
@@ -56,3 +58,30 @@ class EvidenceError(PlimsollError):
 
     def __init__(self, sentence: str) -> None:
         super().__init__(one_line(sentence))
+
+
+# What a machine refuses, and what to do about it.
+_REFUSALS = {
+    errno.ENOSPC: "make room on its disk",
+    errno.EDQUOT: "make room on its disk, or raise the quota",
+    errno.EROFS: "use a copy on a disk that can be written",
+    errno.EACCES: "let your user write there, or use a copy of your own",
+    errno.EPERM: "let your user write there, or use a copy of your own",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ENFILE: "raise the host's limit of open files (sysctl fs.file-max)",
+    errno.ENOMEM: "free memory, or use a larger machine",
+    errno.EIO: "look at the disk (dmesg)",
+}
+
+
+def reason_of(error: BaseException) -> str:
+    """What broke, in a sentence: of what the machine refused with what to do; of any other with the error's type."""
+    return refusal(error) or f"{type(error).__name__}: {error}"
+
+
+def refusal(error: BaseException) -> str:
+    """What the machine refused and what to do; empty of anything else."""
+    if not isinstance(error, OSError) or error.errno not in _REFUSALS:
+        return ""
+    where = f"{error.filename}: " if error.filename is not None else ""
+    return f"{where}{error.strerror}; {_REFUSALS[error.errno]} and start again."

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from history.errors import EvidenceError
+from history.errors import EvidenceError, reason_of
 from history.folder import RunFolder
 
 
@@ -116,7 +116,7 @@ def recorded(run: Path, step: str, phase: str = "") -> Iterator[None]:
         yield
     except BaseException as error:  # time-outs and interrupts of tasks are no Exception
         folder = RunFolder(run)
-        why = f"{type(error).__name__}: {error}"
+        why = reason_of(error)
         if not folder.is_sealed and not {why, str(error)}.intersection(errors_of(folder)):
             EventLog(folder.events).add("error", phase=phase, step=step, why=why)
         raise
@@ -131,7 +131,7 @@ def stage_events(file: Path, stage: str, target: str = "") -> Iterator[None]:
     try:
         yield
     except BaseException as error:  # time-outs and interrupts of tasks are no Exception
-        state = {"state": "failed", "why": f"{type(error).__name__}: {error}"}
+        state = {"state": "failed", "why": reason_of(error)}
         raise
     finally:
         log.add("stage_ended", step=stage, target=target, **state, seconds=round(time.monotonic() - began_s, 3))

@@ -145,10 +145,19 @@ def _sha256(file: Path) -> str:
 
 
 def write_atomically(path: AnyPath, text: str) -> None:
-    """Write aside, then rename, so that no reader ever sees half a file; an object is written whole in any case."""
+    """Write aside, then rename, so that no reader ever sees half a file; an object is written whole in any case.
+
+    Raises:
+        OSError: with the file's name; nothing of it is left.
+    """
     if isinstance(path, RemotePath):
         path.write_text(text)
         return
     partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(text)
-    partial.rename(path)
+    try:
+        partial.write_text(text)
+        partial.rename(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        error.filename = error.filename or str(path)  # writing itself does not say where
+        raise

@@ -93,7 +93,12 @@ def home_of_run(run_id: str) -> Iterator[Path]:
     """An Airflow home that lives as long as a run; it is held by a lock, so that leftovers can be told apart."""
     home = HOMES / "runs" / run_id
     with locked(home / _LOCK):
-        yield make_home(home)
+        try:
+            make_home(home)
+        except BaseException:
+            shutil.rmtree(home, ignore_errors=True)
+            raise
+        yield home
 
 
 def remove_leftovers() -> list[str]:
@@ -130,8 +135,11 @@ def _template() -> Path:
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir()
             log.info("preparing Airflow's database, once (about 15 s)")
-            migrate(partial)
-            partial.rename(template)
+            try:
+                migrate(partial)
+                partial.rename(template)
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
     return template
 
 
@@ -150,5 +158,8 @@ def migrate(home: Path, **variables: str) -> None:
             airflow(*command), env=environment(home, **variables), capture_output=True, text=True, check=False, cwd=ROOT
         )
         if done.returncode or not (home / "airflow.cfg").is_file():
-            last = "\n".join((done.stdout + done.stderr).splitlines()[-5:])
-            raise HarnessError(f"airflow {' '.join(command[:2])} ended with exit code {done.returncode}: {last}")
+            last = (done.stdout + done.stderr).strip().rpartition("\n")[2]
+            raise HarnessError(
+                f"airflow {' '.join(command[:2])} in {home} ended with exit code {done.returncode}: {last}; see "
+                "whether its disk has room and your user may write there, and start again."
+            )

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import warnings
+import zipfile
 from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
@@ -58,7 +59,7 @@ def kafka_jars(version: str) -> Path:
 
     Raises:
         BadInput: there is no such version on Maven Central.
-        HarnessError: it could not be fetched.
+        HarnessError: it could not be fetched, or is damaged.
     """
     if not is_release(version):
         raise no_version(version)
@@ -67,7 +68,7 @@ def kafka_jars(version: str) -> Path:
     with locked(CACHE / "kafka" / f".{version}.lock"):
         if not folder.is_dir():
             _fetch(version, folder)
-    return folder
+    return _whole(folder)
 
 
 def metrics_agent() -> Path:
@@ -82,7 +83,7 @@ def metrics_agent() -> Path:
             log.info("fetching the Prometheus JMX agent %s from Maven Central, once", AGENT_VERSION)
             with aside(folder) as new:
                 _retrieve("io.prometheus.jmx", AGENT, AGENT_VERSION, new)
-    return folder / f"{AGENT}-{AGENT_VERSION}.jar"
+    return _whole(folder) / f"{AGENT}-{AGENT_VERSION}.jar"
 
 
 def tools_jars(version: str) -> Path:
@@ -108,6 +109,21 @@ def tools_jars(version: str) -> Path:
                 raise BadInput(
                     f"client: {version}: Maven Central has no kafka-tools of Kafka {version}; name another release."
                 ) from None
+    return _whole(folder)
+
+
+def _whole(folder: Path) -> Path:
+    """The folder again, unless one of its jars was cut or damaged since: a broker would only say that a class is
+    missing.
+
+    Raises:
+        HarnessError: one is no archive.
+    """
+    if damaged := [jar.name for jar in sorted(folder.glob("*.jar")) if not zipfile.is_zipfile(jar)]:
+        raise HarnessError(
+            f"{', '.join(damaged)} in {folder} cannot be read as a jar, cut or damaged; remove that folder, and the "
+            "next run fetches it again."
+        )
     return folder
 
 
@@ -195,4 +211,7 @@ def _retrieve(organisation: str, module: str, version: str, folder: Path) -> Non
     if "not found" in output and not broken:
         raise BadInput(f"KAFKA={version}: Maven Central has no {organisation}:{module}:{version}.")
     why = broken[0] if broken else output[-800:].strip()
-    raise HarnessError(f"Ivy could not fetch {organisation}:{module}:{version}: {why}")
+    raise HarnessError(
+        f"Ivy could not fetch {organisation}:{module}:{version}: {why}; let this host reach Maven Central "
+        "(docs/install.md tells how to name a proxy or certificates), or give KAFKA= a folder of jars."
+    )

@@ -306,8 +306,14 @@ def _replication_defaults(cluster: Cluster) -> dict[str, str]:
 
 
 def render(config: Mapping[str, str]) -> str:
-    """A configuration as a properties file."""
-    return "".join(f"{name}={value}\n" for name, value in sorted(config.items()))
+    """A configuration as a properties file, which Java reads as ISO 8859-1: any other letter of a path is escaped."""
+    return "".join(f"{name}={_escaped(value)}\n" for name, value in sorted(config.items()))
+
+
+def _escaped(text: str) -> str:
+    r"""Letters beyond ASCII as \uXXXX, two of them for one beyond 16 bits."""
+    units = memoryview(text.encode("utf-16-le")).cast("H")
+    return "".join(chr(unit) if unit < 128 else f"\\u{unit:04x}" for unit in units)
 
 
 def format_storage(

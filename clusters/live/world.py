@@ -380,12 +380,16 @@ class World:
 
         Raises:
             WaitTimeout: with the state and the last log lines of the brokers that are missing.
+            HarnessError: one of them has ended, and its log says why.
         """
         wanted = set(broker_ids or self.brokers)
 
         def all_known() -> bool:
-            views = [self.view_of(broker_id) for broker_id in wanted]
-            return all(view is not None and wanted <= view.brokers.keys() for view in views)
+            views = {broker_id: self.view_of(broker_id) for broker_id in wanted}
+            silent = [self.brokers[broker_id] for broker_id, view in views.items() if view is None]
+            if ended := [node for node in silent if self.runtime.state(node.name) == "exited"]:
+                raise HarnessError(f"Not all brokers start: {'; '.join(map(self.describe_node, ended))}")
+            return all(view is not None and wanted <= view.brokers.keys() for view in views.values())
 
         wait_until(
             all_known,

@@ -54,8 +54,8 @@ ISR_LIMIT_S = 60.0
 SEEN_LIMIT_S = 0.5  # for brokers to hear of an election
 
 
-def _hold(_run: PhaseRun, step: flow.Hold) -> None:
-    threading.Event().wait(step.seconds)  # the experiment's own time, during which the load runs on
+def _hold(run: PhaseRun, step: flow.Hold) -> None:
+    run.hold(step.seconds)
 
 
 def _set_rate(run: PhaseRun, step: flow.SetRate) -> None:

@@ -38,11 +38,13 @@ from clusters.run.leftovers import hold_lease, reap, tear_down
 from clusters.run.manifest import add_features, add_incarnations, manifest_of
 from clusters.run.phase import PhaseRun
 from clusters.run.prepare import check, prepare
+from clusters.run.room import Room
 from clusters.run.usage import record_usage
+from clusters.runtimes.nodes import Node
 from clusters.scenario.durations import drain_limit_s, open_transaction_s, settle_s
 from clusters.scenario.groups import GROUP_ID, ShareGroup
 from clusters.waiting import wait_until
-from history.errors import HarnessError, WaitTimeout
+from history.errors import HarnessError, WaitTimeout, reason_of
 from history.events import read_events
 from history.folder import RunFolder
 from history.partition import TopicPartition
@@ -72,9 +74,19 @@ def start_cluster(run: Path) -> None:
         try:
             _start_cluster(world)
         except BaseException as error:
-            world.events.add("error", step="start_cluster", why=f"{type(error).__name__}: {error}")
-            world.runtime.remove_all()
+            why = _full_disk(world) or reason_of(error)
+            world.runtime.remove_all()  # first: of a full disk the event cannot be written
+            world.events.add("error", step="start_cluster", why=why)
             raise
+
+
+def _full_disk(world: World) -> str:
+    """That the run's disk is full, which servers that cannot write their log do not say; empty otherwise."""
+    try:
+        Room(world.folder).check()
+    except HarnessError as full:
+        return str(full)
+    return ""
 
 
 def check_unstarted(run: Path) -> None:
@@ -197,13 +209,19 @@ def start_clients(run: Path) -> None:
                     partial(is_ready, world, node.name),
                     limit_s=READY_LIMIT_S,
                     what=f"the first success of {node.name}",
-                    last_seen=partial(world.describe_node, node),
+                    last_seen=partial(_why_not_ready, world, node),
                 )
             limit_clients(world, nodes)
         except HarnessError as error:
             world.events.add("error", step="start_clients", why=str(error))
             end_clients(world, dict.fromkeys([*names, *members], END_LIMIT_S))
             raise
+
+
+def _why_not_ready(world: World, client: Node) -> str:
+    """A client without an answer, and the servers that have ended meanwhile."""
+    ended = [node for node in world.servers if world.runtime.state(node.name) == "exited"]
+    return "; ".join(map(world.describe_node, [*ended, client]))
 
 
 def _set_up_group(world: World) -> None:
@@ -243,7 +261,7 @@ def run_phase(run: Path, index: int, name: str | None = None) -> None:
         try:
             PhaseRun(world, phase).run(perform)
         except BaseException as error:
-            world.events.add("error", phase=phase.name, step="run_phase", why=f"{type(error).__name__}: {error}")
+            world.events.add("error", phase=phase.name, step="run_phase", why=reason_of(error))
             raise
         finally:
             record_usage(world, phase.name)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
+from threading import Event
 from typing import Any, NamedTuple
 
 from clusters.clients.nodes import member_names, member_node
@@ -18,6 +20,7 @@ from clusters.faults.resources import Limited
 from clusters.kafka.wire import PartitionView
 from clusters.live.capture import capture_offsets
 from clusters.live.world import World, broker_id
+from clusters.run.room import EVERY_S, Room
 from clusters.run.usage import carry_usage
 from clusters.runtimes.nodes import Node
 from clusters.scenario.conditions import Condition, OffsetBetween
@@ -59,19 +62,36 @@ class PhaseRun:
         """Let ``perform`` do all steps; whatever happens, heal what is still active.
 
         Raises:
-            HarnessError: a step could not be done at all. A wait that runs out is recorded, not raised.
+            HarnessError: a step could not be done at all, or the disk is full. A wait that runs out is recorded.
         """
         self._leaders = {partition: self._leader_before(partition) for partition in self.world.partitions}
         if any(condition.controller_changed for step in self.phase.steps for condition in step.conditions):
             self._controller_before = self.world.active_controller()
         try:
             for step in self.phase.steps:
+                self.room.check()
                 self._record("step", step, **step.model_dump()[step.key])
                 perform(self, step)
         finally:
             with ExitStack() as ending:
                 ending.callback(self._end_background)
                 self.heal_all()
+
+    @cached_property
+    def room(self) -> Room:
+        """Of the run's disk; asked while a step lasts, too."""
+        return Room(self.world.folder)
+
+    def hold(self, seconds: float) -> None:
+        """Let the load run on; the experiment's own time.
+
+        Raises:
+            HarnessError: the disk is full.
+        """
+        deadline = time.monotonic() + seconds
+        while (left_s := deadline - time.monotonic()) > 0:
+            self.room.check()
+            Event().wait(min(left_s, EVERY_S))
 
     def in_background(self, work: Callable[[], None], end: Callable[[], None], limit_s: float = 0.0) -> None:
         """Do something while other steps go on; at its phase's end it has so long to end by itself, until ``end``."""
@@ -230,12 +250,17 @@ class PhaseRun:
     # --- waiting -------------------------------------------------------------------------------
 
     def wait(self, condition: Condition, limit_s: float, step: Step) -> None:
-        """Wait for a condition and record how it went."""
+        """Wait for a condition and record how it went.
+
+        Raises:
+            HarnessError: the disk is full.
+        """
         started = time.monotonic()
         seen = ""
 
         def holds() -> bool:
             nonlocal seen
+            self.room.check()
             met, seen = self._check(condition)
             return met
 

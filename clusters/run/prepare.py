@@ -6,6 +6,7 @@ import math
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,6 +49,7 @@ def prepare(
 
     Raises:
         BadInput: something cannot be done; no folder is left behind.
+        OSError: the folder cannot be written; nothing of it is left.
     """
     plan = _plan(_told(scenario, changes, rate), kafka, runtime=runtime, seed=seed, subnet=subnet, labels=labels or {})
     _check_resource_limits(plan.scenario, runs)
@@ -56,9 +58,13 @@ def prepare(
     stem = f"{now:%Y%m%d-%H%M%S}-{name}-{re.sub('[^A-Za-z0-9]+', '-', plan.kafka_version)}"[:57].rstrip("-")
     run_id = f"{stem}-{secrets.token_hex(2)}"
     folder = RunFolder(runs.resolve() / run_id)
-    folder.work.mkdir(parents=True)
-    write_atomically(folder.work / "plan.json", plan.model_dump_json(indent=1))
-    write_lease(folder.path, lease)
+    try:
+        folder.work.mkdir(parents=True)
+        write_atomically(folder.work / "plan.json", plan.model_dump_json(indent=1))
+        write_lease(folder.path, lease)
+    except OSError:
+        shutil.rmtree(folder.path, ignore_errors=True)
+        raise
     return folder.path
 
 

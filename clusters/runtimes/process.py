@@ -56,6 +56,7 @@ class ProcessRuntime:
         program = sys.executable if node.program == "python" else node.program
         environment = {
             **os.environ,
+            "LC_ALL": "C.UTF-8",  # else Java cannot open a path with letters beyond ASCII
             **node.environment,
             "PYTHONPATH": str(ROOT),
             RUN_VARIABLE: str(self._run),

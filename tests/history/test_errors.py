@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import pytest
 
-from history.errors import MAX_SENTENCE, BadInput, EvidenceError, HarnessError, PlimsollError, WaitTimeout
+from history.errors import (
+    MAX_SENTENCE,
+    BadInput,
+    EvidenceError,
+    HarnessError,
+    PlimsollError,
+    WaitTimeout,
+    reason_of,
+    refusal,
+)
 
 
 @pytest.mark.parametrize("error", [BadInput, HarnessError, WaitTimeout, EvidenceError])
@@ -34,3 +46,31 @@ def test_a_refusal_is_one_line(error: type[PlimsollError]) -> None:
     assert long.startswith("KAFKA=xxx")
     assert long.endswith("xxx is no version.")
     assert len(long) <= MAX_SENTENCE
+
+
+@pytest.mark.parametrize(
+    ("number", "sentence"),
+    [
+        (errno.ENOSPC, "/runs/x: No space left on device; make room on its disk and start again."),
+        (errno.EROFS, "/runs/x: Read-only file system; use a copy on a disk that can be written and start again."),
+        (
+            errno.EACCES,
+            "/runs/x: Permission denied; let your user write there, or use a copy of your own and start again.",
+        ),
+    ],
+)
+def test_what_the_machine_refuses_is_a_sentence_that_says_what_to_do(number: int, sentence: str) -> None:
+    """With the file, where the error names one; a run's events say the same as the command."""
+    error = OSError(number, os.strerror(number), "/runs/x")
+
+    assert refusal(error) == reason_of(error) == sentence
+    assert refusal(OSError(number, os.strerror(number))) == sentence.removeprefix("/runs/x: ")
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("12"), ConnectionRefusedError(errno.ECONNREFUSED, "refused"), OSError("?")]
+)
+def test_any_other_error_is_told_with_its_type(error: Exception) -> None:
+    """A defect of ours, and a peer that is gone: nobody can make room for that."""
+    assert refusal(error) == ""
+    assert reason_of(error) == f"{type(error).__name__}: {error}"

@@ -125,6 +125,16 @@ def test_writing_aside_leaves_one_file(tmp_path: Path) -> None:
     assert file.read_text() == "new"
 
 
+def test_what_cannot_be_written_is_named_and_not_left(tmp_path: Path) -> None:
+    """Whoever has to make room learns where; a folder in its place refuses as a full disk does, and stays."""
+    file = tmp_path / "manifest.json"
+    file.mkdir()
+
+    with pytest.raises(OSError, match=str(file)):
+        write_atomically(file, "new")
+    assert [file] == list(tmp_path.iterdir())
+
+
 def test_places_lie_in_the_folder() -> None:
     """What the judge writes lies under verdict/, what was recorded does not."""
     folder = RunFolder(Path("/runs/20260101-a"))

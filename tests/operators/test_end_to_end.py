@@ -111,7 +111,9 @@ def test_a_phase_that_breaks_is_recorded_collected_torn_down_and_judged(tmp_path
     assert [*SETUP, PHASE, *ALWAYS, *AFTERWARDS] == command.calls
     assert errors(command.folder) == [("steady", "run_phase", "RuntimeError: run_phase broke as asked")]
     assert output.splitlines()[-1] == "verdict: unknown"
-    assert complaints.startswith("The harness broke: RuntimeError: run_phase broke as asked\nAirflow's log: ")
+    broke, advice = complaints.splitlines()
+    assert broke == "The harness broke: RuntimeError: run_phase broke as asked"
+    assert advice.startswith("Once that is fixed, start a new run. Airflow's log: ")
     assert command.process.returncode == 2
     assert (HOMES / "runs" / command.folder.run_id / "airflow.log").is_file()
 

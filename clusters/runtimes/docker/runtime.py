@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import socket
 from pathlib import Path
 from typing import Literal
 
 import docker
+import psutil
 from docker.errors import APIError, NotFound
 
 from clusters.paths import ROOT
@@ -45,11 +47,13 @@ class DockerRuntime:
     def reserve(self, subnet: str | None) -> str:
         if subnet is not None:
             prefix = _private_prefix(subnet)
+            if found := host_network(prefix):
+                raise BadInput(f"SUBNET={subnet} overlaps {found}; name another range or none.")
             if not self._create_network(prefix):
                 raise BadInput(f"SUBNET={subnet} overlaps a network that is in use; name another range or none.")
             return prefix
         for prefix in candidate_prefixes(self._daemon.run, 172, 12):
-            if self._create_network(prefix):
+            if not host_network(prefix) and self._create_network(prefix):
                 return prefix
         raise HarnessError("64 address ranges were tried and all overlap other networks; run `make clean ALL=1`.")
 
@@ -76,7 +80,7 @@ class DockerRuntime:
         holder = self._namespaces.holder(node)
         remove_container(self._daemon, self._daemon.container_name(node.name))
         mounts = {str(path): {"bind": str(path), "mode": "ro"} for path in node.readable}
-        environment = dict(node.environment)
+        environment = {"LC_ALL": "C.UTF-8", **node.environment}  # else Java opens no path with letters beyond ASCII
         program = node.program
         if program == "python":
             program = "python3"
@@ -150,6 +154,21 @@ class DockerRuntime:
 
     def remove_all(self) -> list[str]:
         return remove_everything(self._daemon)
+
+
+def host_network(prefix: str) -> str:
+    """Which network of this host has some of the range, and by which interface: Docker asks for its own networks only.
+
+    Empty where none has.
+    """
+    wanted = ipaddress.IPv4Network(f"{prefix}.0/24")
+    for interface, addresses in psutil.net_if_addrs().items():
+        for each in addresses:
+            if each.family == socket.AF_INET and each.netmask:
+                network = ipaddress.IPv4Network(f"{each.address}/{each.netmask}", strict=False)
+                if network.overlaps(wanted):
+                    return f"{network}, in use by {interface}"
+    return ""
 
 
 def _private_prefix(subnet: str) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
@@ -50,6 +53,12 @@ def test_a_version_before_2_8_is_refused(version: str) -> None:
         version_of(version)
 
 
+def write_jar(path: Path) -> None:
+    """A jar of one file."""
+    with zipfile.ZipFile(path, "w") as jar:
+        jar.writestr("version", path.stem)
+
+
 @pytest.fixture
 def ivy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
     """Replaces Ivy by something that drops the jars that were asked for; the commands it was given."""
@@ -60,9 +69,9 @@ def ivy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
         at = command.index("-dependency")
         module, version = command[at + 2], command[at + 3]
         pattern = Path(command[command.index("-retrieve") + 1])
-        (pattern.parent / f"{module}-{version}.jar").write_text(module)
+        write_jar(pattern.parent / f"{module}-{version}.jar")
         if module == "kafka_2.13":
-            (pattern.parent / "slf4j-api-1.7.36.jar").write_text("api")
+            write_jar(pattern.parent / "slf4j-api-1.7.36.jar")
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr(jars, "CACHE", tmp_path)
@@ -83,6 +92,23 @@ def test_jars_are_fetched_once(ivy: list[list[str]], tmp_path: Path) -> None:
         "slf4j-simple-1.7.36.jar",
     ]
     assert sorted(path.name for path in folder.parent.iterdir()) == [".3.9.1.lock", "3.9.1"]
+
+
+@pytest.mark.usefixtures("ivy")
+def test_a_jar_that_was_cut_is_named() -> None:
+    """With what to do, which then helps; cut by one byte is enough, and whole ones are not named."""
+    folder = kafka_jars("3.9.1")
+    jar = folder / "kafka_2.13-3.9.1.jar"
+    os.truncate(jar, jar.stat().st_size - 1)
+
+    with pytest.raises(HarnessError) as damaged:
+        kafka_jars("3.9.1")
+    assert str(damaged.value) == (
+        f"kafka_2.13-3.9.1.jar in {folder} cannot be read as a jar, cut or damaged; remove that folder, and the next "
+        "run fetches it again."
+    )
+    shutil.rmtree(folder)
+    assert kafka_jars("3.9.1") == folder
 
 
 def test_two_versions_are_fetched_one_after_the_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -222,6 +222,12 @@ def test_a_configuration_file_has_a_line_per_setting() -> None:
     assert render({"b": "2", "a": "x=y"}) == "a=x=y\nb=2\n"
 
 
+def test_letters_beyond_ascii_are_escaped() -> None:
+    """Java reads such a file as ISO 8859-1, and would store a broker's data below another path; blanks may stay."""
+    assert render({"log.dirs": "/für Übungen/𝄞/data"}) == "log.dirs=/f\\u00fcr \\u00dcbungen/\\ud834\\udd1e/data\n"
+    assert render({"log.dirs": "/f\\u00fcr"}) == "log.dirs=/f\\u00fcr\n"  # as it is read back
+
+
 def cluster_with(**fields: Any) -> Cluster:
     """Two brokers and these fields."""
     return Cluster.model_validate({"brokers": 2, **fields})

@@ -12,7 +12,7 @@ import pytest
 
 from clusters.faults import network, processes
 from clusters.kafka.wire import PartitionView
-from clusters.run import actions, phase
+from clusters.run import actions, phase, room
 from clusters.run.actions import perform
 from clusters.run.phase import PhaseRun
 from history.errors import HarnessError, Refused
@@ -55,6 +55,23 @@ def test_a_target_is_bound_once_per_phase(tmp_path: Path) -> None:
     ]
     assert [event.detail["condition"] for event in world.seen("condition_met")] == ["leader changed: orders"]
     assert world.started == ["broker-1"]
+
+
+@pytest.mark.parametrize("step", [{"hold": "60m"}, {"wait": {"for": {"isr_full": "orders"}, "limit": "60m"}}])
+def test_a_full_disk_ends_the_phase_and_heals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: dict[str, Any]
+) -> None:
+    """In the middle of a step, however long it lasts; the fault is healed all the same."""
+    free = iter([1 << 40, 1 << 40, *[0] * 1000])
+    monkeypatch.setattr(room, "EVERY_S", 0.0)
+    monkeypatch.setattr(phase, "EVERY_S", 0.0)
+    monkeypatch.setattr(room.shutil, "disk_usage", lambda _: SimpleNamespace(free=next(free)))
+    world = FakeWorld(tmp_path, scenario([{"kill": LEADER}, step], load=LOAD))
+
+    with pytest.raises(HarnessError, match=r"The disk of .* is full: 0 MB are free.*make room on that disk"):
+        run(tmp_path, {"kill": LEADER}, step, world=world)
+    assert [event.step for event in world.seen("step")] == ["kill", *step]
+    assert [event.step for event in world.seen("healed")] == ["kill"]
 
 
 def test_an_offer_is_recorded_with_the_moment_it_holds_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

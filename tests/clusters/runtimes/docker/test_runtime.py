@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,6 +42,41 @@ def runtime(networks: Networks, run: str = "/runs/20260101-120000-a-scenario-3-9
     opened = DockerRuntime(Path(run))
     opened._daemon.__dict__["client"] = SimpleNamespace(networks=networks)  # in the place of the cached client
     return opened
+
+
+@pytest.fixture(autouse=True)
+def interfaces(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[SimpleNamespace]]:
+    """The host's, of which one can say what they are."""
+    held = {
+        "lo": [SimpleNamespace(family=socket.AF_INET, address="127.0.0.1", netmask="255.0.0.0")],
+        "tun0": [SimpleNamespace(family=socket.AF_INET6, address="fe80::1", netmask=None)],
+    }
+    monkeypatch.setattr(runtime_module.psutil, "net_if_addrs", lambda: held)
+    return held
+
+
+@pytest.mark.parametrize(("address", "netmask"), [("172.30.7.1", "255.255.255.0"), ("172.30.200.9", "255.255.0.0")])
+def test_a_range_that_the_host_has_is_refused_when_asked_for(
+    interfaces: dict[str, list[SimpleNamespace]], address: str, netmask: str
+) -> None:
+    """A VPN or a bridge of somebody else's, which Docker would not notice; the range beside it is free."""
+    interfaces["br0"] = [SimpleNamespace(family=socket.AF_INET, address=address, netmask=netmask)]
+    networks = Networks(set())
+
+    with pytest.raises(
+        BadInput, match=r"^SUBNET=172\.30\.7 overlaps 172\.30\..*, in use by br0; name another range or none"
+    ):
+        runtime(networks).reserve("172.30.7")
+    assert networks.created == []
+    assert runtime(networks).reserve("172.31.7") == "172.31.7"
+
+
+def test_without_a_wish_a_range_of_the_hosts_is_passed_over(interfaces: dict[str, list[SimpleNamespace]]) -> None:
+    """As one of Docker's is."""
+    first = runtime(Networks(set())).reserve(None)
+    interfaces["br0"] = [SimpleNamespace(family=socket.AF_INET, address=f"{first}.1", netmask="255.255.255.0")]
+
+    assert runtime(Networks(set())).reserve(None) != first
 
 
 @pytest.mark.parametrize("subnet", ["172.30.7.0/24", "172.30.7", "10.1.2.0/24", "192.168.77"])

