@@ -534,7 +534,7 @@ def test_every_direct_dependency_has_a_reason() -> None:
         ("To run", project["project"]["dependencies"]),
         ("To ask for", [*groups["notify"], *groups["postgres"], *groups["edn"]]),
         ("To test against S3", groups["s3"]),
-        ("To develop", [wanted for wanted in groups["dev"] if isinstance(wanted, str)]),
+        ("To develop", [wanted for wanted in [*groups["dev"], *groups["fuzz"]] if isinstance(wanted, str)]),
     ):
         names = {re.split(r"[^\w-]", requirement)[0].lower() for requirement in wanted}
         table = {row[0]: row[1] for row in rows(section(page("dev/dependencies.md"), title))[2:]}
