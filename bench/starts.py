@@ -315,8 +315,14 @@ def row(start: Start, code: int | None, out: str, err: str, found: Iterable[str]
 
 
 def without_host(text: str) -> str:
-    """A text without the folder of this checkout."""
-    return text.replace(str((ROOT / ".cache").resolve()), ".cache").replace(f"{ROOT}/", "")
+    """A text without the folders of this checkout and of Python."""
+    for folder, instead in (
+        (str((ROOT / ".cache").resolve()), ".cache"),
+        (f"{ROOT}/", ""),
+        (f"{sys.base_prefix}/", ""),
+    ):
+        text = text.replace(folder, instead)
+    return text
 
 
 def sentence(stderr: str) -> str:
