@@ -316,13 +316,8 @@ def row(start: Start, code: int | None, out: str, err: str, found: Iterable[str]
 
 def without_host(text: str) -> str:
     """A text without the folders of this checkout and of Python."""
-    for folder, instead in (
-        (str((ROOT / ".cache").resolve()), ".cache"),
-        (f"{ROOT}/", ""),
-        (f"{sys.base_prefix}/", ""),
-    ):
-        text = text.replace(folder, instead)
-    return text
+    cache, python = (ROOT / ".cache").resolve(), f"{sys.base_prefix}/"
+    return text.replace(str(cache), ".cache").replace(f"{ROOT}/", "").replace(python, "")
 
 
 def sentence(stderr: str) -> str:
