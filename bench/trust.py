@@ -1,7 +1,7 @@
 """How far the judge and the campaigns can be trusted: ``python -m bench.trust`` writes docs/trust.md.
 
 Everything counted comes from docs/data/, one file for each bench module that measures (mutate, reliability,
-comparisons, power, screen). The page begins with the limits of that evidence.
+comparisons, power, screen, and what ``bench.promises`` lists). The page begins with the limits of that evidence.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import comparisons, mutate, power, reliability, screen
+from bench import comparisons, mutate, power, promises, reliability, screen
 from bench.mutations.kinds import HARMLESS, KINDS
 from campaigns.known_bugs.bugs import BUGS
 from campaigns.statistics import changes
@@ -58,13 +58,15 @@ def render(
         real_comparisons(compared),
         simulated_comparisons(simulated),
         nightly_screen(screened),
+        promises.section(),
     ]
     head = [
         "# How far can you trust it",
         "",
         *_prose(
-            """How well the judge, the comparisons and the nightly screen do where the right answer is known, and what
-            that does not show; for bugs that Kafka really had see [known bugs](known-bugs.md). Intervals
+            """How well the judge, the comparisons and the nightly screen do where the right answer is known, what that
+            does not show, and whether Plimsoll survives its own faults; for bugs that Kafka really had see
+            [known bugs](known-bugs.md). Intervals
             (exact, Clopper-Pearson) and bounds are at 95 %. Written by `python -m bench.trust` from `docs/data/`."""
         ),
     ]

@@ -1,0 +1,145 @@
+"""What Plimsoll promises of itself under faults of its own, the test of each promise, and what was measured.
+
+A section of docs/trust.md; the figures follow from the rows that each command writes into docs/data/.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench import bad_input, fuzz_files, kills, matrix, reliability, starts
+
+Row = Mapping[str, Any]
+Rows = Sequence[Row]
+NOT_MEASURED = "not measured yet"
+ANSWER = "answer to "  # how rows of damaged answers begin
+
+
+class Promise(NamedTuple):
+    """A promise, the command or test that tries it, and what its rows show."""
+
+    words: str
+    tried_by: str
+    figure: Callable[[Rows], str]
+    rows: Sequence[Path] = ()
+
+
+def after_kills(rows: Rows) -> str:
+    """Rows of ``bench.kills``; a try whose process had ended already is no kill."""
+    met = [row for row in rows if row["killed"]]
+    left = sum(bool(row["left"]) for row in rows)
+    passed = sum(any(run["verdict"] == "pass" and not run["whole"] for run in row["judged"]) for row in rows)
+    return (
+        f"{len(met)} kills of {len(rows)} tries: {left} left something behind, {passed} passed without a whole record"
+    )
+
+
+def failing_starts(rows: Rows) -> str:
+    """Rows of ``bench.starts``."""
+    met = sum(not row["wrong"] for row in rows)
+    return f"{met} of {len(rows)} starts: one sentence that says what to do, the exit code that docs/ say, nothing left"
+
+
+def bad_inputs(rows: Rows) -> str:
+    """Rows of ``bench.bad_input``."""
+    own = [row for row in rows if not row["kind"].startswith(ANSWER)]
+    hand = sum(row["by_hand"] for row in own)
+    refused, tried = (sum(row[name] for row in own) for name in ("refused", "inputs"))
+    return f"{refused:,} of {tried:,} refused, {hand} of them written by hand"
+
+
+def damaged_answers(rows: Rows) -> str:
+    """Rows of ``bench.damaged_answers``."""
+    own = [row for row in rows if row["kind"].startswith(ANSWER)]
+    tried, crashes = (sum(row[name] for row in own) for name in ("inputs", "crashes"))
+    return f"{tried:,} answers: {crashes} crashes"
+
+
+def fuzzed(rows: Rows) -> str:
+    """Rows of ``bench.fuzz_files``."""
+    shortest = min(row["clean_minutes"] for row in rows)
+    inputs = sum(row["inputs"] for row in rows)
+    return (
+        f"{len(rows)} readers, {inputs:,} inputs; since the last crash at least {shortest:g} min each, "
+        f"{sum(row['clean_minutes'] for row in rows):g} min together"
+    )
+
+
+def clean_runs(rows: Rows) -> str:
+    """Rows of ``bench.reliability`` and ``bench.matrix``."""
+    clean = [row for row in rows if row["scenario"] in CLEAN]
+    decided = [row for row in clean if row["verdict"] != "unknown" or row["anomalies"]]
+    alarms = sum(not reliability.nothing_found(dict(row)) for row in decided)
+    return f"{alarms} false alarms in {len(decided)} runs; of {len(clean) - len(decided)} more nothing could be said"
+
+
+CLEAN = {matrix.MAIN, *(claim.scenario for claim in reliability.CAMPAIGN if claim.words == reliability.CLEAN)}
+PROMISES = (
+    Promise(
+        "Whatever is killed, one `clean` leaves nothing behind, and what is not whole never passes",
+        "`python -m bench.kills`",
+        after_kills,
+        (kills.RESULTS,),
+    ),
+    Promise(
+        "A start that fails half-way says why, and leaves nothing",
+        "`python -m bench.starts`",
+        failing_starts,
+        (starts.RESULTS,),
+    ),
+    Promise(
+        "Bad input is refused in one sentence, with nothing started",
+        "`python -m bench.bad_input`",
+        bad_inputs,
+        (bad_input.RESULTS,),
+    ),
+    Promise(
+        "A broker's answer that is cut, delayed or damaged ends no prober",
+        "`python -m bench.damaged_answers`",
+        damaged_answers,
+        (bad_input.RESULTS,),
+    ),
+    Promise(
+        "No file makes a reader crash, hang or grow without bound",
+        "`python -m bench.fuzz_files`",
+        fuzzed,
+        (fuzz_files.RESULTS,),
+    ),
+    Promise(
+        "A run in which Kafka did nothing wrong accuses nobody",
+        "`python -m bench.reliability`, `python -m bench.matrix`",
+        clean_runs,
+        (reliability.RESULTS, matrix.RESULTS),
+    ),
+    Promise(
+        "A client that is killed at any byte loses its last open batch at most",
+        "`tests/clusters/clients/test_ledger.py`",
+        lambda _: "every byte of a stream, in CI",
+    ),
+    Promise(
+        "Nothing reaches a shell, leaves its folder, listens beyond its host or runs on a page",
+        "[security](security.md#promises-and-their-tests)",
+        lambda _: "each with its tests, in CI",
+    ),
+    Promise("Memory and disk stay bounded for hours of faults", "`plimsoll soak`", lambda _: NOT_MEASURED),
+    Promise("Runs side by side never touch each other", "no test yet", lambda _: NOT_MEASURED),
+)
+
+
+def section(promises: Sequence[Promise] = PROMISES) -> list[str]:
+    """The lines of the page."""
+    return [
+        "## Does it survive its own faults?",
+        "",
+        "| promise | tried by | figure |",
+        "|---|---|---|",
+        *(f"| {each.words} | {each.tried_by} | {_figure(each)} |" for each in promises),
+    ]
+
+
+def _figure(promise: Promise) -> str:
+    rows = [row for path in promise.rows if path.exists() for row in json.loads(path.read_text())]
+    return promise.figure(rows) if rows or not promise.rows else NOT_MEASURED

@@ -1,0 +1,76 @@
+"""The figures of the table of promises, from literal rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import promises
+from bench.promises import NOT_MEASURED, Promise
+
+KILL: dict[str, Any] = {"killed": "java", "left": [], "judged": [{"verdict": "unknown", "whole": False}]}
+
+
+@pytest.mark.parametrize(
+    ("rows", "figure"),
+    [
+        ([KILL], "1 kills of 1 tries: 0 left something behind, 0 passed without a whole record"),
+        ([KILL, KILL | {"killed": ""}], "1 kills of 2 tries: 0 left something behind, 0 passed without a whole record"),
+        (
+            [KILL | {"left": ["mounts: /x"]}],
+            "1 kills of 1 tries: 1 left something behind, 0 passed without a whole record",
+        ),
+        (
+            [KILL | {"judged": [{"verdict": "pass", "whole": False}]}],
+            "1 kills of 1 tries: 0 left something behind, 1 passed without a whole record",
+        ),
+    ],
+)
+def test_kills_are_counted_with_what_they_left(rows: list[dict[str, Any]], figure: str) -> None:
+    """A try whose process was not there any more is a try, and no kill."""
+    assert promises.after_kills(rows) == figure
+
+
+def test_bad_input_and_damaged_answers_are_counted_apart() -> None:
+    """A damaged answer may be read, as Kafka's frames have no checksum; it must not crash."""
+    rows = [
+        {"kind": "scenario", "inputs": 7, "refused": 6, "by_hand": 2},
+        {"kind": "answer to probe, cut", "inputs": 9, "refused": 9, "crashes": 1},
+    ]
+
+    assert promises.bad_inputs(rows) == "6 of 7 refused, 2 of them written by hand"
+    assert promises.damaged_answers(rows) == "9 answers: 1 crashes"
+
+
+def test_fuzzing_counts_from_the_last_crash() -> None:
+    """The shortest target bounds them all."""
+    rows = [{"clean_minutes": 30.0, "inputs": 1000}, {"clean_minutes": 0.5, "inputs": 500}]
+
+    assert promises.fuzzed(rows) == (
+        "2 readers, 1,500 inputs; since the last crash at least 0.5 min each, 30.5 min together"
+    )
+
+
+def test_a_false_alarm_is_counted() -> None:
+    """A run of which nothing could be said is neither clean nor an alarm; a scenario that must lose does not count."""
+    clean = {"scenario": "steady", "verdict": "pass", "anomalies": {}, "invariants": {}, "known_bugs": []}
+    rows = [
+        clean | {"violated": []},
+        clean | {"verdict": "fail", "anomalies": {"lost_write": 1}, "violated": []},
+        clean | {"verdict": "unknown", "violated": []},
+        clean | {"scenario": "acks1_lag_leader_kill", "violated": []},
+    ]
+
+    assert promises.clean_runs(rows) == "1 false alarms in 2 runs; of 1 more nothing could be said"
+
+
+def test_what_was_not_measured_says_so(tmp_path: Path) -> None:
+    """Neither a file that is not there nor one without rows is a figure."""
+    (tmp_path / "none.json").write_text("[]")
+    table = promises.section(
+        [Promise("a", "`x`", promises.after_kills, [tmp_path / name]) for name in ("gone.json", "none.json")]
+    )
+
+    assert table[-2:] == [f"| a | `x` | {NOT_MEASURED} |"] * 2
