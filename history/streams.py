@@ -43,17 +43,28 @@ class BatchWriter:
 
     def flush_if_due(self) -> None:
         """Once a second, or when many rows wait: a batch for each row would be ten times the bytes."""
-        if self._waiting_rows >= FLUSH_ROWS or time.monotonic_ns() - self._flushed_ns >= FLUSH_NS:
+        if self.is_due:
             self.flush()
 
+    @property
+    def is_due(self) -> bool:
+        return self._waiting_rows >= FLUSH_ROWS or time.monotonic_ns() - self._flushed_ns >= FLUSH_NS
+
     def flush(self) -> None:
+        self._write(self._taken())
+
+    def _taken(self) -> list[pa.RecordBatch]:
+        """What waits, which waits no more."""
+        taken, self._waiting, self._waiting_rows = self._waiting, [], 0
+        self._flushed_ns = time.monotonic_ns()
+        return taken
+
+    def _write(self, batches: list[pa.RecordBatch]) -> None:
         self._whole = False
-        if self._waiting:
-            self._stream.write_batch(pa.concat_batches(self._waiting))
-            self._waiting, self._waiting_rows = [], 0
+        if batches:
+            self._stream.write_batch(pa.concat_batches(batches))
         self._file.flush()
         self._whole = True
-        self._flushed_ns = time.monotonic_ns()
 
     def close(self) -> None:
         """After a flush that failed nothing follows: a batch behind half of another would be read as its rest."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from clusters.clients.configs import ConsumerConfig
 from clusters.clients.polls import About, PollLog
-from clusters.clients.reading import SWITCH_S, Reader
+from clusters.clients.reading import Reader
 from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
 from history.streams import RowWriter
 from history.tables import SEEKS
@@ -38,5 +38,4 @@ def run(config: ConsumerConfig, stop: threading.Event) -> None:
 
 if __name__ == "__main__":
     log_to_stderr()
-    sys.setswitchinterval(SWITCH_S)
     run(ConsumerConfig.from_json(Path(sys.argv[1]).read_text()), stop_on_sigterm())

@@ -15,7 +15,7 @@ from typing import Any
 
 from clusters.clients.configs import DrainConfig
 from clusters.clients.polls import About, PollLog
-from clusters.clients.reading import SWITCH_S, Reader
+from clusters.clients.reading import Reader
 from clusters.clients.summary import Summary, log_to_stderr
 from clusters.kafka.wire import EARLIEST, LATEST
 from history.partition import TopicPartition
@@ -74,5 +74,4 @@ def run(config: DrainConfig) -> None:
 
 if __name__ == "__main__":
     log_to_stderr()
-    sys.setswitchinterval(SWITCH_S)
     run(DrainConfig.from_json(Path(sys.argv[1]).read_text()))

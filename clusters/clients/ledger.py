@@ -123,11 +123,11 @@ class Ledger(BatchWriter):
         """
         if self._writing is None or self._writing.done():
             self._written()
-            self._writing = self._writer.submit(self._write, *self._taken())
+            self._writing = self._writer.submit(self._write_rows, *self._rows())
 
     def flush(self) -> None:
         self._written()
-        self._write(*self._taken())
+        self._write_rows(*self._rows())
 
     def _written(self) -> None:
         """Wait for the thread."""
@@ -135,12 +135,12 @@ class Ledger(BatchWriter):
         if writing is not None:
             writing.result()
 
-    def _taken(self) -> tuple[Sequence[pa.Array], Sequence[Mapping[str, Ints]]]:
+    def _rows(self) -> tuple[Sequence[pa.Array], Sequence[Mapping[str, Ints]]]:
         taken = self._errors, self._columns
         self._errors, self._columns = [], []
         return taken
 
-    def _write(self, errors: Sequence[pa.Array], columns: Sequence[Mapping[str, Ints]]) -> None:
+    def _write_rows(self, errors: Sequence[pa.Array], columns: Sequence[Mapping[str, Ints]]) -> None:
         if errors:
             rows = [_joined(field, errors, columns) for field in LEDGER]
             self.add(pa.RecordBatch.from_arrays(rows, schema=self.schema))

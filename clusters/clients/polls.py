@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -53,14 +54,40 @@ def in_runs(names: pa.DictionaryArray) -> pa.RunEndEncodedArray:
 
 
 class PollLog(BatchWriter):
-    """What a reader sees: rows of ``SEEN``."""
+    """What a reader sees: rows of ``SEEN``, which a thread compresses and writes while the reader reads on."""
 
     def __init__(self, path: Path, about: About) -> None:
         super().__init__(path, SEEN.with_metadata({_ABOUT: json.dumps(asdict(about))}), compression="zstd")
+        self._writer = ThreadPoolExecutor(1, "polls")
+        self._writing: Future[None] | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
         super().add(batch.replace_schema_metadata(self.schema.metadata))
         self.flush_if_due()
+
+    def flush_if_due(self) -> None:
+        """As ``BatchWriter``, once the rows before are written.
+
+        Raises:
+            OSError: those before could not be written.
+        """
+        if self.is_due:
+            self._written()
+            self._writing = self._writer.submit(self._write, self._taken())
+
+    def flush(self) -> None:
+        self._written()
+        super().flush()
+
+    def _written(self) -> None:
+        """Wait for the thread."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
+
+    def close(self) -> None:
+        with self._writer:
+            super().close()
 
 
 def polls_of(stream: Path) -> Iterator[pa.RecordBatch]:

@@ -37,7 +37,6 @@ LEARN_S = 1.0
 AGAIN_S = 0.05
 MAX_AGAIN_S = 1.0  # to a broker that does not answer
 BROKERS = 64  # that are waited for at a time
-SWITCH_S = 0.0005  # a client's ``sys.setswitchinterval``: threads that receive need the interpreter briefly and often
 
 
 @dataclass
@@ -72,6 +71,7 @@ class Reader:
 
     def __init__(self, config: ConsumerConfig, which_pass: str, seeks: RowWriter) -> None:
         self.partitions = [TopicPartition(topic, p) for topic, count in config.topics.items() for p in range(count)]
+        pa.array([0])  # pyarrow imports pandas, where there is one, at its first conversion; records would wait
         self.rows = 0
         self.unreadable: dict[str, str] = {}
         self.seeks = 0

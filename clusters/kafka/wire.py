@@ -41,7 +41,7 @@ DEBUGGING_CONSUMER = -2  # ListOffsets: any replica answers, up to its log end o
 LATEST, EARLIEST = -1, -2  # timestamps of ListOffsets
 BEYOND_ANY_LOG = 2**62
 CONSUMED_BYTES = 1 << 20
-FETCHED_PARTITION_BYTES, FETCHED_BYTES = 1 << 22, 1 << 25
+FETCHED_PARTITION_BYTES, FETCHED_BYTES = 1 << 20, 1 << 25  # the first is a consumer's default; more leaves the cache
 _HEADER_BYTES = 64  # of an answer, at most: its number and tagged fields, of which there are none
 # To agree on TLS and to log in, at least: a JVM that has just started takes several hundred milliseconds for its first
 # handshake, and whoever gives up and begins anew before that never gets in.
