@@ -34,7 +34,7 @@ KAFKA = "4.3.1"
 RUN = f"./plimsoll run bench/kills.yaml --kafka {KAFKA} --runtime {{runtime}} --runs $RUNS"
 # What is made once for all runs, empty files that are locks, and what Java keeps for each user.
 SHARED = re.compile(
-    r"files: (.*\.cache/(airflow(/runs|/\d[^/]*)?|ivy|kafka|java(/spark-\w+)?)|.*lock|/tmp/hsperfdata_\w+)$"
+    r"files: (.*\.cache/(airflow(/runs|/\d[^/]*)?|ivy|kafka|java(/spark-\w+|/trusted-\w+\.p12)?)|.*lock|/tmp/hsperfdata_\w+)$"
 )
 # What a run that has begun keeps and names: its folder, with archive and pages beside it, and Airflow's log.
 KEPT = re.compile(r"files: (.*/runs/\d[^/]+|.*/(archive|site))$")
@@ -203,13 +203,13 @@ AFTER = {
 # What is written into .cache lies in memory, above what is there; so does all of /tmp.
 _PRIVATE = """
 ip link set lo up
+mount --bind . .
+cd "$PWD"
 mount -t tmpfs -o size=1m tmpfs /dev/shm
 mount -t tmpfs -o size=4g tmpfs /mnt
 mkdir /mnt/upper /mnt/work
 mount -t overlay -o lowerdir=$CACHE,upperdir=/mnt/upper,workdir=/mnt/work overlay $CACHE
 mount -t tmpfs -o size=2g tmpfs /tmp
-mount --bind . .
-cd "$PWD"
 mkdir -p $RUNS $CACHE/airflow/runs
 """
 
