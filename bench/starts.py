@@ -34,7 +34,8 @@ KAFKA = "4.3.1"
 RUN = f"./plimsoll run bench/kills.yaml --kafka {KAFKA} --runtime {{runtime}} --runs $RUNS"
 # What is made once for all runs, empty files that are locks, and what Java keeps for each user.
 SHARED = re.compile(
-    r"files: (.*\.cache/(airflow(/runs|/\d[^/]*)?|ivy|kafka|java(/spark-\w+|/trusted-\w+\.p12)?)|.*lock|/tmp/hsperfdata_\w+)$"
+    r"files: (.*\.cache/(airflow(/runs|/\d[^/]*)?|ivy|kafka|java(/spark-\w+|/trusted-\w+\.p12)?)|.*lock"
+    r"|/tmp/hsperfdata_\w+)$"
 )
 # What a run that has begun keeps and names: its folder, with archive and pages beside it, and Airflow's log.
 KEPT = re.compile(r"files: (.*/runs/\d[^/]+|.*/(archive|site))$")

@@ -371,7 +371,7 @@ def test_events_that_are_no_events_are_bad_evidence(tmp_path):
     folder = clean().write(tmp_path / "run")
     folder.events.write_text("{}\n")
 
-    with pytest.raises(EvidenceError, match="Line 1 of events.jsonl is no event"):
+    with pytest.raises(EvidenceError, match=r"Line 1 of events\.jsonl is no event"):
         open_folder(folder)
 
 
