@@ -56,6 +56,8 @@ class EventLog:
             if size and os.pread(descriptor, 1, size - 1) != b"\n":
                 line = b"\n" + line
             written = os.write(descriptor, line)
+        except OSError as error:  # the system does not say of which file
+            raise OSError(error.errno, error.strerror, str(self.path)) from error
         finally:
             os.close(descriptor)
         if written < len(line):

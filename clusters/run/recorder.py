@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 from clusters.live.world import World
@@ -28,9 +29,15 @@ def perform(run: Path, stage: Stage) -> None:
             f"Run {folder.run_id} was collected and its cluster is gone, so {stage.name} cannot run in it again; "
             "trigger the DAG anew, which starts a new run."
         )
+    act = partial(getattr(experiment, stage.function), run, *stage.arguments)
     alone = nullcontext() if stage.role == "teardown" else hold_step(run, stage.step_wait_s)
-    with stage_events(folder.stages, stage.name), recorded(run, stage.function, stage.phase), alone:
-        getattr(experiment, stage.function)(run, *stage.arguments)
+    try:
+        with stage_events(folder.stages, stage.name), recorded(run, stage.function, stage.phase), alone:
+            act()
+    except OSError:
+        if stage.role == "teardown":
+            act()  # an event that a full disk did not take keeps nothing running
+        raise
 
 
 def record(run: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 from pathlib import Path
 from typing import Any
@@ -191,3 +192,20 @@ def test_a_run_that_cannot_be_collected_is_torn_down(
         end(run)
     assert calls[-2:] == ["stop_clients", "tear_down"]
     assert errors(run) == [("", "collect", "HarnessError: No room.")]
+
+
+def test_a_disk_that_takes_no_event_keeps_nothing_running(
+    run: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stage's beginning cannot be written, and what was started is removed; any other stage is not begun."""
+    full = OSError(errno.ENOSPC, "No space left on device")
+
+    def add(*_: object, **__: object) -> None:
+        raise full
+
+    monkeypatch.setattr(EventLog, "add", add)
+    for stage in (TEAR_DOWN, PHASE):
+        with pytest.raises(OSError, match="No space left"):
+            perform(run, stage)
+
+    assert calls == ["tear_down"]
