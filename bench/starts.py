@@ -112,7 +112,7 @@ STARTS = (
     ),
     Start(
         name="a disk full during the run, in runs/",
-        before=_SMALL.format(folder="$RUNS", size="400m"),
+        before=_SMALL.format(folder="$RUNS", size="160m"),
         says=r"The disk of /mnt/world/runs/\S+ is full: .*; make room on that disk",
         command=f"{RUN} --rate 20000",
     ),
