@@ -58,7 +58,7 @@ def test_what_a_run_names_it_may_keep() -> None:
 
     assert row(START, 2, "[00:01] x\nrun: /mnt/world/runs/20261125-a\n", "", [folder, other])["left"] == [other]
     assert row(START, 2, "", "", [folder, other])["left"] == [folder, other]
-    assert row(START, 2, "", "", ["files: /work/.cache/kafka/.4.3.1.lock"])["left"] == []
+    assert row(START, 2, "", "", ["files: /srv/.cache/kafka/.4.3.1.lock"])["left"] == []
 
 
 def test_the_sentence_is_what_is_said_last() -> None:
