@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
@@ -80,6 +81,35 @@ class BatchWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class BackgroundWriter(BatchWriter):
+    """Writes in one thread, which begins with ``prepare`` called with ``arguments``; one write at a time."""
+
+    def __init__(
+        self,
+        path: Path,
+        schema: pa.Schema,
+        prepare: Callable[..., object] | None = None,
+        arguments: tuple[Any, ...] = (),
+    ) -> None:
+        super().__init__(path, schema, compression="zstd")
+        self._writer = ThreadPoolExecutor(1, "writer", prepare, arguments)
+        self._writing: Future[None] | None = None
+
+    def _written(self) -> None:
+        """Wait for the thread.
+
+        Raises:
+            OSError: it could not write.
+        """
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
+
+    def close(self) -> None:
+        with self._writer:
+            super().close()
 
 
 class RowWriter(BatchWriter):

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -24,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from history.streams import BatchWriter, read_stream
+from history.streams import BackgroundWriter, read_stream
 from history.tables import SENDS
 
 Outcome = Literal["ok", "fail", "info"]
@@ -93,17 +92,16 @@ class About:
     may_have_retried: bool
 
 
-class Ledger(BatchWriter):
+class Ledger(BackgroundWriter):
     """Writes a ledger; rows come in any order, and become Arrow's when they are flushed."""
 
     def __init__(self, path: Path, about: About) -> None:
-        super().__init__(path, LEDGER.with_metadata({_ABOUT: json.dumps(asdict(about))}), compression="zstd")
+        # The thread holds the interpreter's lock at times, and others of a lesser class may then have its core.
+        as_this = (0, os.sched_getscheduler(0), os.sched_getparam(0))
+        schema = LEDGER.with_metadata({_ABOUT: json.dumps(asdict(about))})
+        super().__init__(path, schema, os.sched_setscheduler, as_this)
         self._errors: list[pa.Array] = []
         self._columns: list[Mapping[str, Ints]] = []
-        # It holds the interpreter's lock at times, and others of a lesser class may then have its core.
-        as_this = (0, os.sched_getscheduler(0), os.sched_getparam(0))
-        self._writer = ThreadPoolExecutor(1, "ledger", os.sched_setscheduler, as_this)
-        self._writing: Future[None] | None = None
 
     @property
     def waiting(self) -> int:
@@ -129,12 +127,6 @@ class Ledger(BatchWriter):
         self._written()
         self._write_rows(*self._rows())
 
-    def _written(self) -> None:
-        """Wait for the thread."""
-        writing, self._writing = self._writing, None
-        if writing is not None:
-            writing.result()
-
     def _rows(self) -> tuple[Sequence[pa.Array], Sequence[Mapping[str, Ints]]]:
         taken = self._errors, self._columns
         self._errors, self._columns = [], []
@@ -145,10 +137,6 @@ class Ledger(BatchWriter):
             rows = [_joined(field, errors, columns) for field in LEDGER]
             self.add(pa.RecordBatch.from_arrays(rows, schema=self.schema))
         super().flush()
-
-    def close(self) -> None:
-        with self._writer:
-            super().close()
 
 
 def _joined(field: pa.Field, errors: Sequence[pa.Array], parts: Sequence[Mapping[str, Ints]]) -> pa.Array:

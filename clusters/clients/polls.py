@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from history.streams import BatchWriter, read_stream
+from history.streams import BackgroundWriter, read_stream
 from history.tables import POLLS
 
 _ABOUT = b"reader"
@@ -53,13 +52,11 @@ def in_runs(names: pa.DictionaryArray) -> pa.RunEndEncodedArray:
     return pa.RunEndEncodedArray.from_arrays(runs.run_ends, names.dictionary.take(runs.values))
 
 
-class PollLog(BatchWriter):
+class PollLog(BackgroundWriter):
     """What a reader sees: rows of ``SEEN``, which a thread compresses and writes while the reader reads on."""
 
     def __init__(self, path: Path, about: About) -> None:
-        super().__init__(path, SEEN.with_metadata({_ABOUT: json.dumps(asdict(about))}), compression="zstd")
-        self._writer = ThreadPoolExecutor(1, "polls")
-        self._writing: Future[None] | None = None
+        super().__init__(path, SEEN.with_metadata({_ABOUT: json.dumps(asdict(about))}))
 
     def add(self, batch: pa.RecordBatch) -> None:
         super().add(batch.replace_schema_metadata(self.schema.metadata))
@@ -78,16 +75,6 @@ class PollLog(BatchWriter):
     def flush(self) -> None:
         self._written()
         super().flush()
-
-    def _written(self) -> None:
-        """Wait for the thread."""
-        writing, self._writing = self._writing, None
-        if writing is not None:
-            writing.result()
-
-    def close(self) -> None:
-        with self._writer:
-            super().close()
 
 
 def polls_of(stream: Path) -> Iterator[pa.RecordBatch]:
