@@ -9,7 +9,7 @@ Values that fit no model are decoded one by one.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -112,23 +112,20 @@ def _parts(prefix: bytes, digits: int, padding: bytes) -> tuple[Bytes, Bytes, in
 def _decode_alike(values: Values, among: npt.NDArray[np.intp], found: Payloads, model: _Model) -> npt.NDArray[np.bool_]:
     """Decode those among some values that fit a model, and say which."""
     fits: npt.NDArray[np.bool_] = values.lengths[among] == model.length
-    at = values.starts[among[fits]]
+    at = _kept(fits, values.starts[among])
     head = len(model.prefix) + len(model.flips) + 1
     heads = _strings(values.data, at, head)
-    digits = [heads[:, column] - np.uint8(_ZERO) for column in range(len(model.prefix), head - 1)]
-    alike = _every(heads[:, : len(model.prefix)] == model.prefix) & (heads[:, -1] == _BAR)
-    for digit in digits:
-        alike &= digit < 10
+    digits = heads[:, len(model.prefix) : -1] - np.uint8(_ZERO)
+    alike = _every(heads[:, : len(model.prefix)] == model.prefix) & (heads[:, -1] == _BAR) & _every(digits < 10)
     fits[fits] = alike
-    at, rows = at[alike], among[fits]
-    seq, crc = np.zeros(len(rows), np.int64), np.full(len(rows), model.crc, np.uint32)
-    for digit, flips in zip(digits, model.flips, strict=True):
-        number = digit[alike]
-        seq = seq * 10 + number
-        crc ^= flips.take(number)
+    at, digits = _kept(alike, at), _kept(alike, digits)
+    seq, crc = np.zeros(len(at), np.int64), np.full(len(at), model.crc, np.uint32)
+    for digit, flips in zip(digits.T, model.flips, strict=True):
+        seq = seq * 10 + digit
+        crc ^= flips.take(digit)
     small = seq <= MAX_SEQ  # a larger number is none of ours
     fits[fits] = small
-    at, rows, seq, crc = at[small], rows[small], seq[small], crc[small]
+    at, seq, crc, rows = _kept(small, at), _kept(small, seq), _kept(small, crc), _kept(fits, among)
     other = np.flatnonzero(~_every(_strings(values.data, at + head, len(model.padding)) == model.padding))
     crc[other] = _crcs(values.data, at[other], model.length - _CHECKSUM_BYTES)
     checksums = _strings(values.data, at + model.length - _CHECKSUM_BYTES, _CHECKSUM_BYTES)
@@ -136,6 +133,11 @@ def _decode_alike(values: Values, among: npt.NDArray[np.intp], found: Payloads, 
     found.seq[rows] = seq
     found.checksum_ok[rows] = np.equal(checksums.view("<u8")[:, 0], _hex(crc))
     return fits
+
+
+def _kept(kept: npt.NDArray[np.bool_], rows: Any) -> Any:
+    """Those rows; all of them, which is the usual case, are not copied."""
+    return rows if kept.all() else rows[kept]
 
 
 def _crcs(data: Bytes, at: Ints, length: int) -> npt.NDArray[np.uint32]:

@@ -41,12 +41,13 @@ RECORDS = pa.schema(
 SLICE_BYTES = 1 << 24  # of records; the batch that goes beyond still belongs to a slice
 MAX_BATCH_BYTES = 1 << 26  # of a batch's records, decompressed; message.max.bytes is 1 MiB by default
 _MIN_RECORD_BYTES = 7  # length, attributes, two deltas, two lengths, number of headers
-_MIN_TOGETHER = 24  # batches: fewer are walked one by one
-_MIN_ALIKE = 16  # neighbours of one length: fewer are walked singly, so many at a time
+_MIN_ALIKE = 16  # neighbours that are first looked at together; four times as many as were alike the next time
+_MIN_TOGETHER = 128  # records: where fewer are taken together, it is faster to take some singly
 _SINGLY = 256
 _CHUNK = 1 << 14  # records whose columns fit the processor's cache
 _CHUNK_BYTES = 1 << 21  # of values, for the same reason
 _MAX_VARINT_BYTES = 10
+_MAX_LENGTH_BYTES = 5  # of a record's length
 _NOWHERE = 1 << 62  # where a variable-length integer without an end leads: beyond every record's end
 _MARKERS = {0: "abort", 1: "commit"}
 
@@ -216,64 +217,86 @@ def _fields(data: Bytes, rows: Headers, starts: Ints, ends: Ints) -> Fields:
 
 def _bodies(data: Bytes, starts: Ints, ends: Ints, counts: Ints) -> tuple[Ints, Ints, Bools]:
     """Where each record begins after its length, where it ends, and the batches whose records do not fill them."""
-    first_row = np.cumsum(counts) - counts
-    bodies, body_ends = np.empty(int(counts.sum()), np.int64), np.empty(int(counts.sum()), np.int64)
-    order = np.argsort(-counts, kind="stable")
-    at, limit, row, left = starts[order], ends[order], first_row[order], counts[order]
-    broken = np.zeros(len(counts), bool)
-    step, live = 0, int(np.count_nonzero(left))
-    while live >= _MIN_TOGETHER:
-        length, body = _varints(data, at[:live])
-        wrong = (length < 0) | (length > limit[:live] - body)
-        broken[:live] |= wrong
-        at[:live] = np.where(wrong, limit[:live], body + length)
-        bodies[row[:live] + step] = body
-        body_ends[row[:live] + step] = at[:live]
-        step += 1
-        live = int(np.searchsorted(-left, -step))
-    for index in range(live):
-        records = slice(int(row[index]) + step, int(row[index] + left[index]))
-        found, at[index] = _walk(data, int(at[index]), int(limit[index]), bodies[records], body_ends[records])
-        broken[index] |= found < records.stop - records.start
-    broken |= (at != limit) & (left > 0)
-    by_batch = np.zeros(len(counts), bool)
-    by_batch[order] = broken
-    return bodies, body_ends, by_batch
+    walk = _Walk(data, starts, ends, counts)
+    live = np.flatnonzero(counts)
+    while len(live):
+        before, batches = walk.left.sum(), len(live)
+        live = walk.together(live)
+        if before - walk.left.sum() < min(_MIN_TOGETHER, batches * _MIN_ALIKE):
+            live = np.array([index for index in live.tolist() if walk.singly(index)], np.int64)
+    return walk.bodies, walk.body_ends, (walk.left > 0) | ((walk.at != ends) & (counts > 0))
 
 
-def _walk(data: Bytes, start: int, limit: int, bodies: Ints, ends: Ints) -> tuple[int, int]:
-    """Write the bodies and ends of the records from ``start`` on; how many fit before ``limit``, where the last ends.
+class _Walk:
+    """Through batches, from record to record; a batch that is left has no record where one should begin.
 
-    Neighbours are often as long as each other: those that begin with the same length, each where the one before it
-    ends, are taken together. Where few are, some are taken one by one.
+    Neighbours are often as long as each other: those of a batch that begin with the same length, each where the one
+    before it ends, are taken together, in all batches at once. Where that yields few, some are taken one by one.
     """
-    found, at, together, single = 0, start, _MIN_ALIKE, b""
-    while found < len(bodies):
-        if together < _MIN_ALIKE:
-            single = single or data[start:limit].tobytes()
-            wanted = slice(found, min(found + _SINGLY, len(bodies)))
-            taken, end = _walk_singly(single, at - start, bodies[wanted], ends[wanted])
-            bodies[found : found + taken] += start
-            ends[found : found + taken] += start
-            found, at, together = found + taken, start + end, _MIN_ALIKE
-            if found < wanted.stop:
-                break
-            continue
-        length, body = (int(told[0]) for told in _varints(data, np.array([at])))
-        size = body - at + length
-        if length < 0 or at + size > limit:
-            break
-        most = min(len(bodies) - found, (limit - at) // size, 4 * together)
-        alike = np.ones(most, bool)
-        for byte in range(at, body):
-            alike &= data[byte : byte + size * (most - 1) + 1 : size] == data[byte]
-        together = most if alike.all() else int(np.argmin(alike))
-        places = np.arange(at, at + size * (together + 1), size)
-        bodies[found : found + together] = places[:-1] + (body - at)
-        ends[found : found + together] = places[1:]
-        found, at = found + together, int(places[-1])
-    bodies[found:], ends[found:] = 0, 0
-    return found, at
+
+    def __init__(self, data: Bytes, starts: Ints, ends: Ints, counts: Ints) -> None:
+        self._data, self._starts, self._ends = data, starts, ends
+        self.at, self.left = starts.copy(), counts.copy()
+        self._row = np.cumsum(counts) - counts
+        self._alike = np.full(len(counts), _MIN_ALIKE)  # so many are looked at together
+        self._text: dict[int, bytes] = {}  # of batches whose records are taken one by one
+        self.bodies, self.body_ends = np.zeros((2, int(counts.sum())), np.int64)
+
+    def together(self, batches: Ints) -> Ints:
+        """Take at least one record of each batch; returns those that have more to take."""
+        at, ends = self.at[batches], self._ends[batches]
+        length, body = _varints(self._data, at)
+        fits = (length >= 0) & (length <= ends - body) & (body - at <= _MAX_LENGTH_BYTES)
+        if not fits.all():
+            batches, at, ends, length, body = (each[fits] for each in (batches, at, ends, length, body))
+        width, size = body - at, body + length - at
+        most = np.minimum(np.minimum(self.left[batches], self._alike[batches]), (ends - at) // size)
+        taken = _alike(self._data, at, width, size, most)
+        step = _counted(taken)
+        rows = np.repeat(self._row[batches], taken) + step
+        places = np.repeat(at, taken) + step * np.repeat(size, taken)
+        self.bodies[rows] = places + np.repeat(width, taken)
+        self.body_ends[rows] = places + np.repeat(size, taken)
+        self._advance(batches, taken, taken * size)
+        self._alike[batches] = 4 * taken
+        return batches[self.left[batches] > 0]
+
+    def singly(self, batch: int) -> bool:
+        """Take some records of a batch one after the other; says whether there is more to take."""
+        start, first = int(self._starts[batch]), int(self._row[batch])
+        if batch not in self._text:
+            self._text[batch] = self._data[start : self._ends[batch]].tobytes()
+        rows = slice(first, first + min(int(self.left[batch]), _SINGLY))
+        bodies, ends = self.bodies[rows], self.body_ends[rows]
+        found, end = _walk_singly(self._text[batch], int(self.at[batch]) - start, bodies, ends)
+        bodies[:found] += start
+        ends[:found] += start
+        self._advance(batch, found, start + end - self.at[batch])
+        self._alike[batch] = _MIN_ALIKE
+        return found == len(bodies) and bool(self.left[batch])
+
+    def _advance(self, batches: Ints | int, records: Ints | int, size: Ints | int) -> None:
+        self.at[batches] += size
+        self.left[batches] -= records
+        self._row[batches] += records
+
+
+def _alike(data: Bytes, at: Ints, width: Ints, size: Ints, most: Ints) -> Ints:
+    """Of some places, how many times, up to ``most``, the bytes of the first ``width`` come again after ``size``."""
+    step = _counted(most)
+    places = np.repeat(at, most) + step * np.repeat(size, most)
+    alike = np.ones(len(places), bool)
+    for byte in range(int(width.max(initial=0))):
+        same = data.take(places + byte, mode="clip") == np.repeat(data.take(at + byte, mode="clip"), most)
+        alike &= same | np.repeat(byte >= width, most)
+    if alike.all():
+        return most
+    return np.minimum.reduceat(np.where(alike, np.repeat(most, most), step), np.cumsum(most) - most)
+
+
+def _counted(counts: Ints) -> Ints:
+    """From 0 up to each count, one after the other."""
+    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def _walk_singly(data: bytes, at: int, bodies: Ints, ends: Ints) -> tuple[int, int]:

@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,7 +38,7 @@ from history.folder import write_atomically
 
 log = logging.getLogger("producer")
 
-TICK_S = 0.0003
+TICK_S = 0.0002
 FULL_S = 0.002  # until the next look where much is in flight already: the library's threads need the time
 MUCH = 0.25  # of the room in flight
 PAUSE_S = 0.01  # between two looks at answers, when nothing more is sent
@@ -142,11 +143,13 @@ class OpenLoop:
             log.warning(trouble)
         self._trouble = trouble
 
-    def settle(self) -> None:
-        """Put all records that were answered by now into the ledger."""
+    def settle(self) -> bool:
+        """Put records that were answered by now into the ledger; False: there were none."""
         answers = self.engine.answers()
-        if answers is not None:
-            self._settle(answers, self._unanswered.take(answers.seqs))
+        if answers is None:
+            return False
+        self._settle(answers, self._unanswered.take(answers.seqs))
+        return True
 
     def give_up(self) -> None:
         """What is still in flight ends as unknown."""
@@ -245,9 +248,9 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
         flush_due_ns = waited_ns = 0
         started_ns = time.monotonic_ns()
 
-        def settle() -> None:
+        def settle() -> bool:
             nonlocal flush_due_ns
-            loop.settle()
+            answered = loop.settle()
             now_ns = time.monotonic_ns()
             if now_ns >= flush_due_ns or ledger.waiting >= FLUSH_ROWS:
                 ledger.flush_soon()
@@ -258,13 +261,15 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
             summary.so_far(
                 due=due, sent=loop.next_seq - loop.never_sent, acked=loop.outcomes["ok"], waited_ns=waited_ns
             )
+            return answered
 
         log.info("%s sends %s/s to %s over %s", config.client_id, config.rate_per_s, config.topic, config.engine)
         offers = Offers(config.control)
         while not stop.is_set():
             loop.send_due(time.monotonic_ns())
             offers.look(loop)
-            settle()
+            if settle() and not loop.much_in_flight:
+                continue  # there may be more answers, and records are due meanwhile
             before_ns = time.monotonic_ns()
             until_due_s = (loop.schedule.due_ns(loop.next_seq) - before_ns) / SECOND_NS
             stop.wait(max(until_due_s, FULL_S if loop.much_in_flight else TICK_S))
@@ -272,17 +277,10 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
         busy_ns = time.monotonic_ns() - started_ns - waited_ns
         loop.finish(time.monotonic_ns())
         log.info("stopping with %d in flight", loop.in_flight)
-        deadline_ns = time.monotonic_ns() + config.delivery_timeout_ms * 1_000_000
-        pause = threading.Event()
-        while loop.in_flight and time.monotonic_ns() < deadline_ns:
-            settle()
-            pause.wait(PAUSE_S)
+        _answer_all(loop, settle, config.delivery_timeout_ms * 1_000_000)
         if loop.in_flight:
             engine.give_up()
-        deadline_ns = time.monotonic_ns() + GIVE_UP_NS
-        while loop.in_flight and time.monotonic_ns() < deadline_ns:
-            settle()
-            pause.wait(PAUSE_S)
+        _answer_all(loop, settle, GIVE_UP_NS)
         loop.settle()
         loop.give_up()
     summary.end(
@@ -297,6 +295,14 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
     )
     log.info("ended: %s", dict(loop.outcomes))
     engine.close()
+
+
+def _answer_all(loop: OpenLoop, settle: Callable[[], bool], limit_ns: int) -> None:
+    """Settle until nothing is in flight, or the limit is reached."""
+    deadline_ns, pause = time.monotonic_ns() + limit_ns, threading.Event()
+    while loop.in_flight and time.monotonic_ns() < deadline_ns:
+        if not settle():
+            pause.wait(PAUSE_S)
 
 
 if __name__ == "__main__":

@@ -208,26 +208,36 @@ def test_headers_are_not_changed():
 RUNS = st.lists(
     st.tuples(st.sampled_from([0, 5, 63, 64, 200, 9_000]), st.sampled_from([1, 2, 15, 16, 17, 80])), max_size=30
 )
+# A batch: its records, how many more it tells, by how much it is cut, and a byte of it that is another.
+BATCH = st.tuples(
+    RUNS, st.integers(0, 3), st.integers(0, 1 << 16), st.none() | st.tuples(st.integers(0), st.integers(0, 255))
+)
 
 
 @settings(deadline=None)
-@given(RUNS, st.integers(0, 3), st.integers(0, 1 << 16), st.none() | st.tuples(st.integers(0), st.integers(0, 255)))
-def test_records_that_are_alike_are_taken_together(runs, more, short, damage):
+@given(st.lists(BATCH, max_size=4))
+def test_records_that_are_alike_are_taken_together(batches):
     """And say what one by one would: also of a cut batch, a damaged one, and one with fewer records than it tells."""
-    start = 3
-    data = bytearray(b"abc")
-    for length, times in runs:
-        for _ in range(times):
-            data += varint(length) + b"\x0a" * length
-    count = sum(times for _, times in runs) + more
-    limit = max(start, len(data) - (short if short < len(data) // 2 else 0))
-    if damage and limit > start:
-        data[start + damage[0] % (limit - start)] = damage[1]
-    found = np.full((2, count), -1)
-    alone = np.zeros((2, count), np.int64)
+    data, starts, ends, counts = bytearray(b"abc"), list[int](), list[int](), list[int]()
+    for runs, more, short, damage in batches:
+        start = len(data)
+        for length, times in runs:
+            data += (varint(length) + b"\x0a" * length) * times
+        if damage and len(data) > start:
+            data[start + damage[0] % (len(data) - start)] = damage[1]
+        starts.append(start)
+        ends.append(len(data) - (short if short < (len(data) - start) // 2 else 0))
+        counts.append(sum(times for _, times in runs) + more)
+    alone, broken = np.zeros((2, sum(counts)), np.int64), list[bool]()
+    for start, limit, count, first in zip(starts, ends, counts, np.cumsum([0, *counts]), strict=False):
+        bodies, body_ends = alone[:, first : first + count]
+        found, end = records._walk_singly(bytes(data[start:limit]), 0, bodies, body_ends)
+        bodies[:found] += start
+        body_ends[:found] += start
+        bodies[found:] = body_ends[found:] = 0
+        broken.append(count > 0 and (found < count or start + end != limit))
 
-    told = records._walk(np.frombuffer(bytes(data), np.uint8), start, limit, *found)
-    fit, end = records._walk_singly(bytes(data[:limit]), start, *alone)
-    alone[:, fit:] = 0
-    assert told == (fit, end)
-    assert (found == alone).all()
+    told = records._bodies(np.frombuffer(bytes(data), np.uint8), *np.array([starts, ends, counts], np.int64))
+    assert (told[0] == alone[0]).all()
+    assert (told[1] == alone[1]).all()
+    assert told[2].tolist() == broken

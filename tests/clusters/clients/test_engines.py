@@ -41,11 +41,11 @@ class Sent:
     def __init__(self, acks: str = "all") -> None:
         self.batches = engines.BatchAnswers(acks)
         self.result = FutureProduceResult(TopicPartition("t", 2))
-        self.futures: list[FutureRecordMetadata] = []
+        self.futures: list[engines.RecordFuture] = []
 
     def send(self, *seqs: int) -> Sent:
         for seq in seqs:
-            self.futures.append(FutureRecordMetadata(self.result, len(self.futures), 0, None, -1, 100, -1))
+            self.futures.append(engines.RecordFuture(self.result, len(self.futures), 0, None, -1, 100, -1))
             self.batches.hold(self.futures[-1], seq)
         return self
 
@@ -92,7 +92,6 @@ def test_each_record_of_a_batch_has_its_own_error() -> None:
     errors = [kafka.errors.InvalidTimestampError(), kafka.errors.KafkaTimeoutError()]
     sent.result.success((-1, -1, errors.__getitem__))
 
-    assert sent.answers() == []
     assert sent.answers() == [(3, 2, NOT_SEEN, "INVALID_TIMESTAMP"), (4, 2, NOT_SEEN, "KafkaTimeoutError")]
 
 
@@ -104,10 +103,21 @@ def test_a_batch_that_was_split_is_answered_record_by_record() -> None:
         future.rebind(result, index)
     one.success((7, -1, None))
 
-    assert sent.answers() == []
     assert sent.answers() == [(3, 2, 7, None)]
     other.success((20, -1, None))
     assert sent.answers() == [(4, 2, 20, None), (5, 2, 21, None)]
+
+
+def test_a_record_that_is_refused_at_once_has_its_error() -> None:
+    """Beside it one that was taken waits for the answer; nobody may have chosen a partition by then."""
+    sent = Sent().send(3)
+    nowhere = FutureProduceResult(TopicPartition("t", None))
+    refused = FutureRecordMetadata(nowhere, -1, None, None, -1, 100, -1)
+    sent.batches.refused(refused.failure(kafka.errors.KafkaTimeoutError()), 4)
+
+    assert sent.answers() == [(4, NOT_SEEN, NOT_SEEN, "KafkaTimeoutError")]
+    sent.result.success((7, -1, None))
+    assert sent.answers() == [(3, 2, 7, None)]
 
 
 def test_what_was_given_up_has_no_answer() -> None:
