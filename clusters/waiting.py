@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -9,6 +10,7 @@ from typing import TypeVar
 from history.errors import LAST_SEEN, WaitTimeout
 
 T = TypeVar("T")
+BUSY = 8  # threads for each core that run or want to: what is awaited may be late for want of a core
 
 
 def wait_until(
@@ -40,5 +42,12 @@ def wait_until(
                 return value
         left_s = deadline - time.monotonic()
         if left_s <= 0:
-            raise WaitTimeout(f"Waited {limit_s:g} s for {what}{LAST_SEEN}{last_seen() if last_seen else seen}.")
+            told = last_seen() if last_seen else seen
+            raise WaitTimeout(f"Waited {limit_s:g} s for {what}{_on_a_busy_host()}{LAST_SEEN}{told}.")
         time.sleep(min(every_s, left_s))
+
+
+def _on_a_busy_host() -> str:
+    """What else may explain a wait in vain."""
+    threads, cores = os.getloadavg()[0], os.cpu_count() or 1
+    return f" on a busy host ({threads:.0f} threads want its {cores} cores)" if threads > BUSY * cores else ""

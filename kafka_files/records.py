@@ -1,7 +1,7 @@
 """The records of batches as Arrow columns, decoded with NumPy, of all batches of a slice at once.
 
-A record's start follows from the length of the one before it. The n-th records of all batches are found together, so
-that the loop is as long as the longest batch, not as the slice; of a few long batches each is walked on its own.
+A record's start follows from the length of the one before it. Neighbours of one length are found together, in all
+batches at once, so that the loop is as long as a length changes often, not as the longest batch.
 All other fields are then read as columns. Format: KIP-98, records v2, zigzag variable-length integers.
 """
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from history.events import Event
 from history.manifest import Manifest
-from history.metrics import METRICS
+from history.metrics import METRICS, metric_of
 from history.tables import PHASE_START
 from judge.checks.delivery import gone
 from judge.measures.latency import QUANTILES
@@ -276,7 +276,7 @@ def _pressure(found: Iterable[Row]) -> dict[str, str]:
         "host_pressure_io_ratio": MAX_IO_PRESSURE,
     }
     return {
-        row["phase"]: f"{row['metric']} was {row['value']:.0%}, above {limits[row['metric']]:.0%}"
+        row["phase"]: f"the {metric_of(row['metric']).words} was {row['value']:.0%}, above {limits[row['metric']]:.0%}"
         for row in found
         if row["metric"] in limits and row["value"] > limits[row["metric"]]
     }

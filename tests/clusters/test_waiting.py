@@ -26,6 +26,17 @@ def test_timeout_says_what_how_long_and_last_seen() -> None:
         wait_until(lambda: False, limit_s=0, what="isr_full orders", last_seen=lambda: "ISR [1, 2] of 3")
 
 
+@pytest.mark.parametrize(("threads", "said"), [(16.4, " on a busy host (16 threads want its 2 cores)"), (16.0, "")])
+def test_a_timeout_on_a_busy_host_says_so(monkeypatch: pytest.MonkeyPatch, threads: float, said: str) -> None:
+    """It may be the reason; eight threads a core are not yet."""
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("os.getloadavg", lambda: (threads, 0.0, 0.0))
+    with pytest.raises(WaitTimeout) as raised:
+        wait_until(lambda: False, limit_s=0, what="a broker")
+
+    assert str(raised.value) == f"Waited 0 s for a broker{said}; last seen: False."
+
+
 def test_last_value_stands_in_for_last_seen() -> None:
     """Without a description the condition's own last value is told."""
     with pytest.raises(WaitTimeout, match=r"last seen: \[\]"):

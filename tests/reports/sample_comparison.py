@@ -41,7 +41,7 @@ def a_comparison(**settings: Any) -> tuple[Campaign, list[dict[str, Any]]]:
     }
     about: dict[str, dict[str, Any]] = {
         names["head"][3]: {"verdict": "unknown", "sentence": "Inconclusive: the drain ended early."},
-        names["base"][6]: {"trusted": False, "note": "host_steal_ratio was 9%, above 5%"},
+        names["base"][6]: {"trusted": False, "note": "the share of CPU time taken by other machines was 9%, above 5%"},
         **{name: {"anomalies": {"behaviour_change": 2}} for name in names["base"][:5]},
     }
     found = []

@@ -95,7 +95,7 @@ def test_what_was_left_out_is_told_with_its_reason():
     table = html[html.index('id="table-left-out"') :].partition("</table>")[0]
 
     assert table.count("<tr>") == 3
-    assert "host_steal_ratio was 9%, above 5%" in table
+    assert "the share of CPU time taken by other machines was 9%, above 5%" in table
     assert "its verdict is unknown: Inconclusive: the drain ended early." in table
 
 
