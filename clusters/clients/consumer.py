@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from clusters.clients.configs import ConsumerConfig
+from clusters.clients.memory import keep_freed_memory
 from clusters.clients.polls import About, PollLog
 from clusters.clients.reading import Reader
 from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
@@ -20,6 +21,7 @@ log = logging.getLogger("consumer")
 
 def run(config: ConsumerConfig, stop: threading.Event) -> None:
     """Record every record as it is seen, until ``stop`` is set."""
+    keep_freed_memory()
     summary = Summary(config, "consumer")
     with (
         PollLog(config.stream("polls"), About(config.client_id, "live", config.isolation)) as writer,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from clusters.clients.configs import DrainConfig
+from clusters.clients.memory import keep_freed_memory
 from clusters.clients.polls import About, PollLog
 from clusters.clients.reading import Reader
 from clusters.clients.summary import Summary, log_to_stderr
@@ -59,6 +60,7 @@ def _reached(reader: Reader, partition: TopicPartition, start: int | None) -> di
 
 def run(config: DrainConfig) -> None:
     """Drain once and account for it in the summary."""
+    keep_freed_memory()
     summary = Summary(config, "drain")
     deadline = time.monotonic() + config.limit_s
     with (

@@ -387,7 +387,8 @@ class ConfluentKafka:
             return None
         seqs, codes, offsets, partitions = delivered
         done_ns = np.full(seqs.size, time.monotonic_ns())
-        done_ns[np.isin(codes, PURGED)] = NOT_SEEN
+        if codes.any():
+            done_ns[np.isin(codes, PURGED)] = NOT_SEEN
         seen = (codes == 0) & (offsets >= 0) & (self._acks != "0")
         return Answers(seqs, done_ns, partitions, np.where(seen, offsets, NOT_SEEN), self._errors(codes))
 

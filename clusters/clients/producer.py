@@ -28,6 +28,7 @@ import pyarrow as pa
 from clusters.clients.configs import OFFER, OFFERED, ProducerConfig
 from clusters.clients.engines import CHOOSE, ENGINES, Answers, Batch, Engine, OneByOne
 from clusters.clients.ledger import NEVER_SENT, NO_ANSWER, NOT_SEEN, About, Ints, Ledger, outcome, same_error
+from clusters.clients.memory import keep_freed_memory
 from clusters.clients.pacing import SECOND_NS, Constant, Schedule, curve_of
 from clusters.clients.payloads import Filling, Values
 from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
@@ -232,6 +233,7 @@ def go_first() -> None:
 def _prepare_interpreter(engine: str) -> None:
     """Once, so that it does not take time while records are due."""
     pa.array([0])  # pyarrow imports pandas, where there is one, at its first conversion
+    keep_freed_memory()
     sys.setswitchinterval(SWITCH_S[engine])
     gc.freeze()
     gc.set_threshold(*GARBAGE)
