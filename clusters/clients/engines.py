@@ -28,7 +28,7 @@ from clusters.waiting import wait_until
 BLOCK_MS = 20  # the longest that handing over one record may take
 
 START_LIMIT_S = 30.0
-ANSWERS = 4  # of batches, taken at a time: there may be many, and records are due meanwhile
+ANSWERS = 16  # of batches, taken at a time: after a stall there are many, and records are due meanwhile
 SMALL_BYTES = 1 << 16  # of a value that is far from what a producer may send at most
 CHOOSE = -1  # a partition: the library chooses one (librdkafka's RD_KAFKA_PARTITION_UA)
 

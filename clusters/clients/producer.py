@@ -39,7 +39,7 @@ from history.folder import write_atomically
 
 log = logging.getLogger("producer")
 
-TICK_S = 0.0002
+TICK_S = 0.0003
 FULL_S = 0.002  # until the next look where much is in flight already: the library's threads need the time
 MUCH = 0.25  # of the room in flight
 PAUSE_S = 0.01  # between two looks at answers, when nothing more is sent
@@ -270,8 +270,7 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
         while not stop.is_set():
             loop.send_due(time.monotonic_ns())
             offers.look(loop)
-            if settle() and not loop.much_in_flight:
-                continue  # there may be more answers, and records are due meanwhile
+            settle()
             before_ns = time.monotonic_ns()
             until_due_s = (loop.schedule.due_ns(loop.next_seq) - before_ns) / SECOND_NS
             stop.wait(max(until_due_s, FULL_S if loop.much_in_flight else TICK_S))
