@@ -33,6 +33,8 @@ FETCH_LIMIT_S = 0.5  # a stopped follower has finished its fetch by then, once i
 PROTOCOL_OVERHEAD = 1.06  # TCP/IP and fetch headers on top of what stands in the log
 SHARES = (0.3, 2.0)  # least and most of the produce rate that the closed loop lets through
 STARVED_SHARE = 0.1
+PATIENCE_S = 2.0  # to trail by half of what was asked; then what is let through becomes less
+LESS = 0.6
 MEASURED_S = 6  # most seconds in which the produce rate is awaited to be steady
 # The longest stop that keeps a session alive: heartbeats of ZooKeeper's clients are a third of it apart.
 LONGEST_STOP = 0.65
@@ -209,16 +211,29 @@ class ShapedTraffic:
     fault: LagFault
     _limit: float = 0.0
     _append_rate: float = 0.0
+    _trailed_s: float = 0.0  # when it last trailed far enough, or was given less
 
     def tick(self) -> None:
         if not self._append_rate:
             self._append_rate = steady(self._append_rates())
+            self._trailed_s = time.monotonic()
         seen = self.fault.observe(self.world)
         if self.fault.records is None:
             self._let_through(STARVED_SHARE)
         elif seen:
+            self._lessen(seen.lag, self.fault.records)
             self._let_through(share_for(seen.lag, self.fault.records))
         self.fault.ended.wait(TICK_S)
+
+    def _lessen(self, lag: int, records: int) -> None:
+        """Where it keeps up with the least share: producers that wait for it fill larger batches, and compressed ones are
+        fewer bytes a record than those that were measured.
+        """
+        now_s = time.monotonic()
+        if lag >= records / 2:
+            self._trailed_s = now_s
+        elif now_s - self._trailed_s >= PATIENCE_S:
+            self._append_rate, self._trailed_s = LESS * self._append_rate, now_s
 
     def open(self) -> None:
         self._shape(None)

@@ -244,7 +244,7 @@ def test_traffic_is_shaped_at_the_other_brokers(world: Any, monkeypatch: pytest.
         (node.name, [sender.name for sender in senders], port, limit)
     )
     lagged = fault(world, 2000)
-    shaped = ShapedTraffic(world, network, lagged, _append_rate=100_000.0)
+    shaped = ShapedTraffic(world, network, lagged, _append_rate=100_000.0, _trailed_s=lagging.time.monotonic())
     monkeypatch.setattr(lagged.ended, "wait", lambda _: None)
     for lag in (2000, 2100, 500):
         world.ends = {1: 5000, 3: 5000 - lag}
@@ -254,6 +254,25 @@ def test_traffic_is_shaped_at_the_other_brokers(world: Any, monkeypatch: pytest.
     assert [call[:3] for call in calls] == [("broker-3", ["broker-1", "broker-2"], 9091)] * 3
     full = 100_000 * PROTOCOL_OVERHEAD
     assert [call[3] for call in calls] == [pytest.approx(full), pytest.approx(full / 2), None]
+
+
+@pytest.mark.parametrize(("lag", "bytes_per_s"), [(1000, 100_000), (999, 60_000)])
+def test_who_does_not_trail_far_enough_in_time_is_given_less(
+    world: Any, monkeypatch: pytest.MonkeyPatch, lag: int, bytes_per_s: int
+) -> None:
+    """Compressed batches are fewer bytes once producers wait; who trails by half of what was asked has enough."""
+    limits: list[float | None] = []
+    network: Any = FakeNetwork()
+    network.limit_ingress = lambda _node, _senders, _port, limit: limits.append(limit)
+    lagged = fault(world, 2000)
+    shaped = ShapedTraffic(world, network, lagged, _append_rate=100_000.0, _trailed_s=10.0)
+    monkeypatch.setattr(lagged.ended, "wait", lambda _: None)
+    world.ends = {1: 5000, 3: 5000 - lag}
+    for now_s in (11.9, 12.0, 13.9):
+        monkeypatch.setattr(lagging.time, "monotonic", lambda now_s=now_s: now_s)
+        shaped.tick()
+
+    assert limits[-1] == pytest.approx(bytes_per_s * PROTOCOL_OVERHEAD * share_for(lag, 2000))
 
 
 def test_the_append_rate_is_that_of_the_log_that_grows(
