@@ -226,8 +226,8 @@ class ShapedTraffic:
         self.fault.ended.wait(TICK_S)
 
     def _lessen(self, lag: int, records: int) -> None:
-        """Where it keeps up with the least share: producers that wait for it fill larger batches, and compressed ones are
-        fewer bytes a record than those that were measured.
+        """Where it keeps up with the least share: producers that wait for it fill larger batches, and those that are
+        compressed are fewer bytes a record than what was measured.
         """
         now_s = time.monotonic()
         if lag >= records / 2:
