@@ -108,6 +108,18 @@ def test_a_batch_that_was_split_is_answered_record_by_record() -> None:
     assert sent.answers() == [(4, 2, 20, None), (5, 2, 21, None)]
 
 
+def test_a_record_that_moves_twice_is_answered_once() -> None:
+    """The halves of a batch may still be too large."""
+    sent = Sent().send(3)
+    half, quarter = (FutureProduceResult(TopicPartition("t", 2)) for _ in range(2))
+    sent.futures[0].rebind(half, 0)
+    sent.futures[0].rebind(quarter, 0)
+    quarter.success((7, -1, None))
+
+    assert sent.answers() == [(3, 2, 7, None)]
+    assert sent.answers() == []
+
+
 def test_a_record_that_is_refused_at_once_has_its_error() -> None:
     """Beside it one that was taken waits for the answer; nobody may have chosen a partition by then."""
     sent = Sent().send(3)
