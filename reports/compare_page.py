@@ -13,6 +13,7 @@ from history.results.compare import (
     CompareResult,
     Effect,
     Finding,
+    Knee,
     MissedLoad,
     Noise,
     NotAsked,
@@ -115,6 +116,7 @@ def _facts(result: CompareResult) -> list[tuple[str, str]]:
         ("Head", _side(result.sides.head)),
         ("View", _VIEW_NAMES[result.view]),
         ("Pairs", f"{result.pairs}, after {result.aa_pairs} of base with itself"),
+        ("Rate", _rate(result.knee)),
         ("Runs", f"{runs.recorded} of {runs.planned}"),
         ("JVM flags", ", ".join(sorted({flag for side in sides for flag in side.jvm}))),
         ("Host", ", ".join(host[:12] for host in result.hosts)),
@@ -123,6 +125,17 @@ def _facts(result: CompareResult) -> list[tuple[str, str]]:
         ("Comparison", result.campaign_id),
     ]
     return [(name, value) for name, value in facts if value]
+
+
+def _rate(knee: Knee | None) -> str:
+    """What was offered, where it was measured first."""
+    if knee is None or knee.sustained_per_s is None or knee.rate_per_s is None:
+        return ""
+    least = "at least " if knee.at_least else ""
+    return (
+        f"{knee.rate_per_s:,} records/s, {100 * knee.share:g} % of the {least}{knee.sustained_per_s:,.0f}/s that base "
+        f"sustained ({knee.run_id})"
+    )
 
 
 def _side(side: Side) -> str:

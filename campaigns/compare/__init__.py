@@ -39,6 +39,12 @@ KIND = Kind(
         ),
         Option("pairs", "fresh clusters on each side", "10", int, default="10"),
         Option(
+            "of_knee",
+            "the load as a share of the rate that base sustains on this host, which is measured first; the scenario's "
+            "own rate where nothing is said",
+            "0.5",
+        ),
+        Option(
             "view",
             "the settings: same_settings (on both sides), default_settings (Kafka's own) or unfinalised (head before "
             "its upgrade is finalised); same_settings where both are one version",

@@ -10,7 +10,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from campaigns.campaign import MAX_TIMES, Campaign, Item
-from campaigns.compare import KIND
+from campaigns.compare import KIND, rate
 from campaigns.compare.effects import USUAL_PAIRS, compared, noise, not_asked, phases
 from campaigns.compare.findings import behaviour, correctness, counts, missed_loads
 from campaigns.compare.runs import listed, pairs_of, refusals, runs_of, sides
@@ -30,6 +30,7 @@ from history.results.compare import (
     Effect,
     EffectVerdict,
     Injected,
+    Knee,
     MissedLoad,
     Overall,
     Runs,
@@ -103,7 +104,8 @@ class Settings(_Model):
     """The question. ``primary`` maps ``<metric>@<phase>``, or ``<metric>`` of the whole run, to its margin.
 
     ``changes`` are made on both sides, ``change`` on head beside those it has, and each broker of either gets
-    ``resource_limits``. The view ``same_settings`` keeps the scenario's own settings and shows the code's effect;
+    ``resource_limits``. ``of_knee`` is the share of what base sustains that is offered; None: what the scenario says.
+    The view ``same_settings`` keeps the scenario's own settings and shows the code's effect;
     ``default_settings`` drops its short timers and shows what somebody who upgrades sees; in ``unfinalised`` head's
     brokers still speak as base's, as between the two halves of an upgrade.
     """
@@ -112,6 +114,7 @@ class Settings(_Model):
     head: Side
     scenarios: list[str] = Field(default=["benchmark"], min_length=1)
     pairs: int = Field(default=USUAL_PAIRS, ge=0, le=MAX_TIMES)
+    of_knee: float | None = Field(default=None, gt=0, le=1)
     aa_pairs: int = Field(default=5, ge=2, le=MAX_TIMES)
     primary: dict[str, float] = Field(default_factory=dict)
     secondary_margin: float = Field(default=0.10, gt=0)
@@ -192,11 +195,7 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
         BadInput: one sentence says what is wrong with the settings.
     """
     asked = _checked(settings)
-    rng = random.Random(seed)
-    items = [
-        *_pairs("calibration", ("base", "base2"), asked.aa_pairs, asked, rng),
-        *_pairs("comparison", ("base", "head"), asked.pairs, asked, rng),
-    ]
+    items = [_knee_item(asked, seed)] if asked.of_knee else _all_pairs(asked, seed)
     return Campaign(
         campaign_id=campaign_id,
         kind="compare",
@@ -207,15 +206,30 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
     )
 
 
-def follow_up(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> list[Item]:  # noqa: ARG001 - as of every kind
-    """Nothing: all runs of a comparison are fixed beforehand, whatever the first ones show."""
-    return []
+def follow_up(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> list[Item]:
+    """All pairs, once the rate that they offer was measured; else nothing: they are fixed, whatever the first show."""
+    knee = _knee(campaign, rows)
+    if knee is None or knee.rate_per_s is None:
+        return []
+    asked = _asked(campaign)
+    offered = combined(asked.changes, {"load": {"rate": f"{knee.rate_per_s}/s"}})
+    return _all_pairs(asked.model_copy(update={"changes": offered}), campaign.seed)
+
+
+def _knee(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> Knee | None:
+    share = campaign.settings.get("of_knee")
+    own = [row for row in rows if row["labels"].get("campaign") == campaign.campaign_id]
+    return rate.knee_of(share, own) if share else None
 
 
 def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> CompareResult:
     """What the runs say together; ``rows`` are those of the archive. docs/comparison.md explains its parts."""
+    knee = _knee(campaign, rows)
+    if campaign.settings.get("of_knee"):
+        pairs = follow_up(campaign, rows) if knee else _all_pairs(_asked(campaign), campaign.seed)
+        campaign = campaign.model_copy(update={"items": pairs})
     settings, runs = campaign.settings, runs_of(campaign, rows)
-    refused = refusals(runs)
+    refused = [rate.refusal(knee)] if knee and knee.why_not else refusals(runs)
     between = [] if refused else pairs_of(campaign, runs, "comparison", ("base", "head"))
     of_base = [] if refused else pairs_of(campaign, runs, "calibration", ("base", "base2"))
     effects = compared(settings, between)
@@ -236,6 +250,7 @@ def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> CompareResu
         **{name: settings[name] for name in ("scenarios", "pairs", "aa_pairs", "view")},
         sides=of_sides,
         hosts=sorted({str(run.about["host"]) for run in runs}),
+        knee=knee,
         runs=listed_runs,
         refusals=refused,
         correctness=guarantees,
@@ -313,6 +328,8 @@ def _checked(settings: Mapping[str, Any]) -> Settings:
     view = asked.view or ("same_settings" if asked.base.kafka == asked.head.kafka else "default_settings")
     asked = asked.model_copy(update={"head": asked.head.model_copy(update={"changes": own}), "view": view})
     told = [_scenario_of(asked, "head", name) for name in asked.scenarios]
+    if asked.of_knee:
+        _check_knee(asked, told)
     primary = asked.primary or {key: margin for scenario in told for key, margin in _usual_primary(scenario).items()}
     _check_phases(primary, told)
     if asked.injected_slowdown and asked.injected_slowdown.metric not in primary:
@@ -336,6 +353,19 @@ def _usual_primary(scenario: Scenario) -> dict[str, float]:
     return {f"{metric}@{longest}": margin for metric, margin in USUAL_PRIMARY.items()} | {
         f"{metric}@{phase}": margin for phase in away for metric, margin in USUAL_RECOVERY.items()
     }
+
+
+def _check_knee(asked: Settings, told: Sequence[Scenario]) -> None:
+    """Whether one rate can be found for all runs, and nobody named another."""
+    if len(told) > 1 or len(told[0].named_loads) != 1:
+        raise BadInput("of_knee finds the rate of one load; name one scenario that has one, or leave of_knee out.")
+    for named in (asked.changes, asked.base.changes, asked.head.changes):
+        if isinstance(named.get("load"), Mapping) and "rate" in named["load"]:
+            raise BadInput("of_knee finds the rate, and load.rate names one; leave one of them out.")
+
+
+def _asked(campaign: Campaign) -> Settings:
+    return Settings.model_validate({name: campaign.settings[name] for name in Settings.model_fields})
 
 
 def _check_phases(primary: Mapping[str, float], told: Sequence[Scenario]) -> None:
@@ -383,6 +413,28 @@ def _version_name(kafka: str) -> str:
 
 
 # --- items -----------------------------------------------------------------------------------------
+
+
+def _knee_item(asked: Settings, seed: int) -> Item:
+    """Base under rising rates, on the cluster of all other runs."""
+    (scenario,) = asked.scenarios
+    told = _scenario_of(asked, "base", scenario)
+    return Item(
+        name=f"{told.name}-{rate.PART}",
+        scenario=scenario,
+        kafka=asked.base.kafka,
+        changes=combined(_changes(asked, "base", scenario), rate.steps(told)),
+        seed=seed,
+        labels={"part": rate.PART, "role": "base"},
+    )
+
+
+def _all_pairs(asked: Settings, seed: int) -> list[Item]:
+    rng = random.Random(seed)
+    return [
+        *_pairs("calibration", ("base", "base2"), asked.aa_pairs, asked, rng),
+        *_pairs("comparison", ("base", "head"), asked.pairs, asked, rng),
+    ]
 
 
 def _pairs(part: str, roles: tuple[str, str], pairs: int, asked: Settings, rng: random.Random) -> Iterator[Item]:

@@ -79,7 +79,7 @@ def too_few(effect: Effect) -> str:
 
 def first_sentence(result: CompareResult) -> str:
     """What somebody who upgrades should know, in one breath: violated guarantees of either side, else performance."""
-    if result.verdict == "calibration":
+    if result.verdict == "calibration" and not result.refusals:
         return proposal(result)
     sentence = result.correctness.sentence if _leads_with_correctness(result) else _performance(result)
     runs = result.runs

@@ -303,6 +303,20 @@ class Injected(Model):
     took_effect: list[SeenEffect]
 
 
+class Knee(Model):
+    """The rate that base sustains on this host, and the share of it that all other runs were offered.
+
+    ``at_least``: it sustained the highest rate that was tried. ``why_not``: no rate is known, and nothing else was run.
+    """
+
+    run_id: str
+    share: float
+    sustained_per_s: float | None
+    at_least: bool
+    rate_per_s: int | None
+    why_not: str = ""
+
+
 class CompareResult(Summary):
     """``refusals`` say why these runs are no comparison; ``further`` are sentences that follow the first one."""
 
@@ -316,6 +330,7 @@ class CompareResult(Summary):
     pairs: int
     aa_pairs: int
     view: View
+    knee: Knee | None = None
     sides: Arms[Side]
     hosts: list[str]
     runs: Runs

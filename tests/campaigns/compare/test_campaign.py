@@ -7,12 +7,14 @@ import pytest
 import typer
 import yaml
 
-from campaigns.compare import KIND, campaign
-from campaigns.compare.campaign import Settings, combined, follow_up, plan
+from campaigns.compare import KIND, campaign, rate
+from campaigns.compare.campaign import Settings, combined, follow_up, plan, result
 from clusters.paths import ROOT
 from clusters.scenario.scenario import load_scenario
 from commands.app import app
 from history.errors import BadInput
+from reports.compare_page import render
+from tests.campaigns.comparison import P99, run_rows
 
 WHEN = {"campaign_id": "c1", "created_at": "2026-11-01T08:00:00Z", "seed": 7}
 ASKED = {"base": "3.9.0", "head": "3.9.1", "scenarios": "steady", "pairs": 4, "aa_pairs": 2, "view": "same_settings"}
@@ -208,6 +210,10 @@ def test_a_slowdown_is_injected_into_head_alone():
         ({"primary": {"latency_p99_ms@steady": 5}}, "is a share such as 0.05"),
         ({"injected_slowdown": {"metric": "elect_s", "changes": {}, "words": "x"}}, "injected slowdown is 'elect_s'"),
         ({"changes": {"load": {"rate": "fast"}}}, "no rate such as 1000/s"),
+        ({"of_knee": "1.5"}, "OF_KNEE=1.5 is refused"),
+        ({"of_knee": 0.5, "changes": {"load": {"rate": "9/s"}}}, "of_knee finds the rate, and load.rate names one"),
+        ({"of_knee": 0.5, "scenarios": "steady,failover"}, "of_knee finds the rate of one load"),
+        ({"of_knee": 0.5, "scenarios": "several_producers"}, "of_knee finds the rate of one load"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(wrong, why):
@@ -220,6 +226,57 @@ def test_what_cannot_be_compared_is_refused(wrong, why):
 def test_nothing_follows_up():
     """All runs are fixed beforehand; adding some after a look at the first would spoil the intervals."""
     assert follow_up(made(), []) == []
+
+
+def knee_rows(found, value, **about):
+    """The rows of the run of rising rates, where there is one."""
+    first = found.items[0]
+    rising = first.labels["part"] == rate.PART
+    return run_rows(first, {(rate.METRIC, ""): value}, scenario_digest="rising", **about) if rising else []
+
+
+def test_the_rate_is_measured_first_and_then_all_pairs_are_fixed():
+    """One run of base under rising rates; then the usual pairs at half of what it sustained, whatever else is known."""
+    found, usual = made(of_knee=0.5), made()
+    (first,) = found.items
+    told = load_scenario("steady", first.changes)
+    pairs = follow_up(found, knee_rows(found, 2468.4))
+
+    assert (first.kafka, first.labels) == ("3.9.0", {"part": "knee", "role": "base"})
+    assert [phase.name for phase in told.phases][:2] == ["warm up", "0.5 MB/s"]
+    assert [step.rate for phase in told.phases for step in phase.steps if step.key == "set_rate"][-1] == 320_000
+    assert follow_up(found, []) == []
+    assert [item.name for item in pairs] == [item.name for item in usual.items]
+    assert {item.changes["load"]["rate"] for item in pairs} == {"1234/s"}
+    assert pairs == follow_up(found, knee_rows(found, 2468.4) + run_rows(pairs[0], {P99: 5.0}))
+
+
+def test_the_run_of_rising_rates_is_in_no_pair():
+    """Its scenario is another one; the result names what it found, and counts the pairs' runs alone."""
+    found = made(of_knee=0.5)
+    rows = knee_rows(found, 2468.4)
+    of_pairs = [row for item in follow_up(found, rows) for row in run_rows(item, {P99: 5.0})]
+    told = result(found, rows + of_pairs)
+
+    assert (told.knee.sustained_per_s, told.knee.rate_per_s, told.knee.at_least) == (2468.4, 1234, False)
+    assert (told.runs.recorded, told.runs.planned, told.refusals) == (12, 12, [])
+    assert "Rate" in render(told, {})
+    assert "1,234 records/s, 50 % of the 2,468/s that base sustained" in render(told, {})
+    assert "at least 2,468/s" in render(result(found, knee_rows(found, 2468.4, censored=True)), {})
+
+
+def test_without_a_rate_nothing_is_compared():
+    """The sentence says why no rate was found; before the run there is no refusal yet."""
+    found = made(of_knee=0.5)
+    told = result(found, knee_rows(found, None, note="p99 is above 250 ms at the lowest rate already"))
+
+    assert follow_up(found, knee_rows(found, None)) == []
+    assert told.sentence == (
+        "Kafka 3.9.1 is not compared with Kafka 3.9.0: the rate that base sustains is not known, so that nothing else "
+        "was run: p99 is above 250 ms at the lowest rate already."
+    )
+    assert told.state == "unknown"
+    assert result(found, []).refusals == []
 
 
 @pytest.mark.parametrize(
@@ -247,7 +304,8 @@ def test_what_the_readme_compares_can_be_compared(example, monkeypatch):
     monkeypatch.setattr(campaign, "reported_version", lambda kafka: "4.4.0" if kafka == own else kafka)
     command = typer.main.get_command(app).commands["compare"]
     options = command.make_context("compare", shlex.split(example)[2:]).params
-    items = plan(KIND.settings(options, file=options["settings"]), **WHEN).items
+    found = plan(KIND.settings(options, file=options["settings"]), **WHEN)
+    items = [*found.items, *follow_up(found, knee_rows(found, 1000.0))]
 
     assert {item.labels["role"] for item in items} == {"base", "base2", "head"}
     assert EXAMPLES.count(example) == 1
@@ -257,7 +315,8 @@ def test_the_readme_names_everything_that_can_be_compared():
     """Versions, builds, configurations, JVMs and their flags, clients, compression."""
     table = " ".join(EXAMPLES)
 
-    for what in ("--base 3.9.1 --head", "build/dist", "config:", "java:", "jvm_flags:", "engine:", "compression:"):
+    kinds = ("--base 3.9.1 --head", "build/dist", "config:", "java:", "jvm_flags:", "engine:", "compression:", "--of-knee")
+    for what in kinds:
         assert what in table
 
 
