@@ -12,6 +12,7 @@ import sys
 from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -231,7 +232,7 @@ def _step(event: Event) -> str:
     fields = STEPS[event.step].model_fields if event.step in STEPS else {}
     usual = {field.alias or name: field.default for name, field in fields.items()}
     told = {name: value for name, value in event.detail.items() if name not in usual or value != usual[name]}
-    return f"{event.step}: {in_words(told)}"
+    return f"{event.step}: {in_words(replace(event, detail=told))}"
 
 
 def _samples(folder: RunFolder, partition: tuple[str, int]) -> dict[int, list[Json]]:

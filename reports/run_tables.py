@@ -387,7 +387,7 @@ def event_table(run: RunData) -> Table:
         Column("event", lambda event: SHOWN[event.kind], "name"),
         Column("phase", lambda event: event.phase, "name"),
         Column("step", lambda event: " ".join(filter(None, (event.step, event.target))), "name"),
-        Column("detail", lambda event: _shortened(in_words(event.detail)), "text"),
+        Column("detail", lambda event: _shortened(in_words(event)), "text"),
     ]
     shown = [event for event in run.events if event.kind in SHOWN]
     return table("All steps and observations; seconds since the first phase began.", columns, shown)

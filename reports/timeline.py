@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from history import words
 from history.events import Event
+from reports import proofs
 
 # Event kind → how the page calls it.
 MOMENTS = {
@@ -95,7 +96,7 @@ def faults(run: Run) -> list[Span]:
             step = str(event.detail.get("asked", ""))
             spans.append(Span(event.step, event.phase, run.seconds(event.t_ns), end_s, event.target, step))
         elif event.kind == "injected":
-            _update(spans, event, took_effect=event.detail.get("effect_verified", True), proof=in_words(event.detail))
+            _update(spans, event, took_effect=event.detail.get("effect_verified", True), proof=in_words(event))
         elif event.kind == "healed":
             ended = {"is_over": True, "end_s": run.seconds(event.t_ns)}
             _update(spans, event, cleared=event.detail.get("recovery_verified", True), **ended)
@@ -130,7 +131,8 @@ def moments(run: Run) -> list[tuple[float, Event]]:
     return [(run.seconds(event.t_ns), event) for event in run.events if event.kind in MOMENTS]
 
 
-def in_words(detail: Mapping[str, Any]) -> str:
-    """An event's detail in one line of ``name value``; what has a column of its own is left out."""
-    rest = words.in_words({name: value for name, value in detail.items() if name not in OWN_COLUMNS})
-    return "; ".join(filter(None, (detail.get("why"), rest)))
+def in_words(event: Event) -> str:
+    """An event's detail in one line; what has a column of its own is left out."""
+    tell = proofs.sentence if event.kind in ("injected", "healed") else words.in_words
+    rest = tell({name: value for name, value in event.detail.items() if name not in OWN_COLUMNS})
+    return "; ".join(filter(None, (event.detail.get("why"), rest)))

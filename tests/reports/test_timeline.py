@@ -43,7 +43,7 @@ def test_a_fault_lasts_until_its_recovery_was_verified() -> None:
     (fault,) = faults(run)
 
     assert (fault.start_s, fault.end_s) == (1.0, 6.0)
-    assert (fault.took_effect, fault.cleared, fault.proof) == (True, True, "probe connection refused")
+    assert (fault.took_effect, fault.cleared, fault.proof) == (True, True, "its port refuses connections")
 
 
 def test_a_fault_without_effect_is_not_taken_for_one_that_had_one() -> None:
@@ -87,5 +87,11 @@ def test_the_same_fault_again_is_another_fault() -> None:
 
 
 def test_detail_is_put_in_words() -> None:
-    """Names lose their underscores, truth is yes or no, and lists are spelled out."""
-    assert in_words({"effect_verified": True, "in_isr": True, "isr": [1, 2]}) == "in isr yes, ISR [1, 2]"
+    """What has a column of its own is left out; a proof is told as a person would, anything else name by name."""
+    (proof, capture) = _run(
+        (0, "injected", "kill", "broker-1", {"effect_verified": True, "probe": "connection refused", "isr": [1, 2]}),
+        (1, "capture", "", "", {"probe": "connection refused", "in_isr": True}),
+    ).events
+
+    assert in_words(proof) == "its port refuses connections, ISR [1, 2]"
+    assert in_words(capture) == "probe connection refused, in isr yes"

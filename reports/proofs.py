@@ -1,0 +1,78 @@
+"""What proved that a fault took effect, or was gone again, as a person would say it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from history import words
+
+_PROBE = {
+    "connection refused": "its port refuses connections",
+    "timeout": "its port accepts connections and nothing answers",
+    "answers": "it answers",
+}
+# What an observation of ``clusters/faults`` says; one that is not here is told by its name and value.
+_SAID: dict[str, Callable[[Any], str]] = {
+    "probe": lambda said: _PROBE.get(said, said),
+    "registered": lambda _: "other brokers list it",
+    "killed": lambda nodes: f"{_all(nodes)} did not end by itself and got SIGKILL",
+    "member": lambda said: f"it {said}",
+    "assigned": lambda _: "its group gave it partitions",
+    "process": lambda said: f"its process has {said}",
+    "copies": lambda _: "it commits transactions again",
+    "packets": lambda number: f"the kernel dropped {_count(number, 'packet')}",
+    "rules": lambda number: f"{_count(number, 'rule')} in place" if number else "no rule is left",
+    "passed_bytes": lambda number: f"{_count(number, 'byte')} passed the limit",
+    "classes": lambda number: f"{_count(number, 'limit')} in place" if number else "no limit is left",
+    "held_back": lambda number: f"it held something back {_count(number, 'time')}",
+    "lag": lambda records: f"it trails by {_count(records, 'record')}",
+    "throttled_periods": lambda numbers: f"the kernel held it back in {_all(numbers)} periods",
+    "free_bytes": lambda numbers: f"{_all(numbers)} bytes are free",
+    "log": lambda said: f"its log says: {said if isinstance(said, str) else '; '.join(said)}",
+    "replicas": lambda told: _placed(told) if isinstance(told, Mapping) else f"the assignment is {_all(told)}",
+    "led": lambda brokers: f"brokers {_all(brokers)} led in turn",
+    "epochs": lambda epochs: f"the leader epoch went from {epochs[0]} to {epochs[1]}",
+    "in_sync": lambda told: f"in sync: {told if isinstance(told, str) else _all(told)}",
+    "log_starts": lambda starts: "logs start at " + _all(f"{at} on broker {broker}" for broker, at in starts.items()),
+    "set": lambda changes: "; ".join(_setting(*change) for change in changes),
+    "deleted": lambda name: f"{name} is gone",
+    "written": lambda name: f"it wrote {name} again",
+    "fits_checksum": lambda fits: f"the batch {'fits' if fits else 'does not fit'} its checksum",
+}
+_LAGS = ("lag_min", "lag_median", "lag_max", "samples")
+
+
+def sentence(seen: Mapping[str, Any]) -> str:
+    """What was observed, in the order in which it was: ``its port refuses connections``."""
+    told = [_clause(name, value) for name, value in seen.items() if name in _SAID and value is not None]
+    rest = {name: value for name, value in seen.items() if name not in _SAID}
+    if all(name in rest for name in _LAGS):
+        least, middle, most, samples = (rest.pop(name) for name in _LAGS)
+        told.append(f"in the ISR it trailed by {least:,} to {most:,} records, median {middle:,} ({samples:,} samples)")
+    return ", ".join(filter(None, [*told, words.in_words(rest)]))
+
+
+def _clause(name: str, value: Any) -> str:
+    try:
+        return _SAID[name](value)
+    except (AttributeError, IndexError, TypeError, ValueError):  # a record of another version may have another shape
+        return words.in_words({name: value})
+
+
+def _all(values: Iterable[Any]) -> str:
+    each = [f"{value:,}" if isinstance(value, int) else str(value) for value in values]
+    return " and ".join(filter(None, [", ".join(each[:-1]), *each[-1:]])) or "none"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def _placed(replicas: Mapping[str, Iterable[int]]) -> str:
+    return "; ".join(f"{partition} is on brokers {_all(brokers)}" for partition, brokers in replicas.items())
+
+
+def _setting(resource: str, name: str, values: Mapping[str, Any]) -> str:
+    told = _all(f"{key} {'as it was' if value is None else value}" for key, value in values.items())
+    return f"{resource} {name} has {told}"
