@@ -46,6 +46,7 @@ WORDS = {  # of states, where the page's differ
     "moved": "changed",
 }
 CHANGED = ("confirmed", "candidate", "inconclusive", "refuted", "host", "waived", "better", "moved")
+JUDGED_ALONE = "A pass is about these runs, their faults and their load; what happens rarely may stay unseen."
 NEEDED = 9  # nightly runs, where no series says
 
 
@@ -55,10 +56,7 @@ def render(result: NightlyResult, links: Links) -> str:
         Section("alerts", "Alerts", list(_alerts(result, links))),
         Section("matrix", "This nightly run", list(_matrix(result, links)), "This run"),
         *([Section("subject", "The subject", list(_subject(result)), "Subject")] if result.subject else []),
-        Section("changes", "What changed", list(_changes(result, links)), "Changes"),
-        Section("control", "The control", list(_control(result)), "Control"),
-        Section("history", "Every nightly run so far", list(_figures(result)), "History"),
-        Section("series", "Every series", [_series(result)], "Series"),
+        *(_measured(result, links) if result.measures else []),
         Section("waivers", "Waivers", [_waivers(result)]),
         Section("before", "Earlier nightly runs", [_nightly_runs(result, links)], "Earlier"),
         Section("runs", "Runs", [_runs(result, links)]),
@@ -78,18 +76,29 @@ def render(result: NightlyResult, links: Links) -> str:
     )
 
 
+def _measured(result: NightlyResult, links: Links) -> Iterator[Section]:
+    """What benchmarks are for."""
+    yield Section("changes", "What changed", list(_changes(result, links)), "Changes")
+    yield Section("control", "The control", list(_control(result)), "Control")
+    yield Section("history", "Every nightly run so far", list(_figures(result)), "History")
+    yield Section("series", "Every series", [_series(result)], "Series")
+
+
 def _facts(result: NightlyResult) -> list[tuple[str, str]]:
     watched = [each for each in result.series if each.role == "matrix"]
     compared = sum(each.state not in ("no basis", "no figure", "missing data") for each in watched)
+    measured = [
+        ("Repetitions", str(result.repetitions)),
+        ("Control", result.control_of),
+        ("Series", f"{compared} of {len(watched)} have enough nightly runs to compare"),
+    ]
     return [
         ("Nightly run", result.campaign_id),
         ("Planned", _when(result.created_at)),
         ("Kafka", ", ".join(result.versions)),
         *([("Subject", result.subject)] if result.subject else []),
         ("Scenarios", ", ".join(result.scenarios)),
-        ("Repetitions", str(result.repetitions)),
-        ("Control", result.control_of),
-        ("Series", f"{compared} of {len(watched)} have enough nightly runs to compare"),
+        *(measured if result.measures else []),
         ("Host", ", ".join(result.hosts) or "no run"),
     ]
 
@@ -385,15 +394,14 @@ def _runs(result: NightlyResult, links: Links) -> Block:
 
 
 def _limits(result: NightlyResult) -> Block:
-    return Words(
-        [
-            f"A series is compared once it has {_needed(result)} nightly runs on one host; until then only "
-            "correctness is judged.",
-            "A nightly run counts as one point, however many runs it has. Intervals are at 95 %, and hold for noise "
-            "that is not correlated from one nightly run to the next.",
-            f"At most {result.max_candidates} candidate regressions are rerun per nightly run, and at most "
-            f"{result.max_alerts} performance alerts are raised. The others are on this page.",
-            "A change that is as large as its margin is confirmed about half the time.",
-            "Figures are of this host: they compare with themselves, and with no other machine's.",
-        ]
-    )
+    limits = [
+        f"A series is compared once it has {_needed(result)} nightly runs on one host; until then only correctness is "
+        "judged.",
+        "A nightly run counts as one point, however many runs it has. Intervals are at 95 %, and hold for noise that "
+        "is not correlated from one nightly run to the next.",
+        f"At most {result.max_candidates} candidate regressions are rerun per nightly run, and at most "
+        f"{result.max_alerts} performance alerts are raised. The others are on this page.",
+        "A change that is as large as its margin is confirmed about half the time.",
+        "Figures are of this host: they compare with themselves, and with no other machine's.",
+    ]
+    return Words(limits if result.measures else [JUDGED_ALONE])

@@ -48,7 +48,7 @@ from judge.checks.known_bugs import ISSUES, explained
 
 SHOWN_NIGHTLY_RUNS = 90
 MAX_NAMED = 2  # in one sentence
-NO_BENCHMARKS = "there are no benchmarks, so no control was run"
+NO_BENCHMARKS = "there are no benchmarks, so nothing was measured"
 NO_RUN = "There is no run: the harness broke, or the nightly run was interrupted."
 
 
@@ -498,10 +498,9 @@ def _sentence(result: NightlyResult) -> str:
     statuses = Counter(failure.status for failure in result.failures)
     kinds = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
     slow = len({(each.scenario, each.kafka_version) for each in result.series if each.state == "confirmed"})
-    parts = [
-        _count(len(result.failures), "correctness failure") + (f" ({kinds})" if kinds else ""),
-        _count(slow, "confirmed slowdown"),
-    ]
+    parts = [_count(len(result.failures), "correctness failure") + (f" ({kinds})" if kinds else "")]
+    if result.measures:
+        parts.append(_count(slow, "confirmed slowdown"))
     unknown = sum(run.verdict == "unknown" for run in done)
     unsettled = states["candidate"] + states["inconclusive"]
     parts += [
@@ -530,7 +529,7 @@ def _named(names: list[str]) -> str:
 
 
 def _end(result: NightlyResult, states: Counter[SeriesState]) -> str:
-    if not result.settings["scenarios"]:
+    if not result.measures:
         return NO_BENCHMARKS
     if states["no basis"] and not states.keys() - {"no basis", "no figure"}:
         return f"nothing is compared before a series has {MIN_NIGHTLY_RUNS + 1} nightly runs on one host"

@@ -247,6 +247,11 @@ class NightlyResult(Summary):
     subject_link: str = ""
     beside: list[Beside] = Field(default_factory=list)
 
+    @property
+    def measures(self) -> bool:
+        """Whether it had benchmarks; else only correctness was judged."""
+        return bool(self.settings["scenarios"])
+
     def cases(self) -> Sequence[Case]:
         """A case for each scenario on a version, and one for each series; what the control says is one, too."""
         quiet = {(each.scenario, each.kafka): each for each in self.failures if each.status in ("waived", "known bug")}

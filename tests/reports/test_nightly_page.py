@@ -94,6 +94,17 @@ def test_a_first_nightly_run_says_what_it_does_not_know(first: NightlyResult) ->
     assert section(html, "series").count("2 of the 9 nightly runs that a comparison needs") == 13
 
 
+def test_without_benchmarks_nothing_is_told_of_measuring(late: NightlyResult) -> None:
+    """No control, no series and no repetitions; verdicts, waivers and earlier nightly runs stay."""
+    correctness = late.model_copy(update={"settings": {**late.settings, "scenarios": []}, "series": []})
+    of_measuring = ('id="control"', 'id="history"', 'id="series"', "Repetitions", "enough nightly runs")
+    html, usual = render(correctness, {}), render(late, {})
+
+    assert [what for what in of_measuring if what in html] == []
+    assert [what for what in of_measuring if what not in usual] == []
+    assert all(f'id="{name}"' in html for name in ("alerts", "matrix", "waivers", "before", "runs", "limits"))
+
+
 def test_nothing_is_linked_that_is_not_there(late: NightlyResult) -> None:
     """Without its link no run is linked, and of the earlier nightly runs the one that has a page."""
     html = render(late, {"nightly-11": "../nightly-11/index.html"})
