@@ -120,6 +120,11 @@ PROMISES = (
         lambda _: "every byte of a stream, in CI",
     ),
     Promise(
+        "A campaign that is killed at any moment goes on where it was, and no archived row is lost",
+        "`tests/campaigns/test_crash_consistency.py`",
+        lambda _: "before each operation on a file, and with each new file cut, in CI",
+    ),
+    Promise(
         "Nothing reaches a shell, leaves its folder, listens beyond its host or runs on a page",
         "[security](security.md#promises-and-their-tests)",
         lambda _: "each with its tests, in CI",

@@ -1,0 +1,131 @@
+"""A campaign that is killed at any moment goes on as if it had not been: its folder, the archive and its pages.
+
+The files are kept as they are before each operation on them, and with each new one cut: what a kill there leaves.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from campaigns import recording, runner
+from campaigns.campaign import CampaignFolder
+from campaigns.places import Places
+from clusters.run import experiment
+from history import archive
+from reports.page import PLOTLY
+from tests.campaigns.comparison import P99, run_rows
+
+SETTINGS = {"base": "3.9.0", "head": "3.9.1", "scenarios": ["steady"], "pairs": 2, "aa_pairs": 2}
+Tree = dict[str, bytes]  # by path
+OPERATIONS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink"}
+
+
+def work(places: Places) -> CampaignFolder:
+    """Plan, record and conclude, as far as it is not done yet; a run's rows stand for the run."""
+    folder = runner.plan("compare", SETTINGS, name="c1", seed=7, places=places)
+    items = folder.read_plan().items
+    while item := recording.next_item(folder, items, places):
+        (row,) = run_rows(item, {P99: 5.0})
+        archive.add(
+            places.archive, [{name: row.get(name) for name in archive.ARCHIVE.names} | {"precondition_met": None}]
+        )
+    recording.follow_up(folder, places)
+    runner.conclude(folder, places)
+    return folder
+
+
+def tree_of(root: Path) -> Tree:
+    """Every file with its bytes."""
+    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def settled(root: Path) -> Tree:
+    """The same without what was being written aside, and without how often an item was begun."""
+    return {name: data for name, data in tree_of(root).items() if not Path(name).name.startswith((".", "tried"))}
+
+
+class Watch:
+    """Keeps the files of a folder as they are before each operation below it; Python cannot take a hook away again."""
+
+    def __init__(self) -> None:
+        self._root: Path | None = None
+        self._looking = False
+        sys.addaudithook(self._hook)
+
+    def _hook(self, event: str, arguments: tuple[object, ...]) -> None:
+        if self._root is None or self._looking or event not in OPERATIONS:
+            return
+        if str(self._root) in str(arguments[0]):
+            self._looking = True
+            self.states.append(tree_of(self._root))
+            self._looking = False
+
+    def states_of(self, root: Path, act: Callable[[], object]) -> list[Tree]:
+        """The different states that the folder has while something is done in it."""
+        self.states = list[Tree]()
+        self._root = root
+        try:
+            act()
+        finally:
+            self._root = None
+        return [state for at, state in enumerate(self.states) if at == 0 or state != self.states[at - 1]]
+
+
+WATCH = Watch()
+
+
+class OneDay(datetime):
+    """A clock that stands still: a plan and its pages name the moment at which they were made."""
+
+    @classmethod
+    def now(cls, tz: object = None) -> datetime:
+        return datetime(2026, 11, 1, 8, tzinfo=UTC)
+
+
+def cut(states: list[Tree]) -> Iterator[Tree]:
+    """Each state, and before it what was on its way: every file that is new in it, cut to half and to nothing."""
+    for before, after in pairwise([states[0], *states]):
+        moved = set(before.values())
+        for name, data in after.items():
+            if before.get(name) != data and data not in moved:
+                yield before | {name: data[: len(data) // 2]}
+                yield before | {name: b""}
+        yield after
+
+
+def put(root: Path, state: Tree) -> None:
+    """Have these files, and no others."""
+    shutil.rmtree(root, ignore_errors=True)
+    for name, data in state.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(data)
+
+
+def test_a_campaign_that_was_killed_at_any_moment_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is left can be read and has whole rows alone; taken up again, it ends with the very same files."""
+    monkeypatch.setattr(experiment, "check", lambda *_, **__: None)
+    monkeypatch.setattr(runner, "datetime", OneDay)
+    root = tmp_path / "killed"
+    places = Places.beside(root / "runs")
+    places.site.mkdir(parents=True)
+    (places.site / PLOTLY).write_text("drawn by it")
+
+    states = WATCH.states_of(root, lambda: work(places))
+    whole, rows = settled(root), archive.read(places.archive)
+    moments = list(cut(states))
+    assert len(rows) == 8
+    assert len(moments) > 80
+
+    for number, state in enumerate(moments):
+        put(root, state)
+        left = archive.read(places.archive)
+        assert [row for row in left if row not in rows] == []
+        monkeypatch.setattr(os, "getpid", lambda number=number: 100_000 + number)
+        work(places)
+        assert settled(root) == whole
