@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench import bad_input, fuzz_files, kills, matrix, reliability, starts
+from bench import bad_input, fuzz_files, kills, matrix, nightly_runs, reliability, starts
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
@@ -76,6 +76,18 @@ def clean_runs(rows: Rows) -> str:
     return f"{alarms} false alarms in {len(decided)} runs; of {len(clean) - len(decided)} more nothing could be said"
 
 
+def nightly(rows: Rows) -> str:
+    """Rows of ``bench.nightly_runs``."""
+    runs = [run for row in rows for run in row["runs"]]
+    controls = [run for run in runs if run["scenario"] == nightly_runs.CONTROL]
+    lost = sum("lost_write" in run["shown"] for run in controls)
+    minutes = sorted(row["minutes"] for row in rows)
+    return (
+        f"{sum(row['state'] == 'pass' for row in rows)} of {len(rows)} nightly runs pass ({len(runs)} runs), "
+        f"{minutes[0]:g} to {minutes[-1]:g} min each; the positive control lost records in {lost} of {len(controls)}"
+    )
+
+
 CLEAN = {matrix.MAIN, *(claim.scenario for claim in reliability.CAMPAIGN if claim.words == reliability.CLEAN)}
 PROMISES = (
     Promise(
@@ -113,6 +125,12 @@ PROMISES = (
         "`python -m bench.reliability`, `python -m bench.matrix`",
         clean_runs,
         (reliability.RESULTS, matrix.RESULTS),
+    ),
+    Promise(
+        "The ten-minute nightly profile is green where Kafka did nothing wrong, and its positive control is found",
+        "`python -m bench.nightly_runs`",
+        nightly,
+        (nightly_runs.RESULTS,),
     ),
     Promise(
         "A client that is killed at any byte loses its last open batch at most",

@@ -53,6 +53,20 @@ def test_fuzzing_counts_from_the_last_crash() -> None:
     )
 
 
+def test_nightly_runs_are_counted_with_their_positive_control() -> None:
+    """One that did not lose records is seen."""
+    control = {"scenario": "acks1_lag_leader_kill", "shown": {"lost_write": 3}}
+    other = {"scenario": "group_members", "shown": {}}
+    rows = [
+        {"state": "pass", "minutes": 5.5, "runs": [control, other]},
+        {"state": "fail", "minutes": 5.0, "runs": [control | {"shown": {}}, other]},
+    ]
+
+    assert promises.nightly(rows) == (
+        "1 of 2 nightly runs pass (4 runs), 5 to 5.5 min each; the positive control lost records in 1 of 2"
+    )
+
+
 def test_a_false_alarm_is_counted() -> None:
     """A run of which nothing could be said is neither clean nor an alarm; a scenario that must lose does not count."""
     clean = {"scenario": "steady", "verdict": "pass", "anomalies": {}, "invariants": {}, "known_bugs": []}

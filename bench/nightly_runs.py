@@ -1,0 +1,53 @@
+"""What real nightly runs of the ten-minute profile came to: ``python -m bench.nightly_runs SITE`` counts them.
+
+Every one under SITE whose runs are all there, and that has correctness alone, becomes a row of
+docs/data/nightly_runs.json, once; ``bench.trust`` counts them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from campaigns.campaign import CampaignFolder
+from history.events import read_events
+from history.results.nightly import NightlyResult
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "docs" / "data" / "nightly_runs.json"
+CONTROL = "acks1_lag_leader_kill"  # of the profile: it must lose records
+
+
+def row_of(folder: CampaignFolder) -> dict[str, Any] | None:
+    """What counts of a nightly run; None where it measured, or runs are missing."""
+    result = NightlyResult.read(folder.result)
+    if result.measures or any(not run.run_id for run in result.runs):
+        return None
+    times_ns = [event.t_ns for event in read_events(folder.stages)]
+    return {
+        "campaign_id": result.campaign_id,
+        "created_at": result.created_at,
+        "host": result.hosts,
+        "state": result.state,
+        "minutes": round((max(times_ns) - min(times_ns)) / 60e9, 1),
+        "alerts": len(result.alerts) + len(result.suppressed),
+        "runs": [
+            {name: getattr(run, name) for name in ("scenario", "kafka", "verdict", "shown")} for run in result.runs
+        ],
+    }
+
+
+def main(site: Path) -> None:
+    """Add what is new under a site to the rows."""
+    known = {row["created_at"]: row for row in json.loads(RESULTS.read_text())} if RESULTS.exists() else {}
+    for path in sorted((site / "nightly").glob("*/result.json")):
+        if row := row_of(CampaignFolder(path.parent)):
+            known[row["created_at"]] = row
+    rows = sorted(known.values(), key=lambda row: str(row["created_at"]))
+    RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "site")
