@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench import bad_input, fuzz_files, kills, matrix, nightly_runs, reliability, starts
+from bench import bad_input, fuzz_files, kills, matrix, nightly_runs, reliability, side_by_side, starts
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
@@ -88,6 +88,16 @@ def nightly(rows: Rows) -> str:
     )
 
 
+def together(rows: Rows) -> str:
+    """Rows of ``bench.side_by_side``."""
+    runs = [run for row in rows for run in row["runs"]]
+    touched = sum(bool(side_by_side.wrong(row)) for row in rows)
+    passed = sum(run["verdict"] == "pass" for run in runs)
+    return (
+        f"{len(rows)} times four runs at once: {touched} with something touched or left; {passed} of {len(runs)} pass"
+    )
+
+
 CLEAN = {matrix.MAIN, *(claim.scenario for claim in reliability.CAMPAIGN if claim.words == reliability.CLEAN)}
 PROMISES = (
     Promise(
@@ -148,7 +158,12 @@ PROMISES = (
         lambda _: "each with its tests, in CI",
     ),
     Promise("Memory and disk stay bounded for hours of faults", "`plimsoll soak`", lambda _: NOT_MEASURED),
-    Promise("Runs side by side never touch each other", "no test yet", lambda _: NOT_MEASURED),
+    Promise(
+        "Runs side by side never touch each other",
+        "`python -m bench.side_by_side`",
+        together,
+        (side_by_side.RESULTS,),
+    ),
 )
 
 

@@ -67,6 +67,16 @@ def test_nightly_runs_are_counted_with_their_positive_control() -> None:
     )
 
 
+def test_runs_side_by_side_are_counted() -> None:
+    """A run of which nothing can be said neither passes nor was touched."""
+    run = {"scenario": "steady", "exit_code": 0, "verdict": "pass", "touched": []}
+    row = {"runs": [run, run | {"verdict": "unknown"}], "shared": [], "left": []}
+
+    assert promises.together([row, row | {"left": ["mounts: /x"]}]) == (
+        "2 times four runs at once: 1 with something touched or left; 2 of 4 pass"
+    )
+
+
 def test_a_false_alarm_is_counted() -> None:
     """A run of which nothing could be said is neither clean nor an alarm; a scenario that must lose does not count."""
     clean = {"scenario": "steady", "verdict": "pass", "anomalies": {}, "invariants": {}, "known_bugs": []}

@@ -1,0 +1,155 @@
+"""Whether runs side by side touch each other: ``python -m bench.side_by_side TRIES``, into docs/data/side_by_side.json.
+
+Each try starts four runs at once, of different versions, faults and runtimes, two of them from another checkout of this
+project. Then their addresses must differ, no node may have been started or ended but by its own run, no verdict may be
+``fail``, and the host has what it had before. It may be interrupted and started again. Nothing else may run on the
+host.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench.kills import inventory, left
+from history.events import errors_of, read_events
+from history.folder import RunFolder
+from history.manifest import read_manifest
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "docs" / "data" / "side_by_side.json"
+OTHER = ROOT / ".cache" / "other-checkout"
+RATE = 100  # records a second: two cores carry a dozen brokers
+LIMIT_S = 900
+
+
+class Asked(NamedTuple):
+    """A run, and whether the other checkout starts it."""
+
+    scenario: str
+    kafka: str
+    runtime: str
+    other: bool = False
+
+
+ASKED = (
+    Asked(str(ROOT / "bench" / "kills.yaml"), "3.9.1", "docker"),
+    Asked("rolling_restart", "4.3.0", "docker", other=True),
+    Asked("follower_lag_then_leader_kill", "2.8.2", "docker"),
+    Asked("controller_failover", "4.4.0", "process", other=True),
+)
+
+
+def check_out() -> None:
+    """Another checkout of what is committed here, with the same packages and jars."""
+    shutil.rmtree(OTHER, ignore_errors=True)
+    subprocess.run(["git", "clone", "--quiet", "--shared", ROOT, OTHER], check=True)
+    for name in (".venv", ".cache"):
+        (OTHER / name).symlink_to(ROOT / name)
+
+
+def attempt(number: int, folder: Path) -> dict[str, Any]:
+    """Start all, wait for all, look; a row."""
+    before = inventory()
+    started = [_start(asked, number, folder / str(place)) for place, asked in enumerate(ASKED)]
+    codes = [_code(process) for process in started]
+    subprocess.run([ROOT / "plimsoll", "clean"], capture_output=True, check=False)
+    runs = [next(iter(sorted((folder / str(place)).glob("*/manifest.json"))), None) for place in range(len(ASKED))]
+    return {
+        "number": number,
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "runs": [
+            {**asked._asdict(), "scenario": Path(asked.scenario).stem, "exit_code": code, **seen(run and run.parent)}
+            for asked, code, run in zip(ASKED, codes, runs, strict=True)
+        ],
+        "shared": shared([addresses(run) for run in runs if run]),
+        "left": left(before, inventory()),
+    }
+
+
+def _start(asked: Asked, seed: int, runs: Path) -> subprocess.Popen[bytes]:
+    runs.mkdir(parents=True)
+    command = [str((OTHER if asked.other else ROOT) / "plimsoll"), "run", asked.scenario, "--kafka", asked.kafka]
+    command += ["--runtime", asked.runtime, "--rate", str(RATE), "--seed", str(seed), "--runs", str(runs)]
+    with (runs.parent / f"{runs.name}.log").open("wb") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log)
+
+
+def _code(process: subprocess.Popen[bytes]) -> int | None:
+    try:
+        return process.wait(LIMIT_S)
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        process.wait(60)
+        return None
+
+
+def seen(run: Path | None) -> dict[str, Any]:
+    """The verdict of a run, and what happened to its nodes that was not its own doing."""
+    if run is None:
+        return {"verdict": None, "touched": ["nothing was recorded"]}
+    folder = RunFolder(run)
+    verdict = json.loads(folder.verdict_file.read_text())["verdict"] if folder.verdict_file.exists() else None
+    return {"verdict": verdict, "touched": [*errors_of(folder), *restarts(folder)]}
+
+
+def restarts(folder: RunFolder) -> list[str]:
+    """Nodes that were started more often than the run itself ended them."""
+    ended = Counter[str]()
+    for event in read_events(folder.events):
+        if event.kind == "inject":
+            ended.update(event.target.split(", "))
+    starts = Counter(each.node for each in read_manifest(folder.manifest).incarnations)
+    return [f"{node} was started {times} times" for node, times in starts.items() if times > 1 + ended[node]]
+
+
+def addresses(manifest: Path) -> set[str]:
+    """Where the nodes of a run listened."""
+    listeners = ("advertised.listeners", "listeners")
+    told = [node.config.get(name, "") for node in read_manifest(manifest).nodes for name in listeners]
+    return {each.split("://")[-1] for line in told for each in line.split(",") if each}
+
+
+def shared(of_runs: Sequence[set[str]]) -> list[str]:
+    """What two runs listened on at once."""
+    return sorted(set().union(*(first & second for first, second in combinations(of_runs, 2))))
+
+
+def wrong(row: Mapping[str, Any]) -> list[str]:
+    """What a row shows that must not be."""
+    return [
+        *(f"{run['scenario']}: {what}" for run in row["runs"] for what in run["touched"]),
+        *(f"{run['scenario']}: {run['verdict']}" for run in row["runs"] if run["verdict"] == "fail"),
+        *(f"{run['scenario']} did not end" for run in row["runs"] if run["exit_code"] is None),
+        *row["shared"],
+        *row["left"],
+    ]
+
+
+def main(count: int) -> int:
+    """Bring the rows to so many tries; 1 when a row shows what must not be."""
+    rows: list[dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+    check_out()
+    kept = Path(tempfile.mkdtemp(prefix="side-by-side-", dir=ROOT / ".cache"))
+    for number in range(len(rows), count):
+        row = attempt(number, kept / f"try {number}")
+        rows.append(row)
+        RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
+        verdicts = ", ".join(f"{run['scenario']} {run['verdict']}" for run in row["runs"])
+        print(f"{number}: {verdicts}; {'; '.join(wrong(row)) or 'nothing touched, nothing left'}", flush=True)
+        if not wrong(row):
+            shutil.rmtree(kept / f"try {number}")
+    return 1 if any(map(wrong, rows)) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))

@@ -1,0 +1,66 @@
+"""Runs side by side: what counts as touched."""
+
+from typing import Any
+
+import pytest
+
+from bench.side_by_side import ASKED, addresses, restarts, shared, wrong
+from clusters.scenario.scenario import load_scenario
+from history.events import EventLog
+from history.folder import RunFolder
+from history.manifest import Incarnation, read_manifest
+from tests.reports.sample_run import write_sample_run
+
+RUN: dict[str, Any] = {"scenario": "steady", "exit_code": 0, "verdict": "pass", "touched": []}
+
+
+def test_four_runs_differ_in_what_they_are() -> None:
+    """Versions, scenarios and checkouts; both runtimes; each scenario is one."""
+    assert len(ASKED) == len({asked.kafka for asked in ASKED}) == len({asked.scenario for asked in ASKED}) == 4
+    assert {asked.runtime for asked in ASKED} == {"docker", "process"}
+    assert sum(asked.other for asked in ASKED) == 2
+    assert all(load_scenario(asked.scenario).phases for asked in ASKED)
+
+
+def test_a_start_that_the_run_did_not_make_is_seen(tmp_path) -> None:
+    """One more than it ended; a node that it ended once may have been started twice."""
+    folder = RunFolder(write_sample_run(tmp_path / "run"))
+    manifest = read_manifest(folder.manifest)
+    starts = [
+        Incarnation(node="broker-9", incarnation=number, kafka_version="3.9.1", started_ns=number) for number in (1, 2)
+    ]
+    manifest.model_copy(update={"incarnations": starts}).write(folder.manifest)
+    assert restarts(folder) == ["broker-9 was started 2 times"]
+
+    EventLog(folder.events).add("inject", step="kill", target="broker-8, broker-9")
+    assert restarts(folder) == []
+
+
+def test_an_address_of_two_runs_is_seen(tmp_path) -> None:
+    """What each node listened on, whatever the listener is called."""
+    folder = RunFolder(write_sample_run(tmp_path / "run"))
+    manifest = read_manifest(folder.manifest)
+    node = manifest.nodes[0].model_copy(update={"config": {"listeners": "A://10.0.0.1:9092,B://10.0.0.1:9093"}})
+    manifest.model_copy(update={"nodes": [node]}).write(folder.manifest)
+    first = addresses(folder.manifest)
+
+    assert first == {"10.0.0.1:9092", "10.0.0.1:9093"}
+    assert shared([first, {"10.0.0.2:9092"}, {"10.0.0.1:9093"}]) == ["10.0.0.1:9093"]
+    assert shared([first, {"10.0.0.2:9092"}]) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({}, []),
+        ({"runs": [RUN | {"touched": ["broker-1 was started 2 times"]}]}, ["steady: broker-1 was started 2 times"]),
+        ({"runs": [RUN | {"verdict": "fail"}]}, ["steady: fail"]),
+        ({"runs": [RUN | {"verdict": "unknown"}]}, []),
+        ({"runs": [RUN | {"exit_code": None}]}, ["steady did not end"]),
+        ({"shared": ["10.0.0.1:9092"]}, ["10.0.0.1:9092"]),
+        ({"left": ["networks: plimsoll-1"]}, ["networks: plimsoll-1"]),
+    ],
+)
+def test_what_a_row_shows_that_must_not_be(changed, found) -> None:
+    """A run of which nothing can be said, as on a busy host, was not touched."""
+    assert wrong({"runs": [RUN], "shared": [], "left": [], **changed}) == found
