@@ -48,7 +48,7 @@ OTHERS = {
     "tqdm": ("MPL-2.0 AND MIT", "as Great Expectations imports it"),
 }
 # What their own files say where the metadata say nothing.
-UNDECLARED = {"axe-playwright-python": "MIT", "pagerduty": "MIT"}
+UNDECLARED = {"atheris": "Apache-2.0", "axe-playwright-python": "MIT", "pagerduty": "MIT"}
 _SPDX = {
     "3-Clause BSD License": "BSD-3-Clause",
     "Apache Software License": "Apache-2.0",
