@@ -75,6 +75,13 @@ _LISTEN = (
 )
 _SMALL = "mkdir -p {folder} && mount -t tmpfs -o size={size} tmpfs {folder}"
 _FILL = "(head -c 3G /dev/zero > {folder}/full 2>/dev/null || true)"
+# Somebody else fills the disk of the runs while the leader is away, but for 40 MB.
+_FILLED_LATER = (
+    f"{_SMALL.format(folder='/mnt/world', size='600m')} && mkdir -p $RUNS /mnt/world/others && "
+    "(until grep -qs 'the leader dies' $RUNS/*/events.jsonl; do sleep 0.1; done; "
+    "head -c $(($(df --output=avail -B1 /mnt/world | tail -1) - 40000000)) /dev/zero > /mnt/world/others/full) "
+    "> /dev/null 2>&1 &"
+)
 _NO_ROOM = "No space left on device; make room on its disk"
 _LOCK = f"$CACHE/kafka/.{KAFKA}.lock"
 _COPY = (
@@ -112,9 +119,8 @@ STARTS = (
     ),
     Start(
         name="a disk full during the run, in runs/",
-        before=_SMALL.format(folder="$RUNS", size="160m"),
+        before=_FILLED_LATER,
         says=r"The disk of /mnt/world/runs/\S+ is full: .*; make room on that disk",
-        command=f"{RUN} --rate 20000",
     ),
     Start(
         name="a full disk in /tmp", before=_FILL.format(folder="/tmp"), says=r"^$", code=PASS
