@@ -178,7 +178,7 @@ STARTS = (
     Start(
         name="too little memory",
         before=f"mkdir -p {_MEMORY} && echo 700M > {_MEMORY}/memory.limit_in_bytes",
-        says="memory",
+        says=r"Memory ran out meanwhile, and the kernel ended \d+ process.* Once that is fixed, start a new run",
         command=f"echo $$ > {_MEMORY}/cgroup.procs; {RUN}",
     ),
     Start(

@@ -16,6 +16,7 @@ from history.results.cases import Case
 from operators import airflow_home
 from operators.campaign_progress import CampaignProgress
 from operators.dag_run import run_dag
+from operators.memory import ended_for_memory, memory_ran_out
 
 if TYPE_CHECKING:
     from campaigns.campaign import CampaignFolder, Item
@@ -54,7 +55,7 @@ def run_campaign(
 
     before = _written_ns(folder.result)
     with airflow_home.home_of_run(f"{kind.name}-{campaign.campaign_id}") as home:
-        log = home / "airflow.log"
+        log, ended_before = home / "airflow.log", ended_for_memory()
         progress = CampaignProgress(
             folder, places.runs, lambda line: say(line.rstrip("\n")), listed, recording.expected_seconds
         )
@@ -85,7 +86,7 @@ def run_campaign(
             shutil.rmtree(home)
             return outcome
     why = f"A task failed. The same command with NAME={campaign.campaign_id} goes on; Airflow's log: {log}"
-    errors = "\n".join(filter(None, [outcome.error, why]))
+    errors = "\n".join(filter(None, [outcome.error, memory_ran_out(ended_before), why]))
     return replace(outcome, code=UNKNOWN, error=errors)
 
 

@@ -23,6 +23,7 @@ from history.results.cases import Case
 from history.results.cases import Outcome as CaseOutcome
 from operators import airflow_home
 from operators.dag_run import run_dag
+from operators.memory import ended_for_memory, memory_ran_out
 from operators.progress import Progress
 from spark.connection import spark_connection
 
@@ -67,7 +68,7 @@ def record_and_judge(
         except BaseException:
             shutil.rmtree(run, ignore_errors=True)  # nothing was started in it
             raise
-        log = home / "airflow.log"
+        log, ended_before = home / "airflow.log", ended_for_memory()
         progress = Progress(parsed, RunFolder(run), lambda line: say(line.rstrip("\n")))
         progress.begin()
         try:
@@ -84,7 +85,7 @@ def record_and_judge(
             say(f"run: {run}")
             shutil.rmtree(home)
             raise
-        outcome = _concluded(RunFolder(run), parsed.name, succeeded, log)
+        outcome = _concluded(RunFolder(run), parsed.name, succeeded, log, memory_ran_out(ended_before))
         if outcome.code in (PASS, FAIL):
             shutil.rmtree(home)
     return outcome
@@ -98,7 +99,7 @@ def _salvage_unsealed(run: Path) -> None:
         salvage(run)
 
 
-def _concluded(run: RunFolder, scenario: str, succeeded: bool, log: Path) -> Outcome:
+def _concluded(run: RunFolder, scenario: str, succeeded: bool, log: Path, memory: str = "") -> Outcome:
     verdict = verdict_of(run)
     code = EXIT_CODES[verdict]
     errors = [f"The harness broke: {why}" for why in errors_of(run)[:1]]  # the others follow from it
@@ -106,6 +107,7 @@ def _concluded(run: RunFolder, scenario: str, succeeded: bool, log: Path) -> Out
         code = UNKNOWN
         errors.append("The verdict stands, but a task after it or the teardown failed.")
     if code == UNKNOWN:
+        errors += [memory] if memory else []
         advice = "Once that is fixed, start a new run. " if errors else ""
         errors.append(f"{advice}Airflow's log: {log}")
     lines = [f"run: {run.path}", f"verdict: {verdict}"]
