@@ -129,13 +129,12 @@ def _facts(result: CompareResult) -> list[tuple[str, str]]:
 
 def _rate(knee: Knee | None) -> str:
     """What was offered, where it was measured first."""
-    if knee is None or knee.sustained_per_s is None or knee.rate_per_s is None:
+    if knee is None or knee.rate_per_s is None:
         return ""
-    least = "at least " if knee.at_least else ""
-    return (
-        f"{knee.rate_per_s:,} records/s, {100 * knee.share:g} % of the {least}{knee.sustained_per_s:,.0f}/s that base "
-        f"sustained ({knee.run_id})"
+    each = ", ".join(
+        f"{side.arm} {'at least ' * side.at_least}{side.per_s:,.0f}/s" for side in knee.sides if side.per_s
     )
+    return f"{knee.rate_per_s:,} records/s, {100 * knee.share:g} % of what is sustained here: {each}"
 
 
 def _side(side: Side) -> str:

@@ -104,7 +104,7 @@ class Settings(_Model):
     """The question. ``primary`` maps ``<metric>@<phase>``, or ``<metric>`` of the whole run, to its margin.
 
     ``changes`` are made on both sides, ``change`` on head beside those it has, and each broker of either gets
-    ``resource_limits``. ``of_knee`` is the share of what base sustains that is offered; None: what the scenario says.
+    ``resource_limits``. ``of_knee`` is the share of what both sustain that is offered; None: what the scenario says.
     The view ``same_settings`` keeps the scenario's own settings and shows the code's effect;
     ``default_settings`` drops its short timers and shows what somebody who upgrades sees; in ``unfinalised`` head's
     brokers still speak as base's, as between the two halves of an upgrade.
@@ -195,7 +195,7 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
         BadInput: one sentence says what is wrong with the settings.
     """
     asked = _checked(settings)
-    items = [_knee_item(asked, seed)] if asked.of_knee else _all_pairs(asked, seed)
+    items = list(_knee_items(asked, seed)) if asked.of_knee else _all_pairs(asked, seed)
     return Campaign(
         campaign_id=campaign_id,
         kind="compare",
@@ -217,9 +217,8 @@ def follow_up(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> list[Ite
 
 
 def _knee(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> Knee | None:
-    share = campaign.settings.get("of_knee")
     own = [row for row in rows if row["labels"].get("campaign") == campaign.campaign_id]
-    return rate.knee_of(share, own) if share else None
+    return rate.knee_of(campaign.settings, own) if campaign.settings.get("of_knee") else None
 
 
 def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> CompareResult:
@@ -415,18 +414,19 @@ def _version_name(kafka: str) -> str:
 # --- items -----------------------------------------------------------------------------------------
 
 
-def _knee_item(asked: Settings, seed: int) -> Item:
-    """Base under rising rates, on the cluster of all other runs."""
+def _knee_items(asked: Settings, seed: int) -> Iterator[Item]:
+    """Each side under rising rates, on the cluster of all its other runs."""
     (scenario,) = asked.scenarios
-    told = _scenario_of(asked, "base", scenario)
-    return Item(
-        name=f"{told.name}-{rate.PART}",
-        scenario=scenario,
-        kafka=asked.base.kafka,
-        changes=combined(_changes(asked, "base", scenario), rate.steps(told)),
-        seed=seed,
-        labels={"part": rate.PART, "role": "base"},
-    )
+    for arm in rate.asked_arms(asked.model_dump()):
+        told = _scenario_of(asked, arm, scenario)
+        yield Item(
+            name=f"{told.name}-{rate.PART}-{arm}",
+            scenario=scenario,
+            kafka=(asked.head if arm == "head" else asked.base).kafka,
+            changes=combined(_changes(asked, arm, scenario), rate.steps(told)),
+            seed=seed,
+            labels={"part": rate.PART, "role": arm},
+        )
 
 
 def _all_pairs(asked: Settings, seed: int) -> list[Item]:

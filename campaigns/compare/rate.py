@@ -1,4 +1,5 @@
-"""How much load a comparison offers: a share of what base sustains on this host, found in one run before all others.
+"""How much load a comparison offers: a share of what both sides sustain on this host, found by a run of each before all
+others.
 
 A rate that is fixed beforehand is next to nothing on one host and too much on another, and neither tells two versions
 apart.
@@ -6,11 +7,11 @@ apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from clusters.scenario.scenario import Scenario
-from history.results.compare import Knee
+from history.results.compare import Arm, Knee, Sustained
 
 PART = "knee"
 METRIC = "sustainable_rate_per_s"
@@ -32,24 +33,44 @@ def steps(scenario: Scenario) -> dict[str, Any]:
     return {"load": {"p99_limit": LIMIT}, "phases": phases}
 
 
-def knee_of(share: float, rows: Iterable[Row]) -> Knee | None:
-    """What the run of rising rates found; None before it was judged. ``rows`` are the campaign's."""
+def knee_of(settings: Mapping[str, Any], rows: Iterable[Row]) -> Knee | None:
+    """What the runs of rising rates found; None before all were judged. ``rows`` are the campaign's."""
     own = [row for row in rows if row["labels"].get("part") == PART]
-    if not own:
+    sides = [_sustained(arm, [row for row in own if row["labels"]["role"] == arm]) for arm in asked_arms(settings)]
+    sustained = [side for side in sides if side]
+    if len(sustained) < len(sides):
         return None
-    found = next((row for row in own if row["metric"] == METRIC), None)
-    sustained_per_s = found["value"] if found else None
-    why_not = (found["note"] if found else None) or own[0]["sentence"]
+    rates = [side.per_s for side in sustained if side.per_s]
+    known = min(rates) if len(rates) == len(sides) else None
     return Knee(
-        run_id=own[0]["run_id"],
-        share=share,
-        sustained_per_s=sustained_per_s,
+        share=settings["of_knee"],
+        sides=sustained,
+        rate_per_s=round(settings["of_knee"] * known) if known else None,
+        why_not=next((f"{side.arm}: {side.why_not}" for side in sustained if side.why_not), ""),
+    )
+
+
+def asked_arms(settings: Mapping[str, Any]) -> tuple[Arm, ...]:
+    """The sides that run: base alone where it is compared with itself."""
+    return ("base", "head") if settings["pairs"] else ("base",)
+
+
+def _sustained(arm: Arm, rows: Sequence[Row]) -> Sustained | None:
+    if not rows:
+        return None
+    found = next((row for row in rows if row["metric"] == METRIC), None)
+    per_s = found["value"] if found else None
+    why_not = (found["note"] if found else None) or rows[0]["sentence"]
+    return Sustained(
+        arm=arm,
+        run_id=rows[0]["run_id"],
+        per_s=per_s,
         at_least=bool(found and found["censored"]),
-        rate_per_s=round(share * sustained_per_s) if sustained_per_s else None,
-        why_not="" if sustained_per_s else str(why_not),
+        why_not="" if per_s else str(why_not),
     )
 
 
 def refusal(knee: Knee) -> str:
     """Why nothing was compared."""
-    return f"The rate that base sustains is not known, so that nothing else was run: {knee.why_not.removesuffix('.')}."
+    why = knee.why_not.removesuffix(".")
+    return f"The rate that both sides sustain is not known, so that nothing else was run: {why}."

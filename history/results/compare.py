@@ -303,16 +303,24 @@ class Injected(Model):
     took_effect: list[SeenEffect]
 
 
-class Knee(Model):
-    """The rate that base sustains on this host, and the share of it that all other runs were offered.
+class Sustained(Model):
+    """The rate that a side sustains on this host; ``at_least``: it sustained the highest that was tried."""
 
-    ``at_least``: it sustained the highest rate that was tried. ``why_not``: no rate is known, and nothing else was run.
+    arm: Arm
+    run_id: str
+    per_s: float | None
+    at_least: bool
+    why_not: str = ""
+
+
+class Knee(Model):
+    """What each side sustains, and the share of the lower rate that all other runs were offered.
+
+    ``why_not``: no rate is known, and nothing else was run.
     """
 
-    run_id: str
     share: float
-    sustained_per_s: float | None
-    at_least: bool
+    sides: list[Sustained]
     rate_per_s: int | None
     why_not: str = ""
 

@@ -228,52 +228,55 @@ def test_nothing_follows_up():
     assert follow_up(made(), []) == []
 
 
-def knee_rows(found, value, **about):
-    """The rows of the run of rising rates, where there is one."""
-    first = found.items[0]
-    rising = first.labels["part"] == rate.PART
-    return run_rows(first, {(rate.METRIC, ""): value}, scenario_digest="rising", **about) if rising else []
+def knee_rows(found, *values, **about):
+    """The rows of the runs of rising rates, where there are any: base's, then head's."""
+    rising = [item for item in found.items if item.labels["part"] == rate.PART]
+    return [
+        row
+        for item, value in zip(rising, values, strict=False)
+        for row in run_rows(item, {(rate.METRIC, ""): value}, scenario_digest="rising", **about)
+    ]
 
 
 def test_the_rate_is_measured_first_and_then_all_pairs_are_fixed():
-    """One run of base under rising rates; then the usual pairs at half of what it sustained, whatever else is known."""
+    """A run of each side under rising rates; then the usual pairs at half of the lower, whatever else is known."""
     found, usual = made(of_knee=0.5), made()
-    (first,) = found.items
-    told = load_scenario("steady", first.changes)
-    pairs = follow_up(found, knee_rows(found, 2468.4))
+    told = load_scenario("steady", found.items[0].changes)
+    pairs = follow_up(found, knee_rows(found, 2468.4, 3000.0))
 
-    assert (first.kafka, first.labels) == ("3.9.0", {"part": "knee", "role": "base"})
+    assert [(item.kafka, item.labels["role"]) for item in found.items] == [("3.9.0", "base"), ("3.9.1", "head")]
     assert [phase.name for phase in told.phases][:2] == ["warm up", "0.5 MB/s"]
     assert [step.rate for phase in told.phases for step in phase.steps if step.key == "set_rate"][-1] == 320_000
-    assert follow_up(found, []) == []
+    assert follow_up(found, []) == follow_up(found, knee_rows(found, 2468.4)) == []
     assert [item.name for item in pairs] == [item.name for item in usual.items]
     assert {item.changes["load"]["rate"] for item in pairs} == {"1234/s"}
-    assert pairs == follow_up(found, knee_rows(found, 2468.4) + run_rows(pairs[0], {P99: 5.0}))
+    assert pairs == follow_up(found, knee_rows(found, 2468.4, 3000.0) + run_rows(pairs[0], {P99: 5.0}))
+    assert [item.labels["role"] for item in made(of_knee=0.5, pairs=0).items] == ["base"]
 
 
-def test_the_run_of_rising_rates_is_in_no_pair():
-    """Its scenario is another one; the result names what it found, and counts the pairs' runs alone."""
+def test_the_runs_of_rising_rates_are_in_no_pair():
+    """Their scenario is another one; the result names what they found, and counts the pairs' runs alone."""
     found = made(of_knee=0.5)
-    rows = knee_rows(found, 2468.4)
+    rows = knee_rows(found, 2468.4, 3000.0)
     of_pairs = [row for item in follow_up(found, rows) for row in run_rows(item, {P99: 5.0})]
     told = result(found, rows + of_pairs)
+    shown = "1,234 records/s, 50 % of what is sustained here: base 2,468/s, head 3,000/s"
 
-    assert (told.knee.sustained_per_s, told.knee.rate_per_s, told.knee.at_least) == (2468.4, 1234, False)
     assert (told.runs.recorded, told.runs.planned, told.refusals) == (12, 12, [])
-    assert "Rate" in render(told, {})
-    assert "1,234 records/s, 50 % of the 2,468/s that base sustained" in render(told, {})
-    assert "at least 2,468/s" in render(result(found, knee_rows(found, 2468.4, censored=True)), {})
+    assert shown in render(told, {})
+    assert "base at least 2,468/s" in render(result(found, knee_rows(found, 2468.4, 3000.0, censored=True)), {})
 
 
 def test_without_a_rate_nothing_is_compared():
-    """The sentence says why no rate was found; before the run there is no refusal yet."""
+    """The sentence says why no rate was found, on whichever side; before the runs there is no refusal yet."""
     found = made(of_knee=0.5)
-    told = result(found, knee_rows(found, None, note="p99 is above 250 ms at the lowest rate already"))
+    without = knee_rows(found, 2468.4, None, note="p99 is above 250 ms at the lowest rate already")
+    told = result(found, without)
 
-    assert follow_up(found, knee_rows(found, None)) == []
+    assert follow_up(found, without) == []
     assert told.sentence == (
-        "Kafka 3.9.1 is not compared with Kafka 3.9.0: the rate that base sustains is not known, so that nothing else "
-        "was run: p99 is above 250 ms at the lowest rate already."
+        "Kafka 3.9.1 is not compared with Kafka 3.9.0: the rate that both sides sustain is not known, so that nothing "
+        "else was run: head: p99 is above 250 ms at the lowest rate already."
     )
     assert told.state == "unknown"
     assert result(found, []).refusals == []
@@ -305,7 +308,7 @@ def test_what_the_readme_compares_can_be_compared(example, monkeypatch):
     command = typer.main.get_command(app).commands["compare"]
     options = command.make_context("compare", shlex.split(example)[2:]).params
     found = plan(KIND.settings(options, file=options["settings"]), **WHEN)
-    items = [*found.items, *follow_up(found, knee_rows(found, 1000.0))]
+    items = [*found.items, *follow_up(found, knee_rows(found, 1000.0, 1000.0))]
 
     assert {item.labels["role"] for item in items} == {"base", "base2", "head"}
     assert EXAMPLES.count(example) == 1
