@@ -203,7 +203,7 @@ def test_the_form_of_a_campaign_follows_from_its_declaration(bag: DagBag) -> Non
     params = bag.dags["compare"].params
     view, pairs = params.get_param("view"), params.get_param("pairs")
 
-    assert list(params)[:6] == ["base", "head", "change", "scenario", "pairs", "view"]
+    assert list(params)[:7] == ["base", "head", "change", "scenario", "pairs", "of_knee", "view"]
     assert view.schema["enum"] == ["same_settings", "default_settings", "unfinalised", None]
     assert pairs.schema["description_md"] == "Fresh clusters on each side. Example: `10`. Default: `10`."
     assert params.validate()["view"] is None
