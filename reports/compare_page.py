@@ -200,7 +200,7 @@ def _summary(result: CompareResult) -> Iterator[Block]:
     if result.refusals:
         yield Words(result.refusals, "lead")
     yield Words(VIEWS[result.view], "note")
-    if len({result.sides.base.mode, result.sides.head.mode}) > 1:
+    if len({result.sides.base.mode, result.sides.head.mode} - {""}) > 1:
         yield Words("One side runs with ZooKeeper and the other with KRaft: this compares two ways to run a cluster.")
 
 

@@ -267,6 +267,17 @@ def test_the_runs_of_rising_rates_are_in_no_pair():
     assert "base at least 2,468/s" in render(result(found, knee_rows(found, 2468.4, 3000.0, censored=True)), {})
 
 
+def test_a_side_that_did_not_run_has_no_mode_to_differ_in():
+    """A calibration is of base alone, and compares no ZooKeeper with KRaft."""
+    found = made(pairs=0)
+    told = result(found, [row for item in found.items for row in run_rows(item, {P99: 5.0})])
+
+    assert told.sides.head.mode == ""
+    assert "One side runs with ZooKeeper" not in render(told, {})
+    zookeeper = told.sides.model_copy(update={"head": told.sides.head.model_copy(update={"mode": "ZooKeeper"})})
+    assert "One side runs with ZooKeeper" in render(told.model_copy(update={"sides": zookeeper}), {})
+
+
 def test_without_a_rate_nothing_is_compared():
     """The sentence says why no rate was found, on whichever side; before the runs there is no refusal yet."""
     found = made(of_knee=0.5)
