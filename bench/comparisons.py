@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,14 +45,17 @@ def row_of(result: CompareResult) -> dict[str, Any] | None:
     }
 
 
+def keep(file: Path, key: str, fresh: Iterable[Mapping[str, Any] | None]) -> None:
+    """Add rows to those of a file, each ``key`` once, oldest first; what does not count is None."""
+    known = {row[key]: row for row in json.loads(file.read_text())} if file.exists() else {}
+    known |= {row[key]: row for row in fresh if row}
+    file.write_text(json.dumps(sorted(known.values(), key=lambda row: str(row["created_at"])), indent=1) + "\n")
+
+
 def main(site: Path) -> None:
     """Add what is new under a site to the rows."""
-    known = {row["campaign_id"]: row for row in json.loads(RESULTS.read_text())} if RESULTS.exists() else {}
-    for path in sorted((site / "compare").glob("*/result.json")):
-        if row := row_of(CompareResult.read(path)):
-            known[row["campaign_id"]] = row
-    rows = sorted(known.values(), key=lambda row: str(row["created_at"]))
-    RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
+    results = sorted((site / "compare").glob("*/result.json"))
+    keep(RESULTS, "campaign_id", (row_of(CompareResult.read(path)) for path in results))
 
 
 if __name__ == "__main__":

@@ -6,11 +6,11 @@ docs/data/nightly_runs.json, once; ``bench.trust`` counts them.
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
+from bench.comparisons import keep
 from campaigns.campaign import CampaignFolder
 from history.events import read_events
 from history.results.nightly import NightlyResult
@@ -41,12 +41,8 @@ def row_of(folder: CampaignFolder) -> dict[str, Any] | None:
 
 def main(site: Path) -> None:
     """Add what is new under a site to the rows."""
-    known = {row["created_at"]: row for row in json.loads(RESULTS.read_text())} if RESULTS.exists() else {}
-    for path in sorted((site / "nightly").glob("*/result.json")):
-        if row := row_of(CampaignFolder(path.parent)):
-            known[row["created_at"]] = row
-    rows = sorted(known.values(), key=lambda row: str(row["created_at"]))
-    RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
+    results = sorted((site / "nightly").glob("*/result.json"))
+    keep(RESULTS, "created_at", (row_of(CampaignFolder(path.parent)) for path in results))
 
 
 if __name__ == "__main__":

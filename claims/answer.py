@@ -42,11 +42,6 @@ def unseen(why: str) -> Answer:
     return Answer("not observable", why)
 
 
-def counted(count: int, what: str) -> str:
-    """``1 time``, ``1,200 times``."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
 def decisive(answers: Sequence[Answer]) -> Answer:
     """Of several experiments' answers the one that counts: one counterexample outweighs any number of examples."""
     order: list[Verdict] = ["refuted", "shown", "not observable"]

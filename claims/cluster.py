@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from claims.answer import Answer, Evidence, counted, refuted, shown, unseen
+from claims.answer import Answer, Evidence, refuted, shown, unseen
 from claims.isr import default_is
 from claims.recording import Recording
 from history.events import Event
 from history.partition import TopicPartition
+from history.words import counted
 
 
 def default_factor_is_1(recording: Recording) -> Answer:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from claims.answer import Answer, Evidence, counted, refuted, shown, unseen
+from claims.answer import Answer, Evidence, refuted, shown, unseen
 from claims.moments import Change, leader_changes
 from claims.recording import SECOND_NS, Recording, Sample
 from history.partition import TopicPartition
+from history.words import counted
 
 NO_CHANGE = "No partition got another leader."
 

@@ -7,10 +7,11 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from claims.answer import Answer, Evidence, counted, refuted, shown, unseen
+from claims.answer import Answer, Evidence, refuted, shown, unseen
 from claims.moments import Moment, Shrink, at_rest, shrinks_at_rest
 from claims.recording import SECOND_NS, Recording
 from history.events import Event
+from history.words import counted
 
 KAFKAS_LAG_MS = 30_000
 SLACK_S = 1.0  # what a paused broker's last answer and the line on it may be late on a busy host

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from claims.answer import Answer, Evidence, counted, refuted, shown, unseen
+from claims.answer import Answer, Evidence, refuted, shown, unseen
 from claims.isr import default_of
 from claims.moments import SILENCE_NS, at_rest
 from claims.recording import SECOND_NS, Recording, Sample
 from history.partition import TopicPartition
+from history.words import counted
 from kafka_files.indexes import Segment, by_offset, by_time, segments_of
 
 GIB = 1 << 30

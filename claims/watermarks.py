@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
-from claims.answer import Answer, Evidence, counted, refuted, shown, unseen
+from claims.answer import Answer, Evidence, refuted, shown, unseen
 from claims.moments import Moment, at_rest
 from claims.recording import SECOND_NS, Recording, Remote, Sample
 from history.partition import TopicPartition
+from history.words import counted
 
 NO_REST = "No partition came to rest while its replicas were probed."
 

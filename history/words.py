@@ -24,6 +24,11 @@ _NAMES = {
 _LENGTHS = {"quiet_ns": "nothing produced for", "waited_ns": "waited for"}  # any other name that ends so is a moment
 
 
+def counted(count: int, what: str) -> str:
+    """``1 time``, ``1,200 times``."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 def in_words(values: Mapping[str, Any], origin_ns: int | None = None) -> str:
     """``broker 3, high watermark 90, at +12.300 s``: names with their values, in the order of the mapping.
 

@@ -21,12 +21,12 @@ _SAID: dict[str, Callable[[Any], str]] = {
     "assigned": lambda _: "its group gave it partitions",
     "process": lambda said: f"its process has {said}",
     "copies": lambda _: "it commits transactions again",
-    "packets": lambda number: f"the kernel dropped {_count(number, 'packet')}",
-    "rules": lambda number: f"{_count(number, 'rule')} in place" if number else "no rule is left",
-    "passed_bytes": lambda number: f"{_count(number, 'byte')} passed the limit",
-    "classes": lambda number: f"{_count(number, 'limit')} in place" if number else "no limit is left",
-    "held_back": lambda number: f"it held something back {_count(number, 'time')}",
-    "lag": lambda records: f"it trails by {_count(records, 'record')}",
+    "packets": lambda number: f"the kernel dropped {words.counted(number, 'packet')}",
+    "rules": lambda number: f"{words.counted(number, 'rule')} in place" if number else "no rule is left",
+    "passed_bytes": lambda number: f"{words.counted(number, 'byte')} passed the limit",
+    "classes": lambda number: f"{words.counted(number, 'limit')} in place" if number else "no limit is left",
+    "held_back": lambda number: f"it held something back {words.counted(number, 'time')}",
+    "lag": lambda records: f"it trails by {words.counted(records, 'record')}",
     "throttled_periods": lambda numbers: f"the kernel held it back in {_all(numbers)} periods",
     "free_bytes": lambda numbers: f"{_all(numbers)} bytes are free",
     "log": lambda said: f"its log says: {said if isinstance(said, str) else '; '.join(said)}",
@@ -63,10 +63,6 @@ def _clause(name: str, value: Any) -> str:
 def _all(values: Iterable[Any]) -> str:
     each = [f"{value:,}" if isinstance(value, int) else str(value) for value in values]
     return " and ".join(filter(None, [", ".join(each[:-1]), *each[-1:]])) or "none"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def _placed(replicas: Mapping[str, Iterable[int]]) -> str:

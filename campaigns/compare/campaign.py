@@ -417,7 +417,7 @@ def _version_name(kafka: str) -> str:
 def _knee_items(asked: Settings, seed: int) -> Iterator[Item]:
     """Each side under rising rates, on the cluster of all its other runs."""
     (scenario,) = asked.scenarios
-    for arm in rate.asked_arms(asked.model_dump()):
+    for arm in rate.arms(asked.pairs):
         told = _scenario_of(asked, arm, scenario)
         yield Item(
             name=f"{told.name}-{rate.PART}-{arm}",

@@ -36,7 +36,7 @@ def steps(scenario: Scenario) -> dict[str, Any]:
 def knee_of(settings: Mapping[str, Any], rows: Iterable[Row]) -> Knee | None:
     """What the runs of rising rates found; None before all were judged. ``rows`` are the campaign's."""
     own = [row for row in rows if row["labels"].get("part") == PART]
-    sides = [_sustained(arm, [row for row in own if row["labels"]["role"] == arm]) for arm in asked_arms(settings)]
+    sides = [_sustained(arm, [row for row in own if row["labels"]["role"] == arm]) for arm in arms(settings["pairs"])]
     sustained = [side for side in sides if side]
     if len(sustained) < len(sides):
         return None
@@ -46,13 +46,12 @@ def knee_of(settings: Mapping[str, Any], rows: Iterable[Row]) -> Knee | None:
         share=settings["of_knee"],
         sides=sustained,
         rate_per_s=round(settings["of_knee"] * known) if known else None,
-        why_not=next((f"{side.arm}: {side.why_not}" for side in sustained if side.why_not), ""),
     )
 
 
-def asked_arms(settings: Mapping[str, Any]) -> tuple[Arm, ...]:
+def arms(pairs: int) -> tuple[Arm, ...]:
     """The sides that run: base alone where it is compared with itself."""
-    return ("base", "head") if settings["pairs"] else ("base",)
+    return ("base", "head") if pairs else ("base",)
 
 
 def _sustained(arm: Arm, rows: Sequence[Row]) -> Sustained | None:

@@ -314,15 +314,16 @@ class Sustained(Model):
 
 
 class Knee(Model):
-    """What each side sustains, and the share of the lower rate that all other runs were offered.
-
-    ``why_not``: no rate is known, and nothing else was run.
-    """
+    """What each side sustains, and the share of the lower rate that all other runs were offered."""
 
     share: float
     sides: list[Sustained]
     rate_per_s: int | None
-    why_not: str = ""
+
+    @property
+    def why_not(self) -> str:
+        """Why no rate is known, and nothing else was run; empty where one is."""
+        return next((f"{side.arm}: {side.why_not}" for side in self.sides if side.why_not), "")
 
 
 class CompareResult(Summary):

@@ -32,9 +32,7 @@ def work(places: Places) -> CampaignFolder:
     items = folder.read_plan().items
     while item := recording.next_item(folder, items, places):
         (row,) = run_rows(item, {P99: 5.0})
-        archive.add(
-            places.archive, [{name: row.get(name) for name in archive.ARCHIVE.names} | {"precondition_met": None}]
-        )
+        archive.add(places.archive, [{name: row.get(name) for name in archive.ARCHIVE.names}])
     recording.follow_up(folder, places)
     runner.conclude(folder, places)
     return folder
