@@ -3,14 +3,15 @@
 Each target is one reader, given bytes that atheris (libFuzzer for Python; ``requirements-fuzz.lock``) mutates towards
 code that none before them reached, from real and hand-made files on. What a reader says of damage in its own way is no
 finding; any other exception is one, an input that takes longer than ``INPUT_LIMIT_S`` is, and memory beyond
-``MEMORY_MB``. Counts go to docs/data/fuzz_files.json: the minutes of a target add up over calls, and its corpus is kept
-in ``.cache/fuzz``, so that each call goes on where the last one stopped.
+``MEMORY_MB``. Counts go to docs/data/fuzz_files.json: the minutes of a target, of a core's time, add up over calls, and
+its corpus is kept in ``.cache/fuzz``, so that each call goes on where the last one stopped.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import resource
 import struct
 import subprocess
 import sys
@@ -290,7 +291,7 @@ def run(target: str, minutes: float) -> dict[str, Any]:
         (corpus / f"seed-{number}").write_bytes(seed)
     before = set(crashes.iterdir())
     limits = [f"-timeout={INPUT_LIMIT_S}", f"-rss_limit_mb={MEMORY_MB}", f"-max_len={MAX_BYTES}"]
-    inputs, began_s = 0, time.monotonic()
+    inputs, began_s, used_s = 0, time.monotonic(), _cpu_s()
     while (left_s := minutes * 60 - (time.monotonic() - began_s)) > 1 and len(set(crashes.iterdir()) - before) < 20:
         options = [f"-max_total_time={int(left_s)}", *limits, f"-artifact_prefix={crashes}/", "-print_final_stats=1"]
         done = subprocess.run(
@@ -307,12 +308,18 @@ def run(target: str, minutes: float) -> dict[str, Any]:
     found = set(crashes.iterdir()) - before
     return {
         "target": target,
-        "minutes": round((time.monotonic() - began_s) / 60, 2),
+        "minutes": round((_cpu_s() - used_s) / 60, 2),
         "inputs": inputs,
         "crashes": len(found),
         "corpus": len(list(corpus.iterdir())),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
     }
+
+
+def _cpu_s() -> float:
+    """What ended children used: a fuzzer that waits for a core tries nothing."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def rows() -> list[dict[str, Any]]:

@@ -45,7 +45,7 @@ def record_and_judge(
     seed: int | None = None,
     subnet: str | None = None,
 ) -> Outcome:
-    """Run a scenario's DAG to its end; ends with the two lines that machines read.
+    """Run a scenario's DAG to its end; ends with the verdict in words, then the two lines that machines read.
 
     Raises:
         BadInput: something that was asked for cannot be done; nothing was started.
@@ -110,7 +110,7 @@ def _concluded(run: RunFolder, scenario: str, succeeded: bool, log: Path, memory
         errors += [memory] if memory else []
         advice = "Once that is fixed, start a new run. " if errors else ""
         errors.append(f"{advice}Airflow's log: {log}")
-    lines = [f"run: {run.path}", f"verdict: {verdict}"]
+    lines = [_sentence_of(run), f"run: {run.path}", f"verdict: {verdict}"]
     return Outcome(code, lines, facts_of(run), "\n".join(errors), cases_of(run, scenario))
 
 
@@ -118,6 +118,10 @@ def verdict_of(run: RunFolder) -> Verdict:
     """The verdict that the judge wrote; unknown when it wrote none."""
     verdict = _verdict_file(run).get("verdict")
     return cast("Verdict", verdict) if verdict in EXIT_CODES else "unknown"
+
+
+def _sentence_of(run: RunFolder) -> str:
+    return str(_verdict_file(run).get("sentence") or NO_VERDICT)
 
 
 def facts_of(run: RunFolder) -> dict[str, Any]:
@@ -144,7 +148,7 @@ def cases_of(run: RunFolder, group: str) -> list[Case]:
 
 
 def _case(run: RunFolder) -> Case:
-    return Case("runs", run.run_id, verdict_of(run), str(_verdict_file(run).get("sentence") or NO_VERDICT))
+    return Case("runs", run.run_id, verdict_of(run), _sentence_of(run))
 
 
 def _outcome(invariant: str, run: str) -> CaseOutcome:

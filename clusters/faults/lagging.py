@@ -35,6 +35,7 @@ SHARES = (0.3, 2.0)  # least and most of the produce rate that the closed loop l
 STARVED_SHARE = 0.1
 PATIENCE_S = 2.0  # to trail by half of what was asked; then what is let through becomes less
 LESS = 0.6
+PROOF_S = 20.0  # beside the time that falling behind takes
 MEASURED_S = 6  # most seconds in which the produce rate is awaited to be steady
 # The longest stop that keeps a session alive: heartbeats of ZooKeeper's clients are a third of it apart.
 LONGEST_STOP = 0.65
@@ -121,7 +122,7 @@ class LagFault:
 
         wait_until(
             proven,
-            limit_s=20,
+            limit_s=PROOF_S + self._least_s(wanted),
             what=f"{self.node.name} to trail the leader of {self.partition} by {wanted:.0f} records",
             last_seen=lambda: str(self._seen[-1]) if self._seen else "no sample",
         )
@@ -149,6 +150,10 @@ class LagFault:
     def rate(self) -> float:
         """Records a second that the partition's topic is sent."""
         return self.world.scenario.rate_of(self.partition.topic)
+
+    def _least_s(self, lag: float) -> float:
+        """In how many seconds a follower that is sent its least share falls so far behind."""
+        return lag / (self.rate * (1 - SHARES[0])) if self.rate else 0.0
 
     def _small_lag(self) -> float:
         return max(10.0, self.rate * 0.5)

@@ -141,6 +141,20 @@ def test_a_lag_that_was_not_seen_is_not_proven(
         lagged.verify_injected()
 
 
+@pytest.mark.parametrize(("rate", "limit_s"), [("1000/s", 20 + 1000 / 700), ("100/s", 20 + 1000 / 70)])
+def test_the_proof_is_awaited_for_as_long_as_falling_behind_takes(
+    world: Any, rate: str, limit_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of the lag at the rate that the least share leaves out, beside the 20 s for all else."""
+    limits: list[float] = []
+    monkeypatch.setattr(lagging, "wait_until", lambda *_, limit_s, **__: limits.append(limit_s))
+    world.scenario = scenario([{"hold": 1}], load={"topic": "orders", "rate": rate})
+
+    fault(world).verify_injected()
+
+    assert limits == [pytest.approx(limit_s)]
+
+
 def test_figures_are_of_the_samples_in_the_isr(world: Any) -> None:
     """Least, median, most; the eviction is tested elsewhere."""
     lagged = fault(world)
