@@ -57,6 +57,7 @@ OTHERS = {
 CLIENTS = {"producer": "clusters.clients.producer", "consumer": "clusters.clients.consumer"} | {
     "prober": "clusters.clients.prober"
 }
+OURS = (str(ROOT), "/kafka/", "kafka.", "clusters.clients")  # in the command line of what a run starts
 WHILE_CLIENTS_LIVE = ("phase 1/3", "phase 2/3", "stopping the clients")
 
 
@@ -165,7 +166,7 @@ def _said(*command: str) -> set[str]:
 def _is_ours(process: psutil.Process) -> bool:
     words = _words(process)
     mine = {os.getpid(), *(each.pid for each in psutil.Process().parents())}
-    return process.pid not in mine and (str(ROOT) in words or "kafka" in words or "clusters.clients" in words)
+    return process.pid not in mine and any(own in words for own in OURS)
 
 
 def left(before: Mapping[str, set[str]], after: Mapping[str, set[str]]) -> list[str]:
