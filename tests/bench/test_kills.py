@@ -5,23 +5,23 @@ from typing import Any
 
 import pytest
 
-from bench.kills import AT_RISK, left, moment, tries, victims, wrong
+from bench.kills import AT_RISK, left, met, moment, victims, wrong
 
 ROW: dict[str, Any] = {"exit_code": 2, "clean": 0, "left": [], "judged": [{"whole": False, "verdict": "unknown"}]}
 
 
 def test_two_hundred_moments_meet_everything() -> None:
-    """Half of them where something is written or removed, half of them in containers, and each victim several times."""
+    """Half of them where something is written or removed, half of them in containers, and each victim more than once."""
     moments = [moment(number) for number in range(200)]
 
     assert sum(at.stage in AT_RISK for at in moments) == 100
     assert Counter(at.runtime for at in moments) == {"process": 100, "docker": 100}
     killed = Counter(at.victim for at in moments)
     assert set(killed) == {
-        *("command", "scheduler", "task", "producer", "consumer", "prober"),
+        *("command", "scheduler", "producer", "consumer", "prober"),
         *("spark-submit", "spark-driver", "shim", "docker"),
     }
-    assert min(killed.values()) >= 3
+    assert min(killed.values()) >= 2
 
 
 def test_a_number_is_one_moment() -> None:
@@ -63,6 +63,6 @@ def test_what_must_not_be(changed: dict[str, Any], found: list[str]) -> None:
     assert wrong(ROW | changed) == found
 
 
-def test_what_was_tried_is_not_tried_again() -> None:
-    """An interrupted series goes on."""
-    assert [at.number for at in tries(4, [{"number": 0}, {"number": 2}])] == [1, 3]
+def test_only_who_was_there_counts_as_killed() -> None:
+    """A try that came too late names no process."""
+    assert met([{"killed": "java -cp"}, {"killed": ""}, {"killed": "python"}]) == 2
