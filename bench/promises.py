@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench import bad_input, fuzz_files, kills, matrix, nightly_runs, reliability, side_by_side, starts
+from bench import bad_input, fuzz_files, kills, matrix, nightly_runs, reliability, side_by_side, starts, under_airflow
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
@@ -88,6 +88,12 @@ def nightly(rows: Rows) -> str:
     )
 
 
+def airflow_troubles(rows: Rows) -> str:
+    """Rows of ``bench.under_airflow``; the first of them is the control."""
+    met = sum(not under_airflow.wrong(row) for row in rows)
+    return f"{met} of {len(rows)} runs: the DAG run ends, its cluster is gone, and only a whole record passes"
+
+
 def together(rows: Rows) -> str:
     """Rows of ``bench.side_by_side``."""
     runs = [run for row in rows for run in row["runs"]]
@@ -111,6 +117,13 @@ PROMISES = (
         "`python -m bench.starts`",
         failing_starts,
         (starts.RESULTS,),
+    ),
+    Promise(
+        "Whatever Airflow meets (tasks marked or cleared, workers or schedulers killed, a database away), the "
+        "cluster is torn down and the state is honest",
+        "`python -m bench.under_airflow`",
+        airflow_troubles,
+        (under_airflow.RESULTS,),
     ),
     Promise(
         "Bad input is refused in one sentence, with nothing started",

@@ -205,8 +205,9 @@ def _summary(result: CompareResult) -> Iterator[Block]:
 
 
 def _effects(result: CompareResult) -> Iterator[Block]:
+    compared = [effect for effect in result.effects if effect.role != "why" and effect.pairs]
     for role, title in (("primary", "Primary metrics, chosen beforehand."), ("secondary", "All other judged metrics.")):
-        own = [effect for effect in result.effects if effect.role == role]
+        own = [effect for effect in compared if effect.role == role]
         if not own:
             continue
         labels = [_metric(effect, several=result.several) for effect in own]
@@ -232,7 +233,7 @@ def _effects(result: CompareResult) -> Iterator[Block]:
             Column("needed", lambda own: own.least, "number", "So that ten are expected beyond the percentile."),
         ]
         yield Listing("not-asked", table("Not asked: too little load.", columns, result.not_asked))
-    elif not any(effect.role != "why" for effect in result.effects):
+    elif not compared:
         yield Words("Nothing was compared yet.", "absent")
 
 

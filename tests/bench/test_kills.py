@@ -11,7 +11,7 @@ ROW: dict[str, Any] = {"exit_code": 2, "clean": 0, "left": [], "judged": [{"whol
 
 
 def test_two_hundred_moments_meet_everything() -> None:
-    """Half of them where something is written or removed, half of them in containers, and each victim more than once."""
+    """Half of them where something is written or removed, half in containers, and each victim more than once."""
     moments = [moment(number) for number in range(200)]
 
     assert sum(at.stage in AT_RISK for at in moments) == 100

@@ -33,6 +33,15 @@ def test_kills_are_counted_with_what_they_left(rows: list[dict[str, Any]], figur
     assert promises.after_kills(rows) == figure
 
 
+def test_troubles_of_airflow_are_counted() -> None:
+    """One whose cluster is still there is not met."""
+    row = {"name": "a task is marked as failed", "state": "failed", "verdict": "unknown", "whole": False, "left": []}
+
+    assert promises.airflow_troubles([row, row | {"left": ["ports: 9092"]}]) == (
+        "1 of 2 runs: the DAG run ends, its cluster is gone, and only a whole record passes"
+    )
+
+
 def test_bad_input_and_damaged_answers_are_counted_apart() -> None:
     """A damaged answer may be read, as Kafka's frames have no checksum; it must not crash."""
     rows = [

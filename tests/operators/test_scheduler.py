@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from threading import Event
-from typing import Any
 from urllib.error import HTTPError
 
 import psutil
 import pytest
 
+from bench.under_airflow import Rest, free_port
 from history.errors import BadInput
 from operators import metrics_endpoint, service
 from tests.operators.calls import AFTERWARDS, ALWAYS, END, PHASE, START
@@ -34,53 +34,40 @@ class Airflow:
     url: str
     calls_file: Path
 
-    def ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
-        with urllib.request.urlopen(f"{self.url}/auth/token") as answer:
-            token = json.load(answer)["access_token"]
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        data = None if body is None else json.dumps(body).encode()
-        with urllib.request.urlopen(urllib.request.Request(self.url + path, data, headers)) as answer:
-            return json.load(answer)
+    @property
+    def rest(self) -> Rest:
+        return Rest(self.url)
 
     def trigger(self, dag_id: str) -> str:
         """Ask for a run; again where another task held SQLite's lock as it started (docs/dev/traps.md)."""
-        runs, body = f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": {}}
+        runs, body = f"dags/{dag_id}/dagRuns", {"logical_date": None, "conf": {}}
         try:
-            answer = self.ask(runs, body)
+            answer = self.rest.ask(runs, body)
         except HTTPError as error:
             if error.code != HTTPStatus.INTERNAL_SERVER_ERROR:
                 raise
-            answer = self.ask(runs, body)
+            answer = self.rest.ask(runs, body)
         return str(answer["dag_run_id"])
 
     def run_dag(self, dag_id: str) -> tuple[str, dict[str, str], list[str]]:
         """Trigger a DAG and wait; returns the run's state, the tasks' states and the calls that were made."""
-        runs = f"/api/v2/dags/{dag_id}/dagRuns"
+        runs = f"dags/{dag_id}/dagRuns"
         run_id = self.trigger(dag_id)
         state = "queued"
         for _ in range(240):
-            state = self.ask(f"{runs}/{run_id}")["state"]
+            state = self.rest.ask(f"{runs}/{run_id}")["state"]
             if state in ("success", "failed"):
                 break
             Event().wait(0.5)
-        tasks = self.ask(f"{runs}/{run_id}/taskInstances")["task_instances"]
+        tasks = self.rest.ask(f"{runs}/{run_id}/taskInstances")["task_instances"]
         calls = [call for call in self.calls_file.read_text().splitlines() if call != "reap False"]  # the reaper's own
         return state, {task["task_id"]: task["state"] for task in tasks}, calls
-
-
-def _two_free_ports() -> int:
-    """A free port whose neighbour, for the pages, is free as well."""
-    while True:
-        with socket.create_server((service.ADDRESS, 0)) as free:
-            port: int = free.getsockname()[1]
-            with suppress(OSError), socket.create_server((service.ADDRESS, port + 1)):
-                return port
 
 
 @pytest.fixture
 def airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Airflow]:
     """Airflow on a free port, with a home of its own; ended afterwards."""
-    port = _two_free_ports()
+    port = free_port()
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(FAKE_WORLD), str(REPOSITORY)]))
     monkeypatch.setenv("FAKE_CALLS", str(tmp_path / "calls"))
     monkeypatch.setenv("PLIMSOLL_RUNS", str(tmp_path / "runs"))
@@ -141,7 +128,7 @@ def test_down_ends_every_process(airflow: Airflow, tmp_path: Path) -> None:
     session = json.loads((home / "up.json").read_text())["session"]
 
     assert {process.pid for process in service._processes(home)} == session_members(session) != set()
-    assert service.url_of(service.up(_two_free_ports(), home).airflow) == airflow.url  # it is up already, where it was
+    assert service.url_of(service.up(free_port(), home).airflow) == airflow.url  # it is up already, where it was
     assert service.down(home)
     assert session_members(session) == set()
     assert not service.down(home)
@@ -174,7 +161,7 @@ def test_a_port_in_use_is_refused_before_anything_starts(tmp_path: Path) -> None
 @pytest.mark.parametrize("neighbour", [0, 1])
 def test_the_metrics_have_a_port_of_their_own(tmp_path: Path, neighbour: int) -> None:
     """Neither Airflow's nor that of the pages."""
-    port = _two_free_ports()
+    port = free_port()
     with pytest.raises(BadInput, match=rf"METRICS_PORT={port + neighbour} is the port of other pages"):
         service.up(port, tmp_path / "home", metrics_port=port + neighbour)
 
@@ -185,7 +172,7 @@ def test_the_metrics_have_a_port_of_their_own(tmp_path: Path, neighbour: int) ->
 def test_metrics_are_served_beside_airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where that was asked for; down ends them, too."""
     monkeypatch.setenv("PLIMSOLL_RUNS", str(tmp_path / "runs"))
-    port, metrics_port = _two_free_ports(), _two_free_ports()
+    port, metrics_port = free_port(), free_port()
     try:
         assert service.up(port, tmp_path / "home", metrics_port=metrics_port).metrics == metrics_port
         with urllib.request.urlopen(metrics_endpoint.url_of(metrics_port), timeout=10) as answer:

@@ -1,0 +1,333 @@
+"""What Airflow's own troubles leave of a run: ``python -m bench.under_airflow [NAME …]``.
+
+Each row of docs/data/under_airflow.json is a run of ``bench/kills.yaml`` under ``plimsoll up``, on a PostgreSQL of its
+own: a task is marked as failed while a broker is down, a worker is killed, the scheduler or the database goes away and
+comes back. The DAG run must end, its cluster must be gone, and a record that is not whole must not pass. It may be
+interrupted and started again: only what has no row is made. Nothing else of Plimsoll may run on the host.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+
+from bench.kills import inventory, judged, left
+from clusters.run.stages import Stage, stages
+from clusters.scenario.scenario import load_scenario
+from clusters.waiting import wait_until
+from history.events import read_events
+from history.folder import RunFolder
+from operators import service
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "docs" / "data" / "under_airflow.json"
+SCENARIO = ROOT / "bench" / "kills.yaml"
+DAG = "kills"
+ENDED = ("success", "failed")
+AWAY_S = 15.0  # of the database
+LIMIT_S = 1200.0
+
+
+# --- what it runs in -----------------------------------------------------------------------------
+
+
+class Database:
+    """A PostgreSQL server of its own, that can go away and come back."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._port = free_port()
+        self._run("initdb", "--auth=trust", "--username=airflow")
+
+    def start(self) -> None:
+        options = f"-p {self._port} -k {self._folder} -c listen_addresses={service.ADDRESS}"
+        self._run("pg_ctl", "--wait", f"--log={self._folder}/log", f"--options={options}", "start")
+
+    def stop(self) -> None:
+        """At once, as by a crash: nobody is told."""
+        self._run("pg_ctl", "--wait", "--mode=immediate", "stop")
+
+    def create(self) -> str:
+        """Make a database; returns its address."""
+        words = [f"--host={service.ADDRESS}", f"--port={self._port}", "--username=airflow", "airflow"]
+        subprocess.run(["createdb", *words], check=True, capture_output=True)
+        return f"postgresql://airflow@{service.ADDRESS}:{self._port}/airflow"
+
+    def _run(self, program: str, *words: str) -> None:
+        found = shutil.which(program) or next(map(str, Path("/usr/lib/postgresql").glob(f"*/bin/{program}")))
+        as_its_user = ["runuser", "-u", "postgres", "--"]
+        command = [*as_its_user, found, f"--pgdata={self._folder}/data", *words]
+        subprocess.run(command, check=True, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+class Rest(NamedTuple):
+    """Airflow's REST interface."""
+
+    url: str
+
+    def ask(self, path: str, body: Mapping[str, Any] | None = None, method: str | None = None) -> Any:
+        """GET, or POST where there is a body.
+
+        Raises:
+            urllib.error.URLError: it does not answer, or refuses.
+        """
+        with urllib.request.urlopen(f"{self.url}/auth/token", timeout=30) as answer:
+            token = json.load(answer)["access_token"]
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        asked = urllib.request.Request(f"{self.url}/api/v2/{path}", data, headers, method=method)
+        with urllib.request.urlopen(asked, timeout=30) as answer:
+            return json.load(answer)
+
+
+class Bed(NamedTuple):
+    """An Airflow that is up, and the run in it."""
+
+    home: Path
+    port: int
+    database: Database
+    address: str
+    rest: Rest
+    runs: Path
+    dag_run: str
+
+    @property
+    def path(self) -> str:
+        return f"dags/{DAG}/dagRuns/{self.dag_run}"
+
+    @property
+    def run(self) -> Path:
+        return next(self.runs.glob("*/manifest.json")).parent
+
+    def state(self) -> str:
+        """Of the DAG run; nothing while Airflow is away."""
+        with suppress(OSError, ValueError):
+            return str(self.rest.ask(self.path)["state"])
+        return ""
+
+    def up(self) -> None:
+        service.up(self.port, self.home, self.address)
+
+
+def free_port() -> int:
+    """A free port whose neighbour, for the pages, is free as well."""
+    while True:
+        with socket.create_server((service.ADDRESS, 0)) as free:
+            port: int = free.getsockname()[1]
+            with suppress(OSError, OverflowError), socket.create_server((service.ADDRESS, port + 1)):
+                return port
+
+
+def phase_task() -> Stage:
+    """The task of the phase in which the leader is away."""
+    return next(stage for stage in stages(load_scenario(str(SCENARIO))) if stage.phase == "the leader dies")
+
+
+# --- troubles ------------------------------------------------------------------------------------
+
+
+def nothing(_: Bed) -> None:
+    """The control."""
+
+
+def mark_task(bed: Bed) -> None:
+    """As somebody does on Airflow's page."""
+    bed.rest.ask(f"{bed.path}/taskInstances/{phase_task().name}", {"new_state": "failed"}, "PATCH")
+
+
+def mark_run(bed: Bed) -> None:
+    """The same, of all that is left of it."""
+    bed.rest.ask(bed.path, {"state": "failed"}, "PATCH")
+
+
+def clear_task(bed: Bed) -> None:
+    """Of a run that was recorded and judged already."""
+    body = {"dry_run": False, "dag_run_id": bed.dag_run, "task_ids": [phase_task().name], "only_failed": False}
+    bed.rest.ask(f"dags/{DAG}/clearTaskInstances", body | {"reset_dag_runs": True})
+    wait_until(lambda: bed.state() not in ENDED, limit_s=60, what="the cleared run to go on")
+
+
+def kill_task(bed: Bed) -> None:
+    """As the kernel does where memory runs out; the worker above it sees that."""
+    for process in performing(bed):
+        process.kill()
+
+
+def kill_worker(bed: Bed) -> None:
+    """With what it performs, so that nobody sees the end of it."""
+    for process in performing(bed):
+        process.parent().kill()  # type: ignore[union-attr]  # it has one
+        process.kill()
+
+
+def hang(bed: Bed) -> None:
+    """The task stands still until its time is over."""
+    limit = phase_task().limit(load_scenario(str(SCENARIO)))
+    found = performing(bed)
+    for process in found:
+        process.suspend()
+    time.sleep(limit.total_seconds())
+    for process in found:
+        with suppress(psutil.NoSuchProcess):
+            process.resume()
+
+
+def restart_airflow(bed: Bed) -> None:
+    """As for an upgrade of the host."""
+    service.down(bed.home)
+    bed.up()
+
+
+def kill_scheduler(bed: Bed) -> None:
+    """Airflow is taken down and up again by whoever sees that nothing goes on."""
+    for process in service._processes(bed.home):
+        if process.cmdline()[-2:] == ["scheduler", "--skip-serve-logs"]:
+            process.send_signal(signal.SIGKILL)
+    restart_airflow(bed)
+
+
+def database_away(bed: Bed) -> None:
+    """As in a failover of the database."""
+    bed.database.stop()
+    time.sleep(AWAY_S)
+    bed.database.start()
+
+
+def performing(bed: Bed) -> list[psutil.Process]:
+    """What performs the task that runs now, below a worker of the scheduler."""
+    of_airflow = service._processes(bed.home)
+    workers = {
+        each.pid for each in of_airflow if " ".join(each.cmdline()).startswith("airflow worker -- LocalExecutor")
+    }
+    return [each for each in of_airflow if each.ppid() in workers]
+
+
+class Trouble(NamedTuple):
+    """What happens while the leader is away, or ``afterwards``; and in which state the DAG run has to end."""
+
+    name: str
+    does: Callable[[Bed], None]
+    state: str = "failed"
+    afterwards: bool = False
+
+
+TROUBLES = (
+    Trouble("nothing is wrong", nothing, "success"),
+    Trouble("a task is marked as failed", mark_task),
+    Trouble("the DAG run is marked as failed", mark_run),
+    Trouble("a task of a judged run is cleared", clear_task, afterwards=True),
+    Trouble("the process of a task is killed", kill_task),
+    Trouble("a worker is killed with its task", kill_worker),
+    Trouble("a task hangs for longer than it may", hang),
+    Trouble("Airflow is taken down and up again", restart_airflow),
+    Trouble("the scheduler is killed, and Airflow started again", kill_scheduler),
+    Trouble(f"the database goes away for {AWAY_S:.0f} s", database_away, "success"),
+)
+
+
+# --- a row ---------------------------------------------------------------------------------------
+
+
+@contextmanager
+def bed_in(folder: Path) -> Iterator[Bed]:
+    """Airflow on a database of its own, and a run of it that has just begun; ended afterwards."""
+    shutil.chown(folder, "postgres")
+    database = Database(folder)
+    database.start()
+    runs, home, port = folder / "runs", folder / "home", free_port()
+    os.environ.update(PLIMSOLL_RUNS=str(runs), PLIMSOLL_SCENARIO=str(SCENARIO))
+    try:
+        address = database.create()
+        rest = Rest(service.url_of(service.up(port, home, address).airflow))
+        asked = {"logical_date": None, "conf": {"runtime": "process"}}
+        wait_until(lambda: known(rest), limit_s=120, every_s=1, what="Airflow to know the DAG")
+        dag_run = rest.ask(f"dags/{DAG}/dagRuns", asked)["dag_run_id"]
+        yield Bed(home, port, database, address, rest, runs, dag_run)
+    finally:
+        service.down(home)
+        database.stop()
+
+
+def known(rest: Rest) -> bool:
+    """Whether Airflow has read the DAG."""
+    with suppress(OSError):
+        return bool(rest.ask(f"dags/{DAG}"))
+    return False
+
+
+def attempt(trouble: Trouble) -> dict[str, Any]:
+    """One trouble; a row."""
+    before = inventory()
+    began = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix="under-airflow-", dir="/var/tmp"))
+    with bed_in(folder) as bed:
+        wait_until(lambda: leader_is_away(bed), limit_s=300, every_s=0.2, what="the leader to be killed")
+        if trouble.afterwards:
+            wait_until(lambda: bed.state() in ENDED, limit_s=LIMIT_S, every_s=1, what="the run to end")
+        trouble.does(bed)
+        wait_until(lambda: bed.state() in ENDED, limit_s=LIMIT_S, every_s=1, what="the run to end")
+        state = bed.state()
+        tasks = {each["task_id"]: each["state"] for each in bed.rest.ask(f"{bed.path}/taskInstances")["task_instances"]}
+        found = judged(bed.run)
+    row = {
+        "name": trouble.name,
+        "state": state,
+        "tasks": tasks,
+        **found,
+        "left": left(before, inventory()),
+        "seconds": round(time.monotonic() - began),
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+    }
+    shutil.rmtree(folder)
+    return row
+
+
+def leader_is_away(bed: Bed) -> bool:
+    """Whether the phase has done what is healed at its end."""
+    files = [RunFolder(path.parent).events for path in bed.runs.glob("*/manifest.json")]
+    return any((event.kind, event.step) == ("injected", "kill") for file in files for event in read_events(file))
+
+
+def wrong(row: Mapping[str, Any]) -> list[str]:
+    """What a row shows that must not be."""
+    wanted = next(each.state for each in TROUBLES if each.name == row["name"])
+    return [
+        *([f"the DAG run ended as {row['state']}"] if row["state"] != wanted else []),
+        *(["a record that is not whole passed"] if row["verdict"] == "pass" and not row["whole"] else []),
+        *row["left"],
+    ]
+
+
+def main(names: Iterable[str]) -> int:
+    """Make the rows that are missing, or those of these names anew; 1 when one shows what must not be."""
+    rows = {each["name"]: each for each in json.loads(RESULTS.read_text())} if RESULTS.exists() else {}
+    wanted = set(names)
+    for trouble in TROUBLES:
+        if trouble.name in wanted or (not wanted and trouble.name not in rows):
+            rows[trouble.name] = row = attempt(trouble)
+            ordered = [rows[each.name] for each in TROUBLES if each.name in rows]
+            RESULTS.write_text(json.dumps(ordered, indent=1) + "\n")
+            told = "; ".join(wrong(row)) or "as it should be"
+            print(f"{trouble.name}: {row['state']}, {row['verdict']}: {told}, {row['seconds']} s", flush=True)
+    bad = [name for name, row in rows.items() if wrong(row)]
+    print(f"{len(rows)} troubles, {len(rows) - len(bad)} as they should be; not: {bad}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,47 @@
+"""Airflow's troubles: what they are, and what counts as wrong."""
+
+import socket
+from typing import Any
+
+import pytest
+
+from bench.under_airflow import TROUBLES, free_port, phase_task, wrong
+from operators.service import ADDRESS
+
+NAME = "a task is marked as failed"
+ROW: dict[str, Any] = {"name": NAME, "state": "failed", "verdict": "unknown", "whole": False, "left": []}
+
+
+def test_only_what_airflow_gets_over_may_end_well() -> None:
+    """The control, and a database that comes back while the task works; all else is red."""
+    fine = [trouble.name for trouble in TROUBLES if trouble.state == "success"]
+
+    assert fine == ["nothing is wrong", "the database goes away for 15 s"]
+    assert {trouble.state for trouble in TROUBLES} == {"success", "failed"}
+
+
+def test_the_trouble_comes_in_the_phase_in_which_the_leader_is_away() -> None:
+    """The second of the scenario's."""
+    assert phase_task().name == "phase_2_the_leader_dies"
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({}, []),
+        ({"state": "success"}, ["the DAG run ended as success"]),
+        ({"left": ["ports: 9092"]}, ["ports: 9092"]),
+        ({"verdict": "pass"}, ["a record that is not whole passed"]),
+        ({"verdict": "pass", "whole": True}, []),
+    ],
+)
+def test_what_must_not_be(changed: dict[str, Any], found: list[str]) -> None:
+    """Another end than it has to have, something left, and a pass on half of the evidence."""
+    assert wrong(ROW | changed) == found
+
+
+def test_a_free_port_has_a_free_neighbour() -> None:
+    """Pages are served there."""
+    port = free_port()
+    for each in (port, port + 1):
+        socket.create_server((ADDRESS, each)).close()
