@@ -20,7 +20,7 @@ from operators.judge import Judge
 from operators.publish import Publish
 from operators.scenario_doc import display_name, doc_of, tags
 from operators.stages import JUDGE, PUBLISH, RESOLVE
-from operators.steps import PrepareRun, RunStep, StartCluster, Watcher
+from operators.steps import PrepareRun, RunStep, StartCluster, TearDown, Watcher
 
 KAFKA = [DEFAULT_RELEASE, *CLIENT_RELEASES]
 PARAMS = {
@@ -97,7 +97,7 @@ def build(name: str) -> DAG:
 
 
 def _task(stage: Stage, run: Any, scenario: Scenario) -> RunStep:
-    kind = StartCluster if stage.role == "start" else RunStep
+    kind = {"start": StartCluster, "teardown": TearDown}.get(stage.role, RunStep)
     name = stage.phase or stage.name
     return kind(task_id=stage.name, task_display_name=name, run=run, stage=stage, **_settings(stage, scenario))
 

@@ -100,6 +100,21 @@ class StartCluster(RunStep):
             raise
 
 
+class TearDown(RunStep):
+    """Remove everything of the run; red where the run was ended before it was collected, as by marking it as failed:
+    what is left of its tasks is skipped then, and nothing else would be red.
+    """
+
+    def execute(self, context: Context) -> None:
+        super().execute(context)
+        folder = RunFolder(Path(self.run))
+        if not folder.is_sealed:
+            raise HarnessError(
+                f"Run {folder.run_id} was ended before it was collected. Its cluster is gone; "
+                f"`make judge RUN={folder.path}` tells what its record holds."
+            )
+
+
 class Reap(ConnectedOperator):
     """Remove what expired runs left behind; returns their run ids."""
 

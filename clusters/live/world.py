@@ -46,6 +46,7 @@ T = TypeVar("T")
 
 WORLD = "plimsoll-world"  # as what it connects
 ANSWER_LIMIT_S = 0.5
+TORN_DOWN = "torn_down"  # a file in work/: a task that was given up may still be about to start what it ended
 START_LIMIT_S = 180.0  # a dozen brokers that start at once on two cores took over 60 s; one that ended is told at once
 REQUEST_LIMIT_S = admin.TIMEOUT_MS / 1000  # a broker that is busy for half a second answers all the same
 ASKED_FOR_S = (3.0, 10.0)  # each broker, and once more
@@ -166,7 +167,12 @@ class World:
         return [f"{node.address}:{PORTS['CLIENT']}" for node in self.brokers.values()]
 
     def start(self, node: Node) -> None:
-        """Start a node and record which incarnation of it this is."""
+        """Start a node and record which incarnation of it this is.
+
+        Raises:
+            HarnessError: the run is torn down, by whoever gave up the task that this is; nothing of it was started.
+        """
+        self._check_lives()
         counts = self._incarnations()
         counts[node.name] = counts.get(node.name, 0) + 1
         write_atomically(self.folder.work / "incarnations.json", json.dumps(counts))
@@ -176,7 +182,13 @@ class World:
             node = servers.with_jars(node, self.plan.jars, build.jars)
             version = {"kafka_version": build.version}
         self.runtime.start(node)
+        self._check_lives()
         self.events.add("node_started", target=node.name, incarnation=counts[node.name], role=node.role, **version)
+
+    def _check_lives(self) -> None:
+        if (self.folder.work / TORN_DOWN).exists():
+            self.runtime.remove_all()
+            raise HarnessError(f"Run {self.folder.run_id} was torn down meanwhile: no node of it may be started.")
 
     def build_of(self, node: Node) -> Build:
         """The Kafka that a server has from its next start on."""

@@ -14,8 +14,10 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import IO, Literal
 
+from clusters.live.world import TORN_DOWN
 from clusters.runtimes import choose_runtime, open_runtime
 from clusters.waiting import wait_until
+from history.errors import WaitTimeout
 from history.folder import RunFolder, write_atomically
 
 Lease = Literal["process", "time"]
@@ -52,10 +54,11 @@ def hold_trial() -> Iterator[Path]:
 
 
 @contextmanager
-def hold_step(run: Path, limit_s: float) -> Iterator[None]:
+def hold_step(run: Path, limit_s: float, *, at_last: bool = False) -> Iterator[None]:
     """Act on the run alone: a task that was given up may still be healing what it broke.
 
-    What holds the run may hold it again within. Tearing down needs no leave. A lease by time is renewed meanwhile.
+    What holds the run may hold it again within. ``at_last`` goes on beside whoever does not end: tearing down needs no
+    leave. A lease by time is renewed meanwhile.
 
     Raises:
         WaitTimeout: another process still acts on it after so many seconds.
@@ -66,7 +69,8 @@ def hold_step(run: Path, limit_s: float) -> Iterator[None]:
         return
     with lock.open("w") as file:
         what = f"another task of {run.name} to end, which has to be over before this one"
-        wait_until(partial(_taken, file), limit_s=limit_s, what=what, last_seen=lambda: "it goes on")
+        with suppress(*([WaitTimeout] if at_last else [])):
+            wait_until(partial(_taken, file), limit_s=limit_s, what=what, last_seen=lambda: "it goes on")
         _held.add(lock)
         try:
             with _renewing_lease(run.resolve()):
@@ -121,6 +125,8 @@ def tear_down(run: Path) -> list[str]:
         HarnessError: the run was on Docker, and Docker does not answer or refused.
     """
     folder = RunFolder(run.resolve())
+    with suppress(OSError):  # it keeps nobody from removing
+        (folder.work / TORN_DOWN).touch()
     removed = _remove_all(folder.path)
     with suppress(PermissionError):  # another user's folder is theirs
         if folder.is_sealed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -30,7 +29,7 @@ def perform(run: Path, stage: Stage) -> None:
             "trigger the DAG anew, which starts a new run."
         )
     act = partial(getattr(experiment, stage.function), run, *stage.arguments)
-    alone = nullcontext() if stage.role == "teardown" else hold_step(run, stage.step_wait_s)
+    alone = hold_step(run, stage.step_wait_s, at_last=stage.role == "teardown")
     try:
         with stage_events(folder.stages, stage.name), recorded(run, stage.function, stage.phase), alone:
             act()

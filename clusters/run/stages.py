@@ -56,7 +56,7 @@ class Stage:
     @property
     def step_wait_s(self) -> float:
         """How long it waits for another task of its run to end."""
-        return _END_WAITS_S if self.role == "end" else _WORK_WAITS_S
+        return _END_WAITS_S if self.role in ("end", "teardown") else _WORK_WAITS_S
 
     def limit(self, scenario: Scenario) -> timedelta:
         """After how long it hangs."""

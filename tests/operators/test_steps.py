@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from clusters.run import experiment
-from clusters.run.stages import Stage
+from clusters.run.stages import TEAR_DOWN, Stage
 from history.errors import BadInput, HarnessError
 from history.events import read_events
 from history.folder import RunFolder
-from operators.steps import PrepareRun, Reap, RunStep, StartCluster, Watcher
+from operators.steps import PrepareRun, Reap, RunStep, StartCluster, TearDown, Watcher
 from tests.clusters.noted import note_calls
 
 PARAMS = {"kafka": "3.9.1", "runtime": "auto", "rate": None, "seed": 7, "subnet": None, "run_dir": None}
@@ -131,6 +131,17 @@ def test_a_cluster_that_lives_is_neither_started_nor_salvaged(run: Path, calls: 
     with pytest.raises(HarnessError, match="a-run was started before; a run is never started twice, start a new one"):
         StartCluster(task_id="start_cluster", run=str(run), stage=START).execute({})
     assert calls == []
+
+
+def test_a_run_that_was_ended_before_it_was_collected_is_red_and_gone(run: Path, calls: list[str]) -> None:
+    """As by marking it as failed, which skips the rest of its tasks; one that was collected is torn down and green."""
+    tear_down = TearDown(task_id="tear_down", run=str(run), stage=TEAR_DOWN)
+
+    with pytest.raises(HarnessError, match=r"a-run was ended before it was collected\. .* `make judge RUN=.*/a-run`"):
+        tear_down.execute({})
+    RunFolder(run).seal()
+    tear_down.execute({})
+    assert calls == ["tear_down", "tear_down"]
 
 
 def test_the_reaper_spares_live_runs(monkeypatch: pytest.MonkeyPatch) -> None:

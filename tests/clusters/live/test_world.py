@@ -10,7 +10,7 @@ import pytest
 from clusters.kafka.builds import Build
 from clusters.kafka.wire import ClusterView, PartitionView, QuorumView
 from clusters.live import world as module
-from clusters.live.world import Plan, World, broker_id
+from clusters.live.world import TORN_DOWN, Plan, World, broker_id
 from clusters.runtimes.nodes import Node
 from history.errors import HarnessError, WaitTimeout
 from history.events import read_events
@@ -72,6 +72,23 @@ def test_partitions_and_their_brokers_follow_from_the_scenario(world: World) -> 
     """B is broker 2; the second partition begins one further."""
     assert world.partitions == [T0, TopicPartition("orders", 1)]
     assert [world.replicas(partition) for partition in world.partitions] == [[2, 1, 3], [1, 3, 2]]
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_nothing_is_started_in_a_run_that_was_torn_down(world: World, before: bool) -> None:
+    """By a task that was given up; also where that comes while the node starts, which is removed again."""
+    removed: list[str] = []
+    runtime: Any = world.runtime
+    runtime.remove_all = lambda: removed.append("all")
+    runtime.start = lambda _: (world.folder.work / TORN_DOWN).touch()
+    if before:
+        (world.folder.work / TORN_DOWN).touch()
+        runtime.start = None
+
+    with pytest.raises(HarnessError, match="was torn down meanwhile"):
+        world.start(world.brokers[1])
+    assert removed == ["all"]
+    assert not world.folder.events.exists()
 
 
 def test_every_start_is_another_incarnation(world: World, tmp_path: Path) -> None:

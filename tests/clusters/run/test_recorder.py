@@ -127,6 +127,19 @@ def test_a_stage_acts_on_its_run_alone(run: Path, calls: list[str], monkeypatch:
     assert calls == ["run_phase 1 lags"]
 
 
+def test_the_teardown_waits_for_nobody_who_does_not_end(
+    run: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits as long as the other stages of the end, for a task that was given up may be healing; then it removes."""
+    assert TEAR_DOWN.step_wait_s == STOP_CLIENTS.step_wait_s == 120
+    monkeypatch.setattr(Stage, "step_wait_s", 0.0)
+    with (run / "work" / "step").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        perform(run, TEAR_DOWN)
+
+    assert calls == ["tear_down"]
+
+
 def test_the_end_waits_for_a_phase_that_was_given_up(
     run: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
