@@ -30,6 +30,7 @@ from bench.kills import inventory, judged, left
 from clusters.run.stages import Stage, stages
 from clusters.scenario.scenario import load_scenario
 from clusters.waiting import wait_until
+from history.errors import WaitTimeout
 from history.events import read_events
 from history.folder import RunFolder
 from operators import service
@@ -39,6 +40,7 @@ RESULTS = ROOT / "docs" / "data" / "under_airflow.json"
 SCENARIO = ROOT / "bench" / "kills.yaml"
 DAG = "kills"
 ENDED = ("success", "failed")
+UNFINISHED = {None, "running", "queued", "scheduled", "restarting", "deferred"}
 AWAY_S = 15.0  # of the database
 LIMIT_S = 1200.0
 
@@ -120,6 +122,24 @@ class Bed(NamedTuple):
             return str(self.rest.ask(self.path)["state"])
         return ""
 
+    def tasks(self) -> dict[str, str]:
+        """The state of each task."""
+        found = self.rest.ask(f"{self.path}/taskInstances")["task_instances"]
+        return {each["task_id"]: each["state"] for each in found}
+
+    def wait_for_the_end(self) -> None:
+        """Until the run has ended, and what tears it down as well.
+
+        Raises:
+            WaitTimeout: it goes on and on.
+        """
+        wait_until(self._has_ended, limit_s=LIMIT_S, every_s=1, what="the DAG run to end", last_seen=self.state)
+
+    def _has_ended(self) -> bool:
+        with suppress(OSError, ValueError):
+            return self.state() in ENDED and not UNFINISHED & {*self.tasks().values()}
+        return False
+
     def up(self) -> None:
         service.up(self.port, self.home, self.address)
 
@@ -159,7 +179,7 @@ def clear_task(bed: Bed) -> None:
     """Of a run that was recorded and judged already."""
     body = {"dry_run": False, "dag_run_id": bed.dag_run, "task_ids": [phase_task().name], "only_failed": False}
     bed.rest.ask(f"dags/{DAG}/clearTaskInstances", body | {"reset_dag_runs": True})
-    wait_until(lambda: bed.state() not in ENDED, limit_s=60, what="the cleared run to go on")
+    wait_until(lambda: bed.state() not in ENDED, limit_s=60, every_s=0.2, what="the cleared run to go on")
 
 
 def kill_task(bed: Bed) -> None:
@@ -271,19 +291,21 @@ def known(rest: Rest) -> bool:
 
 
 def attempt(trouble: Trouble) -> dict[str, Any]:
-    """One trouble; a row."""
-    before = inventory()
-    began = time.monotonic()
+    """One trouble; a row.
+
+    Raises:
+        WaitTimeout: the leader was never killed, so that the trouble did not come.
+    """
+    before, began = inventory(), time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="under-airflow-", dir="/var/tmp"))
     with bed_in(folder) as bed:
         wait_until(lambda: leader_is_away(bed), limit_s=300, every_s=0.2, what="the leader to be killed")
         if trouble.afterwards:
-            wait_until(lambda: bed.state() in ENDED, limit_s=LIMIT_S, every_s=1, what="the run to end")
+            bed.wait_for_the_end()
         trouble.does(bed)
-        wait_until(lambda: bed.state() in ENDED, limit_s=LIMIT_S, every_s=1, what="the run to end")
-        state = bed.state()
-        tasks = {each["task_id"]: each["state"] for each in bed.rest.ask(f"{bed.path}/taskInstances")["task_instances"]}
-        found = judged(bed.run)
+        with suppress(WaitTimeout):
+            bed.wait_for_the_end()
+        state, tasks, found = bed.state(), bed.tasks(), judged(bed.run)
     row = {
         "name": trouble.name,
         "state": state,
@@ -293,7 +315,8 @@ def attempt(trouble: Trouble) -> dict[str, Any]:
         "seconds": round(time.monotonic() - began),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
     }
-    shutil.rmtree(folder)
+    if not wrong(row):
+        shutil.rmtree(folder)
     return row
 
 
