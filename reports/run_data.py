@@ -16,7 +16,7 @@ from history.events import Event, read_events
 from history.folder import RunFolder
 from history.manifest import Manifest, read_manifest
 from history.partition import TopicPartition
-from history.tables import JUDGED, OFFSETS, RECORDED
+from history.tables import JUDGED, OFFSETS, RECORDED, USAGE
 from reports.shown import MOST_SHOWN, first_topic, partitions_of, shown_of
 
 Row = dict[str, Any]
@@ -31,10 +31,10 @@ NOT_JUDGED = "This run has not been judged yet, so nothing is said about it."
 class RunData:
     """One run as the page needs it.
 
-    ``tables`` holds the judged tables, ``offsets``, and those of its group where there is one; one that could not be
-    read is not a key of it and has a sentence in ``missing``. ``origin_ns`` is the start of the first phase, from which
-    the page counts its seconds. Of a run with very many partitions figures and tables show some (``shown``), and of the
-    others ``timeline_replicas`` may have no rows here.
+    ``tables`` holds the judged tables, ``offsets``, ``usage``, and those of its group where there is one; one that
+    could not be read is not a key of it and has a sentence in ``missing``. ``origin_ns`` is the start of the first
+    phase, from which the page counts its seconds. Of a run with very many partitions figures and tables show some
+    (``shown``), and of the others ``timeline_replicas`` may have no rows here.
     """
 
     folder: RunFolder
@@ -108,6 +108,8 @@ def read_run(path: Path) -> RunData:
     # Metrics are for comparisons; the page draws on the tables that they were made of.
     judged = {name: (folder.judged(name), schema) for name, schema in JUDGED.items() if name != "metrics"}
     wanted = {"offsets": (folder.table("offsets"), OFFSETS), **judged}
+    if (usage := folder.table("usage")).exists():  # an imported history has none
+        wanted["usage"] = (usage, USAGE)
     if manifest.group:
         wanted |= {name: (folder.table(name), RECORDED[name]) for name in (SHARE if manifest.shares else GROUP)}
     wanted[SERIES] = wanted.pop(SERIES)  # at the end: which of its partitions are read, the others say

@@ -23,6 +23,7 @@ from history.remote import check_reachable, path_of
 from history.tables import RECORDED
 from reports import group, load, page, run_tables
 from reports.cells import Table
+from reports.memory import memory_figure, memory_table, used
 from reports.page import Bar, Block, Command, Links, Listing, Page, Plot, Section, Strip, Words
 from reports.plots import Figure, figures, time_range
 from reports.run_data import RunData, read_run
@@ -112,6 +113,7 @@ def render(run: RunData, site: Path) -> str:
                 Section("invariants", "Invariants", list(_invariants(run))),
                 Section("offsets", "Offsets at each capture", list(_offsets(run)), "Offsets"),
                 Section("recovery", "Recovery times", _recovery(run), "Recovery"),
+                *([Section("memory", "Memory of each process", list(_memory(run)), "Memory")] if used(run) else []),
                 Section("files", "Evidence, and how to judge it again", _files(run), "Evidence"),
             ],
             root=f"{os.path.relpath(str(site), str(run.folder.report.resolve()))}/",
@@ -460,6 +462,17 @@ def _offsets(run: RunData) -> Iterator[Block]:
 
 def _recovery(run: RunData) -> list[Block]:
     return [_listing(run, "recovery", run_tables.recovery(run), "There was nothing to recover from.")]
+
+
+def _memory(run: RunData) -> Iterator[Block]:
+    yield Plot(
+        "memory",
+        memory_figure(run),
+        "Resident memory of each process over time",
+        "At both ends of each phase. Shaded: an active fault. A process that was started again begins anew.",
+        stored="usage",
+    )
+    yield Listing("memory-growth", memory_table(run))
 
 
 # --- where the evidence is -----------------------------------------------------------------------------
