@@ -10,7 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench import bad_input, fuzz_files, kills, matrix, nightly_runs, reliability, side_by_side, starts, under_airflow
+from bench import (
+    bad_input,
+    fuzz_files,
+    kills,
+    matrix,
+    nightly_runs,
+    reliability,
+    side_by_side,
+    soak,
+    starts,
+    under_airflow,
+)
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
@@ -94,6 +105,19 @@ def airflow_troubles(rows: Rows) -> str:
     return f"{met} of {len(rows)} runs: the DAG run ends, its cluster is gone, and only a whole record passes"
 
 
+def soaked(rows: Rows) -> str:
+    """Rows of ``bench.soak``."""
+    minutes = sum(row["minutes"] for row in rows)
+    passed = sum(row["verdict"] == "pass" for row in rows)
+    grew = max(share for row in rows for name, share in row["grew"].items() if not soak.KAFKAS_OWN.match(name))
+    most = {name: max(row["most_mb"].get(name, 0) for row in rows) for name in soak.WATCHED}
+    modes = ", ".join(row["mode"] for row in rows)
+    return (
+        f"{passed} of {len(rows)} soaks pass ({modes}; {minutes:.0f} min together); of Plimsoll's own processes none grew "
+        f"by more than {grew:.0%}; at most {', '.join(f'{mb:,} MB of {name}' for name, mb in most.items())}"
+    )
+
+
 def together(rows: Rows) -> str:
     """Rows of ``bench.side_by_side``."""
     runs = [run for row in rows for run in row["runs"]]
@@ -170,7 +194,12 @@ PROMISES = (
         "[security](security.md#promises-and-their-tests)",
         lambda _: "each with its tests, in CI",
     ),
-    Promise("Memory and disk stay bounded for hours of faults", "`plimsoll soak`", lambda _: NOT_MEASURED),
+    Promise(
+        "Memory stays bounded for hours of faults, and Kafka is accused of nothing",
+        "`python -m bench.soak`",
+        soaked,
+        (soak.RESULTS,),
+    ),
     Promise(
         "Runs side by side never touch each other",
         "`python -m bench.side_by_side`",

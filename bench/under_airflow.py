@@ -176,9 +176,10 @@ def mark_run(bed: Bed) -> None:
 
 
 def clear_task(bed: Bed) -> None:
-    """Of a run that was recorded and judged already."""
-    body = {"dry_run": False, "dag_run_id": bed.dag_run, "task_ids": [phase_task().name], "only_failed": False}
-    bed.rest.ask(f"dags/{DAG}/clearTaskInstances", body | {"reset_dag_runs": True})
+    """Of a run that was recorded and judged already, with what follows it, as Airflow's page proposes."""
+    of_it = {"dag_run_id": bed.dag_run, "task_ids": [phase_task().name], "include_downstream": True}
+    how = {"dry_run": False, "only_failed": False, "reset_dag_runs": True}
+    bed.rest.ask(f"dags/{DAG}/clearTaskInstances", of_it | how)
     wait_until(lambda: bed.state() not in ENDED, limit_s=60, every_s=0.2, what="the cleared run to go on")
 
 

@@ -20,7 +20,7 @@ from operators.judge import Judge
 from operators.publish import Publish
 from operators.scenario_doc import display_name, doc_of, tags
 from operators.stages import JUDGE, PUBLISH, RESOLVE
-from operators.steps import PrepareRun, RunStep, StartCluster, TearDown, Watcher
+from operators.steps import PrepareRun, RunStep, StartCluster, TearDown, watch
 
 KAFKA = [DEFAULT_RELEASE, *CLIENT_RELEASES]
 PARAMS = {
@@ -91,8 +91,7 @@ def build(name: str) -> DAG:
         chain(resolve, *recording.values(), judge, publish)
         setups = [task for stage, task in recording.items() if stage.role in ("start", "setup")]
         recording[TEAR_DOWN].as_teardown(setups=setups, on_failure_fail_dagrun=True)
-        work = [task for task in dag.tasks if not task.is_setup]  # what follows a failed setup is red, too
-        work >> Watcher(task_id="watcher", trigger_rule=TriggerRule.ONE_FAILED)
+        watch([task for task in dag.tasks if not task.is_setup])  # what follows a failed setup is red, too
     return dag
 
 

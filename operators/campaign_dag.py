@@ -11,7 +11,7 @@ from airflow.sdk import DAG, Asset, BaseNotifier, Param, TriggerRule, chain
 from campaigns.kinds import UPLOAD, Kind, Option
 from operators.airflow_home import BENCHMARK_POOL
 from operators.campaign import Conclude, CountItems, JudgeItems, PlanCampaign, RecordItem
-from operators.steps import Watcher
+from operators.steps import watch
 
 ARCHIVE = Asset(name="archive", uri="plimsoll://archive")  # the page over everything is written when it grows
 _RUN_LIMIT = timedelta(hours=6)  # its phases have limits of their own; a soak may hold the host for hours before it
@@ -103,7 +103,7 @@ def _tasks(kind: str, tell: Sequence[BaseNotifier]) -> None:
     chain(plan, first[0])
     chain(first[-1], second[0])
     chain(second[-1], conclude)
-    [*first, *second, conclude] >> Watcher(task_id="watcher", trigger_rule=TriggerRule.ONE_FAILED)
+    watch([*first, *second, conclude])
 
 
 def _round(campaign: Any, ending: str, *, follow_up: bool) -> list[Any]:

@@ -6,6 +6,7 @@ A step knows its run by the folder's path; nothing else passes between tasks.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -125,7 +126,18 @@ class Reap(ConnectedOperator):
 
 
 class Watcher(BaseOperator):
-    """Red when any task is: a last task that always runs would otherwise turn a failed run green."""
+    """Red when any task of the DAG run is, whose last task alone says how it ended.
 
-    def execute(self, context: Context) -> NoReturn:  # noqa: ARG002  # Airflow's signature
-        raise PlimsollError("A task of this run failed; the red task before this one says why.")
+    It is a teardown: where somebody marks the DAG run as failed, only those are not skipped.
+    """
+
+    def execute(self, context: Context) -> None:
+        run_id = context["run_id"]
+        states = context["ti"].get_task_states(dag_id=context["dag"].dag_id, run_ids=[run_id])[run_id]
+        if failed := sorted(name for name, state in states.items() if state == "failed"):
+            raise PlimsollError(f"Of this run failed: {', '.join(failed)}; the log of the first one says why.")
+
+
+def watch(tasks: Sequence[Any]) -> None:
+    """Let a DAG's watcher come after these tasks."""
+    tasks >> Watcher(task_id="watcher").as_teardown(on_failure_fail_dagrun=True)

@@ -33,6 +33,23 @@ def test_kills_are_counted_with_what_they_left(rows: list[dict[str, Any]], figur
     assert promises.after_kills(rows) == figure
 
 
+def test_soaks_are_told_by_what_grew_most_of_our_own() -> None:
+    """Brokers' memory is Kafka's business; the most over all soaks counts."""
+    row = {
+        "mode": "kraft",
+        "minutes": 61.2,
+        "verdict": "pass",
+        "grew": {"broker-1": 0.5, "prober": 0.01, "producer": 0.03},
+    }
+    row["most_mb"] = {"drain": 80, "driver": 300, "driver's JVM": 1200}
+    other = {**row, "mode": "zookeeper", "minutes": 60.1, "verdict": "unknown", "most_mb": {"drain": 90}}
+
+    assert promises.soaked([row, other]) == (
+        "1 of 2 soaks pass (kraft, zookeeper; 121 min together); of Plimsoll's own processes none grew by more than 3%"
+        "; at most 90 MB of drain, 300 MB of driver, 1,200 MB of driver's JVM"
+    )
+
+
 def test_troubles_of_airflow_are_counted() -> None:
     """One whose cluster is still there is not met."""
     row = {"name": "a task is marked as failed", "state": "failed", "verdict": "unknown", "whole": False, "left": []}

@@ -64,13 +64,14 @@ def test_the_tasks_of_a_run_stand_in_one_row(recorder: DAG) -> None:
 
 
 def test_setups_and_teardown(recorder: DAG) -> None:
-    """The teardown belongs to both setups, and the run is red if it fails."""
-    tear_down = recorder.task_dict["tear_down"]
+    """The teardown belongs to both setups, and the run is red if it or the watcher fails."""
+    tear_down, watcher = recorder.task_dict["tear_down"], recorder.task_dict["watcher"]
 
     assert [task.task_id for task in recorder.tasks if task.is_setup] == ["start_cluster", "start_clients"]
-    assert [task.task_id for task in recorder.tasks if task.is_teardown] == ["tear_down"]
+    assert [task.task_id for task in recorder.tasks if task.is_teardown] == ["tear_down", "watcher"]
     assert {"start_cluster", "start_clients"} <= tear_down.upstream_task_ids
     assert tear_down.on_failure_fail_dagrun
+    assert watcher.on_failure_fail_dagrun
 
 
 def test_what_comes_after_a_failure(recorder: DAG) -> None:
@@ -80,7 +81,7 @@ def test_what_comes_after_a_failure(recorder: DAG) -> None:
 
     assert always == {"stop_clients", "collect", "judge", "publish"}
     assert rules["phase_2_follower_lags"] == rules["capture_after"] == "all_success"
-    assert rules["watcher"] == "one_failed"
+    assert rules["watcher"] == "all_done_setup_success"  # a teardown's; it has no setup
     assert recorder.task_dict["watcher"].upstream_task_ids == rules.keys() - {
         "watcher",
         "start_cluster",
@@ -222,7 +223,7 @@ def test_a_campaign_goes_on_without_a_run_that_broke(bag: DagBag) -> None:
     assert {name for name, rule in rules.items() if rule == "all_done"} == {
         *("judge", "items_follow_up", "judge_follow_up", "conclude")
     }
-    assert rules["watcher"] == "one_failed"
+    assert rules["watcher"] == "all_done_setup_success"  # a teardown's
 
 
 def test_the_nightly_runs_have_a_schedule_and_the_pages_follow_the_archive(bag: DagBag) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from clusters.run import experiment
 from clusters.run.stages import TEAR_DOWN, Stage
-from history.errors import BadInput, HarnessError
+from history.errors import BadInput, HarnessError, PlimsollError
 from history.events import read_events
 from history.folder import RunFolder
 from operators.steps import PrepareRun, Reap, RunStep, StartCluster, TearDown, Watcher
@@ -151,10 +152,22 @@ def test_the_reaper_spares_live_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Reap(task_id="reap").execute({}) == ["old-run"]
 
 
-def test_the_watcher_is_red_when_it_runs() -> None:
-    """It runs only after a failure."""
-    with pytest.raises(Exception, match="A task of this run failed"):
-        Watcher(task_id="watcher").execute({})
+@pytest.mark.parametrize(
+    ("states", "failed"),
+    [
+        ({"phase_1": "success", "watcher": "running"}, ""),
+        ({"phase_1": "skipped", "tear_down": "success"}, ""),
+        ({"phase_1": "failed", "drain": "upstream_failed", "judge": "failed"}, "judge, phase_1"),
+        ({"tear_down": "failed", "judge": "skipped"}, "tear_down"),
+    ],
+)
+def test_the_watcher_is_red_when_a_task_is(states: dict[str, str], failed: str) -> None:
+    """It runs always, and names those that failed; what was left out for them, or by a skip, is no failure."""
+    watched = SimpleNamespace(get_task_states=lambda *, dag_id, run_ids: {run_ids[0]: states} if dag_id == "x" else {})
+    told: Any = {"run_id": "a", "ti": watched, "dag": SimpleNamespace(dag_id="x")}
+
+    with pytest.raises(PlimsollError, match=f"Of this run failed: {failed}; ") if failed else nullcontext():
+        Watcher(task_id="watcher").execute(told)
 
 
 def test_the_run_is_a_template_field() -> None:

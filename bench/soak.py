@@ -1,0 +1,140 @@
+"""An hour of randomised faults in each mode: ``python -m bench.soak [MODE …]``, into docs/data/soak.json.
+
+Each row is one ``plimsoll soak``: what it violated, how far the memory of each process grew from the second quarter of
+the run to the last, the most that drain and judge used, and what the record takes on disk. Runs and pages stay in
+``.cache/soak``. Only a mode without a row is made, or those that are named.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+import yaml
+
+from clusters.scenario.schedules import FAULT_MIX
+from history.manifest import read_manifest
+from reports.memory import used
+from reports.run_data import read_run
+from reports.timeline import end_of_run
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "docs" / "data" / "soak.json"
+FOLDER = ROOT / ".cache" / "soak"
+MINUTES = 60
+WATCHED = {  # by what stands in their command lines
+    "drain": "clusters.clients.drain",
+    "driver": "spark/application.py",
+    "driver's JVM": "org.apache.spark.deploy.SparkSubmit",
+}
+KAFKAS_OWN = re.compile("broker|controller|zookeeper")  # processes whose memory is not Plimsoll's
+FLAT = 0.2  # a share of its memory that a process may grow by
+
+
+class Soak(NamedTuple):
+    """What is soaked."""
+
+    mode: str
+    kafka: str
+    seed: int
+
+
+SOAKS = (Soak("kraft", "4.4.0", 1), Soak("zookeeper", "3.9.1", 2))
+
+
+class Peaks:
+    """The most resident memory that watched processes of this host had, in MB, while it is open."""
+
+    def __init__(self) -> None:
+        self.mb: dict[str, float] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Peaks:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(2):
+            for process in psutil.process_iter():
+                with suppress(psutil.Error):
+                    words = " ".join(process.cmdline())
+                    for name in (name for name, part in WATCHED.items() if part in words):
+                        used_mb = process.memory_info().rss / 1e6
+                        self.mb[name] = max(self.mb.get(name, 0.0), used_mb)
+
+
+def attempt(soak: Soak) -> dict[str, Any]:
+    """One soak; a row."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    mix = FOLDER / f"{soak.mode}.yaml"
+    told = yaml.safe_load(FAULT_MIX.read_text())
+    mix.write_text(yaml.safe_dump({**told, "cluster": {**told["cluster"], "mode": soak.mode}}))
+    asked = ["--kafka", soak.kafka, "--minutes", str(MINUTES), "--seed", str(soak.seed), "--fault-mix", str(mix)]
+    runs = FOLDER / soak.mode / "runs"
+    command = [str(ROOT / "plimsoll"), "soak", *asked]
+    with Peaks() as peaks, (FOLDER / f"{soak.mode}.log").open("w") as log:
+        done = subprocess.run(
+            command, env={**os.environ, "PLIMSOLL_RUNS": str(runs)}, stdout=log, stderr=log, check=False
+        )
+    return row(soak, done.returncode, max(runs.iterdir()), peaks.mb)
+
+
+def row(soak: Soak, code: int, run: Path, peaks_mb: Mapping[str, float]) -> dict[str, Any]:
+    """What a run folder and its judge say."""
+    data = read_run(run)
+    delivery = data.verdict.get("delivery", {})
+    return {
+        **soak._asdict(),
+        "exit_code": code,
+        "verdict": data.verdict["verdict"],
+        "sentence": data.verdict.get("sentence"),
+        "minutes": round(end_of_run(data) / 60, 1),
+        "phases": len(read_manifest(data.folder.manifest).scenario["phases"]),
+        "acked": delivery.get("acked", 0),
+        "invariants": {name: found["verdict"] for name, found in data.verdict.get("invariants", {}).items()},
+        "grew": {own.name: round(own.growth, 3) for own in used(data) if own.growth is not None},
+        "most_mb": {own.name: round(max(own.mb)) for own in used(data)} | {n: round(mb) for n, mb in peaks_mb.items()},
+        "record_mb": round(sum(file.stat().st_size for file in run.rglob("*") if file.is_file()) / 1e6),
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+    }
+
+
+def wrong(found: Mapping[str, Any]) -> list[str]:
+    """What a row shows that must not be."""
+    grew = {name: share for name, share in found["grew"].items() if not KAFKAS_OWN.match(name)}
+    return [
+        *([found["sentence"]] if found["verdict"] != "pass" else []),
+        *(f"{name} grew by {share:.0%}" for name, share in grew.items() if share > FLAT),
+    ]
+
+
+def main(modes: Iterable[str]) -> int:
+    """Make the rows that are missing, or those of these modes anew; 1 when one shows what must not be."""
+    rows = {each["mode"]: each for each in json.loads(RESULTS.read_text())} if RESULTS.exists() else {}
+    wanted = set(modes)
+    for soak in SOAKS:
+        if soak.mode in wanted or (not wanted and soak.mode not in rows):
+            rows[soak.mode] = found = attempt(soak)
+            ordered = [rows[each.mode] for each in SOAKS if each.mode in rows]
+            RESULTS.write_text(json.dumps(ordered, indent=1) + "\n")
+            print(f"{soak.mode}: {found['minutes']} min, {'; '.join(wrong(found)) or 'flat and clean'}", flush=True)
+    return 1 if any(map(wrong, rows.values())) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

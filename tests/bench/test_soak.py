@@ -1,0 +1,29 @@
+"""Soaks: what they are of, and what counts as wrong."""
+
+from typing import Any
+
+import pytest
+
+from bench.soak import SOAKS, wrong
+
+ROW: dict[str, Any] = {"verdict": "pass", "sentence": "Held.", "grew": {"prober": 0.05, "broker-1": 0.9}}
+
+
+def test_both_ways_to_run_a_cluster_are_soaked() -> None:
+    """Each once, by a seed of its own."""
+    assert [soak.mode for soak in SOAKS] == ["kraft", "zookeeper"]
+    assert len({soak.seed for soak in SOAKS}) == 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({}, []),
+        ({"verdict": "unknown", "sentence": "A gap."}, ["A gap."]),
+        ({"grew": {"prober": 0.25}}, ["prober grew by 25%"]),
+        ({"grew": {"prober": 0.2}}, []),
+    ],
+)
+def test_what_must_not_be(changed: dict[str, Any], found: list[str]) -> None:
+    """A violation, a doubt, and a process of Plimsoll's own that grows; brokers may."""
+    assert wrong(ROW | changed) == found
