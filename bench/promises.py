@@ -113,8 +113,8 @@ def soaked(rows: Rows) -> str:
     most = {name: max(row["most_mb"].get(name, 0) for row in rows) for name in soak.WATCHED}
     modes = ", ".join(row["mode"] for row in rows)
     return (
-        f"{passed} of {len(rows)} soaks pass ({modes}; {minutes:.0f} min together); of Plimsoll's own processes none grew "
-        f"by more than {grew:.0%}; at most {', '.join(f'{mb:,} MB of {name}' for name, mb in most.items())}"
+        f"{passed} of {len(rows)} soaks pass ({modes}; {minutes:.0f} min together); of Plimsoll's own processes none "
+        f"grew by more than {grew:.0%}; at most {', '.join(f'{mb:,} MB of {name}' for name, mb in most.items())}"
     )
 
 
