@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import starmap
@@ -43,6 +44,7 @@ _CALM = {
 _UP_LIMIT_S = 120.0
 _DOWN_LIMIT_S = 15.0
 _LOOK_S = 0.5
+_AGAIN_S = 5.0  # before what ended is started again
 
 
 def url_of(port: int) -> str:
@@ -90,7 +92,7 @@ def up(port: int, home: Path = HOME, database: str | None = None, metrics_port: 
         servers.append(_server("metrics_endpoint", metrics_port))
     with log.open("wb") as log_file:
         process = subprocess.Popen(
-            ["/bin/sh", "-c", " & ".join(map(shlex.join, [*starmap(airflow, _COMPONENTS), *servers])) + " & wait"],
+            ["/bin/sh", "-c", " ".join(map(_kept, [*starmap(airflow, _COMPONENTS), *servers])) + " wait"],
             env=environment(
                 home,
                 AIRFLOW__API__BASE_URL=url,
@@ -116,6 +118,13 @@ def up(port: int, home: Path = HOME, database: str | None = None, metrics_port: 
         down(home)
         raise
     return Ports(port, metrics_port)
+
+
+def _kept(command: Sequence[str]) -> str:
+    """A shell's words for a command that is started again whenever it ends: a scheduler does when its database goes
+    away, and without one nobody tears down what a run has started.
+    """
+    return f"while :; do {shlex.join(command)}; sleep {_AGAIN_S:g}; done &"
 
 
 def _server(module: str, port: int) -> list[str]:
