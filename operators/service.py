@@ -13,7 +13,6 @@ import shlex
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Sequence
 from contextlib import suppress
@@ -44,6 +43,7 @@ _CALM = {
 _UP_LIMIT_S = 120.0
 _DOWN_LIMIT_S = 15.0
 _LOOK_S = 0.5
+_WATCHED = ("metadatabase", "scheduler", "dag_processor")  # of what Airflow says of its health
 _AGAIN_S = 5.0  # before what ended is started again
 
 
@@ -113,7 +113,7 @@ def up(port: int, home: Path = HOME, database: str | None = None, metrics_port: 
         )
     _state_file(home).write_text(json.dumps({"session": process.pid, "port": port, "metrics_port": metrics_port}))
     try:
-        _await_health(url, process, log)
+        _await_health(url, log)
     except BaseException:
         down(home)
         raise
@@ -171,21 +171,18 @@ def _session(process: psutil.Process) -> int:
     return -1
 
 
-def _await_health(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + _UP_LIMIT_S
-    health: dict[str, Any] = {}
-    while time.monotonic() < deadline:
-        health = _health(url)
-        if all(
-            health.get(name, {}).get("status") == "healthy" for name in ("metadatabase", "scheduler", "dag_processor")
-        ):
-            return
-        try:
-            process.wait(_LOOK_S)
-        except subprocess.TimeoutExpired:
-            continue
-        break
-    raise HarnessError(f"Airflow did not come up at {url} (last seen: {health or 'no answer'}); see {log}.")
+def _await_health(url: str, log: Path) -> None:
+    wait_until(
+        lambda: _is_healthy(_health(url)),
+        limit_s=_UP_LIMIT_S,
+        every_s=_LOOK_S,
+        what=f"Airflow to come up at {url}, whose log is {log}",
+        last_seen=lambda: str(_health(url) or "no answer"),
+    )
+
+
+def _is_healthy(health: dict[str, Any]) -> bool:
+    return all(health.get(name, {}).get("status") == "healthy" for name in _WATCHED)
 
 
 def _health(url: str) -> dict[str, Any]:

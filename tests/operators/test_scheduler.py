@@ -6,6 +6,7 @@ import ipaddress
 import json
 import os
 import socket
+import subprocess
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,6 +20,7 @@ import psutil
 import pytest
 
 from bench.under_airflow import Rest, free_port
+from clusters.waiting import wait_until
 from history.errors import BadInput
 from operators import metrics_endpoint, service
 from tests.operators.calls import AFTERWARDS, ALWAYS, END, PHASE, START
@@ -145,6 +147,20 @@ def test_airflow_and_the_pages_listen_on_the_loopback_alone(airflow: Airflow, tm
     assert {(service.ADDRESS, port), (service.ADDRESS, port + 1)} <= listening
     hosts = {address.ip.removeprefix("::ffff:") for address in listening}
     assert [host for host in hosts if not ipaddress.ip_address(host).is_loopback] == []
+
+
+def test_what_ends_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often, until its shell is ended; blanks and quotes of a command stay what they are."""
+    monkeypatch.setattr(service, "_AGAIN_S", 0.01)
+    starts = tmp_path / "what it's started"
+    command = ["sh", "-c", 'echo x >> "$0"', str(starts)]
+    shell = subprocess.Popen(["/bin/sh", "-c", f"{service._kept(command)} wait"])
+    try:
+        wait_until(lambda: starts.exists() and starts.read_text().count("x") >= 3, limit_s=20, what="three starts")
+    finally:
+        for process in [*psutil.Process(shell.pid).children(recursive=True), shell]:
+            process.kill()
+        shell.wait()
 
 
 def test_a_port_in_use_is_refused_before_anything_starts(tmp_path: Path) -> None:
