@@ -255,7 +255,7 @@ TROUBLES = (
     Trouble("a worker is killed with its task", kill_worker),
     Trouble("a task hangs for longer than it may", hang),
     Trouble("Airflow is taken down and up again", restart_airflow),
-    Trouble("the scheduler is killed", kill_scheduler),
+    Trouble("the scheduler is killed", kill_scheduler, "success"),
     Trouble(f"the database goes away for {AWAY_S:.0f} s", database_away, "success"),
 )
 
