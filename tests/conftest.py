@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from importlib.util import find_spec

@@ -15,9 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-ON_ALL_CORES = ["-n", "auto", "--dist", "loadscope"]  # a module's tests in one process: they share what is costly
 PARTS = {
-    "without any cluster": ["-m", "not cluster and not pipeline and not browser and not slow", *ON_ALL_CORES],
+    "without any cluster": ["-m", "not cluster and not pipeline and not browser and not slow"],
     "with real brokers, browser, Spark and Airflow": ["-m", "(cluster or pipeline or browser) and not slow"],
 }
 BUDGETS_S = {
