@@ -18,10 +18,6 @@ from clusters.runtimes.docker.daemon import daemon_answers
 FORBID_SKIPS = "PLIMSOLL_FORBID_SKIPS"
 # Facts of a host that nothing can be installed against: the only reasons to skip that are never forbidden.
 HOST_FACTS = ("the kernel has no sch_netem",)
-if not hasattr(
-    sys.modules["__main__"], "__file__"
-):  # a worker's of pytest-xdist; pyspark takes it for doctests and exits
-    sys.modules["__main__"].__file__ = __file__
 S3_PYTHON = ROOT / ".venv" / "s3" / "bin" / "python"
 settings.register_profile("untimed", deadline=None)  # no test is timed: a machine may be busy
 settings.load_profile("untimed")
