@@ -40,12 +40,10 @@ class Promise(NamedTuple):
 
 def after_kills(rows: Rows) -> str:
     """Rows of ``bench.kills``; a try whose process had ended already is no kill."""
-    met = [row for row in rows if row["killed"]]
     left = sum(bool(row["left"]) for row in rows)
     passed = sum(any(run["verdict"] == "pass" and not run["whole"] for run in row["judged"]) for row in rows)
-    return (
-        f"{len(met)} kills of {len(rows)} tries: {left} left something behind, {passed} passed without a whole record"
-    )
+    tried = f"{kills.met(rows)} kills of {len(rows)} tries"
+    return f"{tried}: {left} left something behind, {passed} passed without a whole record"
 
 
 def failing_starts(rows: Rows) -> str:

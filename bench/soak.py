@@ -7,7 +7,6 @@ the run to the last, the most that drain and judge used, and what the record tak
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple
 import psutil
 import yaml
 
+from bench.rows import make_missing
 from clusters.scenario.schedules import FAULT_MIX
 from history.manifest import read_manifest
 from reports.memory import used
@@ -125,15 +125,12 @@ def wrong(found: Mapping[str, Any]) -> list[str]:
 
 def main(modes: Iterable[str]) -> int:
     """Make the rows that are missing, or those of these modes anew; 1 when one shows what must not be."""
-    rows = {each["mode"]: each for each in json.loads(RESULTS.read_text())} if RESULTS.exists() else {}
-    wanted = set(modes)
-    for soak in SOAKS:
-        if soak.mode in wanted or (not wanted and soak.mode not in rows):
-            rows[soak.mode] = found = attempt(soak)
-            ordered = [rows[each.mode] for each in SOAKS if each.mode in rows]
-            RESULTS.write_text(json.dumps(ordered, indent=1) + "\n")
-            print(f"{soak.mode}: {found['minutes']} min, {'; '.join(wrong(found)) or 'flat and clean'}", flush=True)
-    return 1 if any(map(wrong, rows.values())) else 0
+    rows = make_missing(RESULTS, "mode", {soak.mode: soak for soak in SOAKS}, modes, attempt=attempt, tell=_told)
+    return 1 if any(map(wrong, rows)) else 0
+
+
+def _told(found: Mapping[str, Any]) -> str:
+    return f"{found['mode']}: {found['minutes']} min, {'; '.join(wrong(found)) or 'flat and clean'}"
 
 
 if __name__ == "__main__":

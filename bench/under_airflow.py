@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import psutil
 
 from bench.kills import inventory, judged, left
+from bench.rows import make_missing
 from clusters.run.stages import Stage, stages
 from clusters.scenario.scenario import load_scenario
 from clusters.waiting import wait_until
@@ -338,18 +339,15 @@ def wrong(row: Mapping[str, Any]) -> list[str]:
 
 def main(names: Iterable[str]) -> int:
     """Make the rows that are missing, or those of these names anew; 1 when one shows what must not be."""
-    rows = {each["name"]: each for each in json.loads(RESULTS.read_text())} if RESULTS.exists() else {}
-    wanted = set(names)
-    for trouble in TROUBLES:
-        if trouble.name in wanted or (not wanted and trouble.name not in rows):
-            rows[trouble.name] = row = attempt(trouble)
-            ordered = [rows[each.name] for each in TROUBLES if each.name in rows]
-            RESULTS.write_text(json.dumps(ordered, indent=1) + "\n")
-            told = "; ".join(wrong(row)) or "as it should be"
-            print(f"{trouble.name}: {row['state']}, {row['verdict']}: {told}, {row['seconds']} s", flush=True)
-    bad = [name for name, row in rows.items() if wrong(row)]
+    rows = make_missing(RESULTS, "name", {each.name: each for each in TROUBLES}, names, attempt=attempt, tell=_told)
+    bad = [row["name"] for row in rows if wrong(row)]
     print(f"{len(rows)} troubles, {len(rows) - len(bad)} as they should be; not: {bad}")
     return 1 if bad else 0
+
+
+def _told(row: Mapping[str, Any]) -> str:
+    told = "; ".join(wrong(row)) or "as it should be"
+    return f"{row['name']}: {row['state']}, {row['verdict']}: {told}, {row['seconds']} s"
 
 
 if __name__ == "__main__":

@@ -1,0 +1,35 @@
+"""Rows of cases that are made once each and kept in a file, so that an interrupted series goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+Case = TypeVar("Case")
+Row = dict[str, Any]
+
+
+def make_missing(
+    file: Path,
+    key: str,
+    cases: Mapping[str, Case],
+    names: Iterable[str],
+    *,
+    attempt: Callable[[Case], Row],
+    tell: Callable[[Row], str],
+) -> list[Row]:
+    """Make the rows that are missing, or those of these names anew; returns all, in the order of ``cases``.
+
+    ``key`` is the column with a case's name. Each row is written, and told on the screen, as soon as it is made.
+    """
+    rows: dict[str, Row] = {row[key]: row for row in json.loads(file.read_text())} if file.exists() else {}
+    wanted = set(names)
+    for name, case in cases.items():
+        if name in wanted or (not wanted and name not in rows):
+            rows[name] = attempt(case)
+            ordered = [rows[each] for each in cases if each in rows]
+            file.write_text(json.dumps(ordered, indent=1) + "\n")
+            print(tell(rows[name]), flush=True)
+    return list(rows.values())
