@@ -1,11 +1,12 @@
-"""What is left when something of Plimsoll's own is killed: ``python -m bench.kills KILLS``, into docs/data/kills.json.
+"""What is left when something of Plimsoll's own is killed: ``python -m bench.kills KILLS [FIRST]``, into
+docs/data/kills.json.
 
 Each try starts ``plimsoll run`` on a short scenario and sends SIGKILL at a moment that its number determines: which
 process, in which stage, how far into it. Half of the moments lie where something is injected, written out, sealed,
 collected or torn down. Then ``plimsoll clean`` is called once, and what the host has now is compared with what it had
 before. What was recorded is judged, and must not pass unless the record is whole. That the next run can start is seen
-by the next try. A try that finds its process gone counts as none. It may be interrupted and started again. Nothing else
-of Plimsoll may run on the host.
+by the next try. A try that finds its process gone counts as none. It may be interrupted and started again; FIRST is the
+least number of its tries, so that several hosts can share them. Nothing else of Plimsoll may run on the host.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -268,12 +270,18 @@ def met(rows: Sequence[Mapping[str, Any]]) -> int:
     return sum(bool(row["killed"]) for row in rows)
 
 
-def main(count: int) -> int:
-    """Bring the rows to so many kills; 1 when a row shows what must not be."""
+def untried(rows: Sequence[Mapping[str, Any]], first: int) -> int:
+    """The least number from ``first`` on that has no row."""
+    tried = {row["number"] for row in rows}
+    return next(number for number in count(first) if number not in tried)
+
+
+def main(wanted: int, first: int = 0) -> int:
+    """Bring the rows to so many kills, by tries from a number on; 1 when a row shows what must not be."""
     rows: list[dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     kept = Path(tempfile.mkdtemp(prefix="kills-", dir=ROOT / ".cache"))
-    while met(rows) < count:
-        at = moment(len(rows))
+    while met(rows) < wanted:
+        at = moment(untried(rows, first))
         runs = kept / f"try {at.number}"
         runs.mkdir()
         row = attempt(at, runs)
@@ -289,4 +297,4 @@ def main(count: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
+    sys.exit(main(*map(int, sys.argv[1:])))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bench.kills import AT_RISK, left, met, moment, victims, wrong
+from bench.kills import AT_RISK, left, met, moment, untried, victims, wrong
 
 ROW: dict[str, Any] = {"exit_code": 2, "clean": 0, "left": [], "judged": [{"whole": False, "verdict": "unknown"}]}
 
@@ -66,3 +66,12 @@ def test_what_must_not_be(changed: dict[str, Any], found: list[str]) -> None:
 def test_only_who_was_there_counts_as_killed() -> None:
     """A try that came too late names no process."""
     assert met([{"killed": "java -cp"}, {"killed": ""}, {"killed": "python"}]) == 2
+
+
+def test_the_next_try_is_one_without_a_row() -> None:
+    """Hosts that share the tries begin at numbers far apart, and their rows come together in one file."""
+    rows = [{"number": 0}, {"number": 1}, {"number": 100}]
+
+    assert untried(rows, 0) == 2
+    assert untried(rows, 100) == 101
+    assert untried([], 100) == 100
