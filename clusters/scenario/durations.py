@@ -20,8 +20,8 @@ _MIN_DRAIN_S, MAX_DRAIN_S = 120.0, 3600.0
 
 
 def expected_phase_s(phase: Phase) -> float:
-    """Seconds that a phase will take if a third of its waits' limits is used up."""
-    return sum(_held_s(step) + _limit_s(step) / 3 + _works_s(step) for step in phase.steps)
+    """Seconds that a phase will take if a tenth of its waits' limits is used up, as in an hour of faults."""
+    return sum(_held_s(step) + _limit_s(step) / 10 + _works_s(step) for step in phase.steps)
 
 
 def longest_phase_s(phase: Phase) -> float:

@@ -43,7 +43,7 @@ def test_stages_and_events_become_lines(run: RunFolder) -> None:
     progress.look()
 
     assert said == [
-        "[00:00] phase 2/3 follower lags … (about 33 s)\n",
+        "[00:00] phase 2/3 follower lags … (about 21 s)\n",
         "[00:00]   fault: lag, broker-3\n",
         "[00:00]   healed: lag, broker-3\n",
         "[00:00]   healed, recovery not verified: kill, broker-1, it did not answer\n",

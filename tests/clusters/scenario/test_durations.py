@@ -15,7 +15,7 @@ from tests.clusters.fakes import scenario
     ("steps", "expected", "longest"),
     [
         ([{"hold": "5s"}, {"hold": "10s"}], 15, 15),
-        ([{"hold": "1s"}, {"wait": {"for": {"isr_full": "orders"}, "limit": "30s"}}], 11, 31),
+        ([{"hold": "1s"}, {"wait": {"for": {"isr_full": "orders"}, "limit": "30s"}}], 4, 31),
         ([{"pause": "A"}, {"resume": "A"}], 4, 16),
         ([{"restart": "A"}], 10, 40),
         ([{"write": {"to": "A", "topic": "orders", "records": 100}}], 2, 8 + 32 + 15),
@@ -25,7 +25,7 @@ from tests.clusters.fakes import scenario
     ],
 )
 def test_steps_add_up(steps: list[dict[str, Any]], expected: float, longest: float) -> None:
-    """Holds as told; a third of a wait's limit is likely, and all of it possible; restarts take a while each."""
+    """Holds as told; a tenth of a wait's limit is likely, and all of it possible; restarts take a while each."""
     phase = Phase.model_validate({"name": "one", "steps": steps})
 
     assert expected_phase_s(phase) == expected
