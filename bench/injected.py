@@ -1,14 +1,16 @@
-"""Comparisons whose truth is known: ``python -m bench.injected [SERIES …]`` runs those that are not there yet.
+"""Comparisons whose truth is known: ``python -m bench.injected [WHICH …]`` runs those that have no row yet, all of them
+or those whose names begin so, such as ``main`` or ``main-20``.
 
 The slowdown: followers wait for more bytes than there ever are, so that every fetch of theirs lasts exactly
 ``replica.fetch.wait.max.ms``. An acks=all record then waits for the end of the fetch that was under
 way and for the whole next one: p99 is twice the timer and some milliseconds. Head gets a timer that is longer by so
 much that its p99 is worse by the size; the followers' mean fetch time shows in every run that it was. Each comparison
-is an ordinary campaign and may be stopped and started again; ``python -m bench.comparisons`` counts them.
+is an ordinary campaign and may be stopped and started again; ``bench.comparisons`` keeps its row.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -18,6 +20,8 @@ from typing import Any
 
 import yaml
 
+from bench import comparisons
+
 ROOT = Path(__file__).resolve().parent.parent
 METRIC = "latency_p99_ms@steady"
 SHOWS_IN = "request_fetch_follower_ms@steady"
@@ -26,7 +30,7 @@ SLOWER_MS = {"03": 2, "05": 3, "10": 6, "20": 12}  # size in percent → what th
 SIZES = {"03": 0.033, "05": 0.05, "10": 0.10, "20": 0.20}
 # Name of a series → (comparisons, pairs of base and head, pairs of base and itself).
 SERIES = {
-    "main": {"10": (1, 10, 3)},
+    "main": {"00": (6, 10, 2), "10": (3, 10, 2), "20": (3, 10, 2)},
     "sizes": dict.fromkeys(SLOWER_MS, (4, 3, 2)),
     "itself": {"00": (8, 2, 2)},
 }
@@ -74,22 +78,24 @@ def run(name: str, asked: dict[str, Any]) -> None:
         sys.exit(done.returncode or 1)
 
 
-def names(wanted: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Name and settings of every comparison of some series, the first of each before the second of any: wherever it is
-    broken off, each size was tried about equally often.
+def names(which: Sequence[str] = ()) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Name and settings of every comparison, or of those that are asked for, the first of each size before the second
+    of any: wherever a series is broken off, each size was tried about equally often.
     """
-    asked = [(series, size, *told) for series in wanted for size, told in SERIES[series].items()]
+    asked = [(f"{series}-{size}", size, *told) for series, sizes in SERIES.items() for size, told in sizes.items()]
     for turn in range(1, 1 + max(times for _, _, times, _, _ in asked)):
-        for series, size, times, pairs, aa_pairs in asked:
-            if turn <= times:
-                yield f"truth-{series}-{size}-{turn}", settings(size, pairs, aa_pairs)
+        for name, size, times, pairs, aa_pairs in asked:
+            if turn <= times and name.startswith(tuple(which) or ""):
+                yield f"truth-{name}-{turn}", settings(size, pairs, aa_pairs)
 
 
-def main(wanted: list[str]) -> None:
-    """Run every comparison of the named series, or of all, that has no result yet."""
-    for name, asked in names(wanted or list(SERIES)):
-        if not (ROOT / "site" / "compare" / name / "result.json").exists():
+def main(which: list[str]) -> None:
+    """Run every comparison that has no row yet, of all or of those that are asked for."""
+    recorded = {row["campaign_id"] for row in json.loads(comparisons.RESULTS.read_text())}
+    for name, asked in names(which):
+        if name not in recorded:
             run(name, asked)
+            comparisons.main(ROOT / "site")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "data" / "kills.json"
 SCENARIO = ROOT / "bench" / "kills.yaml"
 END_LIMIT_S = 300.0  # of a run that lost something
-STAGE_LIMIT_S = 150.0
+STAGE_LIMIT_S = 300.0
 
 # What a person reads of a stage, and about how long it lasts on two cores.
 AT_RISK = {

@@ -20,8 +20,8 @@ def test_every_series_is_a_comparison_that_can_be_run(size):
 
 
 def test_the_series_hold_what_is_published():
-    """Ten pairs of ten percent; every size; a version against itself."""
-    assert SERIES["main"]["10"][1] == 10
+    """Ten pairs of a version against itself, of ten and of twenty percent; every size; a version against itself."""
+    assert {size: told[:2] for size, told in SERIES["main"].items()} == {"00": (6, 10), "10": (3, 10), "20": (3, 10)}
     assert list(SERIES["sizes"]) == ["03", "05", "10", "20"]
     assert list(SERIES["itself"]) == ["00"]
 
@@ -36,3 +36,5 @@ def test_every_size_is_tried_before_any_is_tried_again():
         "truth-sizes-03-2",
     ]
     assert len(found) == len(set(found)) == 4 * 4 + 8
+    assert [name for name, _ in names(["main-20"])] == ["truth-main-20-1", "truth-main-20-2", "truth-main-20-3"]
+    assert len(list(names())) == len(found) + 6 + 3 + 3
