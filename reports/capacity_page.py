@@ -134,7 +134,7 @@ def _plan(result: CapacityResult) -> Iterator[Block]:
     if result.recommendation.doubts:
         yield Words("What lowers the confidence:")
         yield Words(result.recommendation.doubts)
-    yield Listing("plan", table("The plan, at the peak load", _PLAN, result.plan_table))
+    yield Listing("plan", table("The plan, at the peak load", _PLAN, result.plan_table), whole=True)
     yield Listing("options", table("Numbers of brokers that were considered", _OPTIONS, result.options))
     yield Words([f"{option.brokers} brokers: {option.why}." for option in result.options])
 

@@ -50,6 +50,7 @@ def test_the_answer_stands_first_and_every_part_follows() -> None:
     assert "There are too few brokers." in html
     assert re.findall(r'<h2 id="([\w-]+)">', html) == SECTIONS
     assert re.findall(r'id="figure-([\w-]+)"', html) == FIGURES
+    assert re.findall(r'class="([\w ]+)"[^>]*>\n<table id="table-plan"', html) == ["scroll"]  # all of it, however long
 
 
 def test_runs_lead_to_their_pages_where_there_is_one() -> None:
