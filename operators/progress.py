@@ -10,7 +10,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from clusters.run.stages import TEAR_DOWN
+from clusters.run.stages import STOP_CLIENTS, TEAR_DOWN
 from clusters.scenario.scenario import Scenario
 from history.folder import RunFolder
 from operators.load_rates import LoadRates
@@ -58,7 +58,7 @@ class Progress:
         self._scenario = scenario
         self._stages = {stage.name: stage for stage in stages(scenario)}
         self._tails = (Tail(run.stages), Tail(run.events))
-        self._load = LoadRates(run.clients)
+        self._load: LoadRates | None = LoadRates(run.clients)
         self._write = write
         self._started_s = time.monotonic()
         self._errors: list[str] = []
@@ -81,7 +81,7 @@ class Progress:
                 self._progress(event["detail"])
             elif event["kind"] in _EVENTS:
                 self._event(event)
-        if rates := self._load.look():
+        if self._load and (rates := self._load.look()):
             self.say(f"  {rates}")
 
     def say(self, text: str) -> None:
@@ -97,6 +97,8 @@ class Progress:
     def _end_stage(self, name: str, why: str) -> None:
         self.running = ""
         self.torn_down = self.torn_down or name == TEAR_DOWN.name
+        if name == STOP_CLIENTS.name:  # what they did last is old news beside the stages that follow
+            self._load = None
         if why and not any(error in why for error in self._errors):  # the run's own events told most of them
             self.say(f"  ERROR: {name}, {why}")
 

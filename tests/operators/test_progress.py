@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from clusters.scenario.scenario import load_scenario
 from history.errors import HarnessError
 from history.events import EventLog, recorded, stage_events
 from history.folder import RunFolder
+from operators import load_rates
 from operators.progress import Progress
 
 
@@ -52,6 +54,28 @@ def test_stages_and_events_become_lines(run: RunFolder) -> None:
         "[00:00]   judged 0 of 438 MB\n",
         "[00:00]   judged 73 of 438 MB, about 25 s to go\n",
     ]
+
+
+@pytest.mark.parametrize(("ended", "told"), [("drain", ["  received 100/s\n"]), ("stop_clients", [])])
+def test_rates_end_with_the_clients(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch, ended: str, told: list[str]
+) -> None:
+    """A reader goes on while every record is read again; what it did last is not told beside the judging."""
+    monkeypatch.setattr(load_rates, "EVERY_NS", 0)
+    said: list[str] = []
+    progress = Progress(load_scenario("steady"), run, said.append)
+    run.clients.mkdir()
+
+    def look(received: int) -> None:
+        so_far = {"t_ns": received * 10**7, "received": received}
+        (run.clients / "consumer.json").write_text(json.dumps({"so_far": so_far}))
+        progress.look()
+
+    look(100)
+    EventLog(run.stages).add("stage_ended", step=ended, state="success")
+    look(200)
+
+    assert [line[8:] for line in said] == told
 
 
 def test_a_stage_that_fails_is_told_once_with_its_reason(run: RunFolder) -> None:
