@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from bench import (
     bad_input,
+    flakiness,
     fuzz_files,
     kills,
     matrix,
@@ -126,6 +127,16 @@ def together(rows: Rows) -> str:
     )
 
 
+def suites(rows: Rows) -> str:
+    """Rows of ``bench.flakiness``."""
+    told = []
+    for words, loaded in (("on a quiet host", False), ("beside a busy loop for each core", True)):
+        tries = [row for row in rows if flakiness.TRIES[row["try"]] is loaded]
+        told.append(f"{sum(map(flakiness.clean, tries))} of {len(tries)} {words}")
+    failed = sorted({name for row in rows for name in row["which"]})
+    return f"the whole suite passed {', '.join(told)}" + (f"; failed: {', '.join(failed)}" if failed else "")
+
+
 CLEAN = {matrix.MAIN, *(claim.scenario for claim in reliability.CAMPAIGN if claim.words == reliability.CLEAN)}
 PROMISES = (
     Promise(
@@ -204,6 +215,7 @@ PROMISES = (
         together,
         (side_by_side.RESULTS,),
     ),
+    Promise("A test that passes, passes each time", "`python -m bench.flakiness`", suites, (flakiness.RESULTS,)),
 )
 
 

@@ -33,6 +33,21 @@ def test_kills_are_counted_with_what_they_left(rows: list[dict[str, Any]], figur
     assert promises.after_kills(rows) == figure
 
 
+def test_suites_are_counted_on_quiet_and_on_busy_hosts() -> None:
+    """A test that failed once is named."""
+    rows = [
+        {"try": "quiet 1", "exit_code": 0, "passed": 9, "failed": 0, "which": []},
+        {"try": "busy 1", "exit_code": 1, "passed": 8, "failed": 1, "which": ["tests/a.py::b"]},
+    ]
+
+    told = "the whole suite passed 1 of 1 on a quiet host, 0 of 1 beside a busy loop for each core"
+    assert promises.suites(rows) == f"{told}; failed: tests/a.py::b"
+    assert (
+        promises.suites(rows[:1])
+        == "the whole suite passed 1 of 1 on a quiet host, 0 of 0 beside a busy loop for each core"
+    )
+
+
 def test_soaks_are_told_by_what_grew_most_of_our_own() -> None:
     """Brokers' memory is Kafka's business; the most over all soaks counts."""
     row = {

@@ -1,0 +1,93 @@
+"""The test suite again and again: ``python -m bench.flakiness [TRY …]``, into docs/data/flakiness.json.
+
+Five tries on a quiet host, and two beside a busy loop for each core. A test that fails in any of them is flaky, and its
+cause is to be found: the row names it. Only a try without a row is made, or those that are named.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench.host import host
+from bench.rows import make_missing
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "docs" / "data" / "flakiness.json"
+LOGS = ROOT / ".cache" / "flakiness"
+TRIES = {f"quiet {number}": False for number in range(1, 6)} | {f"busy {number}": True for number in (1, 2)}
+FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+COUNTED = re.compile(r"^(\d+) passed, (\d+) failed", re.MULTILINE)  # the last line of ``make test``
+
+
+@contextmanager
+def busy(cores: int) -> Iterator[None]:
+    """A loop for each core, each a session of its own: a host that shares its time among sessions gives one of them as
+    much as it gives all tests together.
+    """
+    command = [sys.executable, "-c", "while True: pass"]
+    loops = [subprocess.Popen(command, start_new_session=True) for _ in range(cores)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+def attempt(name: str) -> dict[str, Any]:
+    """The whole suite once; a row."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    log, began = LOGS / f"{name}.log", time.monotonic()
+    speed = host()["ten_million_additions_s"]
+    with log.open("w") as file, busy((os.cpu_count() or 1) if TRIES[name] else 0):
+        asked = [sys.executable, "-m", "tests.run"]
+        strict = {**os.environ, "PLIMSOLL_FORBID_SKIPS": "1"}
+        done = subprocess.run(asked, cwd=ROOT, env=strict, stdout=file, stderr=file, check=False)
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return {
+        "try": name,
+        **found(log.read_text()),
+        "exit_code": done.returncode,
+        "seconds": round(time.monotonic() - began),
+        "commit": commit.stdout.strip(),
+        "ten_million_additions_s": speed,
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+    }
+
+
+def found(printed: str) -> dict[str, Any]:
+    """What the suite printed: how many passed, and which failed."""
+    counted = COUNTED.findall(printed)
+    passed, failed = map(int, counted[-1]) if counted else (0, 0)
+    return {"passed": passed, "failed": failed, "which": sorted(set(FAILED.findall(printed)))}
+
+
+def clean(row: Mapping[str, Any]) -> bool:
+    """Whether every test passed."""
+    return bool(row["exit_code"] == 0 and row["passed"] and not row["failed"])
+
+
+def main(names: Iterable[str]) -> int:
+    """Make the rows that are missing, or those of these names anew; 1 when a test failed."""
+    rows = make_missing(RESULTS, "try", {name: name for name in TRIES}, names, attempt=attempt, tell=_told)
+    return 0 if all(map(clean, rows)) else 1
+
+
+def _told(row: Mapping[str, Any]) -> str:
+    failed = f", {row['failed']} failed: {', '.join(row['which'])}" if not clean(row) else ""
+    return f"{row['try']}: {row['passed']} passed{failed}, {row['seconds']} s"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
