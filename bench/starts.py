@@ -91,6 +91,12 @@ _COPY = (
 _NO_ENSUREPIP = "mount -t tmpfs tmpfs $($PYTHON -c 'import ensurepip; print(ensurepip.__path__[0])')"
 _ODD = "/tmp/ein Ordner für Übungen/plimsoll"
 _MEMORY = "/sys/fs/cgroup/memory/plimsoll-starts"
+_TAG = "tag=$(docker image ls --format '{{.Repository}}:{{.Tag}}' plimsoll-node | head -1)"
+_REFUSED = (  # as by a kernel that lacks what it needs
+    f"{_TAG} && docker tag $tag plimsoll-starts:kept && "
+    "printf 'FROM plimsoll-starts:kept\\nRUN ln -sf /bin/false $(command -v TOOL)\\n' | docker build --quiet --tag $tag -"
+)
+_AS_BEFORE = f"{_TAG} && docker tag plimsoll-starts:kept $tag && docker rmi plimsoll-starts:kept"
 
 STARTS = (
     Start(name="nothing is wrong", before=":", says=r"^$", code=PASS),  # the control
@@ -197,11 +203,29 @@ STARTS = (
         runtime="docker",
         command=RUN.replace(KAFKA, "image:localhost:1/plimsoll-none:1"),
     ),
+    Start(
+        name="a kernel without iptables",
+        before=_REFUSED.replace("TOOL", "iptables"),
+        says=r"step disconnect, for which this host's kernel lacks iptables; use pause, or a kernel that has it",
+        code=BAD_INPUT,
+        runtime="docker",
+        command=RUN.replace("bench/kills.yaml", "controller_isolated"),
+    ),
+    Start(
+        name="a kernel without traffic control",
+        before=_REFUSED.replace("TOOL", "tc"),
+        says=r"step lag, for which this host's kernel lacks sch_htb or cls_u32; use pause, or a kernel that has it",
+        code=BAD_INPUT,
+        runtime="docker",
+        command=RUN.replace("bench/kills.yaml", "follower_lag_then_leader_kill"),
+    ),
 )
 # What the host's own world needs afterwards; a private one ends with its first process.
 AFTER = {
     "an address range that a bridge has": "ip link del plimsoll-starts",
     "too little memory": "rmdir /sys/fs/cgroup/memory/plimsoll-starts",
+    "a kernel without iptables": _AS_BEFORE,
+    "a kernel without traffic control": _AS_BEFORE,
 }
 
 
