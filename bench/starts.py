@@ -94,9 +94,12 @@ _MEMORY = "/sys/fs/cgroup/memory/plimsoll-starts"
 _TAG = "tag=$(docker image ls --format '{{.Repository}}:{{.Tag}}' plimsoll-node | head -1)"
 _REFUSED = (  # as by a kernel that lacks what it needs
     f"{_TAG} && docker tag $tag plimsoll-starts:kept && "
-    "printf 'FROM plimsoll-starts:kept\\nRUN ln -sf /bin/false $(command -v TOOL)\\n' | docker build --quiet --tag $tag -"
+    "printf 'FROM plimsoll-starts:kept\\nRUN ln -sf /bin/false $(command -v TOOL)\\n' | docker build -q --tag $tag -"
 )
-_AS_BEFORE = f"{_TAG} && docker tag plimsoll-starts:kept $tag && docker rmi plimsoll-starts:kept"
+_AS_BEFORE = (
+    f"{_TAG} && made=$(docker image inspect --format '{{{{.Id}}}}' $tag) && docker tag plimsoll-starts:kept $tag && "
+    "docker rmi plimsoll-starts:kept $made"
+)
 
 STARTS = (
     Start(name="nothing is wrong", before=":", says=r"^$", code=PASS),  # the control
