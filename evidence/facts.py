@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -75,7 +75,8 @@ class Facts:
     """What is known of one partition beside its samples.
 
     ``starts`` maps a leader epoch to the offset where it begins; ``max_isr_lag_ns`` is the longest that a member of
-    the ISR may lag;
+    the ISR may lag, and ``stale_controller_ns`` how much longer it may while brokers are out of reach
+    (``lag_limit_ns``);
     ``effective_min_isr`` is min(min.insync.replicas, replicas), the largest that was active, and ``lowest_min_isr``
     the smallest, where a step changed it; a state with fewer replicas needs no more than those (``at_most_all``). Below
     it HW stands still in all versions of the run (``strict_min_isr``), in none of them (``lax_min_isr``), or in some.
@@ -87,6 +88,7 @@ class Facts:
     outages: Sequence[Outage] = ()
     new_logs: Sequence[NewLog] = ()
     max_isr_lag_ns: int = 45_000_000_000
+    stale_controller_ns: int = 0
     effective_min_isr: int = 1
     lowest_min_isr: int | None = None
     strict_min_isr: bool = True
@@ -112,6 +114,14 @@ class Facts:
         """Every dated state with the time in which it certainly held."""
         ends = [(state.t_ns or 0) - SLACK_NS for state in self.dated[1:]] + [FOREVER_NS]
         return [Stretch(s, (s.t_ns or 0) + SLACK_NS, until) for s, until in zip(self.dated, ends, strict=False)]
+
+    def lag_limit_ns(self, others: Collection[int], from_ns: int, until_ns: int) -> int:
+        """The longest that a member of the ISR may lag in a time in which one of these brokers may be out of reach.
+
+        A leader that takes such a broker for ZooKeeper's controller waits for it before it asks the one that is.
+        """
+        hangs = any(o.broker_id in others and o.from_ns <= until_ns and o.until_ns >= from_ns for o in self.outages)
+        return self.max_isr_lag_ns + (self.stale_controller_ns if hangs else 0)
 
     def disturbed(self, leader: int, from_ns: int, until_ns: int) -> bool:
         """Whether the leader or a controller may have been out of reach for a time: nobody need have been evicted."""

@@ -4,6 +4,7 @@ PlimsollError
 ├── BadInput          the caller asked for something that cannot be done; exit code 3
 ├── HarnessError      the harness itself failed: a node did not start, a tool is missing
 │   ├── WaitTimeout   a wait ran out; carries what was awaited and what was last seen
+│   ├── NoController  the brokers know of no controller now
 │   └── Refused       the cluster's answer to an operator is an error
 └── EvidenceError     a run folder is truncated, foreign or changed after it was sealed
 """
@@ -47,6 +48,10 @@ LAST_SEEN = "; last seen: "  # in the words of a WaitTimeout
 
 class WaitTimeout(HarnessError):  # noqa: N818  # named after what happened
     """A condition did not come true in time."""
+
+
+class NoController(HarnessError):  # noqa: N818  # named after what happened
+    """Brokers answer, and none of them is the controller, or knows of one."""
 
 
 class Refused(HarnessError):  # noqa: N818  # named after what happened

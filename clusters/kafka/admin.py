@@ -20,7 +20,7 @@ from kafka.protocol.admin import (
 )
 
 from clusters.kafka.wire import Connection, by_topic, error_name, metadata
-from history.errors import HarnessError, Refused
+from history.errors import NoController, Refused
 from history.partition import TopicPartition
 
 TIMEOUT_MS = 10_000
@@ -40,12 +40,12 @@ def controller(connection: Connection) -> Connection:
     """A new connection to the broker that takes these requests, found by asking any broker.
 
     Raises:
-        HarnessError: the brokers know of no controller now.
+        NoController: the brokers know of none now.
         OSError: the broker did not answer.
     """
     view = metadata(connection, [])
     if view.controller_id not in view.brokers:
-        raise HarnessError(f"{connection.host}:{connection.port} knows of no controller among {sorted(view.brokers)}.")
+        raise NoController(f"{connection.host}:{connection.port} knows of no controller among {sorted(view.brokers)}.")
     return connection.to(*view.brokers[view.controller_id], max(connection.timeout_s, TIMEOUT_MS / 1000))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -36,7 +37,7 @@ from clusters.runtimes.ports import PORTS, Listener
 from clusters.runtimes.runtime import Runtime
 from clusters.scenario.scenario import Scenario
 from clusters.waiting import wait_until
-from history.errors import EvidenceError, HarnessError
+from history.errors import EvidenceError, HarnessError, NoController, WaitTimeout
 from history.events import EventLog
 from history.folder import RunFolder, write_atomically
 from history.java import Java
@@ -49,7 +50,9 @@ ANSWER_LIMIT_S = 0.5
 TORN_DOWN = "torn_down"  # a file in work/: a task that was given up may still be about to start what it ended
 START_LIMIT_S = 180.0  # a dozen brokers that start at once on two cores took over 60 s; one that ended is told at once
 REQUEST_LIMIT_S = admin.TIMEOUT_MS / 1000  # a broker that is busy for half a second answers all the same
-ASKED_FOR_S = (3.0, 10.0)  # each broker, and once more
+ASKED_FOR_S = (3.0, 10.0)  # each broker, and each again
+ASKED_AGAIN_S = 0.5  # after all of them
+SESSIONS = 2  # that may pass until another broker is the controller
 MAX_CONTROLLERS = 3
 SERVERS = frozenset({"broker", "controller", "zookeeper"})
 
@@ -284,21 +287,36 @@ class World:
     def ask(self, what: Callable[[Connection], T]) -> T:
         """Ask for what any broker takes from an operator, or passes on; one after the other until one can be asked.
 
-        A broker that is cut off from the controller answers, but not this.
+        A broker that is cut off from the controller answers, but not this. Nor does any while there is no controller,
+        as in ZooKeeper mode after the death of the broker that was it, until its session has ended.
 
         Raises:
             HarnessError: no broker answers, or the cluster refused.
         """
-        failed: OSError | None = None
-        for limit_s in ASKED_FOR_S:
+        patience = chain(ASKED_FOR_S, repeat(ASKED_FOR_S[-1]))
+        answers: list[T] = []
+        failed: OSError | NoController | None = None
+
+        def answered() -> bool:
+            nonlocal failed
+            limit_s = next(patience)
             for number in [number for number, view in self.views().items() if view]:
                 node, kraft = self.brokers[number], self.plan.mode == "kraft"
                 with self.connect(node, "PROBE", limit_s, forwards_to_controller=kraft) as broker:
                     try:
-                        return what(broker)
-                    except OSError as error:
+                        answers.append(what(broker))
+                    except (OSError, NoController) as error:
                         failed = error
-        raise HarnessError("No broker answers that could be asked for this; start or join one first.") from failed
+                    else:
+                        return True
+            return False
+
+        limit_s = SESSIONS * self.scenario.cluster.session_timeout
+        try:
+            wait_until(answered, limit_s=limit_s, every_s=ASKED_AGAIN_S, what="a broker that can be asked")
+        except WaitTimeout:
+            raise HarnessError("No broker answers that could be asked for this; start or join one first.") from failed
+        return answers[0]
 
     def view_of(self, broker_id: int) -> ClusterView | None:
         """The cluster as one broker sees it; None where it does not answer."""

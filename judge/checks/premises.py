@@ -130,6 +130,7 @@ class Premises:
             outages=self.outages,
             new_logs=self.new_logs,
             max_isr_lag_ns=max_isr_lag_ns(self.manifest),
+            stale_controller_ns=stale_controller_ns(self.manifest),
             effective_min_isr=self.effective_min_isr(where),
             lowest_min_isr=min(self._effective_min_isrs(where)),
             strict_min_isr=always("strict_min_isr", self.manifest.kafka_versions),
@@ -151,6 +152,15 @@ def max_isr_lag_ns(manifest: Manifest) -> int:
     sessions = [int(n.config.get("zookeeper.session.timeout.ms", "18000")) for n in manifest.brokers] or [18_000]
     # A stopped follower may have been ZooKeeper's controller: then nobody takes an ISR change until its session ends.
     return max(lags) * 1_500_000 + (max(sessions) * 1_000_000 if manifest.mode == "zookeeper" else 0)
+
+
+def stale_controller_ns(manifest: Manifest) -> int:
+    """How long a broker waits at most for an answer of one that it takes for ZooKeeper's controller and that is out of
+    reach. KRaft has controllers of their own.
+    """
+    if manifest.mode != "zookeeper":
+        return 0
+    return max(int(node.config.get("controller.socket.timeout.ms", "30000")) for node in manifest.brokers) * 1_000_000
 
 
 def faults(events: Sequence[Event], manifest: Manifest) -> Iterator[Fault]:

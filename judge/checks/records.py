@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evidence.columns import ACKS, FAIL, FINAL, NULL, OUTCOMES, Bools, Ints, Names, known, places, producer_of
+from evidence.columns import ACKS, ACKS_ALL, FAIL, FINAL, NULL, OUTCOMES, Bools, Ints, Names, known, places, producer_of
 from evidence.partition import PartitionEvidence
 from judge.checks.account import FATES, LOST, UNDECIDED, Account
 from judge.checks.findings import Cases
@@ -204,7 +204,8 @@ def clashes(drained_offset: Ints, drained: Ints, offset: Ints, value: Ints, name
 def inconsistent_offset(of: PartitionEvidence, found: Account) -> Cases:
     """One offset that holds two different values, by what readers saw and acknowledgements said.
 
-    The row names a value that the final drain did not find there.
+    The row names a value that the final drain did not find there. Where it found none, a value that no replica's log
+    has there, and of several the one whose producer was promised least.
     """
     ours, final = of.polls.value >= 0, of.polls.pass_ == FINAL
     placed = found.committed & (of.sends.offset != NULL)
@@ -217,7 +218,15 @@ def inconsistent_offset(of: PartitionEvidence, found: Account) -> Cases:
         np.concatenate([of.sends.value[placed], of.polls.value[live]]),
         of.names,
     )
-    victims = [next((value for value in clash.values if value != clash.stands), clash.values[0]) for clash in here]
+    told = np.flatnonzero(np.isin(of.sends.value, [value for clash in here for value in clash.values]))
+    promised = dict(zip(of.sends.value[told].tolist(), of.sends.acks[told].tolist(), strict=True))
+    held = set(of.sends.value[told[found.held_at[told] == of.sends.offset[told]]].tolist())
+
+    def gone(clash: Clash) -> int:
+        others = [value for value in clash.values if value != clash.stands]
+        return min(others, key=lambda value: (clash.stands is None and value in held, promised.get(value, ACKS_ALL)))
+
+    victims = [gone(clash) for clash in here]
 
     def example(place: int) -> Mapping[str, Any]:
         offset, values, stands = here[place]

@@ -12,7 +12,7 @@ from clusters.kafka.wire import ClusterView, PartitionView, QuorumView
 from clusters.live import world as module
 from clusters.live.world import TORN_DOWN, Plan, World, broker_id
 from clusters.runtimes.nodes import Node
-from history.errors import HarnessError, WaitTimeout
+from history.errors import HarnessError, NoController, Refused, WaitTimeout
 from history.events import read_events
 from history.partition import TopicPartition
 from tests.clusters.fakes import A_JAVA, T0, FakeRuntime, scenario
@@ -315,20 +315,43 @@ def test_features_are_asked_of_a_broker_that_answers(world: World, monkeypatch: 
     assert world.features() == {"2": "2"}
 
 
-def test_when_no_broker_can_be_asked_each_was_tried_twice(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With more patience the second time, as on a busy host; a refusal is an answer."""
+def test_where_no_broker_can_be_asked_each_is_tried_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With more patience from the second time on, as on a busy host; a refusal is an answer."""
     told(world, monkeypatch, {1: None, 2: view(1, 1), 3: None})
     monkeypatch.setattr(module, "Connection", Broker)
     monkeypatch.setattr(Broker, "asked", [])
+    monkeypatch.setattr(module, "SESSIONS", 0.01)
+    monkeypatch.setattr(module, "ASKED_AGAIN_S", 0.001)
 
     def fail(error: Exception) -> Any:
         raise error
 
     with pytest.raises(HarnessError, match="No broker answers that could be asked for this; start or join one first"):
         world.ask(lambda _: fail(TimeoutError()))
-    with pytest.raises(HarnessError, match="refused"):
-        world.ask(lambda _: fail(HarnessError("refused")))
-    assert Broker.asked == [(2, 3.0), (2, 10.0), (2, 3.0)]
+    assert Broker.asked[:3] == [(2, 3.0), (2, 10.0), (2, 10.0)]
+
+    Broker.asked.clear()
+    with pytest.raises(Refused, match="no"):
+        world.ask(lambda _: fail(Refused("no")))
+    assert Broker.asked == [(2, 3.0)]
+
+
+@pytest.mark.parametrize("gone", [ConnectionRefusedError(), NoController("nobody")])
+def test_a_controller_that_died_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch, gone: Exception) -> None:
+    """In ZooKeeper mode it was a broker: those that live name it until its session ends, and then none for a while."""
+    told(world, monkeypatch, {1: None, 2: None, 3: view(1, 1)})
+    monkeypatch.setattr(module, "Connection", Broker)
+    monkeypatch.setattr(Broker, "asked", [])
+    monkeypatch.setattr(module, "ASKED_AGAIN_S", 0.001)
+    trouble = [gone, gone, gone]
+
+    def asked(broker: Any) -> int:
+        if trouble:
+            raise trouble.pop()
+        return int(broker.number)
+
+    assert world.ask(asked) == 3
+    assert len(Broker.asked) == 4
 
 
 def test_a_partition_that_was_moved_is_where_it_was_moved_to(world: World) -> None:

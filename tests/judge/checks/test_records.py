@@ -67,6 +67,10 @@ CASES = [
     Case("an indeterminate send may be read", [], [sent(0, outcome="info")], [polled(0, 0)], misses="aborted_read"),
     Case("of two records acknowledged at one offset the one that is not there is named", [(0, 0)],
          [sent(0, offset=0), sent(1, offset=0)], [polled(0, 1)], (), "inconsistent_offset"),
+    Case("where nothing was drained it is the one that no replica's log has there", [(0, 0)],
+         [sent(0, offset=0, acks="all"), sent(1, offset=0, acks="1")], [], (logged(0, 1),), "inconsistent_offset"),
+    Case("and where no log is known the one whose producer was promised less", [(0, 1)],
+         [sent(0, offset=0, acks="all"), sent(1, offset=0, acks="1")], [], (), "inconsistent_offset"),
     Case("two records at two offsets are consistent", [], [sent(0, offset=0), sent(1, offset=1)],
          [polled(0, 0), polled(1, 1)], misses="inconsistent_offset"),
 ]  # fmt: skip

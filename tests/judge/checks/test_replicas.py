@@ -175,6 +175,23 @@ def test_i10_who_was_out_of_reach_is_not_compared():
     assert check(Outage(1, S, 3 * S)) == check(Outage(None, S, 3 * S)) == [(0, 0), (0, 0)]
 
 
+def test_i10_a_leader_may_wait_for_a_controller_that_was():
+    """With ZooKeeper: while a member is out of reach that the leader may take for it. A follower with an old HW is no
+    matter of the controller, and who is no member any more keeps nobody from being evicted.
+    """
+
+    def check(history, *outages):
+        facts = Facts(outages=outages, stale_controller_ns=30 * S, **EVICTED)
+        return counted(replicas.i10_quiescence(partition(*history, facts=facts)))
+
+    away = Outage(2, S, 9 * S)
+    assert check(quiet(5, 10), away) == (0, 0)
+    assert check(quiet(5, 50), away) == (1, 1)
+    assert check(quiet(5, 10)) == check(quiet(5, 10, isr=(1,)), away) == (1, 1)
+    assert check(cured(quiet(5, 40), at=25), Outage(2, S, 2 * S)) == (1, 0)
+    assert check(quiet(9, 10, follower=(5, 9)), Outage(2, S, 2 * S)) == (1, 1)
+
+
 def test_i10_a_leader_that_was_cut_off_is_judged_by_the_controller():
     """Metadata shows ISR [1, 2] all the time; the controller chose another leader after 3 seconds, or did not."""
     first = State("orders", 0, "metadata_log", 0, -S, 1, 0, 0, (1, 2), (1, 2))
