@@ -24,7 +24,7 @@ from history.partition import TopicPartition
 from history.share_groups import still_s
 from history.tables import JUDGED, SEEKS
 from judge.checks import anomalies, atomicity, invariants, known_bugs
-from judge.checks.allowed import allowed_to
+from judge.checks.allowed import allowed_to, may_be_known_already
 from judge.checks.findings import Findings, Tally, facts
 from judge.checks.log_content import OpenEnds
 from judge.checks.premises import Premises, by_place
@@ -92,6 +92,7 @@ def run_facts(premises: Premises) -> RunFacts:
         open_loops=frozenset(producer.producer_id for producer in manifest.producers if producer.rate_per_s),
         spans=tuple(spans),
         load_spans=tuple(recovery.load_spans(run.events)),
+        resending=frozenset(p.producer_id for p in manifest.producers if may_be_known_already(manifest, p)),
         ended=evidence.phases(run.events),
         faults=tuple(faults(run.events)),
         transaction_limit_ns=limit_ns(manifest),

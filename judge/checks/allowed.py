@@ -193,6 +193,13 @@ def _elected_uncleanly(event: Event, topic: str) -> bool:
     return topic in {TopicPartition.parse(partition).topic for partition in named}
 
 
+def may_be_known_already(manifest: Manifest, producer: ProducerInfo) -> bool:
+    """Whether a leader may be sent a batch again that it has, and of which it no longer knows the offset: one that
+    began to lead, or started again, knows the last batch of each producer (KIP-98).
+    """
+    return producer.idempotence and producer.retries > 0 and not LEADER.isdisjoint(_traits(manifest, manifest.traits))
+
+
 def allowed(manifest: Manifest, events: Iterable[Event] = ()) -> dict[str, str]:
     """What some producer of the run is permitted: anomaly → why."""
     known = list(events)

@@ -84,4 +84,4 @@ def record_cases(run: RunFacts, of: PartitionEvidence, told: Account) -> Iterato
         yield reading_order.leader_epoch_regression(of, taken)
         yield reading_order.nonrepeatable_read(of)
         yield reading_order.realtime_order_violation(of)
-        yield reading_order.bad_ack_offset(of, acked)
+        yield reading_order.bad_ack_offset(of, acked, run.resending)

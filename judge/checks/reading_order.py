@@ -6,7 +6,7 @@ the log's; a step across a seek of its own says nothing of the log.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -272,10 +272,17 @@ def nonmonotonic_send(of: PartitionEvidence, told: Acknowledged) -> Cases:
     return Cases("nonmonotonic_send", of.sends.value[told.rows[back]], example)
 
 
-def bad_ack_offset(of: PartitionEvidence, told: Acknowledged) -> Cases:
+_KNOWN_ALREADY = (
+    "an idempotent producer's batch that was sent again is acknowledged without its offset by a leader that only knows "
+    "that it has it (DUPLICATE_SEQUENCE_NUMBER)"
+)
+
+
+def bad_ack_offset(of: PartitionEvidence, told: Acknowledged, resending: Collection[str] = ()) -> Cases:
     """An acknowledgement with no offset, -1, or, with acks=all, 0 after a larger one of the same producer; serves C7.
 
-    With acks=1 the whole log may have been lost, so that its offsets begin again.
+    With acks=1 the whole log may have been lost, so that its offsets begin again. No offset is permitted to idempotent
+    producers that may have sent a batch again to a new leader (``resending``).
     """
     offset = of.sends.offset[told.rows]
     zero = (offset == 0) & (told.top > 0) & (of.sends.acks[told.rows] == ACKS_ALL)
@@ -293,4 +300,8 @@ def bad_ack_offset(of: PartitionEvidence, told: Acknowledged) -> Cases:
             "at_ns": known(of.sends.done_ns[told.rows[at]]),
         }
 
-    return Cases("bad_ack_offset", of.sends.value[told.rows[bad]], example)
+    def why(place: int) -> str | None:
+        producer, _ = of.names.name(int(of.sends.value[told.rows[bad[place]]]))
+        return _KNOWN_ALREADY if offset[bad[place]] < 0 and producer in resending else None
+
+    return Cases("bad_ack_offset", of.sends.value[told.rows[bad]], example, why)

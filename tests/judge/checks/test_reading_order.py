@@ -173,6 +173,19 @@ def test_bad_ack_offset():
     assert check(sent(0, offset=0), sent(1, offset=4), sent(2, outcome="info"), sent(3, acks="0"))[0] == []
 
 
+def test_a_batch_that_the_leader_has_already_needs_no_offset():
+    """Permitted to who may have sent it again; offset 0 after 4 is not."""
+    of = evidence([sent(0, offset=4), sent(1, offset=None), sent(2, offset=0)])
+    told = order.acknowledged(of)
+
+    def why(*resending):
+        cases = order.bad_ack_offset(of, told, resending)
+        return [cases.why(place) is not None for place in range(cases.values.size)]
+
+    assert why("load-1") == [True, False]
+    assert why("load-2") == [False, False]
+
+
 def test_nothing_seen_is_no_case():
     """Every check of this room takes empty columns."""
     of = evidence()
