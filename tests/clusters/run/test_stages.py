@@ -55,7 +55,7 @@ def test_a_recording_takes_its_phases_and_what_is_around_them() -> None:
     around_s = sum(stage.expected_s for stage in stages(scenario()) if not stage.phase)
 
     assert around_s > 0
-    assert expected_s(scenario()) == around_s + 26.0
+    assert expected_s(scenario()) == around_s + 19.0
 
 
 @pytest.mark.parametrize(("name", "more_s"), [("share_group", 2 * 5 + 5 + 1), ("group_members", 0), ("steady", 0)])
