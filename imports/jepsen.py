@@ -15,6 +15,11 @@ from imports.records import History
 
 # Strings, characters and comments are passed over; brackets are what is counted.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|;[^\n]*|\\.|[(\[{]|[)\]}]', re.DOTALL)
+# What the library raises of what is no EDN, such as 1/0.
+_NOT_EDN = (
+    edn_format.EDNDecodeError,
+    *(ArithmeticError, ValueError, TypeError, AttributeError, NotImplementedError),
+)
 _TAG = re.compile(r"#([A-Za-z][\w.*+!\-?$%&=<>/]*)")
 _BUILT_IN = {"inst", "uuid"}
 _POSITION = re.compile(r"lexpos (\d+)|,(\d+)\)$")
@@ -47,7 +52,7 @@ def _parse(path: Path, text: str) -> list[Any]:
         edn_format.add_tag(tag, _untagged)  # records such as #jepsen.history.Op{…} are maps to us
     try:
         forms = edn_format.loads_all(text, write_ply_tables=False)
-    except (edn_format.EDNDecodeError, ValueError, TypeError, AttributeError, NotImplementedError) as error:
+    except _NOT_EDN as error:
         Line(path, _line_of(error, text)).refuse(f"this is not EDN ({error}).")
     whole = len(forms) == 1 and isinstance(forms[0], (edn_format.ImmutableList, tuple))
     return list(forms[0]) if whole else forms

@@ -17,6 +17,7 @@ import confluent_kafka.cimpl
 import numpy as np
 from numpy.typing import NDArray
 
+from clusters.clients import lending
 from history.errors import BadInput
 
 _PRODUCER, _CONF_OK = 0, 0
@@ -123,6 +124,11 @@ def _field(messages: Ints, name: str) -> Ints:
     kind, at = _FIELDS[name]
     words = _MEMORY[(messages + at) // _WORD - 1]
     return words if kind == "i8" else words.astype(kind).astype(np.int64)
+
+
+def lend_priority() -> bool:
+    """Have the library's locks lend priority; before it makes a producer. False where that cannot be had."""
+    return lending.lend_priority(_library().rd_kafka_new)
 
 
 def error_name(code: int) -> str:

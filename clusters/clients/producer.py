@@ -28,6 +28,7 @@ import pyarrow as pa
 from clusters.clients.configs import OFFER, OFFERED, ProducerConfig
 from clusters.clients.engines import CHOOSE, ENGINES, Answers, Batch, Engine, OneByOne
 from clusters.clients.ledger import NEVER_SENT, NO_ANSWER, NOT_SEEN, About, Ints, Ledger, outcome, same_error
+from clusters.clients.librdkafka import lend_priority
 from clusters.clients.memory import keep_freed_memory
 from clusters.clients.pacing import SECOND_NS, Constant, Schedule, curve_of
 from clusters.clients.payloads import Filling, Values
@@ -223,11 +224,12 @@ class Offers:
 def go_first() -> None:
     """Let this thread run as soon as it has something to do, where that is permitted (root, or CAP_SYS_NICE).
 
-    A host may be busy, and a load that is late for want of a core would be measured as the cluster's. A library's own
-    threads compete with others as ever.
+    A host may be busy, and a load that is late for want of a core would be measured as the cluster's. librdkafka's own
+    threads compete with others as ever, but for the moments in which they hold a lock that this thread waits for.
     """
     with suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+        lend_priority()
 
 
 def _prepare_interpreter(engine: str) -> None:

@@ -60,8 +60,8 @@ def test_soaks_are_told_by_what_grew_most_of_our_own() -> None:
     other = {**row, "mode": "zookeeper", "minutes": 60.1, "verdict": "unknown", "most_mb": {"drain": 90}}
 
     assert promises.soaked([row, other]) == (
-        "1 of 2 soaks pass (kraft, zookeeper; 121 min together); of Plimsoll's own processes none grew by more than 3%"
-        "; at most 90 MB of drain, 300 MB of driver, 1,200 MB of driver's JVM"
+        "kraft 61 min, pass, zookeeper 60 min, unknown: 0 of 2 accuse Kafka; of Plimsoll's own processes none grew by "
+        "more than 3%; at most 90 MB of drain, 300 MB of driver, 1,200 MB of driver's JVM"
     )
 
 

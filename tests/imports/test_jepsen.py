@@ -89,6 +89,7 @@ def test_assignments_and_rebalances_begin_anew(read, between, consumers):
         ("{:process 0, :type :ok", 1, "not EDN"),
         ("{:a 1}\n{:b }", 2, "not EDN"),
         ("{:a 1}\n}", 2, "not EDN"),
+        ("{:process 1/0}", 1, "not EDN"),
         ("12", 1, "must be a map"),
         ("\n{:process 0, :f :send}", 2, "'type' is missing"),
         ("{:process 0, :f :send, :type :ok}\n{:process 0, :f :send, :type :done}", 2, ":type must be one of"),

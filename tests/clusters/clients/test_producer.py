@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from clusters.clients import producer
 from clusters.clients.configs import OFFER, OFFERED, ProducerConfig
 from clusters.clients.engines import CHOOSE, Answer, NotTakenError, OneByOne
 from clusters.clients.ledger import ABORTED, NOT_SEEN, Ints, outcome
@@ -324,14 +325,18 @@ def test_the_ledger_has_each_record_s_own_size() -> None:
 
 
 def test_a_thread_goes_first_where_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It and no thread that it starts; where that is not permitted, it competes as before."""
-    asked = list[tuple[int, int]]()
+    """It and no thread that it starts, but for the locks that they hold; where that is not permitted, it competes as
+    before.
+    """
+    asked, lent = list[tuple[int, int]](), list[bool]()
     monkeypatch.setattr(os, "sched_setscheduler", lambda pid, policy, _: asked.append((pid, policy)))
+    monkeypatch.setattr(producer, "lend_priority", lambda: lent.append(True))
     go_first()
-    assert asked == [(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK)]
+    assert (asked, lent) == ([(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK)], [True])
 
     def refuse(*_: object) -> None:
         raise PermissionError
 
     monkeypatch.setattr(os, "sched_setscheduler", refuse)
     go_first()
+    assert lent == [True]

@@ -1,0 +1,48 @@
+"""Locks that lend priority, in the library itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import confluent_kafka.cimpl  # noqa: F401  # brings the library along
+import pytest
+
+from clusters.clients.lending import cells_of
+
+# In a process of its own, for what is changed stays changed. A queue begins with its lock.
+MADE = """
+import ctypes
+from clusters.clients import librdkafka
+
+library = librdkafka._library()
+if {lends}:
+    assert librdkafka.lend_priority()
+producer = librdkafka.Producer({{"bootstrap.servers": "127.0.0.1:1", "log_level": 0}}, "orders")
+library.rd_kafka_queue_new.restype, library.rd_kafka_queue_new.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
+queue = library.rd_kafka_queue_new(producer._handle)
+lock = ctypes.c_void_p.from_address(queue).value
+print(ctypes.c_int.from_address(lock + 16).value & 32)
+"""
+
+
+@pytest.mark.parametrize("lends", [True, False])
+def test_the_library_makes_locks_that_lend(lends: bool) -> None:
+    """By the kind of a queue's lock; without it they are plain."""
+    printed = subprocess.run(
+        [sys.executable, "-c", MADE.format(lends=lends)], capture_output=True, text=True, check=True
+    )
+
+    assert (int(printed.stdout) != 0) is lends
+
+
+def test_a_function_that_is_not_called_has_no_cell() -> None:
+    """Only what the library calls can be led elsewhere."""
+    library = next(
+        line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "librdkafka" in line
+    )
+    data = Path(library).read_bytes()
+
+    assert list(cells_of(data, b"mtx_lock"))
+    assert list(cells_of(data, b"mtx_lock_never")) == []
