@@ -24,6 +24,7 @@ BAND_EDGE = "rgba(217, 122, 22, 0.55)"
 QUIET = "rgba(128, 140, 152, 0.75)"
 POINTS = 24_000  # of all replicas together: keeps the page below 2 MB
 LABEL_LINE = 15  # pixels
+MOST_NAMED = 24  # faults that have their labels above a figure; those of an hour would cover each other
 TIME_TITLE = "seconds since the first phase began"
 
 
@@ -64,9 +65,12 @@ def time_range(run: RunData) -> list[float]:
 
 
 def run_layout(run: RunData, height: int, headings: dict[str, float], **axes: Any) -> dict[str, Any]:
-    """What the figures share. Fault labels stand above the plot, a line for each that overlaps, headings above them."""
+    """What the figures share. Fault labels stand above the plot, a line for each that overlaps, headings above them; of
+    many faults only the bands are drawn.
+    """
     found = faults(run)
-    lines = 1 + max((fault.lane for fault in found), default=-1)
+    named = found if len(found) <= MOST_NAMED else []
+    lines = 1 + max((fault.lane for fault in named), default=-1)
     margin = {"l": 64, "r": 16, "t": 26 + LABEL_LINE * lines, "b": 44}
     drawn_height = height - margin["t"] - margin["b"]
     labels = [_heading(text, top, LABEL_LINE * lines * (top == 1)) for text, top in headings.items()]
@@ -87,7 +91,7 @@ def run_layout(run: RunData, height: int, headings: dict[str, float], **axes: An
             "anchor": lowest,
         },
         "shapes": [_phase_line(phase) for phase in phases(run)] + [_band(fault) for fault in found],
-        "annotations": labels + [_band_label(fault) for fault in found],
+        "annotations": labels + [_band_label(fault) for fault in named],
         **axes,
     }
 

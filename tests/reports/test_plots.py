@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from reports import plots
 from reports.plots import authoritative, figures, thin, with_distance
 from reports.run_data import Row, read_run
 from tests.reports.sample_run import BACK_S, KILL_S, at, write_sample_run
@@ -125,6 +126,15 @@ def test_faults_are_shaded_and_named_in_every_figure(drawn: dict) -> None:  # ty
         bands = [shape for shape in figure["layout"]["shapes"] if shape["type"] == "rect"]
         assert {"F1 lag", "F2 slow", "F3 kill"} <= set(texts)
         assert len(bands) == 3
+
+
+def test_many_faults_are_shaded_without_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Labels would cover each other; the table of faults names them."""
+    monkeypatch.setattr(plots, "MOST_NAMED", 2)
+    layout = figures(read_run(write_sample_run(tmp_path / "run-1")))["replicas"]["layout"]
+
+    assert not any(note["text"].startswith("F") for note in layout["annotations"])
+    assert sum(shape["type"] == "rect" for shape in layout["shapes"]) == 3
 
 
 def test_isr_lanes_tell_leading_from_following_from_out(drawn: dict) -> None:  # type: ignore[type-arg]
