@@ -221,15 +221,17 @@ class Offers:
         log.info("%g/s from %d ns on", rate_per_s, now_ns)
 
 
-def go_first() -> None:
+def go_first(*, lends: bool) -> None:
     """Let this thread run as soon as it has something to do, where that is permitted (root, or CAP_SYS_NICE).
 
     A host may be busy, and a load that is late for want of a core would be measured as the cluster's. librdkafka's own
-    threads compete with others as ever, but for the moments in which they hold a lock that this thread waits for.
+    threads compete with others as ever, but, where it ``lends``, for the moments in which they hold a lock that this
+    thread waits for.
     """
     with suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
-        lend_priority()
+        if lends:
+            lend_priority()
 
 
 def _prepare_interpreter(engine: str) -> None:
@@ -312,5 +314,6 @@ if __name__ == "__main__":
     log_to_stderr()
     asked = ProducerConfig.from_json(Path(sys.argv[1]).read_text())
     if asked.engine == "confluent-kafka":  # kafka-python does all its work in this interpreter, and would keep a core
-        go_first()
+        # confluent-kafka's own calls, which transactions need, keep the interpreter's lock, and lending wants it.
+        go_first(lends=not asked.transaction_records)
     run(asked, stop_on_sigterm())

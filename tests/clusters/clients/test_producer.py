@@ -331,12 +331,14 @@ def test_a_thread_goes_first_where_it_may(monkeypatch: pytest.MonkeyPatch) -> No
     asked, lent = list[tuple[int, int]](), list[bool]()
     monkeypatch.setattr(os, "sched_setscheduler", lambda pid, policy, _: asked.append((pid, policy)))
     monkeypatch.setattr(producer, "lend_priority", lambda: lent.append(True))
-    go_first()
-    assert (asked, lent) == ([(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK)], [True])
+    go_first(lends=False)
+    assert (asked, lent) == ([(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK)], [])
+    go_first(lends=True)
+    assert lent == [True]
 
     def refuse(*_: object) -> None:
         raise PermissionError
 
     monkeypatch.setattr(os, "sched_setscheduler", refuse)
-    go_first()
+    go_first(lends=True)
     assert lent == [True]
