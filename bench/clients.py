@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +54,7 @@ ALONE = "kafka-python alone"
 SAME_BATCHES = "confluent-kafka, batches as Kafka's"
 ENGINES = {"confluent-kafka": 1, "kafka-python": 2}  # how many processes share the load
 ROUNDS = 5
-SIZES_WHEN_LATE = (100,)
+LATE_BYTES = 100  # the size of values at which lateness is measured
 WARM_S, MEASURED_S = 3.0, 6.0
 ASKED = {"confluent-kafka": 1.5, "kafka-python": 0.35}  # times the rate of kafka-producer-perf-test
 LINGER_MS, BATCH_BYTES = 5, 16_384  # Kafka's own defaults
@@ -322,32 +322,32 @@ def rows_of(record_bytes: int, measured: Sequence[Mapping[str, float]]) -> Itera
 def main(*, only_late: bool = False) -> None:
     """Measure and record every target of the clients, those of a size as soon as they are measured."""
     machine = host()
+
+    def record(rows: Iterable[Mapping[str, Any]]) -> None:
+        targets.record([{**row, "host": machine} for row in rows])
+
     with cluster() as bench:
-        for record_bytes in SIZES_WHEN_LATE if only_late else targets.SIZES:
-            if only_late:
-                rates, found = capacity(bench, record_bytes), list[dict[str, Any]]()
-            else:
-                measured = list(rounds(bench, record_bytes))
-                rates = [round_["confluent-kafka"] for round_ in measured]
-                found = list(rows_of(record_bytes, measured))
-            if record_bytes in SIZES_WHEN_LATE:
-                found += lateness(bench, record_bytes, median(rates) / 2)
-            targets.record([{**row, "host": machine} for row in found])
+        if only_late:
+            record(lateness(bench, LATE_BYTES, capacity(bench, LATE_BYTES)))
+            return
+        for record_bytes in targets.SIZES:
+            measured = list(rounds(bench, record_bytes))
+            record(rows_of(record_bytes, measured))
+            if record_bytes == LATE_BYTES:
+                record(lateness(bench, record_bytes, [rates["confluent-kafka"] for rates in measured]))
 
 
 def capacity(bench: Bench, record_bytes: int) -> list[float]:
     """Records per second that our open loop sends at most, each round."""
-    per_s, rates = warm_up(bench, record_bytes), list[float]()
-    for _ in range(ROUNDS):
-        with bench.topic() as topic:
-            asked = ASKED["confluent-kafka"] * per_s
-            rates.append(acknowledged_per_s(our_producer(bench, topic, "confluent-kafka", record_bytes, asked)))
+    per_s, nothing = warm_up(bench, record_bytes), Written("", 0)
+    rates = [_measured(bench, "confluent-kafka", record_bytes, per_s, nothing) for _ in range(ROUNDS)]
     print(f"{record_bytes} bytes: {', '.join(f'{rate:,.0f}/s' for rate in rates)}", flush=True)
     return rates
 
 
-def lateness(bench: Bench, record_bytes: int, rate_per_s: float) -> Iterator[dict[str, Any]]:
-    """Rows of ``bench.targets``: the median of the rounds' quantiles."""
+def lateness(bench: Bench, record_bytes: int, capacities: Sequence[float]) -> Iterator[dict[str, Any]]:
+    """Rows of ``bench.targets`` at half of the median of these rates: the median of the rounds' quantiles."""
+    rate_per_s = median(capacities) / 2
     late = list[tuple[float, float]]()
     for _ in range(ROUNDS):
         with bench.topic() as topic:

@@ -294,29 +294,26 @@ class World:
             HarnessError: no broker answers, or the cluster refused.
         """
         patience = chain(ASKED_FOR_S, repeat(ASKED_FOR_S[-1]))
-        answers: list[T] = []
         failed: OSError | NoController | None = None
 
-        def answered() -> bool:
+        def answered() -> tuple[T] | None:
             nonlocal failed
             limit_s = next(patience)
             for number in [number for number, view in self.views().items() if view]:
                 node, kraft = self.brokers[number], self.plan.mode == "kraft"
                 with self.connect(node, "PROBE", limit_s, forwards_to_controller=kraft) as broker:
                     try:
-                        answers.append(what(broker))
+                        return (what(broker),)
                     except (OSError, NoController) as error:
                         failed = error
-                    else:
-                        return True
-            return False
+            return None
 
         limit_s = SESSIONS * self.scenario.cluster.session_timeout
         try:
-            wait_until(answered, limit_s=limit_s, every_s=ASKED_AGAIN_S, what="a broker that can be asked")
+            (answer,) = wait_until(answered, limit_s=limit_s, every_s=ASKED_AGAIN_S, what="a broker that can be asked")
         except WaitTimeout:
             raise HarnessError("No broker answers that could be asked for this; start or join one first.") from failed
-        return answers[0]
+        return answer
 
     def view_of(self, broker_id: int) -> ClusterView | None:
         """The cluster as one broker sees it; None where it does not answer."""

@@ -304,4 +304,4 @@ def bad_ack_offset(of: PartitionEvidence, told: Acknowledged, resending: Collect
         producer, _ = of.names.name(int(of.sends.value[told.rows[bad[place]]]))
         return _KNOWN_ALREADY if offset[bad[place]] < 0 and producer in resending else None
 
-    return Cases("bad_ack_offset", of.sends.value[told.rows[bad]], example, why)
+    return Cases("bad_ack_offset", of.sends.value[told.rows[bad]], example, why if resending else None)

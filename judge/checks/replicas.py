@@ -202,18 +202,18 @@ def i10_quiescence(evidence: PartitionEvidence) -> Checks:
     member that was out of reach with all that the leader has is not evicted, and does not learn the last HW: it is
     compared only where it was within reach for that long since.
     """
+    settled_ns = evidence.facts.max_isr_lag_ns + SETTLE_NS
     effective_min_isr = 0 if evidence.facts.lax_min_isr else evidence.facts.effective_min_isr
     checked, violations = 0, []
     for quiet in _quiet(evidence.samples.with_epoch, evidence.changes, effective_min_isr):
         if _overlapping(evidence.facts.outages, quiet, {None, quiet.leader}):
             continue
-        limit_ns = evidence.facts.max_isr_lag_ns + SETTLE_NS
         quiet_ns = quiet.to_ns - quiet.from_ns
         waited_ns = (quiet.to_ns if quiet.reached_ns is None else quiet.reached_ns) - quiet.from_ns
-        members = list(_last_of_members(evidence.samples, quiet, evidence.facts.outages, limit_ns))
+        members = list(_last_of_members(evidence.samples, quiet, evidence.facts.outages, settled_ns))
         behind = [one for one in members if (one["log_end_offset"], one["high_watermark"]) != (quiet.leo, quiet.hw)]
-        if not behind:  # the leader alone is in question
-            limit_ns = evidence.facts.lag_limit_ns(quiet.isr, quiet.from_ns, quiet.to_ns) + SETTLE_NS
+        evicted_ns = evidence.facts.lag_limit_ns(quiet.isr, quiet.from_ns, quiet.to_ns) + SETTLE_NS
+        limit_ns = settled_ns if behind else evicted_ns
         converged = quiet.reached_ns is not None and waited_ns <= limit_ns and not behind
         checked += converged or quiet_ns > limit_ns
         if not converged and quiet_ns > limit_ns:
