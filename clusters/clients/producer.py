@@ -40,8 +40,8 @@ from history.folder import write_atomically
 
 log = logging.getLogger("producer")
 
-TICK_S = 0.0003
-FULL_S = 0.002  # until the next look where much is in flight already: the library's threads need the time
+TICK_S = 0.0003  # from one look at what is due to the next, if the first one's work does not take as long
+FULL_S = 0.002  # after that work where much is in flight already: the library's threads need the time
 MUCH = 0.25  # of the room in flight
 PAUSE_S = 0.01  # between two looks at answers, when nothing more is sent
 # The library's own thread hands back the interpreter this soon; kafka-python does its work in that thread, and each
@@ -272,12 +272,14 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
         log.info("%s sends %s/s to %s over %s", config.client_id, config.rate_per_s, config.topic, config.engine)
         offers = Offers(config.control)
         while not stop.is_set():
-            loop.send_due(time.monotonic_ns())
+            looked_ns = time.monotonic_ns()
+            loop.send_due(looked_ns)
             offers.look(loop)
             settle()
             before_ns = time.monotonic_ns()
             until_due_s = (loop.schedule.due_ns(loop.next_seq) - before_ns) / SECOND_NS
-            stop.wait(max(until_due_s, FULL_S if loop.much_in_flight else TICK_S))
+            rest_s = FULL_S if loop.much_in_flight else TICK_S - (before_ns - looked_ns) / SECOND_NS
+            stop.wait(max(until_due_s, rest_s))
             waited_ns += time.monotonic_ns() - before_ns
         busy_ns = time.monotonic_ns() - started_ns - waited_ns
         loop.finish(time.monotonic_ns())
