@@ -109,7 +109,10 @@ class BackgroundWriter(BatchWriter):
 
     def close(self) -> None:
         with self._writer:
-            super().close()
+            try:
+                self._written()  # before it is asked whether a batch was broken off: one that is being written is not
+            finally:
+                super().close()
 
 
 class RowWriter(BatchWriter):

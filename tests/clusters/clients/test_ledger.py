@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Event
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from clusters.clients.ledger import NOT_SEEN, About, Ledger, error_names, outcome, sends_of
@@ -110,6 +112,35 @@ def test_a_killed_producer_leaves_what_it_flushed(tmp_path: Path) -> None:
         torn.write_bytes(content[:size])
         kept = [1, 2] if size == len(content) else [1]
         assert [row["seq"] for batch in sends_of(torn) for row in batch.to_pylist()] == kept, f"torn after {size} bytes"
+
+
+def test_what_waits_behind_a_write_is_written_when_the_ledger_closes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch that is still being written is not one that was broken off."""
+    begun, awaited = Event(), Event()
+    ledger = Ledger(tmp_path / "sends-p1.arrow", ABOUT)
+    stream, written = ledger._stream, ledger._written
+
+    class Slow:
+        """A stream whose batches are written once somebody waits for that."""
+
+        close = stream.close
+
+        def write_batch(self, batch: pa.RecordBatch) -> None:
+            begun.set()
+            awaited.wait(5)
+            stream.write_batch(batch)
+
+    monkeypatch.setattr(ledger, "_stream", Slow())
+    ledger.record(error_names([None]), _columns(1))
+    ledger.flush_soon()
+    assert begun.wait(5)
+    monkeypatch.setattr(ledger, "_written", lambda: (awaited.set(), written()))
+    ledger.record(error_names([None]), _columns(2))
+    ledger.close()
+
+    assert [row["seq"] for batch in sends_of(tmp_path / "sends-p1.arrow") for row in batch.to_pylist()] == [1, 2]
 
 
 def test_a_stream_of_sends_is_read_as_it_is(tmp_path: Path) -> None:
