@@ -46,6 +46,7 @@ WORDS = {  # of states, where the page's differ
     "moved": "changed",
 }
 CHANGED = ("confirmed", "candidate", "inconclusive", "refuted", "host", "waived", "better", "moved")
+SAID = ("regression", "improvement", "inconclusive", "equivalent")  # of a comparison, as the page lists them
 JUDGED_ALONE = "A pass is about these runs, their faults and their load; what happens rarely may stay unseen."
 NEEDED = 9  # nightly runs, where no series says
 
@@ -194,13 +195,16 @@ def _subject(result: NightlyResult) -> Iterator[Block]:
         Column("against", lambda each: each.release),
         Column("pairs", lambda each: each.pairs, "number"),
         Column("change", _beside_change, "name"),
-        Column("verdict", lambda each: Cell(each.verdict, "" if each.verdict == "equivalent" else "differs")),
+        Column("verdict", lambda each: Cell(each.verdict, "differs" if each.verdict == "regression" else "")),
     ]
     notes = [
         "Of this nightly run alone: subject and release ran in turn, and the intervals are at 95 % over their pairs. "
-        "What differs by design differs in every nightly run; alerts are about what changed."
+        "What differs by design differs in every nightly run; alerts are about what changed.",
+        f"A verdict counts that {len(result.beside)} figures are compared at once: an interval without zero may be of "
+        "one that is inconclusive. More repetitions tell more.",
     ]
-    yield Listing("beside", table("The subject beside a pinned release", columns, result.beside, notes))
+    worst_first = sorted(result.beside, key=lambda each: SAID.index(each.verdict))
+    yield Listing("beside", table("The subject beside a pinned release", columns, worst_first, notes))
 
 
 def _beside_change(each: Beside) -> str:

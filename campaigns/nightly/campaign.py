@@ -501,6 +501,8 @@ def _sentence(result: NightlyResult) -> str:
     parts = [_count(len(result.failures), "correctness failure") + (f" ({kinds})" if kinds else "")]
     if result.measures:
         parts.append(_count(slow, "confirmed slowdown"))
+    if worse := _worse(result):
+        parts.append(worse)
     unknown = sum(run.verdict == "unknown" for run in done)
     unsettled = states["candidate"] + states["inconclusive"]
     parts += [
@@ -518,6 +520,18 @@ def _sentence(result: NightlyResult) -> str:
     return f"{_count(len(done), 'run')} of {matrix}: {', '.join(parts)}; {_end(result, states)}."
 
 
+def _worse(result: NightlyResult) -> str:
+    """In what the subject is worse than the pinned release, the furthest beyond its margin first."""
+    margins = {metric: told["margin"] for metric, told in result.settings["watch"].items()}
+    worse = [each for each in result.beside if each.verdict == "regression"]
+    worse.sort(key=lambda each: -abs(each.percent) / margins[each.metric])
+    if not worse:
+        return ""
+    names = _named([f"{each.words}, {each.scenario}, phase {each.phase}: {each.percent:+.3g} %" for each in worse])
+    subject, of = result.settings["subject"]["name"], _count(len(result.beside), "figure")
+    return f"{subject} worse than {worse[0].release} in {len(worse)} of {of} ({names})"
+
+
 def _hosts(series: list[Series]) -> list[str]:
     """The series whose change the host explains."""
     return [each.name for each in series if each.state == "host"]
@@ -532,7 +546,7 @@ def _end(result: NightlyResult, states: Counter[SeriesState]) -> str:
     if not result.measures:
         return NO_BENCHMARKS
     if states["no basis"] and not states.keys() - {"no basis", "no figure"}:
-        return f"nothing is compared before a series has {MIN_NIGHTLY_RUNS + 1} nightly runs on one host"
+        return f"no series is compared before it has {MIN_NIGHTLY_RUNS + 1} nightly runs on one host"
     if with_it := _hosts(result.series):
         return f"the control changed together with {_named(with_it)}, so the host is the likely cause"
     words = {

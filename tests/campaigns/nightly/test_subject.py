@@ -153,6 +153,8 @@ def test_the_first_nightly_run_is_a_comparison(builds: dict[str, str]) -> None:
     assert [(each.release, each.pairs, each.verdict) for each in slow.beside] == [("3.9.1", 3, "regression")]
     assert [each.verdict for each in same.beside] != ["regression"]
     assert (slow.alerts, same.alerts) == ([], [])
+    assert "trunk worse than 3.9.1 in 1 of 1 figure (" in slow.sentence
+    assert "worse" not in same.sentence
     page = render(slow, {})
     assert "The subject beside a pinned release" in page
     assert "https://example.org/" in page
