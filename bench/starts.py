@@ -89,6 +89,28 @@ _COPY = (
     '"{folder}/.venv" && ln -s $CACHE "{folder}/.cache"'
 )
 _NO_ENSUREPIP = "mount -t tmpfs tmpfs $($PYTHON -c 'import ensurepip; print(ensurepip.__path__[0])')"
+# Java and Python alike ask the C library for the time of day; this answers in its place, once there is the file SET.
+_OTHER_TIME = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+int clock_gettime(clockid_t clock, struct timespec *told) {
+    static int (*itself)(clockid_t, struct timespec *);
+    if (!itself) itself = dlsym(RTLD_NEXT, "clock_gettime");
+    int failed = itself(clock, told);
+    if (!failed && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE) && !access(getenv("SET"), F_OK))
+        told->tv_sec += BY_S;
+    return failed;
+}
+"""
+_SET = (
+    f"printf %s {shlex.quote(_OTHER_TIME)} | cc -shared -fPIC -DBY_S=SECONDS -x c -o /tmp/other_time.so -\n"
+    "export SET=/mnt/set\n(until WHEN; do sleep 0.1; done; touch $SET) > /dev/null 2>&1 &"
+)
+_LATER = "LD_PRELOAD=/tmp/other_time.so "
 _ODD = "/tmp/ein Ordner für Übungen/plimsoll"
 _MEMORY = "/sys/fs/cgroup/memory/plimsoll-starts"
 _TAG = "tag=$(docker image ls --format '{{.Repository}}:{{.Tag}}' plimsoll-node | head -1)"
@@ -189,6 +211,20 @@ STARTS = (
         before=f"mkdir -p {_MEMORY} && echo 700M > {_MEMORY}/memory.limit_in_bytes",
         says=r"Memory ran out meanwhile, and the kernel ended \d+ process.* Once that is fixed, start a new run",
         command=f"echo $$ > {_MEMORY}/cgroup.procs; {RUN}",
+    ),
+    Start(
+        name="a clock that is set an hour ahead while brokers start",
+        before=_SET.replace("SECONDS", "3600").replace("WHEN", "test -s $RUNS/*/work/broker-2/server.properties"),
+        says=r"^$",
+        code=PASS,
+        command=_LATER + RUN,
+    ),
+    Start(
+        name="a clock that is set an hour back while the leader is away",
+        before=_SET.replace("SECONDS", "-3600").replace("WHEN", "grep -qs 'the leader dies' $RUNS/*/events.jsonl"),
+        says=r"^$",
+        code=PASS,
+        command=_LATER + RUN,
     ),
     Start(
         name="an address range that a bridge has",

@@ -101,8 +101,8 @@ class Facts:
 
     @cached_property
     def dated(self) -> list[State]:
-        """The states with a time, in order."""
-        return [state for state in self.states if state.t_ns is not None]
+        """The states in order, if each has a time; a history with gaps does not say what held when."""
+        return [] if any(state.t_ns is None for state in self.states) else list(self.states)
 
     @cached_property
     def leaders(self) -> dict[int, int]:

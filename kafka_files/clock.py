@@ -11,6 +11,8 @@ from pathlib import Path
 from statistics import median_low
 
 NEIGHBOURS = 2  # pairs on each side: one pair may have been torn apart by a busy scheduler
+CLOSE_NS = 10_000_000_000  # a pair each second, and brokers write some seconds before the first
+SET_NS = 1_000_000_000  # pairs that differ by more are from before and after somebody set the host's clock
 
 
 @dataclass(frozen=True)
@@ -20,12 +22,14 @@ class Clock:
     pairs: Sequence[tuple[int, int]]
 
     def monotonic_ns(self, wall_ns: int) -> int | None:
-        """The monotonic time of a wall-clock time; None when the run recorded no pair."""
+        """The monotonic time of a wall-clock time; None when the run recorded no pair, or the clock was set near it."""
         at = bisect_left(self.pairs, (wall_ns, 0))
         near = self.pairs[max(at - NEIGHBOURS, 0) : at + NEIGHBOURS]
-        if not near:
+        close = [pair for pair in near if abs(pair[0] - wall_ns) <= CLOSE_NS]
+        apart = [wall - t for wall, t in close or near]
+        if not apart or max(apart) - min(apart) > SET_NS:
             return None
-        return wall_ns - median_low([wall - t for wall, t in near])
+        return wall_ns - median_low(apart)
 
 
 def read_clock(file: Path) -> Clock:

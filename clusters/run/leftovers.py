@@ -24,14 +24,15 @@ Lease = Literal["process", "time"]
 
 LEASE_S = 1800.0  # for a run's next task to begin, or for the scheduler to see that a worker died and have it collected
 _RENEWED_EVERY_S = 60.0
+_BOOT = Path("/proc/sys/kernel/random/boot_id")  # the monotonic clock begins anew with each
 _NO_LEASE = (OSError, ValueError, LookupError, TypeError)  # of reading one that is missing or not sound
 _held: set[Path] = set()  # by this process
 
 
 def write_lease(run: Path, kind: Lease) -> None:
-    """Say what spares the run from ``reap``: the life of a process, or time."""
-    expires = time.time() + LEASE_S if kind == "time" else 0
-    write_atomically(RunFolder(run).work / "lease", json.dumps({"expires": expires}))
+    """Say what spares the run from ``reap``: the life of a process, or time, by a clock that nobody sets."""
+    expires_s = time.monotonic() + LEASE_S if kind == "time" else 0
+    write_atomically(RunFolder(run).work / "lease", json.dumps({"boot": _BOOT.read_text(), "expires_s": expires_s}))
 
 
 @contextmanager
@@ -103,7 +104,7 @@ def _renew_lease(run: Path) -> None:
     """Renew a lease by time; that of a process ends with it."""
     with suppress(*_NO_LEASE):
         with (RunFolder(run).work / "lease").open() as file:
-            is_by_time = json.load(file)["expires"] > 0
+            is_by_time = json.load(file)["expires_s"] > 0
         if is_by_time:
             write_lease(run, "time")
 
@@ -175,12 +176,13 @@ def _runs_with_leftovers() -> list[Path]:
 def _is_leased(run: Path) -> bool:
     try:
         with (run / "work" / "lease").open() as file:
-            expires: float = json.load(file)["expires"]
+            told = json.load(file)
+            still = bool(time.monotonic() < told["expires_s"]) and told["boot"] == _BOOT.read_text()
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return True
-            return time.time() < expires
+            return still
     except PermissionError:
         return True  # another user's: whether it is held cannot be seen, so nobody may call it nobody's
     except _NO_LEASE:

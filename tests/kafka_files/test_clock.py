@@ -14,6 +14,18 @@ def test_a_time_takes_the_offset_of_the_pairs_around_it():
     assert clock.monotonic_ns(99 * S) == -S
 
 
+def test_where_the_clock_was_set_there_is_no_time():
+    """Back by so little that some times came twice: such a time may mean either. Each is one after an hour ahead, and
+    where pairs differ by less than the clocks' slack.
+    """
+    ahead = Clock([(100 * S, 0), (101 * S, S), (102 * S, 2 * S), (3703 * S, 3 * S), (3704 * S, 4 * S)])
+    back = Clock(sorted([*((t * S, t * S) for t in range(5, 20)), *((t * S, (t + 10) * S) for t in range(10, 30))]))
+
+    assert [ahead.monotonic_ns(wall * S) for wall in (99, 103, 3702, 3705)] == [-S, 3 * S, 2 * S, 5 * S]
+    assert [back.monotonic_ns(wall * S) for wall in (6, 15, 25)] == [6 * S, None, 35 * S]
+    assert Clock([(100 * S, 0), (101 * S + 900 * MS, S)]).monotonic_ns(101 * S) is not None
+
+
 def test_without_a_pair_there_is_no_time():
     """No statement is better than a wrong one."""
     assert Clock([]).monotonic_ns(S) is None

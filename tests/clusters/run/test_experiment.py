@@ -392,7 +392,7 @@ class Clock:
         self.arrived = Event()
         self.on_tick: Callable[[], object] = lambda: None
 
-    def time(self) -> float:
+    def monotonic(self) -> float:
         return self.now
 
     def wait(self, seconds: float) -> bool:
@@ -456,7 +456,7 @@ def test_the_lease_of_a_process_is_not_renewed(
         assert reap() == [f"{run.name}/broker-1"]
 
 
-@pytest.mark.parametrize("lease", ["{", '{"expires": "x"}'])
+@pytest.mark.parametrize("lease", ["{", '{"expires_s": "x"}'])
 def test_a_lease_that_is_not_sound_stays_so(told: str, tmp_path: Path, lease: str) -> None:
     """Work on the run goes on."""
     run = prepared(told, tmp_path, lease="time")
@@ -477,7 +477,13 @@ def test_all_runs_are_all(told: str, tmp_path: Path, removed: list[str], monkeyp
     assert removed == [free.name, held.name, free.name]
 
 
-@pytest.mark.parametrize("lease", [None, "", "{", "[]", "7", "{}", '{"expires": null}', '{"expires": "x"}'])
+@pytest.mark.parametrize(
+    "lease",
+    [
+        *(None, "", "{", "[]", "7", "{}", '{"expires_s": null}', '{"expires_s": "x"}', '{"expires_s": 1e99}'),
+        '{"expires_s": 1e99, "boot": "of another start of the host"}',
+    ],
+)
 def test_a_run_without_a_sound_lease_is_nobodys(
     tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch, lease: str | None
 ) -> None:
@@ -496,7 +502,7 @@ def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Another user's run, whose folder nobody else may look into."""
     run = tmp_path / "closed"
     (run / "work").mkdir(parents=True)
-    (run / "work" / "lease").write_text('{"expires": 0}')
+    (run / "work" / "lease").write_text('{"expires_s": 0}')
 
     def guarded(plain: Any) -> Any:
         def call(path: Path, *arguments: Any, **more: Any) -> Any:

@@ -28,7 +28,7 @@ def run(tmp_path: Path) -> Path:
     """A prepared run of a scenario with one phase, which needs neither jars nor Docker."""
     run = tmp_path / "a-run"
     (run / "work").mkdir(parents=True)
-    (run / "work" / "lease").write_text('{"expires": 0}')
+    (run / "work" / "lease").write_text('{"expires_s": 0}')
     told: dict[str, Any] = {"kafka_version": "3.9.1", "jars": Path("/jars"), "mode": "kraft", "runtime": "process"}
     told["java"] = Java(home=Path("/java"), version="25.0.4+1", vendor="Debian", released="2026-07-21")
     (run / "work" / "plan.json").write_text(Plan(scenario=load_scenario("steady"), seed=1, **told).model_dump_json())

@@ -23,6 +23,15 @@ def facts(*states, **other):
     return Facts(states=states or (state(0, 1, 0, [1, 2, 3]),), **({"starts": {0: 0, 1: 10}} | other))
 
 
+def test_a_history_with_an_undated_state_holds_at_no_time():
+    """What it changed is unknown, so that the state before it may have ended at any time."""
+    known = facts(state(S, 1, 0, [1, 2, 3]), state(5 * S, 1, 0, [1, 2]))
+    gap = facts(state(S, 1, 0, [1, 2, 3]), state(None, 1, 0, [1, 2]), state(9 * S, 1, 0, [1, 2, 3]))
+
+    assert [stretch.state.isr for stretch in known.stretches] == [(1, 2, 3), (1, 2)]
+    assert gap.stretches == []
+
+
 def verdict(name, samples, known=None):
     """(checked, violations) of a check."""
     return counted(INVARIANTS[name].checks[0](partition(samples, facts=known or facts())))
