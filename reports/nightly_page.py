@@ -31,7 +31,7 @@ STATE_WORDS = {"fail": "alert", "unknown": "needs review", "pass": "no alert"}
 MEANS = {
     "fail": "A guarantee was violated, or reruns confirmed that something is slower.",
     "unknown": "No alert, but part of this nightly run could not be judged.",
-    "pass": "Every run was judged, none failed by what is neither waived nor a known bug, and no series is slower than before.",
+    "pass": "Every run was judged, no failure but known bugs and what is waived, and no series is slower than before.",
 }
 MARKS = {
     "pass": "pass",
