@@ -75,12 +75,18 @@ _LISTEN = (
 )
 _SMALL = "mkdir -p {folder} && mount -t tmpfs -o size={size} tmpfs {folder}"
 _FILL = "(head -c 3G /dev/zero > {folder}/full 2>/dev/null || true)"
+_LEADER_DIES = "grep -qs 'the leader dies' $RUNS/*/events.jsonl"
+
+
+def _once(when: str, then: str) -> str:
+    """A line that goes on beside the command, on a line of its own: what stands before it in its list would, too."""
+    return f"\n(until {when}; do sleep 0.1; done; {then}) > /dev/null 2>&1 &"
+
+
 # Somebody else fills the disk of the runs while the leader is away, but for 40 MB.
-_FILLED_LATER = (
-    f"{_SMALL.format(folder='/mnt/world', size='600m')} && mkdir -p $RUNS /mnt/world/others && "
-    "(until grep -qs 'the leader dies' $RUNS/*/events.jsonl; do sleep 0.1; done; "
-    "head -c $(($(df --output=avail -B1 /mnt/world | tail -1) - 40000000)) /dev/zero > /mnt/world/others/full) "
-    "> /dev/null 2>&1 &"
+_FILLED_LATER = f"{_SMALL.format(folder='/mnt/world', size='600m')} && mkdir -p $RUNS /mnt/world/others" + _once(
+    _LEADER_DIES,
+    "head -c $(($(df --output=avail -B1 /mnt/world | tail -1) - 40000000)) /dev/zero > /mnt/world/others/full",
 )
 _NO_ROOM = "No space left on device; make room on its disk"
 _LOCK = f"$CACHE/kafka/.{KAFKA}.lock"
@@ -106,11 +112,15 @@ int clock_gettime(clockid_t clock, struct timespec *told) {
     return failed;
 }
 """
-_SET = (
-    f"printf %s {shlex.quote(_OTHER_TIME)} | cc -shared -fPIC -DBY_S=SECONDS -x c -o /tmp/other_time.so -\n"
-    "export SET=/mnt/set\n(until WHEN; do sleep 0.1; done; touch $SET) > /dev/null 2>&1 &"
-)
-_LATER = "LD_PRELOAD=/tmp/other_time.so "
+_WITH_OTHER_TIME = "LD_PRELOAD=/tmp/other_time.so "
+
+
+def _set_clock(by_s: int, when: str) -> str:
+    """The lines before a command that begins with ``_WITH_OTHER_TIME``."""
+    compiled = f"printf %s {shlex.quote(_OTHER_TIME)} | cc -shared -fPIC -DBY_S={by_s} -x c -o /tmp/other_time.so -"
+    return f"{compiled}\nexport SET=/mnt/set{_once(when, 'touch $SET')}"
+
+
 _ODD = "/tmp/ein Ordner für Übungen/plimsoll"
 _MEMORY = "/sys/fs/cgroup/memory/plimsoll-starts"
 _TAG = "tag=$(docker image ls --format '{{.Repository}}:{{.Tag}}' plimsoll-node | head -1)"
@@ -214,17 +224,17 @@ STARTS = (
     ),
     Start(
         name="a clock that is set an hour ahead while brokers start",
-        before=_SET.replace("SECONDS", "3600").replace("WHEN", "test -s $RUNS/*/work/broker-2/server.properties"),
+        before=_set_clock(3600, "test -s $RUNS/*/*/broker-2/server.properties"),
         says=r"^$",
         code=PASS,
-        command=_LATER + RUN,
+        command=_WITH_OTHER_TIME + RUN,
     ),
     Start(
         name="a clock that is set an hour back while the leader is away",
-        before=_SET.replace("SECONDS", "-3600").replace("WHEN", "grep -qs 'the leader dies' $RUNS/*/events.jsonl"),
+        before=_set_clock(-3600, _LEADER_DIES),
         says=r"^$",
         code=PASS,
-        command=_LATER + RUN,
+        command=_WITH_OTHER_TIME + RUN,
     ),
     Start(
         name="an address range that a bridge has",

@@ -307,11 +307,10 @@ def _series(nightly_run: NightlyRun, watched: Watched) -> Series:
     """A watched series: its points, how it stands, and what reruns said; see ``_settle`` for its states."""
     key, metric = watched.key, metric_of(watched.key.metric)
     state, why, reruns = _settle(nightly_run, watched)
-    phase = f", phase {key.phase}" if key.phase else ""
     return Series(
         role=watched.role,
         **key._asdict(),
-        name=f"{metric.words}, {key.scenario} on {key.kafka_version}{phase}",
+        name=f"{metric.words}, {key.scenario} on {key.kafka_version}{_in_phase(key.phase)}",
         words=metric.words,
         unit=metric.unit,
         better=better(key.metric),
@@ -326,6 +325,11 @@ def _series(nightly_run: NightlyRun, watched: Watched) -> Series:
         points=[_point(nightly_run, point) for point in watched.points[-SHOWN_NIGHTLY_RUNS:]],
         runs=sorted({row["run_id"] for row in nightly_run.current if _is_of(row, watched)}),
     )
+
+
+def _in_phase(phase: str) -> str:
+    """The end of a figure's name; one of the whole run has none."""
+    return f", phase {phase}" if phase else ""
 
 
 def _is_of(row: Row, watched: Watched) -> bool:
@@ -527,7 +531,7 @@ def _worse(result: NightlyResult) -> str:
     worse.sort(key=lambda each: -abs(each.percent) / margins[each.metric])
     if not worse:
         return ""
-    names = _named([f"{each.words}, {each.scenario}, phase {each.phase}: {each.percent:+.3g} %" for each in worse])
+    names = _named([f"{each.words}, {each.scenario}{_in_phase(each.phase)}: {each.percent:+.3g} %" for each in worse])
     subject, of = result.settings["subject"]["name"], _count(len(result.beside), "figure")
     return f"{subject} worse than {worse[0].release} in {len(worse)} of {of} ({names})"
 

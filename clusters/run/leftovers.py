@@ -15,6 +15,7 @@ from threading import Event, Thread
 from typing import IO, Literal
 
 from clusters.live.world import TORN_DOWN
+from clusters.run.manifest import boot_id
 from clusters.runtimes import choose_runtime, open_runtime
 from clusters.waiting import wait_until
 from history.errors import WaitTimeout
@@ -24,7 +25,6 @@ Lease = Literal["process", "time"]
 
 LEASE_S = 1800.0  # for a run's next task to begin, or for the scheduler to see that a worker died and have it collected
 _RENEWED_EVERY_S = 60.0
-_BOOT = Path("/proc/sys/kernel/random/boot_id")  # the monotonic clock begins anew with each
 _NO_LEASE = (OSError, ValueError, LookupError, TypeError)  # of reading one that is missing or not sound
 _held: set[Path] = set()  # by this process
 
@@ -32,7 +32,7 @@ _held: set[Path] = set()  # by this process
 def write_lease(run: Path, kind: Lease) -> None:
     """Say what spares the run from ``reap``: the life of a process, or time, by a clock that nobody sets."""
     expires_s = time.monotonic() + LEASE_S if kind == "time" else 0
-    write_atomically(RunFolder(run).work / "lease", json.dumps({"boot": _BOOT.read_text(), "expires_s": expires_s}))
+    write_atomically(RunFolder(run).work / "lease", json.dumps({"boot": boot_id(), "expires_s": expires_s}))
 
 
 @contextmanager
@@ -177,12 +177,12 @@ def _is_leased(run: Path) -> bool:
     try:
         with (run / "work" / "lease").open() as file:
             told = json.load(file)
-            still = bool(time.monotonic() < told["expires_s"]) and told["boot"] == _BOOT.read_text()
+            in_time = bool(time.monotonic() < told["expires_s"]) and told["boot"] == boot_id()
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return True
-            return still
+            return in_time
     except PermissionError:
         return True  # another user's: whether it is held cannot be seen, so nobody may call it nobody's
     except _NO_LEASE:

@@ -74,7 +74,7 @@ def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
             seed=plan.seed,
             started_at=datetime.now(UTC).isoformat(),
             started_ns=time.monotonic_ns(),
-            boot_id=Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+            boot_id=boot_id(),
             probe_hz=PROBE_HZ,
             nodes=nodes,
             topics=topics,
@@ -166,6 +166,11 @@ def _copies(scenario: Scenario) -> list[ProducerInfo]:
         )
         for partition in range(scenario.topics[scenario.copier.to].partitions)
     ]
+
+
+def boot_id() -> str:
+    """Of the host's start: its monotonic clock begins anew with each."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def host_fingerprint() -> dict[str, Any]:

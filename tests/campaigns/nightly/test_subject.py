@@ -155,6 +155,8 @@ def test_the_first_nightly_run_is_a_comparison(builds: dict[str, str]) -> None:
     assert (slow.alerts, same.alerts) == ([], [])
     assert "trunk worse than 3.9.1 in 1 of 1 figure (" in slow.sentence
     assert "worse" not in same.sentence
+    whole_run = slow.model_copy(update={"beside": [slow.beside[0].model_copy(update={"phase": ""})]})
+    assert "(p99 latency, steady: +100 %)" in nightly._sentence(whole_run)
     page = render(slow, {})
     assert "The subject beside a pinned release" in page
     assert "https://example.org/" in page
