@@ -17,6 +17,7 @@ from campaigns.campaign import Campaign, CampaignFolder, Item
 from campaigns.places import Places
 from clusters.run import experiment, recorder, stages
 from clusters.run.host_lock import alone, beside_others
+from clusters.scenario import durations
 from clusters.scenario.scenario import load_scenario
 from history import archive
 from history.errors import EvidenceError
@@ -37,6 +38,11 @@ def runtime_of(campaign: Campaign) -> str:
 def expected_seconds(item: Item) -> float:
     """About how long an item takes until it is recorded."""
     return stages.expected_s(load_scenario(item.scenario, item.changes))
+
+
+def expected_bytes(item: Item) -> float:
+    """About what its run folder keeps of the records that it sends."""
+    return durations.expected_bytes(load_scenario(item.scenario, item.changes))
 
 
 # --- what is done, and what is not ---------------------------------------------------------------

@@ -31,6 +31,21 @@ class Clock:
             return None
         return wall_ns - median_low(apart)
 
+    @property
+    def sets(self) -> list[tuple[int, int]]:
+        """When the host's clock was set meanwhile, and by how much: (t_ns, by_ns), by_ns < 0 where it was set back. A
+        single pair that was torn apart is none.
+        """
+        pairs = sorted(self.pairs, key=lambda pair: pair[1])
+        apart = [wall - t for wall, t in pairs]
+        found = []
+        for at in range(NEIGHBOURS, len(pairs) - NEIGHBOURS + 1):
+            before, after = apart[at - NEIGHBOURS : at], apart[at : at + NEIGHBOURS]
+            by_ns = after[0] - before[-1]
+            if min(after) - max(before) > SET_NS or min(before) - max(after) > SET_NS:
+                found.append((pairs[at][1], by_ns))
+        return found
+
 
 def read_clock(file: Path) -> Clock:
     """The clock of a run folder's ``clock.jsonl``; a missing file or a torn line gives fewer pairs."""

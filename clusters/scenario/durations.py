@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusters.scenario.groups import ShareGroup
-from clusters.scenario.scenario import Phase, Scenario
+from clusters.scenario.scenario import Load, Phase, Scenario
 from clusters.scenario.steps.flow import SetRate, Write
 from clusters.scenario.steps.step import Step
 from history.share_groups import still_s
@@ -21,7 +21,7 @@ _MIN_DRAIN_S, MAX_DRAIN_S = 120.0, 3600.0
 
 def expected_phase_s(phase: Phase) -> float:
     """Seconds that a phase will take if a tenth of its waits' limits is used up, as in an hour of faults."""
-    return sum(_held_s(step) + _limit_s(step) / 10 + _works_s(step) for step in phase.steps)
+    return sum(map(_expected_s, phase.steps))
 
 
 def longest_phase_s(phase: Phase) -> float:
@@ -42,6 +42,26 @@ def expected_records(scenario: Scenario) -> float:
         name = scenario.load_name(step.load)
         highest[name] = max(highest[name], step.rate)
     return sum(highest.values()) * sum(map(expected_phase_s, scenario.phases))
+
+
+def expected_bytes(scenario: Scenario) -> float:
+    """What a run keeps of its loads' records, in the log of every replica."""
+    loads = scenario.named_loads
+    rates = {name: load.usual_rate for name, load in loads.items()}
+    of_record = {name: _kept_bytes(load) * len(scenario.topics[load.topic].replicas) for name, load in loads.items()}
+    total = 0.0
+    for step in (step for phase in scenario.phases for step in phase.steps):
+        if isinstance(step, SetRate):
+            rates[scenario.load_name(step.load)] = step.rate
+        total += _expected_s(step) * sum(rate * of_record[name] for name, rate in rates.items())
+    return total
+
+
+def _kept_bytes(load: Load) -> float:
+    """Of a record, on the mean; what padding is compressed to is next to nothing."""
+    if load.compression == "none":
+        return load.sizes.mean
+    return load.sizes.mean * ((load.payload.compresses_to or 1.0) if load.payload else 0.0)
 
 
 def answers_s(scenario: Scenario) -> float:
@@ -67,6 +87,10 @@ def write_limit_s(step: Write) -> float:
 
 def _gives_up_s(step: Step) -> float:
     return write_limit_s(step) + _LAST_REQUEST_S if isinstance(step, Write) else 0.0
+
+
+def _expected_s(step: Step) -> float:
+    return _held_s(step) + _limit_s(step) / 10 + _works_s(step)
 
 
 def _held_s(step: Step) -> float:

@@ -17,6 +17,7 @@ from history.manifest import Manifest
 from history.partition import TopicPartition
 from history.share_groups import SETTLE
 from history.traits import Trait
+from kafka_files.clock import Clock
 
 SEGMENTS_ITEM = "segments of every replica"
 MEMBER_TABLES = ("group_reads", "rebalances", "commits", "share_reads", "share_acks")
@@ -354,6 +355,19 @@ def waits_that_ran_out(events: list[Event]) -> list[str]:
         for event in events
         if event.kind == "wait_timed_out"
     ]
+
+
+def clock_sets(clock: Clock, events: Sequence[Event]) -> list[str]:
+    """One sentence for each time that the host's clock was set: brokers' files have wall-clock times."""
+    found = []
+    for t_ns, by_ns in clock.sets:
+        phase = next((name for name, (begun, ended) in phases(events).items() if begun <= t_ns <= ended), None)
+        found.append(
+            f"{f'In {phase!r}' if phase else 'Outside of the phases'} the host's clock was set "
+            f"{abs(by_ns) / 1e9:,.0f} s {'ahead' if by_ns > 0 else 'back'}: when something happened that brokers' "
+            "files date near then may be unknown."
+        )
+    return found
 
 
 def input_of(run: Run, where: TopicPartition) -> Input | None:

@@ -26,7 +26,7 @@ class Conclusion:
     invariants: Sequence[Mapping[str, Any]]
     delivery: Mapping[str, int]
     allowed: Mapping[str, str]
-    notes: Sequence[str]  # waits that ran out, and seeks of our readers
+    notes: Sequence[str]  # waits that ran out, seeks of our readers and the like
     excused: Sequence[tuple[str, str, int]] = ()
 
 

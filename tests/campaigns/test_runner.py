@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from types import SimpleNamespace
 
 import pytest
 
@@ -47,6 +49,20 @@ def test_what_no_run_can_have_is_refused_before_the_first(places: Places, checke
 
     assert sorted(set(checked)) == [("steady", "3.9.0", "docker"), ("steady", "9.9.9", "docker")]
     assert not places.site.exists()
+
+
+@pytest.mark.usefixtures("checked")
+def test_runs_that_do_not_fit_on_the_disk_are_refused(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight runs of ten seconds of 40 MB/s in three replicas are some 10 GB: 1 GB is too little, and 1 TB is not."""
+    settings = {**SETTINGS, "changes": {"load": {"rate": "40000/s", "record_bytes": 1000}}}
+    free = 10**9
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    with pytest.raises(BadInput, match=r"8 runs of c would keep \d+ GB .*, where 1 GB are free"):
+        runner.plan("compare", settings, name="c", seed=1, places=places)
+    assert not places.site.exists()
+
+    free = 10**12
+    assert runner.plan("compare", settings, name="c", seed=1, places=places).plan.exists()
 
 
 @pytest.mark.usefixtures("checked")

@@ -26,6 +26,18 @@ def test_where_the_clock_was_set_there_is_no_time():
     assert Clock([(100 * S, 0), (101 * S + 900 * MS, S)]).monotonic_ns(101 * S) is not None
 
 
+def test_what_the_clock_was_set_by():
+    """Ahead by an hour at 2 s, and back again at 4 s; one pair that was torn apart by 1.5 s is no such thing."""
+    hour = 3600 * S
+    ahead = [(100 * S, 0), (101 * S, S), (102 * S + hour, 2 * S), (103 * S + hour, 3 * S)]
+    back = [(104 * S, 4 * S), (105 * S, 5 * S)]
+    torn = [(100 * S, 0), (101 * S, S), (103 * S + 500 * MS, 2 * S), (103 * S, 3 * S), (104 * S, 4 * S)]
+
+    assert Clock(sorted([*ahead, *back])).sets == [(2 * S, hour), (4 * S, -hour)]
+    assert Clock(sorted(torn)).sets == []
+    assert Clock(sorted(torn[:3])).sets == Clock([]).sets == []
+
+
 def test_without_a_pair_there_is_no_time():
     """No statement is better than a wrong one."""
     assert Clock([]).monotonic_ns(S) is None

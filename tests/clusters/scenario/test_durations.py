@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clusters.scenario.durations import MAX_DRAIN_S, drain_limit_s, expected_phase_s, longest_phase_s
+from clusters.scenario.durations import MAX_DRAIN_S, drain_limit_s, expected_bytes, expected_phase_s, longest_phase_s
 from clusters.scenario.scenario import Phase
 from tests.clusters.fakes import scenario
 
@@ -49,3 +49,22 @@ def test_the_last_reader_has_time_for_what_there_is(
     told = scenario(steps, load=load and {"topic": "orders", **load})
 
     assert drain_limit_s(told) == limit_s
+
+
+@pytest.mark.parametrize(
+    ("load", "kept"),
+    [
+        ({}, 3 * 100 * (1000 * 10 + 4000 * 10)),
+        ({"record_bytes": 200}, 3 * 200 * (1000 * 10 + 4000 * 10)),
+        ({"compression": "lz4"}, 0),  # the padding repeats itself
+        ({"compression": "lz4", "payload": {"compresses_to": "40%"}}, 3 * 40 * (1000 * 10 + 4000 * 10)),
+    ],
+)
+def test_a_run_keeps_every_replicas_records(load: dict[str, Any], kept: float) -> None:
+    """Three replicas of what is sent in ten seconds at one rate, and in ten seconds of the next phase at another;
+    without a load nothing.
+    """
+    told = scenario([{"hold": "10s"}], [{"set_rate": "4000/s"}, {"hold": "8s"}], load={"topic": "orders", **load})
+
+    assert expected_bytes(told) == kept
+    assert expected_bytes(scenario([{"hold": "10s"}])) == 0

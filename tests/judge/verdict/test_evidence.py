@@ -24,6 +24,7 @@ from history.tables import RECORDED
 from judge.checks.premises import Premises
 from judge.run import questions, run_facts
 from judge.verdict import evidence
+from kafka_files.clock import Clock
 from kafka_files.segments import SEGMENTS, read_segment, segment_files
 from tests.evidence.folders import MS, S, clean, event, happened, manifest, sample, truncated
 
@@ -294,6 +295,19 @@ def test_a_wait_that_ran_out_is_told():
     ]
     at_the_end = replace(ran_out, phase="", step="quiesce")
     assert evidence.waits_that_ran_out([at_the_end])[0].startswith("At quiesce the wait for isr full")
+
+
+def test_a_clock_that_was_set_is_told():
+    """By how much, which way and in which phase; one that was not set is silent."""
+    ran = [of("phase_started", t_ns=0), of("phase_ended", t_ns=3 * S)]
+    wall = [100 * S, 101 * S, 3702 * S, 3703 * S, 104 * S, 105 * S]
+    clock = Clock(sorted((at, t * S) for t, at in enumerate(wall)))
+
+    assert [told.split(":")[0] for told in evidence.clock_sets(clock, ran)] == [
+        "In 'p' the host's clock was set 3,600 s ahead",
+        "Outside of the phases the host's clock was set 3,600 s back",
+    ]
+    assert evidence.clock_sets(Clock(clock.pairs[:3]), ran) == []
 
 
 COPIES = TopicPartition("copies", 0)
