@@ -406,7 +406,7 @@ def groups() -> list[Group]:
     scenarios = {name: _read("scenarios", f"{name}.yaml") for name in _SCENARIOS}
     return [
         Group("scenario", scenarios, _scenario, yaml_mutations, most=400),
-        Group("fault mix", {"at_rest": _read("docs/examples", "at_rest.yaml")}, _fault_mix, yaml_mutations),
+        Group("fault mix", {"at_rest": _read("docs/examples/fault_mixes", "at_rest.yaml")}, _fault_mix, yaml_mutations),
         Group("nightly", {"ten minutes": _read("ten-minutes.yaml")}, partial(_with_waivers, "nightly"), yaml_mutations),
         Group("waivers", {"waivers": _read("waivers.yaml")}, _waivers, yaml_mutations),
         Group("capacity", {"capacity": _read("capacity.yaml")}, partial(_planned, "capacity"), yaml_mutations),

@@ -18,11 +18,13 @@ from bench import (
     matrix,
     nightly_runs,
     reliability,
+    schedules,
     side_by_side,
     soak,
     starts,
     under_airflow,
 )
+from campaigns.statistics.intervals import clopper_pearson
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
@@ -113,6 +115,20 @@ def soaked(rows: Rows) -> str:
     return (
         f"{told}: {accuse} of {len(rows)} accuse Kafka; of Plimsoll's own processes none grew by more than {grew:.0%}; "
         f"at most {', '.join(f'{mb:,} MB of {name}' for name, mb in most.items())}"
+    )
+
+
+def drawn(rows: Rows) -> str:
+    """Rows of ``bench.schedules``; the bound is of those that could be judged."""
+    tried, unknown, violated = (
+        sum(row["schedules"] for row in rows),
+        *(sum(len(row[name]) for row in rows) for name in ("unknown", "violations")),
+    )
+    most = clopper_pearson(violated, tried - unknown, confidence=0.90)[1]  # two sides of 5 %
+    versions = ", ".join(sorted({row["kafka"] for row in rows}))
+    return (
+        f"{tried} schedules of {len(rows)} kinds on Kafka {versions}: {violated} violate a guarantee, so that at most "
+        f"{most:.1%} do; {unknown} could not be judged"
     )
 
 
@@ -207,6 +223,12 @@ PROMISES = (
         "`python -m bench.soak`",
         soaked,
         (soak.RESULTS,),
+    ),
+    Promise(
+        "What random schedules of faults show of the newest release is Kafka's own",
+        "`python -m bench.schedules`",
+        drawn,
+        (schedules.RESULTS,),
     ),
     Promise(
         "Runs side by side never touch each other",

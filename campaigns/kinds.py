@@ -181,7 +181,7 @@ def _as_typed(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-FAULT_MIX = Option("fault_mix", "YAML with the faults to draw from", "docs/examples/at_rest.yaml")
+FAULT_MIX = Option("fault_mix", "YAML with the faults to draw from", "docs/examples/fault_mixes/at_rest.yaml")
 RUNTIME = Option(
     "runtime",
     "where brokers run: docker, process (of this host, with fewer faults), or auto",

@@ -18,7 +18,7 @@ KIND = Kind(
     reading="A violation is an S1 invariant or anomaly that the configuration does not permit; see its run's page.",
     examples=(
         "fuzz --kafka 3.0.2 --schedules 50 --seed 1",
-        "fuzz --kafka 3.0.2 --fault-mix docs/examples/at_rest.yaml",
+        "fuzz --kafka 3.0.2 --fault-mix docs/examples/fault_mixes/at_rest.yaml",
     ),
     docs_page="docs/randomised-schedules.md",
     options=(

@@ -23,7 +23,8 @@ class Settings(randomised.Question):
 
 
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
-    """The schedules of this seed and those after it; every second one has a load, and in the others only steps write.
+    """The schedules of this seed and those after it; every second one has a load, and in the others only steps write,
+    unless the fault mix has none at rest.
 
     Raises:
         BadInput: a setting is wrong, or the fault mix makes no schedule.
@@ -32,7 +33,8 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
     mix = randomised.fault_mix(question.fault_mix, question.runtime)
     items = []
     for number in range(question.schedules):
-        schedule = randomised_schedule(mix, seed=seed + number, length_s=question.seconds, load=number % 2 == 1)
+        load = number % 2 == 1 or not mix.at_rest
+        schedule = randomised_schedule(mix, seed=seed + number, length_s=question.seconds, load=load)
         items.append(randomised.item_of(f"schedule-{number + 1}", schedule, question.kafka, seed + number))
     return Campaign(
         campaign_id=campaign_id,

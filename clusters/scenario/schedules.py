@@ -42,12 +42,14 @@ class FaultTemplate(Model):
 class FaultMix(Model):
     """What a randomised schedule is drawn from; cluster, topics and load are a scenario's own.
 
-    ``first`` is what a schedule without load begins with, so that there is something to be lost.
+    ``first`` is what a schedule without load begins with, so that there is something to be lost; where ``at_rest`` is
+    false, none is without.
     """
 
     cluster: dict[str, Any]
     topics: dict[str, Any]
     load: dict[str, Any] | None = None
+    at_rest: bool = True
     quiet: str
     first: list[dict[str, Any]] = Field(default_factory=list)
     faults: dict[str, FaultTemplate] = Field(min_length=1)

@@ -139,3 +139,16 @@ def test_what_was_not_measured_says_so(tmp_path: Path) -> None:
     )
 
     assert table[-2:] == [f"| a | `x` | {NOT_MEASURED} |"] * 2
+
+
+def test_schedules_are_counted_with_what_they_exclude() -> None:
+    """One that could not be judged is in no bound: 0 of 59 leaves up to 5 %."""
+    rows = [
+        {"kafka": "4.4.0", "schedules": 30, "violations": {}, "unknown": {"7": "A gap."}},
+        {"kafka": "4.4.0", "schedules": 30, "violations": {}, "unknown": {}},
+    ]
+
+    assert promises.drawn(rows) == (
+        "60 schedules of 2 kinds on Kafka 4.4.0: 0 violate a guarantee, so that at most 5.0% do; 1 could not be judged"
+    )
+    assert ": 1 violate a guarantee" in promises.drawn([rows[0] | {"violations": {"9": ["I6"]}}])

@@ -130,7 +130,7 @@ def test_gaps_are_filled_from_the_mix() -> None:
     ("change", "sentence"),
     [
         ({"faults": {}}, "is no fault mix: faults"),
-        ({"moods": 1}, "unknown field 'moods'; known: cluster, topics, load, quiet, first, faults, during"),
+        ({"moods": 1}, "unknown field 'moods'; known: cluster, topics, load, at_rest, quiet, first, faults, during"),
     ],
 )
 def test_what_is_no_fault_mix_is_refused(tmp_path: Path, change: dict[str, Any], sentence: str) -> None:
@@ -187,7 +187,7 @@ def test_a_fault_mix_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 def test_the_fault_mix_that_the_pages_show_is_one() -> None:
     """It has no load, so that every schedule of it writes by its own steps."""
-    mix = read_fault_mix(Path(__file__).resolve().parents[3] / "docs" / "examples" / "at_rest.yaml")
+    mix = read_fault_mix(Path(__file__).resolve().parents[3] / "docs" / "examples" / "fault_mixes" / "at_rest.yaml")
 
     assert randomised_schedule(mix, seed=1, length_s=60).name == "randomised_1_at_rest"
 

@@ -1,0 +1,96 @@
+"""Randomised schedules on the newest release: ``python -m bench.schedules [SERIES …]``, into docs/data/schedules.json.
+
+Each row is one ``plimsoll fuzz`` with a fault mix: what its schedules violated, and how many could not be judged. Runs
+and pages stay in ``.cache/schedules``. A series that was interrupted goes on; only one without a row is made, or those
+that are named.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from bench.rows import make_missing
+from campaigns.campaign import CampaignFolder
+from campaigns.places import Places
+from clusters.scenario.scenario import merge_patch
+from clusters.scenario.schedules import FAULT_MIX
+from history.kafka_versions import DEFAULT_RELEASE
+from history.results.schedules import SchedulesResult
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "docs" / "data" / "schedules.json"
+FOLDER = ROOT / ".cache" / "schedules"
+MIXES = ROOT / "docs" / "examples" / "fault_mixes"
+SCHEDULES, SECONDS = 15, 60
+
+
+class Series(NamedTuple):
+    """A fault mix, what is changed in it, and the seed of its first schedule."""
+
+    name: str
+    mix: Path
+    seed: int
+    changes: Mapping[str, Any] = {}
+
+
+SERIES = (
+    Series("one partition", FAULT_MIX, 1000),
+    Series("without eligible leader replicas", FAULT_MIX, 2000, {"cluster": {"elr": False}}),
+    Series("six partitions", FAULT_MIX, 3000, {"topics": {"orders": {"partitions": 6}}}),
+    Series("three controllers", MIXES / "controllers.yaml", 4000),
+    Series("transactions", MIXES / "transactions.yaml", 5000),
+    Series("a classic group", MIXES / "groups.yaml", 6000),
+    Series("a KIP-848 group", MIXES / "groups.yaml", 7000, {"load": {"group": {"protocol": "consumer"}}}),
+)
+
+
+def attempt(series: Series) -> dict[str, Any]:
+    """One campaign; a row."""
+    name = series.name.replace(" ", "-")
+    mix = FOLDER / f"{name}.yaml"
+    mix.parent.mkdir(parents=True, exist_ok=True)
+    mix.write_text(yaml.safe_dump(merge_patch(yaml.safe_load(series.mix.read_text()), series.changes)))
+    asked = ["--schedules", str(SCHEDULES), "--seconds", str(SECONDS), "--seed", str(series.seed), "--name", name]
+    command = [str(ROOT / "plimsoll"), "fuzz", "--kafka", DEFAULT_RELEASE, "--fault-mix", str(mix), *asked]
+    runs = FOLDER / name / "runs"
+    with (FOLDER / f"{name}.log").open("a") as log:
+        subprocess.run(command, env={**os.environ, "PLIMSOLL_RUNS": str(runs)}, stdout=log, stderr=log, check=False)
+    return row(series, SchedulesResult.read(CampaignFolder.of(Places.beside(runs).site, "fuzz", name).result))
+
+
+def row(series: Series, result: SchedulesResult) -> dict[str, Any]:
+    """What a campaign's result says."""
+    return {
+        "series": series.name,
+        "kafka": result.kafka,
+        "seed": series.seed,
+        "schedules": len(result.runs),
+        "violations": {str(run.seed): run.violations for run in result.runs if run.violations},
+        "unknown": {str(run.seed): run.sentence for run in result.runs if run.verdict == "unknown"},
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+    }
+
+
+def main(names: Iterable[str]) -> int:
+    """Make the rows that are missing, or those of these names anew; 1 when a guarantee was violated."""
+    rows = make_missing(
+        RESULTS, "series", {series.name: series for series in SERIES}, names, attempt=attempt, tell=_told
+    )
+    return 1 if any(row["violations"] for row in rows) else 0
+
+
+def _told(found: Mapping[str, Any]) -> str:
+    violated, unknown = len(found["violations"]), len(found["unknown"])
+    return f"{found['series']}: {violated} of {found['schedules']} violate a guarantee, {unknown} could not be judged"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
