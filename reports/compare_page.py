@@ -42,7 +42,8 @@ MEANS = {
     "inconclusive": "These runs do not suffice to decide.",
 }
 VIEWS = {
-    "same_settings": "Same settings: both sides run the scenario's own settings, so a difference is the code's.",
+    "same_settings": "Same settings: both sides run the scenario's own settings, so a difference comes from what is "
+    "compared alone.",
     "default_settings": "Default settings: Kafka's own timers replace the scenario's short ones, so a difference is "
     "what an upgrade brings.",
     "unfinalised": "Unfinalised upgrade: head runs with base's metadata.version or inter.broker.protocol.version, so a "

@@ -21,7 +21,8 @@ LOOKS = {
 }
 ROW = 46  # pixels
 SMALLEST_RANGE = 12.0  # percent to each side
-FEW_TICKS = 300  # below it powers of ten alone would be too few
+FEW_TICKS = 300  # how far apart an axis' ends are: below it powers of ten alone would be too few
+NO_LOG = 5  # below it a log scale has next to no ticks, and is not needed
 LABEL = 18  # characters of a phase's name in a line
 LINE = 40  # characters that a phone has room for
 
@@ -191,7 +192,9 @@ def latency(rows: Sequence[PhaseLatency], percentiles: Mapping[str, str]) -> Fig
                 drawn = _spread([of_phase.get(phase) for phase in phases], colour)
                 traces.append({"name": f"{arm} {percentile}", "x": places, **drawn, **look})
     ends = [value for row in rows for value in (*row.base, *row.head)]
-    few = max(ends, default=1.0) < FEW_TICKS * min(ends, default=1.0)
+    least, most = min(ends, default=1.0), max(ends, default=1.0)
+    log_scale = {"type": "log", "dtick": "D2" if most < FEW_TICKS * least else 1}
+    scale = {"type": "linear"} if most < NO_LOG * least else log_scale
     wrapped = ["<br>".join(textwrap.wrap(phase or "whole run", LABEL)) for phase in phases]
     return {
         "data": traces,
@@ -202,7 +205,7 @@ def latency(rows: Sequence[PhaseLatency], percentiles: Mapping[str, str]) -> Fig
             "legend": {"orientation": "h", "x": 0, "y": -0.2, "yanchor": "top"},
             "hovermode": "closest",
             "xaxis": {"tickvals": list(range(len(phases))), "ticktext": wrapped, "range": [-0.5, len(phases) - 0.5]},
-            "yaxis": {"type": "log", "title": {"text": "latency (ms)"}, "dtick": "D2" if few else 1},
+            "yaxis": {"title": {"text": "latency (ms)"}, **scale},
         },
     }
 

@@ -84,7 +84,7 @@ def test_versions_host_and_view_are_told():
         "production",
     ):
         assert f"<dd>{fact}</dd>" in html
-    assert "a difference is the code" in html
+    assert "a difference comes from what is compared alone" in html
     assert "a difference is what an upgrade brings" in render(a_result(view="default_settings"), LINKS)
     unfinalised = render(a_result(view="unfinalised"), LINKS)
     assert "before the upgrade is finalised" in unfinalised
@@ -178,6 +178,14 @@ def test_a_phase_without_a_valid_latency_is_a_gap():
     assert (base["y"], base["error_y"]["array"]) == ([6.0, None, 5.0], [2.0, None, 0.0])
     assert base["connectgaps"] is False
     assert head["y"] == [9.0, 9.0, 9.0]
+
+
+def test_latencies_that_are_close_have_an_even_scale():
+    """A log scale would have one tick, or none; from a factor of five on it shows more."""
+    row = PhaseLatency(scenario="s", metric="latency_p99_ms", phase="one", base=[40.0], head=[190.0])
+    scales = [latency([row.model_copy(update={"head": [most]})], PERCENTILES)["layout"]["yaxis"] for most in (190, 210)]
+
+    assert [scale["type"] for scale in scales] == ["linear", "log"]
 
 
 # --- the page in a browser -------------------------------------------------------------------------
