@@ -100,11 +100,11 @@ def test_comparisons_are_counted_with_bounds() -> None:
     injected = [comparisons.row_of(result(INJECTED, rows(INJECTED, change))) for change in (0.10, 0.03)]
     text = "\n".join(trust.real_comparisons([row for row in [itself, *injected] if row]))
 
-    assert "called a regression: **0 of 1, at most 95%**." in text
+    assert "called a regression: **0 of 1, at most 95%**; by 10 pairs or more: **0 of 1, at most 95%**." in text
     assert "before each comparison: 0 of 3, at most 63%." in text
     assert "- Both together: 0 of 4, at most 53%." in text
     assert "| 10% | 10 | 1 of 2 | 1–99% | +10.0% (+8.4 to +11.6%); " in text
-    assert "called a regression: **none has run yet**." in "\n".join(trust.real_comparisons([]))
+    assert "called a regression: **none has run yet**;" in "\n".join(trust.real_comparisons([]))
 
 
 @pytest.mark.parametrize(("computed", "shown"), [(0.96, "96.0%"), (None, "–")])
