@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 # Names that a reader of Kafka's documentation would not use; every other one loses its underscores.
@@ -27,6 +27,12 @@ _LENGTHS = {"quiet_ns": "nothing produced for", "waited_ns": "waited for"}  # an
 def counted(count: int, what: str) -> str:
     """``1 time``, ``1,200 times``."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def some_of(things: Sequence[object], most: int = 5) -> str:
+    """``orders-0, orders-1 and 3 more``."""
+    told = ", ".join(map(str, things[:most]))
+    return told if len(things) <= most else f"{told} and {len(things) - most:,} more"
 
 
 def in_words(values: Mapping[str, Any], origin_ns: int | None = None) -> str:

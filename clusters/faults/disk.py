@@ -23,6 +23,7 @@ from clusters.runtimes.runtime import Disks
 from clusters.waiting import wait_until
 from history.errors import HarnessError
 from history.partition import TopicPartition
+from history.words import some_of
 from kafka_files import checkpoints
 from kafka_files.batches import HEADER, Problem, headers, last_offsets, whole_batches
 
@@ -230,20 +231,25 @@ class Damaged:
         """The broker answers, and its replicas are in the ISR, by other brokers' metadata."""
         partitions = self._own_partitions()
         wait_until(
-            lambda: all(self._is_in_sync(partition) for partition in partitions),
+            lambda: not self._out_of_sync(partitions),
             limit_s=LIMIT_S,
             what=f"{self.node.name} to be in every ISR again",
-            last_seen=lambda: str([self.world.partition_view(partition) for partition in partitions]),
+            last_seen=lambda: f"it is not in that of {some_of(self._out_of_sync(partitions))}",
         )
         return {"in_sync": [str(partition) for partition in partitions]}
 
     def _own_partitions(self) -> list[TopicPartition]:
-        number = broker_id(self.node)
-        return [partition for partition in self.world.partitions if number in self.world.replicas(partition)]
+        return self.world.partitions_of(broker_id(self.node))
 
-    def _is_in_sync(self, partition: TopicPartition) -> bool:
-        view, sample = self.world.partition_view(partition), self.world.sample(broker_id(self.node), partition)
-        return view is not None and broker_id(self.node) in view.isr and sample is not None and sample.error is None
+    def _out_of_sync(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """Those in whose ISR it is not, or of which it does not tell its offsets."""
+        number = broker_id(self.node)
+        samples = self.world.samples(number, partitions)
+        return [
+            partition
+            for partition, view in self.world.partition_views(partitions).items()
+            if not (view and number in view.isr and partition in samples and samples[partition].error is None)
+        ]
 
     def must_be_down(self) -> None:
         """Wait for the end of a broker that was stopped: it refuses connections before its last write.
@@ -262,12 +268,10 @@ class Damaged:
 
     def last_copy_of(self, partitions: list[TopicPartition]) -> list[str]:
         """The partitions of which no other member of the ISR lives, as far as other brokers tell."""
-        return [str(partition) for partition in partitions if not self._lives_elsewhere(partition)]
-
-    def _lives_elsewhere(self, partition: TopicPartition) -> bool:
-        view = self.world.partition_view(partition)
-        others = set(view.isr) - {broker_id(self.node)} if view else set()
-        return any(self.world.probe_error(number) is None for number in others)
+        others = self.world.brokers.keys() - {broker_id(self.node)}
+        alive = {number for number in others if self.world.probe_error(number) is None}
+        views = self.world.partition_views(partitions)
+        return [str(partition) for partition, view in views.items() if not (view and alive.intersection(view.isr))]
 
 
 @dataclass

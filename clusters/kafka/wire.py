@@ -323,14 +323,28 @@ def probe(connection: Connection, topic: str, partition: int, known_epoch: int |
         OSError: the broker did not answer; see ``Connection.exchange``.
     """
     replica = TopicPartition(topic, partition)
-    broker = BrokerProbe(connection, {replica})
-    if known_epoch is not None:
-        broker.expect_epoch(replica, known_epoch)
+    return probe_all(connection, [replica], None if known_epoch is None else {replica: known_epoch})[0]
+
+
+def probe_all(
+    connection: Connection, replicas: Iterable[TopicPartition], known_epochs: Mapping[TopicPartition, int] | None = None
+) -> list[ReplicaSample]:
+    """The same of many replicas of one broker, in order of topic and partition.
+
+    Raises:
+        OSError: as for one.
+    """
+    broker = BrokerProbe(connection, set(replicas))
+    for replica, epoch in (known_epochs or {}).items():
+        broker.expect_epoch(replica, epoch)
+    samples: dict[TopicPartition, ReplicaSample] = {}
     for _ in range(MAX_ROUNDS):
-        sample = broker.sample()[0]
-        if sample.single_reply or sample.error:
+        found = {TopicPartition(sample.topic, sample.partition): sample for sample in broker.sample()}
+        samples |= found
+        broker.replicas = {where for where, sample in found.items() if not (sample.single_reply or sample.error)}
+        if not broker.replicas:
             break
-    return sample
+    return [samples[replica] for replica in sorted(samples)]
 
 
 def _sample(

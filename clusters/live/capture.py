@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from clusters.kafka.wire import TIMEOUT, Connection, ReplicaSample, probe, transport_error_name
+from clusters.kafka.wire import Connection, ReplicaSample, probe_all, transport_error_name
 from clusters.live.world import World
 from history.partition import TopicPartition
 from history.tables import OFFSETS
 from kafka_files import checkpoints
+
+OffsetsIn = Callable[[Path], dict[TopicPartition, int] | None]
+MOST_TOLD = 60  # replicas in the event of a capture; its table has all of them
 
 
 def capture_offsets(world: World, label: str) -> None:
@@ -29,56 +34,51 @@ def capture_offsets(world: World, label: str) -> None:
     # Numbered: one fault may be active twice in a phase, and two labels may differ in their signs only.
     name = f"{len(list(folder.iterdir())):02}-{re.sub('[^a-z0-9]+', '-', label.lower())}"
     pq.write_table(pa.Table.from_pylist(rows, schema=OFFSETS), folder / f"{name}.parquet")
-    summary = [f"{row['broker_id']}: HW {row['high_watermark']} LEO {row['log_end_offset']}" for row in rows]
-    world.events.add("capture", target=label, replicas=summary)
+    summary = [
+        f"{row['broker_id']}: HW {row['high_watermark']} LEO {row['log_end_offset']}" for row in rows[:MOST_TOLD]
+    ]
+    world.events.add("capture", target=label, replicas=summary, count=len(rows))
 
 
 def _rows(world: World, label: str, broker_id: int) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    for partition in world.partitions:
-        if broker_id in world.replicas(partition):
-            silent = bool(rows) and rows[-1]["error"] == TIMEOUT  # one time-out a broker, not one a partition
-            sample = _silence(partition) if silent else _sample_or_error(world.connection(broker_id), partition)
-            rows.append(_row(world, label, broker_id, sample))
-    return rows
+    offsets_in = cache(checkpoints.read_offsets)  # a broker's files, each read once a capture
+    return [
+        _row(world, label, broker_id, sample, offsets_in)
+        for sample in _samples_or_error(world.connection(broker_id), world.partitions_of(broker_id))
+    ]
 
 
-def _row(world: World, label: str, broker_id: int, sample: ReplicaSample) -> dict[str, Any]:
+def _row(world: World, label: str, broker_id: int, sample: ReplicaSample, offsets_in: OffsetsIn) -> dict[str, Any]:
     partition = TopicPartition(sample.topic, sample.partition)
     return {
         "capture": label,
         "broker_id": broker_id,
         "incarnation": world.incarnation(broker_id),
         **asdict(sample),
-        **read_checkpoints(world.brokers[broker_id].log_dir_of(str(partition)), partition),
+        **read_checkpoints(world.brokers[broker_id].log_dir_of(str(partition)), partition, offsets_in),
     }
 
 
-def _silence(partition: TopicPartition) -> ReplicaSample:
-    now_ns = time.monotonic_ns()
-    return ReplicaSample(*partition, now_ns, now_ns, error=TIMEOUT)
-
-
-def _sample_or_error(connection: Connection, partition: TopicPartition) -> ReplicaSample:
+def _samples_or_error(connection: Connection, partitions: Sequence[TopicPartition]) -> list[ReplicaSample]:
+    """A broker that does not answer costs one time-out, and not one a partition."""
     sent_ns = time.monotonic_ns()
     try:
-        return probe(connection, *partition)
+        return probe_all(connection, partitions)
     except OSError as error:
-        return ReplicaSample(*partition, sent_ns, time.monotonic_ns(), error=transport_error_name(error))
+        received_ns, name = time.monotonic_ns(), transport_error_name(error)
+        return [ReplicaSample(*partition, sent_ns, received_ns, error=name) for partition in partitions]
 
 
-def read_checkpoints(data: Path, partition: TopicPartition) -> dict[str, int | None]:
+def read_checkpoints(
+    data: Path, partition: TopicPartition, offsets_in: OffsetsIn = checkpoints.read_offsets
+) -> dict[str, int | None]:
     """The values of a replica in its broker's checkpoint files; None where a file has none."""
     epochs = checkpoints.read_epochs(data / str(partition) / checkpoints.LEADER_EPOCHS)
     epoch, start = epochs[-1] if epochs else (None, None)
     return {
-        "checkpoint_high_watermark": _offset_in(data / checkpoints.HIGH_WATERMARKS, partition),
-        "checkpoint_log_start_offset": _offset_in(data / checkpoints.LOG_STARTS, partition),
-        "checkpoint_recovery_point": _offset_in(data / checkpoints.RECOVERY_POINTS, partition),
+        "checkpoint_high_watermark": (offsets_in(data / checkpoints.HIGH_WATERMARKS) or {}).get(partition),
+        "checkpoint_log_start_offset": (offsets_in(data / checkpoints.LOG_STARTS) or {}).get(partition),
+        "checkpoint_recovery_point": (offsets_in(data / checkpoints.RECOVERY_POINTS) or {}).get(partition),
         "checkpoint_leader_epoch": epoch,
         "checkpoint_epoch_start_offset": start,
     }
-
-
-def _offset_in(file: Path, partition: TopicPartition) -> int | None:
-    return (checkpoints.read_offsets(file) or {}).get(partition)

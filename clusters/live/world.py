@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
@@ -245,7 +245,11 @@ class World:
         if partition in self.moved:
             return self.moved[partition]
         topic = self.scenario.topics[partition.topic]
-        return topic.assignment(self.scenario.cluster.broker_ids)[partition.partition]
+        return topic.assigned(partition.partition, self.scenario.cluster.broker_ids)
+
+    def partitions_of(self, number: int) -> list[TopicPartition]:
+        """The partitions of which a broker has a replica as assigned now."""
+        return [partition for partition in self.partitions if number in self.replicas(partition)]
 
     def connection(self, number: int) -> Connection:
         """A connection to a broker's PROBE listener or to a controller, kept for the life of this world."""
@@ -362,17 +366,26 @@ class World:
         return None
 
     def current_views(self, partition: TopicPartition, without: int | None = None) -> list[PartitionView]:
-        """The views that can know a partition's ISR: its leader's own; where that does not answer, all of its epoch.
+        """The views that can know a partition's ISR (``current_views_of``)."""
+        return self.current_views_of([partition], without)[partition]
+
+    def current_views_of(
+        self, partitions: Iterable[TopicPartition], without: int | None = None
+    ) -> dict[TopicPartition, list[PartitionView]]:
+        """The views that can know each partition's ISR: its leader's own; where that does not answer, all of its epoch.
 
         A broker that was cut off or paused answers with what it knew. No view of an older leader epoch counts than
         was seen before in this world; within an epoch nothing tells an old ISR from a new one. ``without``: a broker
-        that is not asked.
+        that is not asked. The others are asked once, however many partitions there are.
         """
-        views = {
-            broker_id: found
-            for broker_id, cluster in self.views(without).items()
-            if cluster and (found := _find(cluster, partition))
-        }
+        seen: dict[TopicPartition, dict[int, PartitionView]] = {partition: {} for partition in partitions}
+        for broker_id, cluster in self.views(without).items():
+            for view in cluster.partitions if cluster else ():
+                if (where := TopicPartition(view.topic, view.partition)) in seen:
+                    seen[where][broker_id] = view
+        return {partition: self._current(partition, views) for partition, views in seen.items()}
+
+    def _current(self, partition: TopicPartition, views: Mapping[int, PartitionView]) -> list[PartitionView]:
         newest = max([self._newest.get(partition, -1), *(view.leader_epoch for view in views.values())])
         self._newest[partition] = newest
         current = {broker_id: view for broker_id, view in views.items() if view.leader_epoch == newest}
@@ -383,12 +396,21 @@ class World:
         """One of ``current_views``: all of them agree on the leader."""
         return next(iter(self.current_views(partition, without)), None)
 
+    def partition_views(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionView | None]:
+        """The same of many, whose brokers are asked once."""
+        return {partition: next(iter(views), None) for partition, views in self.current_views_of(partitions).items()}
+
     def sample(self, broker_id: int, partition: TopicPartition) -> ReplicaSample | None:
         """The replica's own offsets, asked now; None where the broker does not answer."""
+        return self.samples(broker_id, [partition]).get(partition)
+
+    def samples(self, broker_id: int, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, ReplicaSample]:
+        """The same of many of a broker's replicas; of none where it does not answer."""
         try:
-            return BrokerProbe(self.connection(broker_id), {partition}).sample()[0]
+            found = BrokerProbe(self.connection(broker_id), set(partitions)).sample()
         except OSError:
-            return None
+            return {}
+        return {TopicPartition(sample.topic, sample.partition): sample for sample in found}
 
     def registered(self, number: int) -> bool:
         """Whether some other broker's metadata lists this broker as alive; of a controller, whether its quorum's leader
@@ -437,10 +459,6 @@ class World:
         except FileNotFoundError:
             lines = ["(no log)"]
         return f"{node.name} is {self.runtime.state(node.name)}, its log ends: {' / '.join(lines)[-700:]}"
-
-
-def _find(cluster: ClusterView, partition: TopicPartition) -> PartitionView | None:
-    return next((view for view in cluster.partitions if (view.topic, view.partition) == partition), None)
 
 
 def broker_id(node: Node) -> int:

@@ -262,8 +262,8 @@ def _record_election(run: PhaseRun, step: Step, elect: Callable[[], object], **t
 
 def _led(run: PhaseRun) -> dict[str, list[int]]:
     """The leader of each partition that a broker knows of, and its epoch."""
-    views = (run.world.partition_view(partition) for partition in run.world.partitions)
-    return {f"{view.topic}-{view.partition}": [view.leader, view.leader_epoch] for view in views if view}
+    views = run.world.partition_views(run.world.partitions)
+    return {str(partition): [view.leader, view.leader_epoch] for partition, view in views.items() if view}
 
 
 def _describe(run: PhaseRun, step: flow.Describe) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from clusters.clients.nodes import (
 )
 from clusters.kafka import certificates, servers
 from clusters.kafka.admin import alter_config, create_topic
+from clusters.kafka.wire import ReplicaSample
 from clusters.live.capture import capture_offsets
 from clusters.live.resource_limits import end_cpu_limits, limit_clients, limit_cluster
 from clusters.live.world import WORLD, World
@@ -50,6 +52,7 @@ from history.folder import RunFolder
 from history.partition import TopicPartition
 from history.share_groups import SETTLE
 from history.tables import PHASE_START
+from history.words import some_of
 
 __all__ = ["check", "hold_lease", "prepare", "reap", "tear_down"]  # from the modules beside it
 
@@ -165,17 +168,21 @@ def create_topics(run: Path) -> None:
             for name, topic in world.scenario.topics.items():
                 assignment = topic.assignment(world.scenario.cluster.broker_ids)
                 create_topic(connection, name, assignment, topic.config)
-        for partition in world.partitions:
-            wait_until(
-                partial(_has_full_isr, world, partition),
-                limit_s=READY_LIMIT_S,
-                what=f"the ISR of {partition} to be full",
-            )
+        wait_until(
+            lambda: not _without_full_isr(world),
+            limit_s=READY_LIMIT_S,
+            what="the ISR of every partition to be full",
+            last_seen=lambda: f"not of {some_of(_without_full_isr(world))}",
+        )
 
 
-def _has_full_isr(world: World, partition: TopicPartition) -> bool:
-    view = world.partition_view(partition)
-    return view is not None and set(view.isr) == set(world.replicas(partition))
+def _without_full_isr(world: World) -> list[TopicPartition]:
+    views = world.partition_views(world.partitions)
+    return [
+        partition
+        for partition, view in views.items()
+        if view is None or set(view.isr) != set(world.replicas(partition))
+    ]
 
 
 def start_clients(run: Path) -> None:
@@ -347,21 +354,33 @@ def quiesce(run: Path) -> None:
 
 
 def _is_quiet(world: World) -> bool:
-    for partition in world.partitions:
-        view = world.partition_view(partition)
-        if view is None or view.leader not in view.isr:
-            return False
-        samples = {number: world.sample(number, partition) for number in view.isr}
-        ends = {
-            (sample.high_watermark, sample.log_end_offset) if sample and not sample.error else (None, -1)
-            for sample in samples.values()
-        }
-        if len(ends) != 1 or any(watermark != end for watermark, end in ends):
-            return False
-        of_leader = samples[view.leader]
-        if of_leader is None or of_leader.last_stable_offset != of_leader.high_watermark:
-            return False
-    return True
+    views = world.partition_views(world.partitions)
+    if any(view is None or view.leader not in view.isr for view in views.values()):
+        return False
+    in_sync = {
+        number: [where for where, view in views.items() if view and number in view.isr] for number in world.brokers
+    }
+    samples = {number: world.samples(number, partitions) for number, partitions in in_sync.items() if partitions}
+    return all(
+        _is_at_rest(view.leader, {number: samples[number].get(where) for number in view.isr})
+        for where, view in views.items()
+        if view
+    )
+
+
+def _is_at_rest(leader: int, samples: Mapping[int, ReplicaSample | None]) -> bool:
+    """Whether all members of an ISR tell one log end, which is the high watermark and the last stable offset, too."""
+    ends = {
+        (sample.high_watermark, sample.log_end_offset) if sample and not sample.error else (None, -1)
+        for sample in samples.values()
+    }
+    of_leader = samples[leader]
+    return (
+        len(ends) == 1
+        and all(watermark == end for watermark, end in ends)
+        and of_leader is not None
+        and of_leader.last_stable_offset == of_leader.high_watermark
+    )
 
 
 def drain(run: Path) -> None:

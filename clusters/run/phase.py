@@ -34,6 +34,7 @@ from history.partition import TopicPartition
 from history.traits import Trait
 
 LEADER_LIMIT_S = 30.0
+MOST_SEEN = 60  # partitions that the event of a condition tells of
 CONTROLLERS = ("controller", "active controller", "controllers")
 CAUGHT_UP_RECORDS = 100  # samples of one moment are some milliseconds of traffic apart
 
@@ -64,7 +65,10 @@ class PhaseRun:
         Raises:
             HarnessError: a step could not be done at all, or the disk is full. A wait that runs out is recorded.
         """
-        self._leaders = {partition: self._leader_before(partition) for partition in self.world.partitions}
+        self._leaders = {
+            partition: view.leader if view and view.leader >= 0 else self._leader_before(partition)
+            for partition, view in self.world.partition_views(self.world.partitions).items()
+        }
         if any(condition.controller_changed for step in self.phase.steps for condition in step.conditions):
             self._controller_before = self.world.active_controller()
         try:
@@ -318,14 +322,18 @@ class PhaseRun:
         return all(map(wanted.holds, offsets.values())), "; ".join(seen)
 
     def _all(self, partitions: list[TopicPartition], holds: Callable[[PartitionView], bool]) -> tuple[bool, str]:
-        views = [self.world.current_views(partition) for partition in partitions]
-        met = all(current and all(map(holds, current)) for current in views)
-        # Of each partition the one that does not hold, if there is any.
+        views = self.world.current_views_of(partitions).values()
+        held = [bool(current) and all(map(holds, current)) for current in views]
+        # Of each partition the view that does not hold, if there is any; of many partitions first those that do not.
         seen = [min(current, key=holds, default=None) for current in views]
-        return met, "; ".join(
+        if len(seen) > MOST_SEEN:
+            seen = [seen[at] for at in sorted(range(len(seen)), key=held.__getitem__)]
+        told = [
             f"{v.topic}-{v.partition}: leader {v.leader} epoch {v.leader_epoch} ISR {v.isr}" if v else "no view"
-            for v in seen
-        )
+            for v in seen[:MOST_SEEN]
+        ]
+        more = [f"{len(seen) - MOST_SEEN:,} more"] if len(seen) > MOST_SEEN else []
+        return all(held), "; ".join([*told, *more])
 
     def _is_caught_up(self, partition: TopicPartition) -> bool:
         samples = [self.world.sample(number, partition) for number in self.world.replicas(partition)]

@@ -147,10 +147,14 @@ class Topic(Model):
     replicas: list[str] = Field(min_length=1)
     config: Settings = Field(default_factory=dict)
 
-    def assignment(self, broker_ids: dict[str, int]) -> dict[int, list[int]]:
+    def assigned(self, partition: int, broker_ids: dict[str, int]) -> list[int]:
+        """The broker ids of a partition."""
         ids = [broker_ids[name] for name in self.replicas]
-        turn = len(ids)
-        return {p: ids[p % turn :] + ids[: p % turn] for p in range(self.partitions)}
+        turn = partition % len(ids)
+        return ids[turn:] + ids[:turn]
+
+    def assignment(self, broker_ids: dict[str, int]) -> dict[int, list[int]]:
+        return {partition: self.assigned(partition, broker_ids) for partition in range(self.partitions)}
 
 
 class Transaction(Model):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -216,6 +216,12 @@ class FakeWorld:
     def current_views(self, partition: TopicPartition) -> list[PartitionView]:
         return [view] if (view := self.partition_view(partition)) else []
 
+    def current_views_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, list[PartitionView]]:
+        return {partition: self.current_views(partition) for partition in partitions}
+
+    def partition_views(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionView | None]:
+        return {partition: self.partition_view(partition) for partition in partitions}
+
     def view_of(self, broker_id: int) -> Any:
         return SimpleNamespace(controller_id=self.running()[-1]) if broker_id in self.running() else None
 
@@ -227,6 +233,13 @@ class FakeWorld:
             return None
         end, start = self.ends.get(broker_id, 500), self.starts.get(broker_id, 0)
         return ReplicaSample(*partition, 5, 6, log_start_offset=start, high_watermark=400, log_end_offset=end)
+
+    def samples(self, broker_id: int, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, ReplicaSample]:
+        found = {partition: self.sample(broker_id, partition) for partition in partitions}
+        return {partition: sample for partition, sample in found.items() if sample}
+
+    def partitions_of(self, broker_id: int) -> list[TopicPartition]:
+        return [partition for partition in self.partitions if broker_id in self.replicas(partition)]
 
     def probe_error(self, broker_id: int) -> str | None:
         state = self.runtime.state(self.node(broker_id).name)

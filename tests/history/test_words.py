@@ -2,7 +2,7 @@
 
 import pytest
 
-from history.words import in_words
+from history.words import in_words, some_of
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,10 @@ def test_names_and_values_are_words(values, words):
 def test_moments_need_an_origin():
     """A clock without its zero says nothing; a length does."""
     assert in_words({"t_ns": 5_300_000_000, "waited_ns": 5_300_000_000}) == "waited for 5.3 s"
+
+
+def test_of_many_things_some_are_named() -> None:
+    """The rest is counted; where all can be named, they are."""
+    assert some_of(["a", "b"]) == "a, b"
+    assert some_of(range(1005)) == "0, 1, 2, 3, 4 and 1,000 more"
+    assert some_of(range(5)) == "0, 1, 2, 3, 4"

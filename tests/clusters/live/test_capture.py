@@ -24,15 +24,16 @@ T0 = TopicPartition("orders", 0)
 def world(tmp_path: Path) -> Any:
     """A world of two brokers with one partition; connections are the brokers' numbers."""
     folder = RunFolder(tmp_path)
-    return SimpleNamespace(
+    made = SimpleNamespace(
         folder=folder,
         events=EventLog(folder.events),
         partitions=[T0],
         brokers={n: Node(f"broker-{n}", "broker", "x", tmp_path / f"b{n}", "java", ()) for n in (1, 2)},
-        replicas=lambda _: [1, 2],
+        partitions_of=lambda _: made.partitions,
         connection=lambda number: number,
         incarnation=lambda number: number + 1,
     )
+    return made
 
 
 def checkpoint(file: Path, *entries: str) -> None:
@@ -42,32 +43,32 @@ def checkpoint(file: Path, *entries: str) -> None:
 
 
 def test_a_silent_broker_is_asked_once(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One time-out stands for all its replicas; one that refuses at once is asked for each."""
+    """One time-out stands for all its replicas, as does one refusal."""
     asked = []
 
-    def probe(number: int, topic: str, partition: int) -> ReplicaSample:
-        asked.append((number, partition))
+    def probe_all(number: int, partitions: list[TopicPartition]) -> list[ReplicaSample]:
+        asked.append((number, len(partitions)))
         raise TimeoutError if number == 2 else ConnectionRefusedError
 
-    monkeypatch.setattr(capture, "probe", probe)
+    monkeypatch.setattr(capture, "probe_all", probe_all)
     world.partitions = [T0, TopicPartition("orders", 1)]
     capture_offsets(world, "paused")
 
     (file,) = world.folder.table("offsets").iterdir()
     rows = [(row["broker_id"], row["partition"], row["error"]) for row in pq.read_table(file).to_pylist()]
     assert sorted(rows) == [(1, 0, "unreachable"), (1, 1, "unreachable"), (2, 0, "timeout"), (2, 1, "timeout")]
-    assert sorted(asked) == [(1, 0), (1, 1), (2, 0)]
+    assert sorted(asked) == [(1, 2), (2, 2)]
 
 
 def test_a_capture_has_a_row_per_replica(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that does not answer has its error, and its checkpoint is read all the same."""
 
-    def probe(number: int, topic: str, partition: int) -> ReplicaSample:
+    def probe_all(number: int, partitions: list[TopicPartition]) -> list[ReplicaSample]:
         if number == 2:
             raise TimeoutError
-        return ReplicaSample(topic, partition, 5, 6, leader_epoch=3, high_watermark=10, log_end_offset=12)
+        return [ReplicaSample(*each, 5, 6, leader_epoch=3, high_watermark=10, log_end_offset=12) for each in partitions]
 
-    monkeypatch.setattr(capture, "probe", probe)
+    monkeypatch.setattr(capture, "probe_all", probe_all)
     checkpoint(world.brokers[2].folder / "data" / "replication-offset-checkpoint", "orders 1 7", "orders 0 9")
     capture_offsets(world, "Leader dies")
 
@@ -88,13 +89,31 @@ def test_a_capture_has_a_row_per_replica(world: Any, monkeypatch: pytest.MonkeyP
 
 def test_no_capture_overwrites_another(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not one of the same label, as of a fault that is injected twice; files sort as they were made."""
-    monkeypatch.setattr(capture, "probe", lambda _, *partition: ReplicaSample(*partition, 5, 6))
+    monkeypatch.setattr(capture, "probe_all", lambda _, partitions: [ReplicaSample(*each, 5, 6) for each in partitions])
     for label in ("before", "one: kill active", "one: kill active", "after"):
         capture_offsets(world, label)
 
     files = sorted(world.folder.table("offsets").iterdir())
     labels = [pq.read_table(file)["capture"][0].as_py() for file in files]
     assert labels == ["before", "one: kill active", "one: kill active", "after"]
+
+
+def test_a_checkpoint_file_is_read_once_for_all_its_replicas(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has a line of every partition: to read them for each replica would take the square of their number."""
+    read = []
+
+    def read_offsets(file: Path) -> dict[TopicPartition, int]:
+        read.append(file)
+        return {T0: 5}
+
+    monkeypatch.setattr(capture, "probe_all", lambda _, partitions: [ReplicaSample(*each, 5, 6) for each in partitions])
+    monkeypatch.setattr(capture.checkpoints, "read_offsets", read_offsets)
+    world.partitions = [TopicPartition("orders", number) for number in range(100)]
+    capture_offsets(world, "after")
+
+    assert len(read) == 2 * 3  # two brokers with three files each
+    (event,) = read_events(world.folder.events)
+    assert (len(event.detail["replicas"]), event.detail["count"]) == (capture.MOST_TOLD, 200)
 
 
 def test_checkpoints_are_read_by_topic_and_partition(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -163,6 +164,24 @@ def test_a_broker_that_is_not_asked_is_not_heard(world: World, monkeypatch: pyte
     told(world, monkeypatch, {1: SHRUNK, 2: SHRUNK, 3: view(3, 6)})
 
     assert world.partition_view(T0, without=3) is SHRUNK.partitions[0]
+
+
+def test_many_partitions_cost_one_question_a_broker(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each answer names all of them: to ask again for each would take the square of their number."""
+    asked: list[int] = []
+    answer = replace(view(2, 5), partitions=[PartitionView("orders", n, 2, 5, [1, 2], [1, 2], []) for n in range(50)])
+
+    def view_of(number: int) -> ClusterView:
+        asked.append(number)
+        return answer
+
+    monkeypatch.setattr(world, "view_of", view_of)
+    partitions = [TopicPartition("orders", number) for number in range(51)]
+    found = world.partition_views(partitions)
+
+    assert sorted(asked) == [1, 2, 3]
+    assert [seen.partition for seen in found.values() if seen] == list(range(50))
+    assert found[partitions[50]] is None
 
 
 def test_zookeepers_controller_is_whom_most_brokers_name(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

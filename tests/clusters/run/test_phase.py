@@ -16,6 +16,7 @@ from clusters.run import actions, phase, room
 from clusters.run.actions import perform
 from clusters.run.phase import PhaseRun
 from history.errors import HarnessError, Refused
+from history.partition import TopicPartition
 from tests.clusters.fakes import T0, FakeWorld, scenario
 
 LEADER = "leader of orders-0"
@@ -388,6 +389,21 @@ def test_a_condition_on_the_isr_holds_in_every_view_that_can_know_it(tmp_path: P
         assert (waited.kind, waited.detail["last_seen"]) == (kind, f"orders-0: leader 1 epoch 5 ISR {other}")
 
 
+def test_of_many_partitions_those_are_told_that_keep_a_condition_from_holding(tmp_path: Path) -> None:
+    """Before the others, and no more than a page has room for."""
+    topics = {"orders": {"partitions": 500, "replicas": ["A", "B", "C"]}}
+    world: Any = FakeWorld(tmp_path, scenario([{"hold": 1}], topics=topics))
+    world.partitions = [TopicPartition("orders", number) for number in range(500)]
+    full = PartitionView("orders", 0, 1, 5, [1, 2, 3], [1, 2, 3], [])
+    world.current_views = lambda at: [replace(full, partition=at[1], isr=[1, 2] if at[1] == 400 else [1, 2, 3])]
+    run(tmp_path, {"wait": {"for": {"isr_full": "orders"}, "limit": "1ms"}}, world=world)
+
+    (ran_out,) = world.seen("wait_timed_out")
+    told = ran_out.detail["last_seen"].split("; ")
+    assert told[0] == "orders-400: leader 1 epoch 5 ISR [1, 2]"
+    assert told[-1] == "440 more"
+
+
 @pytest.mark.parametrize(
     ("condition", "isr", "ends", "kind"),
     [
@@ -463,7 +479,7 @@ def test_a_partition_without_leader_does_not_end_the_run(tmp_path: Path) -> None
     """As one phase may leave it to the next; any leader is then a change."""
     world: Any = FakeWorld(tmp_path, scenario([{"wait": {"for": {"leader_changed": "orders"}, "limit": "1ms"}}]))
     view = world.partition_view(T0)
-    answers = iter([None])
+    answers = iter([None, None])
     world.partition_view = lambda _: next(answers, view)
     PhaseRun(world, world.scenario.phases[0]).run(perform)
 
