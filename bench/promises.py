@@ -16,6 +16,7 @@ from bench import (
     fuzz_files,
     kills,
     matrix,
+    mutate,
     nightly_runs,
     reliability,
     schedules,
@@ -24,7 +25,6 @@ from bench import (
     starts,
     under_airflow,
 )
-from campaigns.statistics.intervals import clopper_pearson
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
@@ -124,11 +124,10 @@ def drawn(rows: Rows) -> str:
         sum(row["schedules"] for row in rows),
         *(sum(len(row[name]) for row in rows) for name in ("unknown", "violations")),
     )
-    most = clopper_pearson(violated, tried - unknown, confidence=0.90)[1]  # two sides of 5 %
     versions = ", ".join(sorted({row["kafka"] for row in rows}))
     return (
         f"{tried} schedules of {len(rows)} kinds on Kafka {versions}: {violated} violate a guarantee, so that at most "
-        f"{most:.1%} do; {unknown} could not be judged"
+        f"{mutate.upper_bound(violated, tried - unknown):.1%} do; {unknown} could not be judged"
     )
 
 

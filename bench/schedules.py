@@ -7,20 +7,16 @@ that are named.
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
+from bench.fault_mixes import play
 from bench.rows import make_missing
 from campaigns.campaign import CampaignFolder
 from campaigns.places import Places
-from clusters.scenario.scenario import merge_patch
 from clusters.scenario.schedules import FAULT_MIX
 from history.kafka_versions import DEFAULT_RELEASE
 from history.results.schedules import SchedulesResult
@@ -55,15 +51,10 @@ SERIES = (
 def attempt(series: Series) -> dict[str, Any]:
     """One campaign; a row."""
     name = series.name.replace(" ", "-")
-    mix = FOLDER / f"{name}.yaml"
-    mix.parent.mkdir(parents=True, exist_ok=True)
-    mix.write_text(yaml.safe_dump(merge_patch(yaml.safe_load(series.mix.read_text()), series.changes)))
     asked = ["--schedules", str(SCHEDULES), "--seconds", str(SECONDS), "--seed", str(series.seed), "--name", name]
-    command = [str(ROOT / "plimsoll"), "fuzz", "--kafka", DEFAULT_RELEASE, "--fault-mix", str(mix), *asked]
-    runs = FOLDER / name / "runs"
-    with (FOLDER / f"{name}.log").open("a") as log:
-        subprocess.run(command, env={**os.environ, "PLIMSOLL_RUNS": str(runs)}, stdout=log, stderr=log, check=False)
-    return row(series, SchedulesResult.read(CampaignFolder.of(Places.beside(runs).site, "fuzz", name).result))
+    play("fuzz", FOLDER / name, series.mix, series.changes, ["--kafka", DEFAULT_RELEASE, *asked])
+    site = Places.beside(FOLDER / name / "runs").site
+    return row(series, SchedulesResult.read(CampaignFolder.of(site, "fuzz", name).result))
 
 
 def row(series: Series, result: SchedulesResult) -> dict[str, Any]:

@@ -7,9 +7,7 @@ the run to the last, the most that drain and judge used, and what the record tak
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Mapping
@@ -19,8 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
-import yaml
 
+from bench.fault_mixes import play
 from bench.rows import make_missing
 from clusters.scenario.schedules import FAULT_MIX
 from history.manifest import read_manifest
@@ -80,18 +78,10 @@ class Peaks:
 
 def attempt(soak: Soak) -> dict[str, Any]:
     """One soak; a row."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    mix = FOLDER / f"{soak.mode}.yaml"
-    told = yaml.safe_load(FAULT_MIX.read_text())
-    mix.write_text(yaml.safe_dump({**told, "cluster": {**told["cluster"], "mode": soak.mode}}))
-    asked = ["--kafka", soak.kafka, "--minutes", str(MINUTES), "--seed", str(soak.seed), "--fault-mix", str(mix)]
-    runs = FOLDER / soak.mode / "runs"
-    command = [str(ROOT / "plimsoll"), "soak", *asked]
-    with Peaks() as peaks, (FOLDER / f"{soak.mode}.log").open("w") as log:
-        done = subprocess.run(
-            command, env={**os.environ, "PLIMSOLL_RUNS": str(runs)}, stdout=log, stderr=log, check=False
-        )
-    return row(soak, done.returncode, max(runs.iterdir()), peaks.mb)
+    asked = ["--kafka", soak.kafka, "--minutes", str(MINUTES), "--seed", str(soak.seed)]
+    with Peaks() as peaks:
+        code = play("soak", FOLDER / soak.mode, FAULT_MIX, {"cluster": {"mode": soak.mode}}, asked)
+    return row(soak, code, max((FOLDER / soak.mode / "runs").iterdir()), peaks.mb)
 
 
 def row(soak: Soak, code: int, run: Path, peaks_mb: Mapping[str, float]) -> dict[str, Any]:

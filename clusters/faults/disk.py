@@ -229,7 +229,7 @@ class Damaged:
 
     def verify_cleared(self) -> Evidence:
         """The broker answers, and its replicas are in the ISR, by other brokers' metadata."""
-        partitions = self._own_partitions()
+        partitions = self.world.partitions_of(broker_id(self.node))
         wait_until(
             lambda: not self._out_of_sync(partitions),
             limit_s=LIMIT_S,
@@ -237,9 +237,6 @@ class Damaged:
             last_seen=lambda: f"it is not in that of {some_of(self._out_of_sync(partitions))}",
         )
         return {"in_sync": [str(partition) for partition in partitions]}
-
-    def _own_partitions(self) -> list[TopicPartition]:
-        return self.world.partitions_of(broker_id(self.node))
 
     def _out_of_sync(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         """Those in whose ISR it is not, or of which it does not tell its offsets."""
@@ -283,7 +280,7 @@ class Wiped(Damaged):
 
     def inject(self) -> None:
         self.must_be_down()
-        self._last = self.last_copy_of(self._own_partitions())
+        self._last = self.last_copy_of(self.world.partitions_of(broker_id(self.node)))
         for folder in self._folders():
             shutil.rmtree(folder)
 

@@ -359,9 +359,9 @@ def waits_that_ran_out(events: list[Event]) -> list[str]:
 
 def clock_sets(clock: Clock, events: Sequence[Event]) -> list[str]:
     """One sentence for each time that the host's clock was set: brokers' files have wall-clock times."""
-    found = []
+    found, lasted = [], phases(events)
     for t_ns, by_ns in clock.sets:
-        phase = next((name for name, (begun, ended) in phases(events).items() if begun <= t_ns <= ended), None)
+        phase = next((name for name, (begun, ended) in lasted.items() if begun <= t_ns <= ended), None)
         found.append(
             f"{f'In {phase!r}' if phase else 'Outside of the phases'} the host's clock was set "
             f"{abs(by_ns) / 1e9:,.0f} s {'ahead' if by_ns > 0 else 'back'}: when something happened that brokers' "

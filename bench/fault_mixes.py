@@ -1,0 +1,26 @@
+"""Runs ``plimsoll soak`` or ``plimsoll fuzz`` with a fault mix that is changed for it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from clusters.scenario.scenario import merge_patch
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def play(command: str, folder: Path, mix: Path, changes: Mapping[str, Any], asked: Sequence[str]) -> int:
+    """Its exit code. The runs lie in ``folder``/runs, the pages beside them; mix and log are named like the folder."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    changed = folder.with_suffix(".yaml")
+    changed.write_text(yaml.safe_dump(merge_patch(yaml.safe_load(mix.read_text()), changes)))
+    words = [str(ROOT / "plimsoll"), command, "--fault-mix", str(changed), *asked]
+    with folder.with_suffix(".log").open("a") as log:
+        variables = {**os.environ, "PLIMSOLL_RUNS": str(folder / "runs")}
+        return subprocess.run(words, env=variables, stdout=log, stderr=log, check=False).returncode
