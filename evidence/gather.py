@@ -50,7 +50,8 @@ class RunFacts:
 
     ``nodes`` maps a broker to its node's name. ``spans`` are the phases, ``load_spans`` each from the last load that it
     offers itself, ``ended`` those that were run to their end. ``open_loops`` are the producers that send whatever the
-    cluster does; ``resending`` those that are idempotent, may send again, and met a fault that may move a leader.
+    cluster does; ``resending`` those that are idempotent, may send again, and met a fault that may move a leader;
+    ``gave_up`` those that are idempotent, without transactions, and stopped waiting for the answer to some record.
     ``faults`` are the times in which some fault was active, and a transaction may be open for
     ``transaction_limit_ns`` outside of these. ``subscribed`` are the consumers of an imported history that a group
     assigned. Sentences count their seconds from ``origin_ns``. ``group``
@@ -66,6 +67,7 @@ class RunFacts:
     subscribed: frozenset[str] = frozenset()
     open_loops: frozenset[str] = frozenset()
     resending: frozenset[str] = frozenset()
+    gave_up: frozenset[str] = frozenset()
     spans: tuple[Span, ...] = ()
     load_spans: tuple[Span, ...] = ()
     ended: Mapping[str, tuple[int, int]] = field(default_factory=dict)

@@ -93,6 +93,7 @@ def run_facts(premises: Premises) -> RunFacts:
         spans=tuple(spans),
         load_spans=tuple(recovery.load_spans(run.events)),
         resending=frozenset(p.producer_id for p in manifest.producers if may_be_known_already(manifest, p)),
+        gave_up=evidence.gave_up(run),
         ended=evidence.phases(run.events),
         faults=tuple(faults(run.events)),
         transaction_limit_ns=limit_ns(manifest),

@@ -342,7 +342,7 @@ def _item(
     question, measured = asked.question, asked.measurement
     partitions = int(labels.get("partitions", asked.measured_partitions))
     letters = [chr(ord("A") + index) for index in range(question.replication_factor)]
-    resource_limits = measured.resource_limits.model_dump(exclude_none=True)
+    resource_limits = measured.resource_limits.model_dump()  # with nulls: a merge patch drops the scenario's own
     security = {"security": {"tls": "one_way"}} if question.tls else {}
     payload = {"payload": {"compresses_to": question.compresses_to}} if question.compresses_to else {}
     return Item(

@@ -67,7 +67,7 @@ def record_cases(run: RunFacts, of: PartitionEvidence, told: Account) -> Iterato
     polls = _reads(run, of)
     seen = replace(of, polls=atomicity.stable(polls, of.sends) if run.transactional else polls)
     yield from records.unread_acknowledged(seen, told)
-    yield records.duplicate(seen, told)
+    yield records.duplicate(seen, told, run.gave_up)
     if of.copied is None:
         yield records.phantom_record(seen, told)
     else:

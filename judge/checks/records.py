@@ -6,7 +6,7 @@ each replica's log returned, and what producers were told (``judge.checks.accoun
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,8 +48,18 @@ def unread_acknowledged(of: PartitionEvidence, found: Account) -> Iterator[Cases
         yield Cases("unseen" if fate == UNDECIDED else FATES[fate], of.sends.value[rows], example)
 
 
-def duplicate(of: PartitionEvidence, found: Account) -> Cases:
-    """A record that the final drain returned at more than one offset."""
+_EPOCH_RAISED = (
+    "its idempotent producer gave records up and went on in a higher producer epoch (KIP-360), in which no broker "
+    "knows what it stored in the lower one"
+)
+
+
+def duplicate(of: PartitionEvidence, found: Account, gave_up: Collection[str] = ()) -> Cases:
+    """A record that the final drain returned at more than one offset.
+
+    Permitted to an idempotent producer that ``gave_up`` records, where each copy has its own epoch of one Kafka
+    producer id: giving up raises the epoch, and what is then sent again counts as new (KIP-360, librdkafka 4953).
+    """
     rows = np.flatnonzero(found.copies > 1)
 
     def example(place: int) -> Mapping[str, Any]:
@@ -57,14 +67,38 @@ def duplicate(of: PartitionEvidence, found: Account) -> Cases:
         offsets = found.offsets(send)
         name = record(of.names, of.sends.value[send])
         listed = ", ".join(str(offset) for offset in offsets)
+        writers = _writers(of, offsets)
+        epochs = [epoch for _, epoch in writers]
+        by = f", written in the producer epochs {', '.join(map(str, epochs))}" if len(set(epochs)) > 1 else ""
+        evidence = {"offsets": offsets, "outcome": OUTCOMES[of.sends.outcome[send]]}
         row = {
             "offset": offsets[1],
-            "explanation": f"{name} was sent once and stands at offsets {listed}.",
-            "evidence": {"offsets": offsets, "outcome": OUTCOMES[of.sends.outcome[send]]},
+            "explanation": f"{name} was sent once and stands at offsets {listed}{by}.",
+            "evidence": evidence | ({"producer_epochs": epochs} if epochs else {}),
         }
         return row | _acknowledgement(of, send)
 
-    return Cases("duplicate", of.sends.value[rows], example)
+    def why(place: int) -> str | None:
+        send = int(rows[place])
+        if of.names.name(int(of.sends.value[send]))[0] not in gave_up:
+            return None
+        offsets = found.offsets(send)
+        writers = _writers(of, offsets)
+        renewed = len({producer for producer, _ in writers}) == 1 and len(set(writers)) == len(offsets)
+        return _EPOCH_RAISED if renewed else None
+
+    return Cases("duplicate", of.sends.value[rows], example, why if gave_up else None)
+
+
+def _writers(of: PartitionEvidence, offsets: Sequence[int]) -> list[tuple[int, int]]:
+    """Kafka's producer id and epoch of the batch at each offset; nothing unless the final log tells of all."""
+    if of.final is None or of.final not in of.batches:
+        return []
+    batches = of.batches[of.final].batches
+    rows = np.minimum(np.searchsorted(batches.last_offset, offsets), len(batches) - 1)
+    if not len(batches) or not np.all(batches.idempotent[rows] & (batches.base_offset[rows] <= offsets)):
+        return []
+    return list(zip(batches.kafka_producer_id[rows].tolist(), batches.producer_epoch[rows].tolist(), strict=True))
 
 
 class _Read(NamedTuple):

@@ -192,6 +192,15 @@ def unclean_producers(run: Run, sends: Mapping[str, int]) -> frozenset[str]:
     return frozenset(name for name, clean in names if not clean or sends.get(name, 0) < told.get(name, 0))
 
 
+def gave_up(run: Run) -> frozenset[str]:
+    """The idempotent producers without transactions that left some record without an answer, or may have: what they
+    send after that is under a new epoch.
+    """
+    answered = {client["client_id"] for client in run.clients if client["clean"] and not client.get("indeterminate")}
+    plain = (each for each in run.manifest.producers if each.idempotence and each.transaction_timeout_ms is None)
+    return frozenset(each.producer_id for each in plain if each.producer_id not in answered)
+
+
 def _acknowledged(counts: Counts) -> str | None:
     acked = sum(ledger.acked for ledger in counts.ledgers.values())
     return None if acked else "Nothing was acknowledged: an empty history proves nothing."

@@ -92,7 +92,7 @@ def _delivered(findings: Conclusion) -> str:
     if lost:
         why = findings.allowed[next(name for name in excused if name != "duplicate")]
         return f"Loss is allowed here ({why}); {lost:,} of {acked:,} acknowledged records are gone."
-    if "duplicate" in excused:
+    if any(name == "duplicate" for name, *_ in findings.excused):
         copies = findings.delivery["duplicated"]
         return (
             f"Nothing is lost; {copies:,} of {acked:,} acknowledged records are there twice or more, which is allowed."

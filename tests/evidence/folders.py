@@ -46,6 +46,14 @@ def batch(base_offset, values, epoch=0, attributes=0):
     return data
 
 
+def sequenced(base_offset, seqs, base_sequence, *, producer=(7, 0), attributes=0):
+    """An idempotent producer's batch."""
+    data = bytearray(batch(base_offset, values(*seqs), attributes=attributes))
+    struct.pack_into(">qhi", data, 43, *producer, base_sequence)
+    struct.pack_into(">I", data, 17, google_crc32c.value(bytes(data[21:])))
+    return bytes(data)
+
+
 def sent(seq, *, offset=None, outcome="ok", acks="all", at_ns=None, producer_id="load-1", **other):
     """A row of the ledger: due at ``at_ns``, acknowledged 2 ms later."""
     due_ns = 10 * S + seq * 10 * MS if at_ns is None else at_ns

@@ -49,6 +49,7 @@ def test_every_run_is_one_that_its_scenario_allows() -> None:
         assert (told.cluster.jvm, told.cluster.brokers) == ("production", 3)
         assert told.cluster.resource_limits is not None
         assert told.cluster.resource_limits.cpus == 0.35
+        assert told.cluster.resource_limits.cpu_set is None  # the scenario's own, of which the settings say nothing
         assert told.load is not None
         assert (told.load.record_bytes, told.load.p99_limit) == (1000, 0.2)
 

@@ -1,11 +1,9 @@
 """Logs side by side: what two replicas may never show, and where they may differ."""
 
-import struct
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
-import google_crc32c
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,16 +21,8 @@ from judge.checks.agreement import (
 )
 from judge.checks.invariants import INVARIANTS
 from kafka_files.batches import CONTROL
-from tests.evidence.folders import batch, values
+from tests.evidence.folders import batch, sequenced, values
 from tests.evidence.partitions import evidence
-
-
-def sequenced(base_offset, seqs, base_sequence, *, producer=(7, 0), attributes=0):
-    """An idempotent producer's batch."""
-    data = bytearray(batch(base_offset, values(*seqs), attributes=attributes))
-    struct.pack_into(">qhi", data, 43, *producer, base_sequence)
-    struct.pack_into(">I", data, 17, google_crc32c.value(bytes(data[21:])))
-    return bytes(data)
 
 
 def logs_in(folder, logs, *, epochs=None, hw=10, log_start=0, **other):

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 import pytest
 
+from evidence.batches import read_batches
 from evidence.partition import Drain, Unreadable
 from judge.checks import records
 from judge.checks.account import account
 from judge.checks.findings import Cases
-from tests.evidence.folders import polled, sent
+from tests.evidence.folders import batch, polled, sent, sequenced, values
 from tests.evidence.partitions import evidence, explanations, logged, shown
 
 
@@ -112,3 +113,31 @@ def test_an_offset_that_was_given_twice_says_what_it_holds_now():
     (sentence,) = (explanations(cases) for cases, _ in found(case) if cases.anomaly == "inconsistent_offset")
 
     assert sentence == ["Offset 0 was that of record load-1/0 and holds record load-1/1 now."]
+
+
+@pytest.mark.parametrize(
+    ("copies", "gave_up", "permitted"),
+    [
+        ([sequenced(0, (0,), 2), sequenced(1, (0,), 0, producer=(7, 1))], {"load-1"}, True),
+        ([sequenced(0, (0,), 2), sequenced(1, (0,), 3)], {"load-1"}, False),  # the broker let it in twice
+        ([sequenced(0, (0,), 2), sequenced(1, (0,), 0, producer=(8, 1))], {"load-1"}, False),  # of two producers
+        ([sequenced(0, (0,), 2), sequenced(1, (0,), 0, producer=(7, 1))], {"load-2"}, False),  # nothing was given up
+        ([batch(0, values(0)), batch(1, values(0))], {"load-1"}, False),
+        ([sequenced(0, (0,), 2)], {"load-1"}, False),  # the log does not tell of all
+        ([], {"load-1"}, False),
+    ],
+)
+def test_a_copy_in_a_higher_producer_epoch_is_permitted(tmp_path, copies, gave_up, permitted):
+    """To who gave records up; a broker cannot know it, but must know a copy in the same epoch."""
+    log = tmp_path / "log"
+    log.write_bytes(b"".join(copies))
+    of = evidence(ONE, [polled(0, 0), polled(1, 0)], final=1, batches={1: read_batches([log])})
+    told = account(of.sends, of.polls, of.logs, drain=Drain(10, 10, True), whole=True)
+
+    case = records.duplicate(of, told, gave_up)
+
+    assert (case.why(0) is not None) is permitted
+    if permitted:
+        assert explanations(case) == [
+            "Record load-1/0 was sent once and stands at offsets 0, 1, written in the producer epochs 0, 1."
+        ]

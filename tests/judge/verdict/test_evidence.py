@@ -401,6 +401,26 @@ def test_a_ledger_that_was_cut_short_is_not_whole(tmp_path, kept, rows, whole):
     assert evidence.unclean_producers(run, sends) == (set() if whole else {"load-1"})
 
 
+@pytest.mark.parametrize(
+    ("words", "settings", "gave_up"),
+    [
+        ({"indeterminate": 3}, {}, True),
+        ({"clean": False}, {}, True),  # nobody knows
+        ({}, {}, False),
+        ({"indeterminate": 3}, {"idempotence": False}, False),  # nothing of it depends on an epoch
+        ({"indeterminate": 3}, {"transaction_timeout_ms": 60_000}, False),  # its transaction is aborted instead
+    ],
+)
+def test_who_may_have_raised_its_epoch(tmp_path, words, settings, gave_up):
+    """An idempotent producer that left a record without an answer."""
+    history = clean()
+    history.manifest = manifest(**settings)
+    history.clients = {"load-1": {"role": "producer", "clean": True, "rows": 50, "indeterminate": 0} | words}
+    run = open_folder(history.write(tmp_path / "run"))
+
+    assert evidence.gave_up(run) == ({"load-1"} if gave_up else set())
+
+
 @pytest.mark.parametrize(("engine", "words", "whole"), [
     ("raw", [], False),
     ("raw", [{"client_id": "load-1", "clean": True}], True),

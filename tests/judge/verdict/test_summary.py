@@ -123,6 +123,13 @@ def test_what_was_permitted_is_counted(lost, duplicated, begins):
     assert found["anomalies"] == {name: count for name, _, count in excused}
 
 
+def test_duplicates_that_only_their_epochs_permit_are_told_first():
+    """Permitted case by case, by nothing that the configuration says."""
+    found = judged("pass", excused=[("duplicate", "its epoch", 2)], delivered={"duplicated": 2})
+
+    assert found["sentence"].startswith("Nothing is lost; 2 of 50 acknowledged records are there twice")
+
+
 def test_every_anomaly_that_the_checks_name_has_a_severity():
     """So that it is counted, and none is listed that no check names."""
     checks = Path(cases.__file__).parent
