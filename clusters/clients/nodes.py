@@ -29,14 +29,16 @@ from clusters.runtimes.ports import PORTS
 from clusters.scenario.durations import drain_limit_s
 from clusters.scenario.groups import GROUP_ID, Group, ShareGroup
 from clusters.scenario.producers import Producer
-from clusters.scenario.scenario import Payload, Transaction
+from clusters.scenario.scenario import Payload, Scenario, Transaction
 from clusters.scenario.shapes import as_written
 from clusters.waiting import wait_until
 from history.errors import HarnessError, WaitTimeout
 from history.folder import write_atomically
 
-PROBE_HZ = 20.0
-ISR_HZ = 10.0
+PROBE_HZ = 20.0  # samples of each replica
+ISR_HZ = 10.0  # views of each broker
+PROBED_ROWS_PER_S = 10_000  # at most: of many partitions each is looked at less often
+ANSWER_MS, ANSWER_MS_A_PARTITION = 250, 0.5  # how long the prober waits for a broker
 OFFER_LIMIT_S = 10.0
 CONSUMER, PROBER, DRAIN, COPIER = "consumer", "prober", "drain", "copier"
 CONFIG, ALIVE = "config.json", "alive"  # in a client's folder
@@ -146,6 +148,17 @@ def given_to(world: World, name: str) -> int:
     return int(_summary(world, name).get("so_far", {}).get("given", 0))
 
 
+def probe_rates(scenario: Scenario) -> tuple[float, float]:
+    """How often (Hz) each replica is sampled, and each broker's view of all partitions taken.
+
+    Brokers spend time on every answer, so that thousands of partitions at the full rate would be the load.
+    """
+    ids = scenario.cluster.broker_ids
+    replicas = sum(len(of) for topic in scenario.topics.values() for of in topic.assignment(ids).values())
+    viewed = sum(topic.partitions for topic in scenario.topics.values()) * len(ids)
+    return min(PROBE_HZ, PROBED_ROWS_PER_S / replicas), min(ISR_HZ, PROBED_ROWS_PER_S / viewed)
+
+
 def _client_config(world: World, name: str) -> ClientConfig:
     scenario = world.scenario
     common: dict[str, Any] = {
@@ -159,7 +172,11 @@ def _client_config(world: World, name: str) -> ClientConfig:
         brokers = {number: f"{node.address}:{PORTS['PROBE']}" for number, node in world.brokers.items()}
         ids = scenario.cluster.broker_ids
         assignment = {topic: settings.assignment(ids) for topic, settings in scenario.topics.items()}
-        return ProberConfig(**common, brokers=brokers, assignment=assignment, hz=PROBE_HZ, isr_hz=ISR_HZ)
+        hz, isr_hz = probe_rates(scenario)
+        timeout_ms = round(ANSWER_MS + ANSWER_MS_A_PARTITION * len(world.partitions))
+        return ProberConfig(
+            **common, brokers=brokers, assignment=assignment, hz=hz, isr_hz=isr_hz, timeout_ms=timeout_ms
+        )
     reads: dict[str, Any] = {"bootstrap": world.bootstrap, "topics": topics, "isolation": scenario.isolation}
     if name == CONSUMER:
         return ConsumerConfig(**common, **reads)

@@ -47,6 +47,7 @@ T = TypeVar("T")
 
 WORLD = "plimsoll-world"  # as what it connects
 ANSWER_LIMIT_S = 0.5
+ANSWER_S_A_PARTITION = 0.0005  # more; the answer to all of 5,000 takes a small broker a second
 TORN_DOWN = "torn_down"  # a file in work/: a task that was given up may still be about to start what it ended
 START_LIMIT_S = 180.0  # a dozen brokers that start at once on two cores took over 60 s; one that ended is told at once
 REQUEST_LIMIT_S = admin.TIMEOUT_MS / 1000  # a broker that is busy for half a second answers all the same
@@ -80,22 +81,26 @@ class Plan(BaseModel):
 class World:
     """A run's cluster, addressed by broker id and node name."""
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path, answer_limit_s: float | None = None) -> None:
         self.folder = RunFolder(run.resolve())
         self.events = EventLog(self.folder.events)
         try:
             self.plan = Plan.model_validate_json((self.folder.work / "plan.json").read_text())
         except (OSError, ValidationError) as error:
             raise EvidenceError(f"{run} is no run that is under way; start a new one with `make run`.") from error
+        self._answer_limit_s = answer_limit_s or ANSWER_LIMIT_S + ANSWER_S_A_PARTITION * len(self.partitions)
         self._connections: dict[int, Connection] = {}
         self._newest: dict[TopicPartition, int] = {}  # leader epoch
         self.moved: dict[TopicPartition, list[int]] = {}  # partitions that a step has on other replicas now
 
     @classmethod
     @contextmanager
-    def open(cls, run: Path) -> Iterator[World]:
-        """The world of a run, its connections closed at the end."""
-        world = cls(run)
+    def open(cls, run: Path, answer_limit_s: float | None = None) -> Iterator[World]:
+        """The world of a run, its connections closed at the end.
+
+        ``answer_limit_s``: how long each answer is waited for where no fault is active, so that a busy broker counts.
+        """
+        world = cls(run, answer_limit_s)
         try:
             yield world
         finally:
@@ -256,7 +261,7 @@ class World:
         if number not in self._connections:
             node = self.node(number)
             listener: Listener = "CONTROLLER" if node.role == "controller" else "PROBE"
-            self._connections[number] = self.connect(node, listener, ANSWER_LIMIT_S)
+            self._connections[number] = self.connect(node, listener, self._answer_limit_s)
         return self._connections[number]
 
     def connect(

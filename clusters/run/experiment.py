@@ -33,7 +33,7 @@ from clusters.kafka.admin import alter_config, create_topic
 from clusters.kafka.wire import ReplicaSample
 from clusters.live.capture import capture_offsets
 from clusters.live.resource_limits import end_cpu_limits, limit_clients, limit_cluster
-from clusters.live.world import WORLD, World
+from clusters.live.world import REQUEST_LIMIT_S, WORLD, World
 from clusters.run.actions import perform
 from clusters.run.collect import collect_clients, collect_servers, write_tables
 from clusters.run.leftovers import hold_lease, reap, tear_down
@@ -58,6 +58,7 @@ __all__ = ["check", "hold_lease", "prepare", "reap", "tear_down"]  # from the mo
 
 _FOLDERS = frozenset({"dataDir", "log.dirs", "metadata.log.dir"})
 READY_LIMIT_S, END_LIMIT_S = 60.0, 15.0
+LOG_LIMIT_S = 0.1  # for each partition, until brokers have its logs: a small one makes a hundred in a second
 COPIER_LIMIT_S = 90.0  # to come to the end of what it copies
 SETTLE_LIMIT_S = 45.0  # for what a share group has not read yet
 QUIESCE_LIMIT_S = 30.0  # beyond the time-out of transactions, which the coordinator looks at every 10 s
@@ -161,7 +162,7 @@ def _server_configs(world: World) -> dict[str, dict[str, str]]:
 
 
 def create_topics(run: Path) -> None:
-    """Create the scenario's topics and wait until every broker knows their full ISR."""
+    """Create the scenario's topics and wait until every broker knows their full ISR and has each of its replicas."""
     with World.open(run) as world:
         any_broker = next(iter(world.brokers.values()))
         with world.connect(any_broker, "CLIENT", READY_LIMIT_S) as connection:
@@ -174,6 +175,12 @@ def create_topics(run: Path) -> None:
             what="the ISR of every partition to be full",
             last_seen=lambda: f"not of {some_of(_without_full_isr(world))}",
         )
+        wait_until(
+            lambda: not _without_replica(world),
+            limit_s=READY_LIMIT_S + LOG_LIMIT_S * len(world.partitions),
+            what="every broker to have its replicas",
+            last_seen=lambda: f"not {some_of(_without_replica(world))}",
+        )
 
 
 def _without_full_isr(world: World) -> list[TopicPartition]:
@@ -183,6 +190,16 @@ def _without_full_isr(world: World) -> list[TopicPartition]:
         for partition, view in views.items()
         if view is None or set(view.isr) != set(world.replicas(partition))
     ]
+
+
+def _without_replica(world: World) -> list[str]:
+    """An ISR is full from its partition's birth; brokers make the logs after that, one by one."""
+    missing = []
+    for number in world.brokers:
+        wanted = world.partitions_of(number)
+        found = world.samples(number, wanted)
+        missing += [f"{each} on broker {number}" for each in wanted if each not in found or found[each].error]
+    return missing
 
 
 def start_clients(run: Path) -> None:
@@ -245,7 +262,7 @@ def _set_up_group(world: World) -> None:
 
 def capture(run: Path, label: str) -> None:
     """Capture every replica's offsets, and what all nodes used, under a label: before, after."""
-    with World.open(run) as world:
+    with World.open(run, REQUEST_LIMIT_S) as world:
         record_usage(world, label)
         capture_offsets(world, label)
 

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from clusters.clients.direct_writes import direct_producer_id
-from clusters.clients.nodes import PROBE_HZ
+from clusters.clients.nodes import probe_rates
 from clusters.kafka.builds import Build
 from clusters.kafka.jars import jars_digest
 from clusters.kafka.servers import jvm_flags
@@ -75,7 +75,7 @@ def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
             started_at=datetime.now(UTC).isoformat(),
             started_ns=time.monotonic_ns(),
             boot_id=boot_id(),
-            probe_hz=PROBE_HZ,
+            probe_hz=probe_rates(scenario)[0],
             nodes=nodes,
             topics=topics,
             producers=producers(world.scenario, world.plan.clients),
