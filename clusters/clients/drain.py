@@ -25,15 +25,12 @@ from history.tables import SEEKS
 
 log = logging.getLogger("drain")
 
-LAST_WORDS_S = 10.0  # after the deadline, to ask how far it came
-
 
 def drain(reader: Reader, writer: PollLog, deadline: float) -> dict[str, dict[str, Any]]:
     """Read until every partition is complete or can be read no further, or the deadline (monotonic seconds) has passed;
     say how far it came.
     """
     starts: dict[TopicPartition, int | None] = dict.fromkeys(reader.partitions)
-    reached: dict[str, dict[str, Any]] = {}
     while True:
         before = reader.rows
         for seen in reader.poll():
@@ -41,19 +38,15 @@ def drain(reader: Reader, writer: PollLog, deadline: float) -> dict[str, dict[st
         if reader.rows > before and time.monotonic() < deadline:
             continue
         reader.learn()
-        for partition in reader.partitions:
-            if time.monotonic() >= deadline + LAST_WORDS_S:
-                break  # leaders that do not answer cost seconds each
-            if starts[partition] is None:
-                starts[partition] = reader.offset(partition, EARLIEST)
-            reached[f"{partition.topic}-{partition.partition}"] = _reached(reader, partition, starts[partition])
+        starts |= reader.offsets([where for where, start in starts.items() if start is None], EARLIEST)
+        ends = reader.offsets(reader.partitions, LATEST)
+        reached = {str(where): _reached(reader.position(where), start, ends[where]) for where, start in starts.items()}
         ended = all(of["complete"] or name in reader.unreadable for name, of in reached.items())
         if ended or time.monotonic() >= deadline:
             return reached
 
 
-def _reached(reader: Reader, partition: TopicPartition, start: int | None) -> dict[str, Any]:
-    position, end = reader.position(partition), reader.offset(partition, LATEST)
+def _reached(position: int, start: int | None, end: int | None) -> dict[str, Any]:
     complete = start is not None and end is not None and position >= end
     return {"start_offset": start, "position": position, "end_offset": end, "complete": complete}
 

@@ -8,7 +8,7 @@ from the controller goes on answering both.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -18,7 +18,7 @@ from kafka.errors import KafkaError
 from kafka.net.compat import KafkaNetClient
 
 from clusters.kafka.security import Access
-from clusters.kafka.wire import CONSUMER, ClusterView, Connection, list_offsets, metadata
+from clusters.kafka.wire import CONSUMER, ClusterView, Connection, ListedOffset, list_offsets, metadata
 from history.partition import TopicPartition
 
 NOBODY = -1  # no leader, as brokers say it
@@ -120,17 +120,28 @@ class Brokers:
                 for part in view.partitions:
                     leaders.told(TopicPartition(part.topic, part.partition), part.leader, part.leader_epoch)
 
-    def offset(self, partition: TopicPartition, leaders: Leaders, timestamp: int, isolation: str) -> int | None:
-        """An offset (``wire.EARLIEST``, ``wire.LATEST``) as the newest leader tells it a consumer; None where it does
-        not answer, or no longer or not yet leads in that epoch.
+    def offsets(
+        self, partitions: Iterable[TopicPartition], leaders: Leaders, timestamp: int, isolation: str
+    ) -> dict[TopicPartition, int | None]:
+        """An offset of each (``wire.EARLIEST``, ``wire.LATEST``) as its newest leader tells it a consumer, all leaders
+        asked at once; None where it does not answer, or no longer or not yet leads in that epoch.
         """
-        leader, epoch = leaders.newest(partition)
-        broker = self._connections.get(leaders.addresses.get(leader, ("", 0)))
-        if broker is None:
-            return None
+        found: dict[TopicPartition, int | None] = dict.fromkeys(partitions)
+        epochs_at: dict[Connection, dict[TopicPartition, int]] = {}
+        for partition in found:
+            leader, epoch = leaders.newest(partition)
+            if broker := self._connections.get(leaders.addresses.get(leader, ("", 0))):
+                epochs_at.setdefault(broker, {})[partition] = epoch
         level = int(isolation == "read_committed")
-        try:
-            listed = list_offsets(broker, [partition], timestamp, CONSUMER, level, leader_epoch=epoch)
-        except OSError:
-            return None
-        return listed[partition].offset
+
+        def offsets_at(broker: Connection) -> dict[TopicPartition, ListedOffset]:
+            try:
+                epochs = epochs_at[broker]
+                return list_offsets(broker, epochs, timestamp, CONSUMER, level, leader_epochs=epochs)
+            except OSError:
+                return {}
+
+        with ThreadPoolExecutor(len(self._connections)) as pool:
+            for listed in pool.map(offsets_at, epochs_at):
+                found |= {partition: told.offset for partition, told in listed.items()}
+        return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -33,7 +33,7 @@ log = logging.getLogger("consumer")
 POLL_MS = 100
 ASK_S = 2.0
 ANSWER_S = 5.0
-LEARN_S = 1.0
+LEARN_S, LEARN_S_A_PARTITION = 1.0, 0.001  # from one look at who leads to the next, if nothing makes it unsure
 AGAIN_S = 0.05
 MAX_AGAIN_S = 1.0  # to a broker that does not answer
 BROKERS = 64  # that are waited for at a time
@@ -88,7 +88,8 @@ class Reader:
         self._unsure, self._closed = threading.Event(), threading.Event()
         self.learn()
         threading.Thread(target=self._go_on_learning, name="leaders", daemon=True).start()
-        self._places = {where: Place(self.offset(where, EARLIEST) or 0) for where in self.partitions}
+        starts = self.offsets(self.partitions, EARLIEST)
+        self._places = {where: Place(start or 0) for where, start in starts.items()}
 
     def learn(self) -> None:
         """Ask all brokers who leads, so that none is believed that a newer leader has replaced."""
@@ -97,8 +98,9 @@ class Reader:
     def _go_on_learning(self) -> None:
         """A thread: a broker that does not answer must not hold up what others give."""
         brokers = Brokers(self._config.bootstrap, self._config.client_id, ASK_S, self._config.access)
+        every_s = LEARN_S + LEARN_S_A_PARTITION * len(self.partitions)
         while not self._closed.wait(AGAIN_S):
-            self._unsure.wait(LEARN_S)
+            self._unsure.wait(every_s)
             self._unsure.clear()
             brokers.teach(self.leaders, list(self._config.topics))
 
@@ -109,11 +111,11 @@ class Reader:
         for connection in self._connections.values():
             connection.close()
 
-    def offset(self, partition: TopicPartition, timestamp: int) -> int | None:
-        """``EARLIEST`` or ``LATEST`` (the high watermark, or the last stable offset) by the newest leader; None when it
-        does not say.
+    def offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int | None]:
+        """``EARLIEST`` or ``LATEST`` (the high watermark, or the last stable offset) of each by its newest leader; None
+        where it does not say.
         """
-        return self._brokers.offset(partition, self.leaders, timestamp, self._config.isolation)
+        return self._brokers.offsets(partitions, self.leaders, timestamp, self._config.isolation)
 
     def position(self, partition: TopicPartition) -> int:
         """The offset from which it reads on."""
@@ -264,7 +266,7 @@ class Reader:
         """
         _, epoch = self.leaders.newest(where)
         self.learn()
-        start, end = self.offset(where, EARLIEST), self.offset(where, LATEST)
+        start, end = (self.offsets([where], timestamp)[where] for timestamp in (EARLIEST, LATEST))
         at = self.position(where)
         if self.leaders.newest(where)[1] > epoch or start is None or end is None:
             return

@@ -573,9 +573,9 @@ def list_offsets(
     replica_id: int = DEBUGGING_CONSUMER,
     isolation_level: int = 0,
     *,
-    leader_epoch: int = -1,
+    leader_epochs: Mapping[TopicPartition, int] | None = None,
 ) -> dict[TopicPartition, ListedOffset]:
-    """Ask one broker for an offset of each partition (ListOffsets v5), in any leader epoch or in this one alone.
+    """Ask one broker for an offset of each partition (ListOffsets v5), in any leader epoch or in these alone.
 
     As the debugging consumer any replica answers, ``LATEST`` being its log end offset; as a ``CONSUMER`` only
     the leader does, ``LATEST`` being the high watermark, or the last stable offset for isolation level 1.
@@ -591,7 +591,11 @@ def list_offsets(
         topic_of(
             name=topic,
             partitions=[
-                partition_of(partition_index=replica.partition, current_leader_epoch=leader_epoch, timestamp=timestamp)
+                partition_of(
+                    partition_index=replica.partition,
+                    current_leader_epoch=(leader_epochs or {}).get(replica, -1),
+                    timestamp=timestamp,
+                )
                 for replica in replicas
             ],
         )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import uuid
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from kafka.cluster import ClusterMetadata
 from kafka.errors import NodeNotReadyError
 from kafka.protocol.metadata import MetadataResponse
 
-from clusters.clients.leaders import NOBODY, UNKNOWN, Leaders, NewestLeaders
+from clusters.clients.leaders import NOBODY, UNKNOWN, Brokers, Leaders, NewestLeaders
+from clusters.kafka.wire import EARLIEST, ListedOffset
 from history.partition import TopicPartition
 
 T0 = TopicPartition("t", 0)
@@ -123,3 +125,27 @@ def test_the_newest_leader_is_kept(said: tuple[int, int], then: tuple[int, int])
     leaders.told(T0, 2, 1)
     leaders.told(T0, *said)
     assert leaders.newest(T0) == then
+
+
+def test_offsets_are_asked_of_each_leader_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many partitions it leads, each in its epoch; a leader that does not answer leaves its own unknown."""
+    asked: dict[str, dict[int, int]] = {}
+
+    def list_offsets(broker: Any, partitions: Any, *_: Any, leader_epochs: Any) -> dict[TopicPartition, ListedOffset]:
+        assert broker.host not in asked
+        asked[broker.host] = {where.partition: leader_epochs[where] for where in partitions}
+        if broker.host == "c":
+            raise TimeoutError
+        return {where: ListedOffset(10 + where.partition, 0, None) for where in partitions}
+
+    monkeypatch.setattr("clusters.clients.leaders.list_offsets", list_offsets)
+    leaders = Leaders()
+    leaders.addresses = {1: ("b", 9092), 2: ("c", 9092)}
+    partitions = [TopicPartition("t", number) for number in range(5)]
+    for number, (leader, epoch) in enumerate([(1, 3), (1, 4), (2, 3), (2, 3), (NOBODY, 5)]):
+        leaders.told(partitions[number], leader, epoch)
+
+    found = Brokers(["b:9092", "c:9092"], "x", 1.0).offsets(partitions, leaders, EARLIEST, "read_uncommitted")
+
+    assert asked == {"b": {0: 3, 1: 4}, "c": {2: 3, 3: 3}}
+    assert list(found.values()) == [10, 11, None, None, None]

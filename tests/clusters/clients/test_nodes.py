@@ -20,6 +20,7 @@ from clusters.clients.nodes import (
     last_poll,
     member_names,
     member_node,
+    probe_rates,
     producer_names,
     set_rate,
     start_member,
@@ -200,3 +201,11 @@ def test_a_member_of_a_share_group_runs_a_client_of_its_own(world: Any) -> None:
     assert given_to(world, "member-3") == 0
     Path(told["summary"]).write_text('{"so_far": {"given": 12}}')
     assert given_to(world, "member-3") == 12
+
+
+@pytest.mark.parametrize(("partitions", "rates"), [(100, (20.0, 10.0)), (1000, (3.33, 3.33)), (5000, (0.67, 0.67))])
+def test_of_many_partitions_each_is_looked_at_less_often(partitions: int, rates: tuple[float, float]) -> None:
+    """So that looking is no load: 10,000 replicas a second at most, in three brokers together."""
+    told = scenario([{"hold": 1}], topics={"orders": {"partitions": partitions, "replicas": ["A", "B", "C"]}})
+
+    assert probe_rates(told) == pytest.approx(rates, abs=0.01)

@@ -25,6 +25,7 @@ from clusters.runtimes.docker import daemon, image
 from clusters.runtimes.ports import PORTS
 from history.errors import BadInput, EvidenceError, HarnessError, WaitTimeout
 from history.folder import RunFolder
+from history.partition import TopicPartition
 from tests.clusters.fakes import FakeWorld, scenario
 
 SCENARIO = """
@@ -340,6 +341,28 @@ def test_an_address_in_use_is_refused(told: str, tmp_path: Path) -> None:
     assert left_under_runs(tmp_path) == []
 
     assert World(prepared(told, tmp_path, subnet="127.91.17")).plan.subnet == "127.91.17"
+
+
+@pytest.mark.parametrize(
+    ("answers", "missing"),
+    [
+        ({1: {0: None, 1: None}, 2: {0: None, 1: None}}, []),
+        ({1: {0: None, 1: None}, 2: {0: None, 1: "NOT_LEADER"}}, ["orders-1 on broker 2"]),
+        ({1: {0: None, 1: None}, 2: {}}, ["orders-0 on broker 2", "orders-1 on broker 2"]),  # it does not answer
+    ],
+)
+def test_a_topic_is_there_once_every_broker_has_its_replicas(answers: Any, missing: list[str]) -> None:
+    """A broker that does not answer, or with an error, has none yet, whatever the ISR says."""
+    partitions = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
+    world: Any = SimpleNamespace(
+        brokers=answers,
+        partitions_of=lambda number: partitions,
+        samples=lambda number, wanted: {
+            TopicPartition("orders", at): SimpleNamespace(error=error) for at, error in answers[number].items()
+        },
+    )
+
+    assert experiment._without_replica(world) == missing
 
 
 # --- leases, reaping, removing -----------------------------------------------------------------
