@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from clusters.clients.configs import ConsumerConfig
 from clusters.clients.leaders import Brokers, Leaders
 from clusters.clients.polls import SEEN, in_common, in_runs
-from clusters.kafka.wire import EARLIEST, LATEST, OFFSET_OUT_OF_RANGE, Connection, Wanted, consumer_fetch, fetched
+from clusters.kafka.wire import EARLIEST, LATEST, OFFSET_OUT_OF_RANGE, Connection, FetchSession, Wanted
 from history.partition import TopicPartition
 from history.streams import RowWriter
 from kafka_files.aborted import without_aborted
@@ -80,7 +80,7 @@ class Reader:
         self._level = int(config.isolation == "read_committed")
         self.leaders = Leaders()
         self._brokers = Brokers(config.bootstrap, config.client_id, ASK_S, config.access)
-        self._connections: dict[int, Connection] = {}
+        self._sessions: dict[int, FetchSession] = {}
         self._threads = ThreadPoolExecutor(BROKERS, "fetch")
         self._asked: dict[int, Future[_Answer]] = {}
         self._not_before_s: dict[int, float] = {}
@@ -108,8 +108,8 @@ class Reader:
         """Let go of all connections."""
         self._closed.set()
         self._threads.shutdown()
-        for connection in self._connections.values():
-            connection.close()
+        for session in self._sessions.values():
+            session.connection.close()
 
     def offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int | None]:
         """``EARLIEST`` or ``LATEST`` (the high watermark, or the last stable offset) of each by its newest leader; None
@@ -156,27 +156,27 @@ class Reader:
             where: Wanted(self._places[where].offset, self.leaders.newest(where)[1], self._places[where].epoch)
             for where in partitions
         }
-        self._asked[broker] = self._threads.submit(self._exchange, self._connection(broker), wanted)
+        self._asked[broker] = self._threads.submit(self._exchange, self._session(broker), wanted)
 
-    def _exchange(self, connection: Connection, wanted: Mapping[TopicPartition, Wanted]) -> _Answer:
+    def _exchange(self, session: FetchSession, wanted: Mapping[TopicPartition, Wanted]) -> _Answer:
         """A thread: a broker's answer is received while what others said is decoded."""
         try:
-            told = fetched(connection.send(consumer_fetch(wanted, self._level, POLL_MS)))
+            told = session.fetch(wanted, self._level, POLL_MS)
         except OSError:
             return _Answer(wanted, None, time.monotonic_ns())
         return _Answer(wanted, told, time.monotonic_ns())
 
-    def _connection(self, broker: int) -> Connection:
-        """To where the broker is now."""
+    def _session(self, broker: int) -> FetchSession:
+        """With where the broker is now."""
         host, port = self.leaders.addresses[broker]
-        connection = self._connections.get(broker)
-        if connection and (connection.host, connection.port) != (host, port):
-            connection.close()
-            connection = None
-        if connection is None:
-            connection = Connection(host, port, ANSWER_S, self._config.client_id, access=self._config.access)
-            self._connections[broker] = connection
-        return connection
+        session = self._sessions.get(broker)
+        if session and (session.connection.host, session.connection.port) != (host, port):
+            session.connection.close()
+            session = None
+        if session is None:
+            session = FetchSession(Connection(host, port, ANSWER_S, self._config.client_id, access=self._config.access))
+            self._sessions[broker] = session
+        return session
 
     def _hold_back(self, broker: int, again_s: float = AGAIN_S) -> None:
         """It did not answer, or refused: others are asked who leads, and it is asked again a little later."""

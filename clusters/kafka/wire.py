@@ -42,6 +42,7 @@ LATEST, EARLIEST = -1, -2  # timestamps of ListOffsets
 BEYOND_ANY_LOG = 2**62
 CONSUMED_BYTES = 1 << 20
 FETCHED_PARTITION_BYTES, FETCHED_BYTES = 1 << 20, 1 << 25  # the first is a consumer's default; more leaves the cache
+_MOST_EPOCHS = 2**31 - 1  # of a fetch session; then 1 again
 _HEADER_BYTES = 64  # of an answer, at most: its number and tagged fields, of which there are none
 # To agree on TLS and to log in, at least: a JVM that has just started takes several hundred milliseconds for its first
 # handshake, and whoever gives up and begins anew before that never gets in.
@@ -415,24 +416,57 @@ class Wanted(NamedTuple):
     last_epoch: int
 
 
-def consumer_fetch(wanted: Mapping[TopicPartition, Wanted], isolation_level: int, max_wait_ms: int) -> Any:
-    """A consumer's fetch of several partitions from their leader, which tells a log that was truncated below the
-    position (Fetch v12, KIP-320 and KIP-595). With nothing to tell the broker waits for that long.
+class FetchSession:
+    """A consumer's fetches from one broker, in an incremental session (KIP-227): after the first, partitions are asked
+    for whose place has changed, and told of that have something to tell. With thousands of them both sides would spend
+    their time on those where nothing happens. A broker that gives no session is asked for all each time.
     """
-    asked = {
-        where: FetchRequest.FetchTopic.FetchPartition(
-            partition=where.partition,
-            current_leader_epoch=of.leader_epoch,
-            fetch_offset=of.offset,
-            last_fetched_epoch=of.last_epoch,
-            log_start_offset=-1,
-            partition_max_bytes=FETCHED_PARTITION_BYTES,
-        )
-        for where, of in wanted.items()
-    }
-    request = _fetch_request(12, asked, FETCHED_BYTES)
-    request.isolation_level, request.max_wait_ms, request.min_bytes = isolation_level, max_wait_ms, 1
-    return request
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._end()
+
+    def _end(self) -> None:
+        self._number = self._epoch = 0
+        self._asked: Mapping[TopicPartition, Wanted] = {}
+
+    def fetch(
+        self, wanted: Mapping[TopicPartition, Wanted], isolation_level: int, max_wait_ms: int
+    ) -> dict[TopicPartition, Any]:
+        """What the leader of these partitions tells of some or all of them, such as a log that was truncated below the
+        position (Fetch v12, KIP-320 and KIP-595). With nothing to tell the broker waits for that long.
+
+        Raises:
+            OSError: it did not answer, or refused; the next fetch begins a new session.
+        """
+        changed = {where: of for where, of in wanted.items() if self._asked.get(where) != of}
+        request = _fetch_request(12, {where: _wanted(where, of) for where, of in changed.items()}, FETCHED_BYTES)
+        request.isolation_level, request.max_wait_ms, request.min_bytes = isolation_level, max_wait_ms, 1
+        request.session_id, request.session_epoch = self._number, self._epoch
+        request.forgotten_topics_data = [
+            FetchRequest.ForgottenTopic(topic=topic, partitions=[each.partition for each in partitions])
+            for topic, partitions in by_topic(self._asked.keys() - wanted.keys())
+        ]
+        try:
+            answer = self.connection.send(request)
+            told = fetched(answer)
+        except OSError:
+            self._end()
+            raise
+        if answer.session_id:
+            self._number, self._epoch, self._asked = answer.session_id, self._epoch % _MOST_EPOCHS + 1, wanted
+        return told
+
+
+def _wanted(where: TopicPartition, of: Wanted) -> Any:
+    return FetchRequest.FetchTopic.FetchPartition(
+        partition=where.partition,
+        current_leader_epoch=of.leader_epoch,
+        fetch_offset=of.offset,
+        last_fetched_epoch=of.last_epoch,
+        log_start_offset=-1,
+        partition_max_bytes=FETCHED_PARTITION_BYTES,
+    )
 
 
 def _fetch_request(version: int, partitions: Mapping[TopicPartition, Any], max_bytes: int = 1) -> Any:

@@ -161,7 +161,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Calls]:
 def calling() -> Reader:
     """A reader that has asked nobody yet."""
     reader = reading()
-    reader._connections, reader._asked, reader._not_before_s, reader._silent_s = {}, {}, {}, {}
+    reader._sessions, reader._asked, reader._not_before_s, reader._silent_s = {}, {}, {}, {}
     reader._unsure, reader._closed, reader._threads = threading.Event(), threading.Event(), ThreadPoolExecutor()
     reader.leaders.addresses = {BROKER: ("a", 1)}
     return reader

@@ -7,6 +7,7 @@ import ssl
 import struct
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ from kafka.protocol.metadata import MetadataRequest
 from clusters.kafka import wire
 from clusters.kafka.certificates import issue
 from clusters.kafka.security import Access
-from clusters.kafka.wire import BrokerProbe, Connection, ListedOffset, QuorumView, describe_quorum
+from clusters.kafka.wire import BrokerProbe, Connection, FetchSession, ListedOffset, QuorumView, Wanted, describe_quorum
 from history.partition import TopicPartition
 
 T0 = TopicPartition("t", 0)
@@ -96,6 +97,47 @@ def answering(records: bytes | None, error_code: int = 0) -> Any:
     answer = SimpleNamespace(partition_index=0, error_code=error_code, records=records)
     reply = SimpleNamespace(error_code=0, responses=[SimpleNamespace(topic="t", partitions=[answer])])
     return SimpleNamespace(send=lambda _: reply)
+
+
+class FetchedFrom:
+    """A broker that answers fetches with these sessions and errors in turn, and notes what was asked."""
+
+    def __init__(self, *answers: tuple[int, int]) -> None:
+        self.answers, self.asked = list(answers), []
+
+    def send(self, request: Any) -> Any:
+        session, error = self.answers.pop(0)
+        listed = {part.partition: part.fetch_offset for topic in request.topics for part in topic.partitions}
+        forgotten = [part for topic in request.forgotten_topics_data for part in topic.partitions]
+        self.asked.append(((request.session_id, request.session_epoch), listed, forgotten))
+        return SimpleNamespace(error_code=error, session_id=session, responses=[])
+
+
+def wanted(**offsets: int) -> dict[TopicPartition, Wanted]:
+    """Offsets by ``t<partition>``."""
+    return {TopicPartition("t", int(name[1:])): Wanted(offset, 5, -1) for name, offset in offsets.items()}
+
+
+def test_a_fetch_session_asks_for_what_changed() -> None:
+    """All at first; then partitions whose place moved or that are new, and those to forget."""
+    broker: Any = FetchedFrom((7, 0), (7, 0), (7, 0))
+    session = FetchSession(broker)
+    for places in (wanted(t0=0, t1=0), wanted(t0=4, t1=0), wanted(t0=4, t2=0)):
+        session.fetch(places, 0, 100)
+
+    assert broker.asked == [((0, 0), {0: 0, 1: 0}, []), ((7, 1), {0: 4}, []), ((7, 2), {2: 0}, [1])]
+
+
+@pytest.mark.parametrize("answers", [[(0, 0), (0, 0)], [(7, 0), (0, 71), (8, 0)]])
+def test_without_a_session_all_is_asked_for(answers: list[tuple[int, int]]) -> None:
+    """A broker that gives none, or that refused the session (here its epoch): the next fetch begins anew."""
+    broker: Any = FetchedFrom(*answers)
+    session = FetchSession(broker)
+    for _ in answers:
+        with suppress(OSError):
+            session.fetch(wanted(t0=0), 0, 100)
+
+    assert broker.asked[0] == broker.asked[-1] == ((0, 0), {0: 0}, [])
 
 
 def test_an_offset_that_is_gone_gives_nothing() -> None:
