@@ -22,7 +22,8 @@ def wait_until(
     last_seen: Callable[[], str] | None = None,
     ignoring: tuple[type[Exception], ...] = (),
 ) -> T:
-    """Return the first truthy value of ``condition``, asked at least once and then every ``every_s`` seconds.
+    """Return the first truthy value of ``condition``, asked at least once and then every ``every_s`` seconds; one that
+    takes longer to answer is left alone for as long, as it may be what keeps the others busy.
 
     ``last_seen`` describes the state for the message; without it the condition's last value, or the last
     ignored exception, stands there. Exceptions propagate unless ``ignoring`` lists their type.
@@ -32,6 +33,7 @@ def wait_until(
     """
     deadline = time.monotonic() + limit_s
     while True:
+        asked = time.monotonic()
         try:
             value = condition()
             seen = repr(value)
@@ -40,11 +42,12 @@ def wait_until(
         else:
             if value:
                 return value
-        left_s = deadline - time.monotonic()
+        answered = time.monotonic()
+        left_s = deadline - answered
         if left_s <= 0:
             told = last_seen() if last_seen else seen
             raise WaitTimeout(f"Waited {limit_s:g} s for {what}{_on_a_busy_host()}{LAST_SEEN}{told}.")
-        time.sleep(min(every_s, left_s))
+        time.sleep(min(max(every_s, answered - asked), left_s))
 
 
 def _on_a_busy_host() -> str:

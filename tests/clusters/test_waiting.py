@@ -57,3 +57,19 @@ def test_other_exceptions_propagate() -> None:
     """What the caller did not list is a bug to be seen at once."""
     with pytest.raises(ZeroDivisionError):
         wait_until(lambda: 1 / 0, limit_s=5, what="a number", ignoring=(OSError,))
+
+
+def test_a_condition_that_takes_long_is_left_alone_for_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that answers at once is asked again after ``every_s``."""
+    now_s, slept_s = 0.0, []
+
+    def asked(took_s: float) -> bool:
+        nonlocal now_s
+        now_s += took_s
+        return len(slept_s) == 2
+
+    monkeypatch.setattr("time.monotonic", lambda: now_s)
+    monkeypatch.setattr("time.sleep", slept_s.append)
+    wait_until(lambda: asked(0.0 if not slept_s else 3.0), limit_s=60, what="all replicas", every_s=0.5)
+
+    assert slept_s == [0.5, 3.0]
