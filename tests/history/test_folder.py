@@ -92,6 +92,19 @@ def test_one_flipped_bit_is_a_change(folder: RunFolder) -> None:
     assert folder.check_seal() == ["brokers/broker-1/data/orders-0/00.log was changed after sealing"]
 
 
+def test_what_is_mixed_from_two_runs_is_named(folder: RunFolder, tmp_path: Path) -> None:
+    """One run's records among those of the other, in either's place or beside them; rows in another order are a change."""
+    other = sealed_folder(tmp_path / "another-run")
+    (other.path / "sends/sends-producer.parquet").replace(folder.path / "sends/sends-other.parquet")
+    (folder.path / "brokers/broker-1/data/orders-0/00.log").write_bytes(bytes(reversed(range(200))))
+
+    assert folder.check_seal() == [
+        "brokers/broker-1/data/orders-0/00.log was changed after sealing",
+        "sends/sends-other.parquet was added after sealing",
+    ]
+    assert other.check_seal() == ["sends/sends-producer.parquet is missing"]
+
+
 def test_an_interrupted_seal_can_be_done_again(tmp_path: Path) -> None:
     """What the first try left aside is a file like any other."""
     (tmp_path / f".{SEAL}.77").write_text("{")
