@@ -93,7 +93,7 @@ def test_one_flipped_bit_is_a_change(folder: RunFolder) -> None:
 
 
 def test_what_is_mixed_from_two_runs_is_named(folder: RunFolder, tmp_path: Path) -> None:
-    """One run's records among those of the other, in either's place or beside them; rows in another order are a change."""
+    """One run's records beside those of the other; records in another order are a change."""
     other = sealed_folder(tmp_path / "another-run")
     (other.path / "sends/sends-producer.parquet").replace(folder.path / "sends/sends-other.parquet")
     (folder.path / "brokers/broker-1/data/orders-0/00.log").write_bytes(bytes(reversed(range(200))))
