@@ -447,14 +447,12 @@ class FetchSession:
             FetchRequest.ForgottenTopic(topic=topic, partitions=[each.partition for each in partitions])
             for topic, partitions in by_topic(self._asked.keys() - wanted.keys())
         ]
-        try:
-            answer = self.connection.send(request)
-            told = fetched(answer)
-        except OSError:
-            self._end()
-            raise
+        epoch = self._epoch % _MOST_EPOCHS + 1
+        self._end()
+        answer = self.connection.send(request)
+        told = fetched(answer)
         if answer.session_id:
-            self._number, self._epoch, self._asked = answer.session_id, self._epoch % _MOST_EPOCHS + 1, wanted
+            self._number, self._epoch, self._asked = answer.session_id, epoch, wanted
         return told
 
 
