@@ -24,7 +24,8 @@ BAND_EDGE = "rgba(217, 122, 22, 0.55)"
 QUIET = "rgba(128, 140, 152, 0.75)"
 POINTS = 24_000  # of all replicas together: keeps the page below 2 MB
 LABEL_LINE = 15  # pixels
-MOST_NAMED = 24  # faults that have their labels above a figure; those of an hour would cover each other
+LETTERS = 150  # of a label, about, from one end of a figure to the other
+MOST_LINES = 6  # of labels above a figure
 TIME_TITLE = "seconds since the first phase began"
 
 
@@ -65,12 +66,12 @@ def time_range(run: RunData) -> list[float]:
 
 
 def run_layout(run: RunData, height: int, headings: dict[str, float], **axes: Any) -> dict[str, Any]:
-    """What the figures share. Fault labels stand above the plot, a line for each that overlaps, headings above them; of
-    many faults only the bands are drawn.
+    """What the figures share. Fault labels stand above the plot, on as many lines as keep them apart, headings above
+    them.
     """
     found = faults(run)
-    named = found if len(found) <= MOST_NAMED else []
-    lines = 1 + max((fault.lane for fault in named), default=-1)
+    placed = _placed(found, time_range(run))
+    lines = 1 + max((line for _, _, line in placed), default=-1)
     margin = {"l": 64, "r": 16, "t": 26 + LABEL_LINE * lines, "b": 44}
     drawn_height = height - margin["t"] - margin["b"]
     labels = [_heading(text, top, LABEL_LINE * lines * (top == 1)) for text, top in headings.items()]
@@ -91,7 +92,7 @@ def run_layout(run: RunData, height: int, headings: dict[str, float], **axes: An
             "anchor": lowest,
         },
         "shapes": [_phase_line(phase) for phase in phases(run)] + [_band(fault) for fault in found],
-        "annotations": labels + [_band_label(fault) for fault in named],
+        "annotations": labels + [_band_label(*label) for label in placed],
         **axes,
     }
 
@@ -108,10 +109,31 @@ def _band(fault: Span) -> dict[str, Any]:
     return {"type": "rect", **where, "fillcolor": BAND, "line": edge, "layer": "below"}
 
 
-def _band_label(fault: Span) -> dict[str, Any]:
-    where = {"xref": "x", "yref": "paper", "x": fault.start_s, "y": 1, "xanchor": "left", "yanchor": "bottom"}
-    text = f"F{fault.number} {fault.label}"
-    return {**where, "text": text, "showarrow": False, "font": {"size": 11}, "yshift": LABEL_LINE * fault.lane - 2}
+def _placed(found: list[Span], shown_s: list[float]) -> list[tuple[float, str, int]]:
+    """The labels of faults: where each begins, what it says, and on which line it covers no other. Where names take too
+    many lines, numbers stand alone; where those do, the bands.
+    """
+    for label in ("F{0.number} {0.label}", "F{0.number}"):
+        placed = _on_lines([(fault.start_s, label.format(fault)) for fault in found], shown_s)
+        if all(line < MOST_LINES for _, _, line in placed):
+            return placed
+    return []
+
+
+def _on_lines(labels: list[tuple[float, str]], shown_s: list[float]) -> list[tuple[float, str, int]]:
+    letter_s = (shown_s[1] - shown_s[0]) / LETTERS
+    ends_s: list[float] = []  # of the last label on each line
+    placed = []
+    for start_s, text in sorted(labels):
+        line = next((line for line, end_s in enumerate(ends_s) if end_s <= start_s), len(ends_s))
+        ends_s[line : line + 1] = [start_s + letter_s * (len(text) + 1)]
+        placed.append((start_s, text, line))
+    return placed
+
+
+def _band_label(start_s: float, text: str, line: int) -> dict[str, Any]:
+    where = {"xref": "x", "yref": "paper", "x": start_s, "y": 1, "xanchor": "left", "yanchor": "bottom"}
+    return {**where, "text": text, "showarrow": False, "font": {"size": 11}, "yshift": LABEL_LINE * line - 2}
 
 
 def _heading(text: str, top: float, above: int) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class Span:
 
     ``step`` is the scenario's step, ``target`` the nodes that it was bound to. ``end_s`` of a fault that was never
     cleared is the end of its phase. ``proof`` is None where nobody checked whether the fault took effect.
-    ``lane`` keeps the labels of overlapping faults apart.
+    ``lane`` keeps the bars of overlapping faults apart.
     """
 
     label: str

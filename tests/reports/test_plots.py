@@ -7,6 +7,7 @@ import pytest
 from reports import plots
 from reports.plots import authoritative, figures, thin, with_distance
 from reports.run_data import Row, read_run
+from reports.timeline import Span
 from tests.reports.sample_run import BACK_S, KILL_S, at, write_sample_run
 
 
@@ -128,13 +129,22 @@ def test_faults_are_shaded_and_named_in_every_figure(drawn: dict) -> None:  # ty
         assert len(bands) == 3
 
 
-def test_many_faults_are_shaded_without_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Labels would cover each other; the table of faults names them."""
-    monkeypatch.setattr(plots, "MOST_NAMED", 2)
-    layout = figures(read_run(write_sample_run(tmp_path / "run-1")))["replicas"]["layout"]
+def test_labels_that_would_cover_each_other_stand_on_lines_of_their_own() -> None:
+    """A label is as long as its letters; what begins behind its end stands beside it."""
+    spans = [(0.0, "F1 reassign"), (2.0, "F2 kill"), (9.0, "F3 lag"), (14.9, "F4 kill"), (20.0, "F5 lag")]
 
-    assert not any(note["text"].startswith("F") for note in layout["annotations"])
-    assert sum(shape["type"] == "rect" for shape in layout["shapes"]) == 3
+    assert [line for _, _, line in plots._on_lines(spans, [0.0, 150.0])] == [0, 1, 2, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("lines", "labels"), [(3, ["F1 reassign", "F2 reassign", "F3 reassign"]), (2, ["F1", "F2", "F3"]), (0, [])]
+)
+def test_many_faults_are_shaded_without_names(monkeypatch: pytest.MonkeyPatch, lines: int, labels: list[str]) -> None:
+    """Numbers stand alone where names would take too many lines, and bands where numbers do."""
+    monkeypatch.setattr(plots, "MOST_LINES", lines)
+    spans = [Span("reassign", "phase", 5.0 * at, 5.0 * at + 2, number=at + 1) for at in range(3)]
+
+    assert [text for _, text, _ in plots._placed(spans, [0.0, 150.0])] == labels
 
 
 def test_isr_lanes_tell_leading_from_following_from_out(drawn: dict) -> None:  # type: ignore[type-arg]
