@@ -16,6 +16,7 @@ from clusters.scenario.scenario import Topic
 from clusters.waiting import wait_until
 from history.errors import HarnessError, WaitTimeout
 from history.partition import TopicPartition
+from history.words import some_of
 
 LIMIT_S = 30.0
 HIGH_WATERMARK = -1  # DeleteRecords: everything that is committed
@@ -60,25 +61,35 @@ class Reassigned:
         return found
 
     def _settled(self) -> Evidence:
-        for partition in self._before:
-            wanted = self.world.replicas(partition)
-            wait_until(
-                partial(self._is_on, partition, wanted),
-                limit_s=self.limit_s,
-                what=f"{partition} to be on {wanted} alone",
-                last_seen=partial(self._as_seen, partition),
-            )
+        wait_until(
+            lambda: not self._moving(),
+            limit_s=self.limit_s,
+            what=f"{self.topic} to be on its replicas alone",
+            last_seen=self._as_seen,
+        )
         return {"replicas": {str(partition): self.world.replicas(partition) for partition in self._before}}
 
-    def _as_seen(self, partition: TopicPartition) -> str:
-        return str(self.world.partition_view(partition))
+    def _as_seen(self) -> str:
+        moving = self._moving()
+        views = self.world.partition_views(moving)
+        return some_of([f"wanted {self.world.replicas(partition)}, {views[partition]}" for partition in moving])
 
-    def _is_on(self, partition: TopicPartition, wanted: list[int]) -> bool:
-        view = self.world.partition_view(partition)
-        if view is None or view.replicas != wanted or set(view.isr) != set(wanted):
-            return False
-        samples = [self.world.sample(number, partition) for number in wanted]
-        return all(sample is not None and sample.log_end_offset is not None for sample in samples)
+    def _moving(self) -> list[TopicPartition]:
+        """What is not yet where it is wanted: all brokers are asked once, then each new replica's for its log end."""
+        views = self.world.partition_views(self._before)
+        wanted = {partition: self.world.replicas(partition) for partition in self._before}
+        moving = [partition for partition, view in views.items() if not _is_on(view, wanted[partition])]
+        if moving:
+            return moving
+        for number in {number for numbers in wanted.values() for number in numbers}:
+            own = [partition for partition, numbers in wanted.items() if number in numbers]
+            samples = self.world.samples(number, own)
+            moving += [each for each in own if each not in samples or samples[each].log_end_offset is None]
+        return moving
+
+
+def _is_on(view: PartitionView | None, wanted: list[int]) -> bool:
+    return view is not None and view.replicas == wanted and set(view.isr) == set(wanted)
 
 
 def leader_first(world: World, partition: TopicPartition, number: int) -> list[int]:
