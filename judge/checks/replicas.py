@@ -253,12 +253,13 @@ def _still(own: Samples, change: Change) -> Iterator[_Quiet]:
     highest = np.maximum.reduceat(own.hw, first)
     reached = np.where(own.hw == own.leo, own.received_ns, FOREVER_NS)
     reached_ns = np.minimum.reduceat(reached, first)
-    for n in np.flatnonzero(own.received_ns[last] - own.received_ns[first] >= STRETCH_NS).tolist():
+    # It stood still until the last one was asked for: what followers show while that is answered may be newer.
+    for n in np.flatnonzero(own.sent_ns[last] - own.received_ns[first] >= STRETCH_NS).tolist():
         yield _Quiet(
             change.leader,
             change.isr,
             int(own.received_ns[first[n]]),
-            int(own.received_ns[last[n]]),
+            int(own.sent_ns[last[n]]),
             int(own.leo[first[n]]),
             int(highest[n]),
             None if reached_ns[n] == FOREVER_NS else int(reached_ns[n]),

@@ -196,7 +196,9 @@ def gave_up(run: Run) -> frozenset[str]:
     """The idempotent producers without transactions that left some record without an answer, or may have: what they
     send after that is under a new epoch.
     """
-    answered = {client["client_id"] for client in run.clients if client["clean"] and not client.get("indeterminate")}
+    answered = {
+        client["client_id"] for client in run.clients if client.get("clean") and not client.get("indeterminate")
+    }
     plain = (each for each in run.manifest.producers if each.idempotence and each.transaction_timeout_ms is None)
     return frozenset(each.producer_id for each in plain if each.producer_id not in answered)
 

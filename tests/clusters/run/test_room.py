@@ -53,6 +53,30 @@ def test_the_disk_is_not_looked_at_all_the_time(run: RunFolder, monkeypatch: pyt
         Room(run).check()
 
 
+def test_between_two_counts_a_run_holds_what_has_gone_from_the_disk(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that counting, which takes long where there are many files, is done now and then."""
+    counts = 0
+
+    def counted(_: Path) -> int:
+        nonlocal counts
+        counts += 1
+        return HELD
+
+    monkeypatch.setattr(room, "bytes_of", counted)
+    monkeypatch.setattr(room, "SHARE", 1e-9)
+    needed = HELD + SPARE_BYTES
+    free = iter([needed + 20 * HELD, needed + 10 * HELD, needed + 10 * HELD - 1])
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=next(free)))
+    disk = Room(run)
+    disk.check()
+    disk.check()  # ten more are held, and ten are free
+    with pytest.raises(HarnessError, match="is full"):
+        disk.check()
+    assert counts == 1
+
+
 def test_holes_take_no_room(tmp_path: Path) -> None:
     """Kafka makes its index files large before they are filled."""
     with (tmp_path / "0.index").open("wb") as file:
