@@ -231,7 +231,7 @@ def test_a_lagging_follower_stays_in_the_isr_and_holds_the_high_watermark(world:
     assert int(str(seen[usual])) > 200
     view = world.partition_view(world.partitions[0])
     assert view is not None
-    assert len(view.isr) == 3
+    assert len(view.isr) == 3, f"{view.isr} after {seen}"
 
 
 @pytest.mark.slow
