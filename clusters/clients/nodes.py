@@ -23,7 +23,7 @@ from clusters.clients.configs import (
     VerifiableProducerConfig,
 )
 from clusters.kafka.builds import Build
-from clusters.live.world import World
+from clusters.live.world import ANSWER_S_A_PARTITION, World
 from clusters.runtimes.nodes import Node
 from clusters.runtimes.ports import PORTS
 from clusters.scenario.durations import drain_limit_s
@@ -38,7 +38,7 @@ from history.folder import write_atomically
 PROBE_HZ = 20.0  # samples of each replica
 ISR_HZ = 10.0  # views of each broker
 PROBED_ROWS_PER_S = 10_000  # at most: of many partitions each is looked at less often
-ANSWER_MS, ANSWER_MS_A_PARTITION = 250, 0.5  # how long the prober waits for a broker
+ANSWER_LIMIT_S = 0.25  # of a broker to the prober, and more for each partition
 OFFER_LIMIT_S = 10.0
 CONSUMER, PROBER, DRAIN, COPIER = "consumer", "prober", "drain", "copier"
 CONFIG, ALIVE = "config.json", "alive"  # in a client's folder
@@ -173,7 +173,7 @@ def _client_config(world: World, name: str) -> ClientConfig:
         ids = scenario.cluster.broker_ids
         assignment = {topic: settings.assignment(ids) for topic, settings in scenario.topics.items()}
         hz, isr_hz = probe_rates(scenario)
-        timeout_ms = round(ANSWER_MS + ANSWER_MS_A_PARTITION * len(world.partitions))
+        timeout_ms = round(1000 * (ANSWER_LIMIT_S + ANSWER_S_A_PARTITION * len(world.partitions)))
         return ProberConfig(
             **common, brokers=brokers, assignment=assignment, hz=hz, isr_hz=isr_hz, timeout_ms=timeout_ms
         )

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, NamedTuple
 from clusters.faults import Evidence
 from clusters.kafka import admin
 from clusters.kafka.wire import PartitionView
-from clusters.live.world import World
+from clusters.live.world import World, missing_replicas
 from clusters.runtimes.nodes import Node
 from clusters.scenario.scenario import Topic
 from clusters.waiting import wait_until
@@ -79,13 +79,7 @@ class Reassigned:
         views = self.world.partition_views(self._before)
         wanted = {partition: self.world.replicas(partition) for partition in self._before}
         moving = [partition for partition, view in views.items() if not _is_on(view, wanted[partition])]
-        if moving:
-            return moving
-        for number in {number for numbers in wanted.values() for number in numbers}:
-            own = [partition for partition, numbers in wanted.items() if number in numbers]
-            samples = self.world.samples(number, own)
-            moving += [each for each in own if each not in samples or samples[each].log_end_offset is None]
-        return moving
+        return moving or [partition for partition, _ in missing_replicas(self.world, wanted)]
 
 
 def _is_on(view: PartitionView | None, wanted: list[int]) -> bool:

@@ -466,6 +466,22 @@ class World:
         return f"{node.name} is {self.runtime.state(node.name)}, its log ends: {' / '.join(lines)[-700:]}"
 
 
+def missing_replicas(world: World, wanted: Mapping[TopicPartition, Iterable[int]]) -> list[tuple[TopicPartition, int]]:
+    """The replicas, of those wanted, of which their broker tells no log end; each is asked once for all of its own.
+
+    An ISR is full from its partition's birth; brokers make the logs after that, one by one.
+    """
+    of_broker: dict[int, list[TopicPartition]] = {}
+    for partition, numbers in wanted.items():
+        for number in numbers:
+            of_broker.setdefault(number, []).append(partition)
+    missing = []
+    for number, own in of_broker.items():
+        found = world.samples(number, own)
+        missing += [(each, number) for each in own if each not in found or found[each].log_end_offset is None]
+    return missing
+
+
 def broker_id(node: Node) -> int:
     """The broker id of a broker's node."""
     if node.node_id is None:

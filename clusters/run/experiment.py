@@ -33,7 +33,7 @@ from clusters.kafka.admin import alter_config, create_topic
 from clusters.kafka.wire import ReplicaSample
 from clusters.live.capture import capture_offsets
 from clusters.live.resource_limits import end_cpu_limits, limit_clients, limit_cluster
-from clusters.live.world import REQUEST_LIMIT_S, WORLD, World
+from clusters.live.world import REQUEST_LIMIT_S, WORLD, World, missing_replicas
 from clusters.run.actions import perform
 from clusters.run.collect import collect_clients, collect_servers, write_tables
 from clusters.run.leftovers import hold_lease, reap, tear_down
@@ -193,13 +193,8 @@ def _without_full_isr(world: World) -> list[TopicPartition]:
 
 
 def _without_replica(world: World) -> list[str]:
-    """An ISR is full from its partition's birth; brokers make the logs after that, one by one."""
-    missing = []
-    for number in world.brokers:
-        wanted = world.partitions_of(number)
-        found = world.samples(number, wanted)
-        missing += [f"{each} on broker {number}" for each in wanted if each not in found or found[each].error]
-    return missing
+    missing = missing_replicas(world, {partition: world.replicas(partition) for partition in world.partitions})
+    return [f"{partition} on broker {number}" for partition, number in missing]
 
 
 def start_clients(run: Path) -> None:

@@ -147,6 +147,15 @@ def test_many_faults_are_shaded_without_names(monkeypatch: pytest.MonkeyPatch, l
     assert [text for _, text, _ in plots._placed(spans, [0.0, 150.0])] == labels
 
 
+def test_faults_without_labels_are_shaded_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table of faults names them."""
+    monkeypatch.setattr(plots, "MOST_LINES", 0)
+    layout = figures(read_run(write_sample_run(tmp_path / "run-1")))["replicas"]["layout"]
+
+    assert not any(note["text"].startswith("F") for note in layout["annotations"])
+    assert sum(shape["type"] == "rect" for shape in layout["shapes"]) == 3
+
+
 def test_isr_lanes_tell_leading_from_following_from_out(drawn: dict) -> None:  # type: ignore[type-arg]
     """Broker 3 is out from 9.5 s to 17 s and never leads; broker 2 leads from the election on."""
     lanes = {(t["meta"].get("broker"), t["meta"]["state"]): t["x"] for t in drawn["isr"]["data"]}

@@ -346,19 +346,19 @@ def test_an_address_in_use_is_refused(told: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answers", "missing"),
     [
-        ({1: {0: None, 1: None}, 2: {0: None, 1: None}}, []),
-        ({1: {0: None, 1: None}, 2: {0: None, 1: "NOT_LEADER"}}, ["orders-1 on broker 2"]),
-        ({1: {0: None, 1: None}, 2: {}}, ["orders-0 on broker 2", "orders-1 on broker 2"]),  # it does not answer
+        ({1: {0: 7, 1: 0}, 2: {0: 7, 1: 0}}, []),
+        ({1: {0: 7, 1: 0}, 2: {0: 7, 1: None}}, ["orders-1 on broker 2"]),  # an error has no log end
+        ({1: {0: 7, 1: 0}, 2: {}}, ["orders-0 on broker 2", "orders-1 on broker 2"]),  # it does not answer
     ],
 )
 def test_a_topic_is_there_once_every_broker_has_its_replicas(answers: Any, missing: list[str]) -> None:
     """A broker that does not answer, or with an error, has none yet, whatever the ISR says."""
     partitions = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
     world: Any = SimpleNamespace(
-        brokers=answers,
-        partitions_of=lambda number: partitions,
+        partitions=partitions,
+        replicas=lambda partition: list(answers),
         samples=lambda number, wanted: {
-            TopicPartition("orders", at): SimpleNamespace(error=error) for at, error in answers[number].items()
+            TopicPartition("orders", at): SimpleNamespace(log_end_offset=end) for at, end in answers[number].items()
         },
     )
 
