@@ -31,6 +31,7 @@ from typing import Any
 
 import psutil
 
+from clusters.run.host_lock import LOCK
 from clusters.waiting import wait_until
 from history.events import read_events
 from history.folder import RunFolder
@@ -61,6 +62,7 @@ OTHERS = {
 CLIENTS = {"producer": "clusters.clients.producer", "consumer": "clusters.clients.consumer"} | {
     "prober": "clusters.clients.prober"
 }
+STAYS = {"hsperfdata_root", LOCK.name}  # a folder of every JVM's, and the file by which all users of a host take turns
 OURS = (str(ROOT), "/kafka/", "kafka.", "clusters.clients")  # in the command line of what a run starts
 WHILE_CLIENTS_LIVE = ("phase 1/3", "phase 2/3", "stopping the clients")
 
@@ -167,8 +169,8 @@ def _is_ours(process: psutil.Process) -> bool:
 
 
 def left(before: Mapping[str, set[str]], after: Mapping[str, set[str]]) -> list[str]:
-    """What is there now and was not before."""
-    return [f"{kind}: {one}" for kind in before for one in sorted(after[kind] - before[kind])]
+    """What is there now, was not before, and is not meant to stay."""
+    return [f"{kind}: {one}" for kind in before for one in sorted(after[kind] - before[kind] - STAYS)]
 
 
 # --- a try ---------------------------------------------------------------------------------------

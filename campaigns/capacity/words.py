@@ -236,11 +236,13 @@ def limits(result: CapacityResult) -> Iterator[str]:
     """What the plan does not say."""
     question, runs = result.question, result.runs
     yield (
-        "All brokers shared one host and its page cache. The figures hold against each other and against this "
+        "All brokers shared one host and its page cache. The figures hold against each other and for these "
         "resource limits; on other machines the shape may be trusted, the numbers must be measured again."
     )
     if runs.first and runs.last:
-        yield f"Measured from {runs.first[:10]} to {runs.last[:10]} on Kafka {', '.join(runs.kafka)}."
+        first, last = runs.first[:10], runs.last[:10]
+        days = f"on {first}" if first == last else f"from {first} to {last}"
+        yield f"Measured {days} on Kafka {', '.join(runs.kafka)}."
     if question.demand:
         yield (
             f"Load, peak and growth are those of {question.demand}: {question.demand_weeks} whole weeks. A line "

@@ -46,6 +46,13 @@ def test_left_is_what_was_not_there_before() -> None:
     assert left(before, {"containers": {"mine", "broker-1"}, "mounts": {"/"}}) == ["containers: broker-1"]
 
 
+def test_what_is_meant_to_stay_is_not_left() -> None:
+    """The file by which runs take turns stays in /tmp for good; a lock of one run does not."""
+    after = {"temporary": {"plimsoll-host.lock", "hsperfdata_root", "run.lock"}}
+
+    assert left({"temporary": set()}, after) == ["temporary: run.lock"]
+
+
 @pytest.mark.parametrize(
     ("changed", "found"),
     [

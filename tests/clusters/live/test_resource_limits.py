@@ -14,7 +14,7 @@ ALLOWANCE = {"cpus": 0.3, "cpu_set": "0", "clients_cpu_set": "1", "network": "20
 
 
 def world(path: Path, resource_limits: dict[str, Any] | None) -> tuple[Any, list[tuple[Any, ...]]]:
-    """A world with this resource limits, and the calls that its runtime gets."""
+    """A world with these resource limits, and the calls that its runtime gets."""
     topics = {"orders": {"replicas": ["A", "B"]}}
     told = scenario([{"hold": "1s"}], cluster={"brokers": 2, "resource_limits": resource_limits}, topics=topics)
     played: Any = FakeWorld(path, told)
