@@ -25,6 +25,7 @@ FEW_TICKS = 300  # how far apart an axis' ends are: below it powers of ten alone
 NO_LOG = 5  # below it a log scale has next to no ticks, and is not needed
 LABEL = 18  # characters of a phase's name in a line
 LINE = 40  # characters that a phone has room for
+SHORT = LINE + 8  # in a smaller type
 
 
 def forest(effects: Sequence[Effect], labels: Sequence[str]) -> Figure:
@@ -173,8 +174,11 @@ def _heading(text: str) -> dict[str, Any]:
     }
 
 
-def _short(text: str) -> str:
-    return textwrap.shorten(text, LINE + 8, placeholder="…")
+def _short(label: str) -> str:
+    """A long label loses the end of its metric, never its phase: that tells two of one metric apart."""
+    metric, comma, phase = label.partition(", ")
+    phase = textwrap.shorten(phase, SHORT // 2, placeholder="…")
+    return textwrap.shorten(metric, SHORT - len(comma + phase), placeholder="…") + comma + phase
 
 
 def latency(rows: Sequence[PhaseLatency], percentiles: Mapping[str, str]) -> Figure:

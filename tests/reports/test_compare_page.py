@@ -147,6 +147,20 @@ def test_an_interval_that_says_nothing_does_not_flatten_the_others():
     assert (low, high) == pytest.approx((-13.8, 13.8))
 
 
+def test_a_long_label_keeps_its_phase():
+    """One metric in two phases stays two metrics; a short label stays as it is."""
+    labels = [
+        f"time from the heal until the ISR was full again, {phase}" for phase in ("follower pauses", "leader dies")
+    ]
+    shown = forest([effect()] * 3, [*labels, "p99 latency, steady"])["layout"]["annotations"]
+
+    assert [name["text"] for name in shown] == [
+        "time from the heal until the…, follower pauses",
+        "time from the heal until the ISR…, leader dies",
+        "p99 latency, steady",
+    ]
+
+
 def test_an_interval_that_says_nothing_does_not_flatten_the_pairs():
     """Two pairs, +3 and +5 %, whose interval reaches from a fortieth to fortyfold; the pairs stay apart."""
     own = RESULT.effects[0].pairs[0]
