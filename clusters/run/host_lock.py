@@ -7,20 +7,25 @@ from __future__ import annotations
 
 import fcntl
 import logging
+import os
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+import psutil
+
 log = logging.getLogger("plimsoll.host")
 
 Tell = Callable[[str], object]  # what a person is shown
+COMMAND = 160  # characters shown of a command
 LOCK = Path("/tmp/plimsoll-host.lock")  # wherever TMPDIR points: all users have to meet here
 
 
 @contextmanager
 def alone(lock: Path | None = None, tell: Tell = log.info) -> Iterator[None]:
-    """Hold the host for a benchmark; waits until nobody else uses it, and tells so."""
+    """Hold the host for a benchmark; waits until nobody else uses it, and tells for whom."""
     with _held(
         lock or LOCK, fcntl.LOCK_EX, "waiting until this host's other runs have ended: a benchmark runs alone", tell
     ):
@@ -29,7 +34,7 @@ def alone(lock: Path | None = None, tell: Tell = log.info) -> Iterator[None]:
 
 @contextmanager
 def beside_others(lock: Path | None = None, tell: Tell = log.info) -> Iterator[None]:
-    """Use the host for a run about correctness; waits until no benchmark runs, and tells so."""
+    """Use the host for a run about correctness; waits until no benchmark runs, and tells for whom."""
     with _held(lock or LOCK, fcntl.LOCK_SH, "waiting until this host's benchmark has ended", tell):
         yield
 
@@ -40,9 +45,29 @@ def _held(lock: Path, how: int, words: str, tell: Tell) -> Iterator[None]:
         try:
             fcntl.flock(file, how | fcntl.LOCK_NB)
         except BlockingIOError:
-            tell(words)
+            tell("; ".join([words, *_held_by(file)]))
             fcntl.flock(file, how)
         yield
+
+
+def _held_by(file: IO[str]) -> list[str]:
+    """Who holds the lock, as far as the kernel tells: ``process 4711 of ann: airflow dags test nightly …``.
+
+    A file system whose numbers in /proc/locks are not its files' own (btrfs) names nobody.
+    """
+    about = os.fstat(file.fileno())
+    place = f"{os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x}:{about.st_ino}"
+    locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    return [_who(int(lock[4])) for lock in locks if lock[1] == "FLOCK" and lock[5] == place]  # "->" for who waits
+
+
+def _who(pid: int) -> str:
+    try:
+        process = psutil.Process(pid)
+        command = " ".join(process.cmdline()).split(" -m ")[-1]  # what Python runs
+        return f"process {pid} of {process.username()}: {textwrap.shorten(command, COMMAND, placeholder=' …')}"
+    except psutil.Error:  # it has ended meanwhile, or is another container's
+        return f"process {pid}"
 
 
 def _opened(lock: Path) -> IO[str]:

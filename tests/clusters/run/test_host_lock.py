@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from clusters.paths import ROOT
@@ -37,6 +38,32 @@ def test_who_may_come_in(
         assert _is_free(lock, fcntl.LOCK_EX) is for_benchmark
         assert _is_free(lock, fcntl.LOCK_SH) is for_correctness
     assert _is_free(lock, fcntl.LOCK_EX)
+
+
+def test_who_waits_is_told_for_whom(tmp_path: Path) -> None:
+    """Another process holds the lock, and lets go once it was named."""
+    lock = tmp_path / "lock"
+    held = "import sys; from pathlib import Path; from clusters.run.host_lock import alone"
+    held += "\nwith alone(Path(sys.argv[1])): print(flush=True); input()"
+    told: list[str] = []
+    with subprocess.Popen(
+        [sys.executable, "-c", held, lock], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout
+        assert holder.stdin
+        holder.stdout.readline()
+
+        def tell(words: str) -> None:
+            told.append(words)
+            holder.communicate("\n")
+
+        with beside_others(lock, tell):
+            pass
+
+    assert [words.split(" -c ")[0] for words in told] == [
+        f"waiting until this host's benchmark has ended; process {holder.pid} of {psutil.Process().username()}: "
+        f"{sys.executable}"
+    ]
 
 
 def test_the_lock_of_another_user_is_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
