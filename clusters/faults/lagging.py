@@ -33,8 +33,9 @@ FETCH_LIMIT_S = 0.5  # a stopped follower has finished its fetch by then, once i
 PROTOCOL_OVERHEAD = 1.06  # TCP/IP and fetch headers on top of what stands in the log
 SHARES = (0.3, 2.0)  # least and most of the produce rate that the closed loop lets through
 STARVED_SHARE = 0.1
-PATIENCE_S = 2.0  # to trail by half of what was asked; then what is let through becomes less
+PATIENCE_S = 2.0  # to trail by half of what was asked, or by no more than TOO_FAR of it
 LESS = 0.6
+TOO_FAR = 2.0
 PROOF_S = 20.0  # beside the time that falling behind takes
 MEASURED_S = 6  # most seconds in which the produce rate is awaited to be steady
 # The longest stop that keeps a session alive: heartbeats of ZooKeeper's clients are a third of it apart.
@@ -216,7 +217,7 @@ class ShapedTraffic:
     fault: LagFault
     _limit: float = 0.0
     _append_rate: float = 0.0
-    _trailed_s: float = 0.0  # when it last trailed far enough, or was given less
+    _trailed_s: float = 0.0  # when it last trailed about as far as was asked, or was given more or less
 
     def tick(self) -> None:
         if not self._append_rate:
@@ -226,19 +227,23 @@ class ShapedTraffic:
         if self.fault.records is None:
             self._let_through(STARVED_SHARE)
         elif seen:
-            self._lessen(seen.lag, self.fault.records)
+            self._correct(seen.lag, self.fault.records)
             self._let_through(share_for(seen.lag, self.fault.records))
         self.fault.ended.wait(TICK_S)
 
-    def _lessen(self, lag: int, records: int) -> None:
-        """Where it keeps up with the least share: producers that wait for it fill larger batches, and those that are
-        compressed are fewer bytes a record than what was measured.
+    def _correct(self, lag: int, records: int) -> None:
+        """Where the share alone does not do: what was measured is not what is produced now.
+
+        Producers that wait for the follower fill larger batches, and those that are compressed are fewer bytes a
+        record: it keeps up with the least share. Where producers stood still when they were measured, even the greatest
+        share starves it, until it leaves the ISR.
         """
         now_s = time.monotonic()
-        if lag >= records / 2:
+        if records / 2 <= lag <= TOO_FAR * records:
             self._trailed_s = now_s
         elif now_s - self._trailed_s >= PATIENCE_S:
-            self._append_rate, self._trailed_s = LESS * self._append_rate, now_s
+            self._append_rate = LESS * self._append_rate if lag < records else steady(self._append_rates())
+            self._trailed_s = time.monotonic()
 
     def open(self) -> None:
         self._shape(None)

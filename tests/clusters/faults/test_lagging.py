@@ -289,6 +289,26 @@ def test_who_does_not_trail_far_enough_in_time_is_given_less(
     assert limits[-1] == pytest.approx(bytes_per_s * PROTOCOL_OVERHEAD * share_for(lag, 2000))
 
 
+@pytest.mark.parametrize(("lag", "bytes_per_s"), [(4000, 1_000), (4001, 50_000)])
+def test_who_trails_too_far_for_too_long_is_measured_anew(
+    world: Any, monkeypatch: pytest.MonkeyPatch, lag: int, bytes_per_s: int
+) -> None:
+    """Producers stood still at first, and the greatest share of that starves it; near the lag nothing is done."""
+    limits: list[float | None] = []
+    network: Any = FakeNetwork()
+    network.limit_ingress = lambda _node, _senders, _port, limit: limits.append(limit)
+    lagged = fault(world, 2000)
+    shaped = ShapedTraffic(world, network, lagged, _append_rate=1000.0, _trailed_s=10.0)
+    monkeypatch.setattr(shaped, "_append_rates", lambda: iter([50_000.0, 50_000.0]))
+    monkeypatch.setattr(lagged.ended, "wait", lambda _: None)
+    world.ends = {1: 5000, 3: 5000 - lag}
+    for now_s in (11.9, 12.0):
+        monkeypatch.setattr(lagging.time, "monotonic", lambda now_s=now_s: now_s)
+        shaped.tick()
+
+    assert limits[-1] == pytest.approx(bytes_per_s * PROTOCOL_OVERHEAD * share_for(lag, 2000))
+
+
 def test_the_append_rate_is_that_of_the_log_that_grows(
     world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
