@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import psutil
 
@@ -113,9 +113,10 @@ class Bed(NamedTuple):
     def path(self) -> str:
         return f"dags/{DAG}/dagRuns/{self.dag_run}"
 
-    @property
-    def run(self) -> Path:
-        return next(self.runs.glob("*/manifest.json")).parent
+    def judged(self) -> dict[str, Any]:
+        """What the judge says of what was recorded, where anything was."""
+        recorded = [judged(path.parent) for path in self.runs.glob("*/manifest.json")]
+        return recorded[0] if recorded else {"whole": False, "verdict": None, "judge": 0}
 
     def state(self) -> str:
         """Of the DAG run; nothing while Airflow is away."""
@@ -238,20 +239,24 @@ def performing(bed: Bed) -> list[psutil.Process]:
     return [each for each in of_airflow if each.ppid() in workers]
 
 
+When = Literal["before", "leader away", "afterwards"]  # before its cluster starts, or once it has ended
+
+
 class Trouble(NamedTuple):
-    """What happens while the leader is away, or ``afterwards``; and in which state the DAG run has to end."""
+    """What happens, and when; and in which state the DAG run has to end."""
 
     name: str
     does: Callable[[Bed], None]
     state: str = "failed"
-    afterwards: bool = False
+    when: When = "leader away"
 
 
 TROUBLES = (
     Trouble("nothing is wrong", nothing, "success"),
     Trouble("a task is marked as failed", mark_task),
     Trouble("the DAG run is marked as failed", mark_run),
-    Trouble("a task of a judged run is cleared", clear_task, afterwards=True),
+    Trouble("the DAG run is marked as failed before its cluster starts", mark_run, when="before"),
+    Trouble("a task of a judged run is cleared", clear_task, when="afterwards"),
     Trouble("the process of a task is killed", kill_task),
     Trouble("a worker is killed with its task", kill_worker),
     Trouble("a task hangs for longer than it may", hang),
@@ -300,13 +305,14 @@ def attempt(trouble: Trouble) -> dict[str, Any]:
     before, began = inventory(), time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="under-airflow-", dir="/var/tmp"))
     with bed_in(folder) as bed:
-        wait_until(lambda: leader_is_away(bed), limit_s=300, every_s=0.2, what="the leader to be killed")
-        if trouble.afterwards:
+        if trouble.when != "before":
+            wait_until(lambda: leader_is_away(bed), limit_s=300, every_s=0.2, what="the leader to be killed")
+        if trouble.when == "afterwards":
             bed.wait_for_the_end()
         trouble.does(bed)
         with suppress(WaitTimeout):
             bed.wait_for_the_end()
-        state, tasks, found = bed.state(), bed.tasks(), judged(bed.run)
+        state, tasks, found = bed.state(), bed.tasks(), bed.judged()
     row = {
         "name": trouble.name,
         "state": state,

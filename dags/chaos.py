@@ -91,7 +91,8 @@ def build(name: str) -> DAG:
         chain(resolve, *recording.values(), judge, publish)
         setups = [task for stage, task in recording.items() if stage.role in ("start", "setup")]
         recording[TEAR_DOWN].as_teardown(setups=setups, on_failure_fail_dagrun=True)
-        watch([task for task in dag.tasks if not task.is_setup])  # what follows a failed setup is red, too
+        watched = [task for task in dag.tasks if not task.is_setup]  # what follows a failed setup is red, too
+        watch(watched, last=publish)
     return dag
 
 

@@ -103,7 +103,7 @@ def _tasks(kind: str, tell: Sequence[BaseNotifier]) -> None:
     chain(plan, first[0])
     chain(first[-1], second[0])
     chain(second[-1], conclude)
-    watch([*first, *second, conclude])
+    watch([*first, *second, conclude], last=conclude)
 
 
 def _round(campaign: Any, ending: str, *, follow_up: bool) -> list[Any]:

@@ -126,18 +126,27 @@ class Reap(ConnectedOperator):
 
 
 class Watcher(BaseOperator):
-    """Red when any task of the DAG run is, whose last task alone says how it ended.
+    """Red when any task of the DAG run is, or when it was ended before its last one: the watcher's own state alone says
+    how a DAG run ended.
 
     It is a teardown: where somebody marks the DAG run as failed, only those are not skipped.
+
+    :param last: the id of the task that ends what the DAG run is for
     """
+
+    def __init__(self, *, last: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.last = last
 
     def execute(self, context: Context) -> None:
         run_id = context["run_id"]
         states = context["ti"].get_task_states(dag_id=context["dag"].dag_id, run_ids=[run_id])[run_id]
         if failed := sorted(name for name, state in states.items() if state == "failed"):
             raise PlimsollError(f"Of this run failed: {', '.join(failed)}; the log of the first one says why.")
+        if states.get(self.last) != "success":
+            raise PlimsollError(f"This run was ended before its task {self.last}, as by marking it as failed.")
 
 
-def watch(tasks: Sequence[Any]) -> None:
-    """Let a DAG's watcher come after these tasks."""
-    tasks >> Watcher(task_id="watcher").as_teardown(on_failure_fail_dagrun=True)
+def watch(tasks: Sequence[Any], last: BaseOperator) -> None:
+    """Let a DAG's watcher come after these tasks, of which ``last`` ends what the DAG is for."""
+    tasks >> Watcher(task_id="watcher", last=last.task_id).as_teardown(on_failure_fail_dagrun=True)

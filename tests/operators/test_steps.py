@@ -153,21 +153,23 @@ def test_the_reaper_spares_live_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("states", "failed"),
+    ("states", "said"),
     [
-        ({"phase_1": "success", "watcher": "running"}, ""),
-        ({"phase_1": "skipped", "tear_down": "success"}, ""),
-        ({"phase_1": "failed", "drain": "upstream_failed", "judge": "failed"}, "judge, phase_1"),
-        ({"tear_down": "failed", "judge": "skipped"}, "tear_down"),
+        ({"phase_1": "success", "publish": "success", "watcher": "running"}, ""),
+        ({"items_follow_up": "skipped", "publish": "success"}, ""),
+        ({"phase_1": "failed", "drain": "upstream_failed", "judge": "failed"}, "Of this run failed: judge, phase_1; "),
+        ({"tear_down": "failed", "publish": "skipped"}, "Of this run failed: tear_down; "),
+        ({"resolve": "success", "tear_down": "skipped", "publish": "skipped"}, "was ended before its task publish, "),
+        ({"resolve": "success"}, "was ended before its task publish, "),
     ],
 )
-def test_the_watcher_is_red_when_a_task_is(states: dict[str, str], failed: str) -> None:
-    """It runs always, and names those that failed; what was left out for them, or by a skip, is no failure."""
+def test_the_watcher_is_red_when_a_task_is(states: dict[str, str], said: str) -> None:
+    """It runs always, and names those that failed; where all that is left was skipped, nothing else would be red."""
     watched = SimpleNamespace(get_task_states=lambda *, dag_id, run_ids: {run_ids[0]: states} if dag_id == "x" else {})
     told: Any = {"run_id": "a", "ti": watched, "dag": SimpleNamespace(dag_id="x")}
 
-    with pytest.raises(PlimsollError, match=f"Of this run failed: {failed}; ") if failed else nullcontext():
-        Watcher(task_id="watcher").execute(told)
+    with pytest.raises(PlimsollError, match=said) if said else nullcontext():
+        Watcher(task_id="watcher", last="publish").execute(told)
 
 
 def test_the_run_is_a_template_field() -> None:
