@@ -22,7 +22,8 @@ def plan_table(result: CapacityResult, plan: Plan) -> Iterator[PlanLine]:
         yield _line(
             "what the others take over, a rack away", f"× {amount(plan.rack_factor)}", "", "racks / (racks - 1)"
         )
-    least = "lower bound, degraded or healthy less a rack" if question.racks else "lower bound, degraded"
+    healthy = "healthy less a rack" if question.racks else "healthy"
+    least = f"the least lower bound of degraded and {healthy}"
     yield _line("safe by latency", f"{amount(plan.safe_latency_mb_per_s)} MB/s", "", least)
     yield _line("safe by recovery", f"{amount(plan.safe_recovery_mb_per_s)} MB/s", "", "upper bound of T, tried")
     yield _of("R, largest catch-up ingest at the peak load", plan.rate_mb_per_s, "MB/s", runs)
