@@ -8,6 +8,7 @@ from clusters.paths import runs_folder
 from commands.outcome import Outcome, print_error, say
 from history.errors import BadInput
 from history.remote import check_reachable, path_of
+from history.scratch import remove_scratch
 from operators import airflow_home, metrics_endpoint, service, spark_cluster
 
 
@@ -49,6 +50,7 @@ def remove_leftovers(*, everything: bool) -> Outcome:
     removed = airflow_home.remove_leftovers()  # first: an Airflow that outlived its command would start nodes anew
     removed += experiment.reap(all_runs=everything)
     removed += spark_cluster.remove_leftovers(everything=everything)
+    removed += remove_scratch()
     return Outcome(lines=[f"removed what was left of: {', '.join(removed) or 'no run'}"], facts={"removed": removed})
 
 

@@ -11,7 +11,6 @@ import io
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from history.errors import BadInput
+from history.scratch import scratch
 
 AT_ONCE = 8  # transfers of many small objects wait for the network, not for the CPU
 SCHEMES = ("s3", "gs", "abfs", "abfss", "hdfs")
@@ -301,9 +301,9 @@ def written_here(folder: AnyPath) -> Iterator[Path]:
     if isinstance(folder, Path):
         yield folder
         return
-    with tempfile.TemporaryDirectory(prefix="plimsoll-") as scratch:
-        yield Path(scratch)
-        upload_tree(Path(scratch), folder)
+    with scratch() as here:
+        yield here
+        upload_tree(here, folder)
 
 
 def upload_tree(source: Path, target: RemotePath) -> None:

@@ -21,6 +21,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 from history.errors import HarnessError
+from history.scratch import scratch
 
 # What the parts of this project that executors import need, and what those need in turn.
 LIBRARIES = (
@@ -73,13 +74,13 @@ def packed() -> Path:
 def _write(archive: Path) -> None:
     files = dict(_files())
     files |= {f"shared/{path.name}": path for path in _shared(list(files.values()))}
-    with tempfile.NamedTemporaryFile("w") as start, tarfile.open(archive, "w:gz", compresslevel=1) as tar:
+    with scratch() as folder, tarfile.open(archive, "w:gz", compresslevel=1) as tar:
         for name, path in sorted(files.items()):
             tar.add(path.resolve(), name, recursive=False)
-        start.write(_START)
-        start.flush()
-        Path(start.name).chmod(0o755)
-        tar.add(start.name, "bin/python")
+        start = folder / "python"
+        start.write_text(_START)
+        start.chmod(0o755)
+        tar.add(start, "bin/python")
 
 
 def _files() -> Iterator[tuple[str, Path]]:

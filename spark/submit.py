@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,6 +21,7 @@ from history.exit_codes import worst
 from history.folder import SEAL, RunFolder
 from history.java import spark_java_home
 from history.remote import check_reachable, remove_tree
+from history.scratch import scratch
 from spark import environment as executor_environment
 from spark.connection import EXECUTOR_LIMIT, NO_EXECUTOR, SparkConnection, spark_connection
 
@@ -87,17 +87,17 @@ def _verdict(run: RunFolder) -> str:
 
 
 def _submit(folders: list[str], connection: SparkConnection, driver_host: str | None) -> None:
-    with tempfile.TemporaryDirectory(prefix="plimsoll-judge-") as scratch:
-        conf = settings(connection, driver_host, Path(scratch))
+    with scratch() as folder:
+        conf = settings(connection, driver_host, folder)
         command = [
             str(SPARK_HOME / "bin" / "spark-submit"),
             *("--master", connection.master, "--deploy-mode", connection.deploy_mode),
-            *("--load-spark-defaults", "--properties-file", str(_written(conf, Path(scratch)))),
+            *("--load-spark-defaults", "--properties-file", str(_written(conf, folder))),
             str(ROOT / "spark" / "application.py"),
             "job" if connection.is_local else "cluster_job",
             *folders,
         ]
-        with _own_group(command, _environment(connection, scratch)) as process:
+        with _own_group(command, _environment(connection, folder)) as process:
             code = process.wait()
     if code == NO_EXECUTOR:
         raise HarnessError(_no_executor(connection.master, conf))
@@ -105,10 +105,10 @@ def _submit(folders: list[str], connection: SparkConnection, driver_host: str | 
         raise HarnessError(f"spark-submit on {connection.master} ended with exit code {code}; its messages are above.")
 
 
-def _written(conf: Mapping[str, str], scratch: Path) -> Path:
+def _written(conf: Mapping[str, str], folder: Path) -> Path:
     """The settings as a file that only its owner can read: some are secrets, and everyone reads command lines."""
     lines = [f"{name}={value}".replace("\\", r"\\").replace("\n", r"\n") for name, value in conf.items()]
-    path = scratch / "spark.properties"
+    path = folder / "spark.properties"
     path.touch(mode=0o600)
     path.write_text("\n".join(lines) + "\n")
     return path
@@ -123,9 +123,9 @@ def _no_executor(master: str, conf: Mapping[str, str]) -> str:
     )
 
 
-def _environment(connection: SparkConnection, scratch: str) -> dict[str, str]:
+def _environment(connection: SparkConnection, folder: Path) -> dict[str, str]:
     """What spark-submit and the driver are started with; the caller's own variables of Spark stay."""
-    ours = {} if "spark.local.dir" in connection.conf else {"SPARK_LOCAL_DIRS": scratch}
+    ours = {} if "spark.local.dir" in connection.conf else {"SPARK_LOCAL_DIRS": str(folder)}
     if connection.is_local:
         ours["SPARK_LOCAL_IP"] = "127.0.0.1"
     return {
@@ -140,31 +140,32 @@ def _environment(connection: SparkConnection, scratch: str) -> dict[str, str]:
     }
 
 
-def settings(connection: SparkConnection, driver_host: str | None, scratch: Path) -> dict[str, str]:
+def settings(connection: SparkConnection, driver_host: str | None, folder: Path) -> dict[str, str]:
     """All of Spark's settings: the connection's, and ours where it says nothing.
 
     Files that executors are sent add up.
     """
     logging = f"-Dlog4j2.configurationFile={(ROOT / 'spark' / 'log4j2.properties').as_uri()}"
+    temporary = f'"-Djava.io.tmpdir={folder}"'  # which a driver that is killed leaves full
     here = connection.deploy_mode == "client"
     ours = {
         "spark.app.name": "plimsoll judge",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
-        "spark.driver.extraJavaOptions": f"{logging} {_SHORT_LIVED}" if here else _SHORT_LIVED,
+        "spark.driver.extraJavaOptions": f"{logging} {temporary} {_SHORT_LIVED}" if here else _SHORT_LIVED,
     }
     if connection.is_local:
         ours["spark.python.daemon.module"] = "spark.worker_daemon"
     else:
-        ours |= _of_cluster(connection, driver_host, scratch)
+        ours |= _of_cluster(connection, driver_host, folder)
     sent = {name: f"{ours[name]},{connection.conf[name]}" for name in SENT if name in ours and name in connection.conf}
     return {**ours, **connection.conf, **sent}
 
 
-def _of_cluster(connection: SparkConnection, driver_host: str | None, scratch: Path) -> dict[str, str]:
+def _of_cluster(connection: SparkConnection, driver_host: str | None, folder: Path) -> dict[str, str]:
     """What executors on other hosts need: the driver's address, a Python with its libraries, the project's code."""
-    conf = {EXECUTOR_LIMIT: "120s", "spark.submit.pyFiles": _packages(scratch)}
+    conf = {EXECUTOR_LIMIT: "120s", "spark.submit.pyFiles": _packages(folder)}
     if driver_host:
         conf["spark.driver.host"] = driver_host
     if connection.deploy_mode == "client":
@@ -209,12 +210,12 @@ def _places(master: str) -> list[tuple[str, int]]:
     return [(host.strip("[]"), int(port)) for host, _, port in parts]
 
 
-def _packages(scratch: Path) -> str:
+def _packages(folder: Path) -> str:
     """The packages of this project that executors import, as one archive."""
-    source = scratch / "packages"
+    source = folder / "packages"
     for package in _PACKAGES:
         shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
-    return shutil.make_archive(str(scratch / "plimsoll"), "zip", source)
+    return shutil.make_archive(str(folder / "plimsoll"), "zip", source)
 
 
 @contextmanager

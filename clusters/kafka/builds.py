@@ -6,7 +6,6 @@ import hashlib
 import re
 import shutil
 import tarfile
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable
@@ -25,6 +24,7 @@ from clusters.kafka.jars import (
 from clusters.paths import CACHE, aside, is_file, is_folder, locked
 from history.errors import BadInput
 from history.kafka_versions import DEFAULT_RELEASE
+from history.scratch import scratch
 
 IMAGE = "image:"
 OWN = "own-"  # begins the folders of what is no release
@@ -122,9 +122,9 @@ def _of_image(kafka: str) -> Build:
     identity = image_id(reference)
 
     def fill(into: Path) -> None:
-        with tempfile.NamedTemporaryFile(suffix=".tar") as archive:
-            copy_out_of_image(reference, identity, Path(archive.name))
-            _extract(kafka, Path(archive.name), into)
+        with scratch() as folder:
+            copy_out_of_image(reference, identity, folder / "image.tar")
+            _extract(kafka, folder / "image.tar", into)
 
     return _staged(kafka, identity.rpartition(":")[2], f"image {reference}", fill)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +19,7 @@ from clusters.runtimes import choose_runtime, open_runtime
 from clusters.waiting import wait_until
 from history.errors import WaitTimeout
 from history.folder import RunFolder, write_atomically
+from history.scratch import scratch
 
 Lease = Literal["process", "time"]
 
@@ -46,8 +46,8 @@ def hold_lease(run: Path) -> Iterator[None]:
 @contextmanager
 def hold_trial() -> Iterator[Path]:
     """A folder under which this process may try something, as if it were a run; ``reap`` spares it as long."""
-    with tempfile.TemporaryDirectory(prefix="plimsoll-") as folder:
-        run = RunFolder(Path(folder).resolve())
+    with scratch() as folder:
+        run = RunFolder(folder)
         run.work.mkdir()
         write_lease(run.path, "process")
         with hold_lease(run.path):

@@ -6,7 +6,6 @@ import hashlib
 import logging
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from clusters.runtimes.client_libraries import client_libraries
 from clusters.runtimes.docker.daemon import RUN_LABEL, connected, trying
 from history.errors import BadInput, HarnessError
 from history.java import Java
+from history.scratch import scratch
 
 log = logging.getLogger("plimsoll.docker")
 
@@ -114,8 +114,8 @@ def _base_image(client: docker.DockerClient) -> None:
 
 
 def _build_base_image(client: docker.DockerClient) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        archive = Path(folder) / "base.tar"
+    with scratch() as folder:
+        archive = folder / "base.tar"
         subprocess.run(["mmdebstrap", "--variant=minbase", "bookworm", str(archive)], check=True)
         repository, _, version = BASE_IMAGE.partition(":")
         with trying(f"import {BASE_IMAGE}"):

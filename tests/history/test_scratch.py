@@ -1,0 +1,50 @@
+"""Temporary folders of processes that were killed."""
+
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from clusters.paths import ROOT
+from history.scratch import remove_scratch, scratch
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for temporary files that nobody else uses."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_it_goes_with_its_block(temporary: Path) -> None:
+    """With whatever was put there."""
+    with scratch() as folder:
+        assert [*folder.iterdir()] == []
+        (folder / "secrets").write_text("x")
+        assert folder.parent.stat().st_mode & 0o077 == 0
+    assert [*temporary.iterdir()] == []
+
+
+def test_what_a_killed_process_left_is_removed_and_what_is_in_use_stays(temporary: Path) -> None:
+    """Nor does anything of another tool's go, though its name begins alike."""
+    holds = "from history.scratch import scratch\nwith scratch() as folder: print(folder, flush=True); input()"
+    (temporary / "plimsoll-other").mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-c", holds],
+        cwd=ROOT,
+        env={"TMPDIR": str(temporary)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        folder = Path(process.stdout.readline().strip())
+        assert remove_scratch() == []
+        process.send_signal(signal.SIGKILL)
+    assert folder.is_dir()
+
+    assert remove_scratch() == [folder.parent.name]
+    assert [path.name for path in temporary.iterdir()] == ["plimsoll-other"]
