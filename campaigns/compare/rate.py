@@ -15,7 +15,7 @@ from history.results.compare import Arm, Knee, Sustained
 
 PART = "knee"
 METRIC = "sustainable_rate_per_s"
-LIMIT = "250ms"  # of the 99th percentile: beyond it a rate is not sustained
+LIMIT = "1s"  # of the 99th percentile: what is not kept up with waits for longer by the end of a step, a busy host less
 STEPS_MB_PER_S = (0.5, 1, 2, 4, 8, 12, 16, 24, 32)
 STEP_S, WARM_UP_S = 6, 30  # a run keeps all that was written: 2 GB of three replicas
 Row = Mapping[str, Any]

@@ -106,7 +106,8 @@ def _no_latency(row: Row, samples: int, least: int) -> str | None:
 def _sustainable(run: Measured) -> Iterator[dict[str, Any]]:
     """The largest offered rate whose p99 stays within the scenario's limit, over its phases of rising rates.
 
-    Between the last rate that kept the limit and the first that did not, log p99 is taken as linear in the rate.
+    Between the last rate that kept the limit and the next one, log p99 is taken as linear in the rate. What is slow
+    below that is a JVM that still compiles, not a cluster that has too much to do.
     """
     limit_s = next((load.get("p99_limit") for load in run.manifest.loads.values()), None)  # of one load alone
     stepped = {event.phase for event in run.events if event.kind == "rate_set"}
@@ -122,13 +123,14 @@ def _sustainable(run: Measured) -> Iterator[dict[str, Any]]:
 
 def crossing(points: Sequence[tuple[float, float]], limit_ms: float) -> tuple[float | None, bool, str | None]:
     """(rate at which p99 reaches the limit, whether it is at least that, why there is none) of (rate, p99) points."""
-    if points[0][1] > limit_ms:
-        return None, False, f"p99 is above {limit_ms:g} ms at the lowest rate already"
-    for (low, low_ms), (high, high_ms) in pairwise(points):
-        if high_ms > limit_ms:
-            share = math.log(limit_ms / low_ms) / math.log(high_ms / low_ms)
-            return low + share * (high - low), False, None
-    return points[-1][0], True, f"p99 stayed within {limit_ms:g} ms at the highest rate that was offered"
+    kept = [at for at, (_, p99_ms) in enumerate(points) if p99_ms <= limit_ms]
+    if not kept:
+        return None, False, f"p99 is above {limit_ms:g} ms at every rate that was offered"
+    (low, low_ms), *beyond = points[kept[-1] :]
+    if not beyond:
+        return low, True, f"p99 stayed within {limit_ms:g} ms at the highest rate that was offered"
+    high, high_ms = beyond[0]
+    return low + math.log(limit_ms / low_ms) / math.log(high_ms / low_ms) * (high - low), False, None
 
 
 # --- recovery and records ------------------------------------------------------------------------

@@ -281,13 +281,13 @@ def test_a_side_that_did_not_run_has_no_mode_to_differ_in():
 def test_without_a_rate_nothing_is_compared():
     """The sentence says why no rate was found, on whichever side; before the runs there is no refusal yet."""
     found = made(of_knee=0.5)
-    without = knee_rows(found, 2468.4, None, note="p99 is above 250 ms at the lowest rate already")
+    without = knee_rows(found, 2468.4, None, note="p99 is above 1000 ms at every rate that was offered")
     told = result(found, without)
 
     assert follow_up(found, without) == []
     assert told.sentence == (
         "Kafka 3.9.1 is not compared with Kafka 3.9.0: the rate that both sides sustain is not known, so that nothing "
-        "else was run: head: p99 is above 250 ms at the lowest rate already."
+        "else was run: head: p99 is above 1000 ms at every rate that was offered."
     )
     assert told.state == "unknown"
     assert result(found, []).refusals == []

@@ -130,7 +130,13 @@ def test_the_rate_that_keeps_the_limit() -> None:
     """p99 of 50 ms at 1,000/s and 200 ms at 2,000/s crosses 100 ms half-way, on a logarithmic scale."""
     assert crossing([(1_000.0, 50.0), (2_000.0, 200.0)], 100) == (pytest.approx(1_500), False, None)
     assert crossing([(1_000.0, 50.0), (2_000.0, 99.0)], 100)[:2] == (2_000.0, True)
-    assert crossing([(1_000.0, 101.0), (2_000.0, 99.0)], 100)[:2] == (None, False)
+    assert crossing([(1_000.0, 101.0), (2_000.0, 102.0)], 100)[:2] == (None, False)
+
+
+def test_what_is_slow_below_a_rate_that_is_kept_does_not_count() -> None:
+    """A JVM that still compiles, at the lowest rates; what is slow above is too much load."""
+    assert crossing([(500.0, 150.0), (1_000.0, 50.0), (2_000.0, 200.0)], 100)[:2] == (pytest.approx(1_500), False)
+    assert crossing([(500.0, 150.0), (1_000.0, 50.0)], 100)[:2] == (1_000.0, True)
 
 
 def test_a_rate_that_was_not_answered_is_not_sustained() -> None:
