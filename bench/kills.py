@@ -230,7 +230,7 @@ def _kill(at: Moment, process: subprocess.Popen[str], screen: _Screen) -> str:
     if process.poll() is not None:
         return ""
     met = processes_of(at.victim, process.pid)
-    words = [_words(each) for each in met]
+    words = [_words(each).replace(f"{ROOT}/", "") for each in met]
     for each in met:
         each.send_signal(signal.SIGKILL)
     return words[0] if words else ""
