@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -26,9 +27,12 @@ def scratch() -> Iterator[Path]:
 def remove_scratch() -> list[str]:
     """Remove those whose process was killed; returns their names. Another user's are theirs."""
     removed = []
-    for lock in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{_LOCK}")):
-        with suppress(BlockingIOError, PermissionError, FileNotFoundError), lock.open("r+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(lock.parent)
-            removed.append(lock.parent.name)
+    for folder in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*/")):
+        with suppress(BlockingIOError, FileNotFoundError):
+            if folder.lstat().st_uid != os.geteuid() or folder.is_symlink():
+                continue
+            with (folder / _LOCK).open("r+") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder)
+            removed.append(folder.name)
     return removed

@@ -48,3 +48,13 @@ def test_what_a_killed_process_left_is_removed_and_what_is_in_use_stays(temporar
 
     assert remove_scratch() == [folder.parent.name]
     assert [path.name for path in temporary.iterdir()] == ["plimsoll-other"]
+
+
+def test_a_link_to_a_folder_is_not_followed(temporary: Path) -> None:
+    """Whoever may write to /tmp could else have a folder of somebody's removed."""
+    (temporary / "mine").mkdir()
+    (temporary / "mine" / "lock").touch()
+    (temporary / "plimsoll-trap").symlink_to(temporary / "mine")
+
+    assert remove_scratch() == []
+    assert (temporary / "mine" / "lock").exists()
