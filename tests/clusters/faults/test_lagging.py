@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -270,23 +271,31 @@ def test_traffic_is_shaped_at_the_other_brokers(world: Any, monkeypatch: pytest.
     assert [call[3] for call in calls] == [pytest.approx(full), pytest.approx(full / 2), None]
 
 
+def _last_limit(
+    world: Any, monkeypatch: pytest.MonkeyPatch, lag: int, append_rate: float, at_s: Sequence[float]
+) -> float | None:
+    """What is let through to a follower that has trailed by ``lag`` of 2,000 wanted, not about that far since 10 s."""
+    limits: list[float | None] = []
+    network: Any = FakeNetwork()
+    network.limit_ingress = lambda _node, _senders, _port, limit: limits.append(limit)
+    lagged = fault(world, 2000)
+    shaped = ShapedTraffic(world, network, lagged, _append_rate=append_rate, _trailed_s=10.0)
+    monkeypatch.setattr(lagged.ended, "wait", lambda _: None)
+    world.ends = {1: 5000, 3: 5000 - lag}
+    for now_s in at_s:
+        monkeypatch.setattr(lagging.time, "monotonic", lambda now_s=now_s: now_s)
+        shaped.tick()
+    return limits[-1]
+
+
 @pytest.mark.parametrize(("lag", "bytes_per_s"), [(1000, 100_000), (999, 60_000)])
 def test_who_does_not_trail_far_enough_in_time_is_given_less(
     world: Any, monkeypatch: pytest.MonkeyPatch, lag: int, bytes_per_s: int
 ) -> None:
     """Compressed batches are fewer bytes once producers wait; who trails by half of what was asked has enough."""
-    limits: list[float | None] = []
-    network: Any = FakeNetwork()
-    network.limit_ingress = lambda _node, _senders, _port, limit: limits.append(limit)
-    lagged = fault(world, 2000)
-    shaped = ShapedTraffic(world, network, lagged, _append_rate=100_000.0, _trailed_s=10.0)
-    monkeypatch.setattr(lagged.ended, "wait", lambda _: None)
-    world.ends = {1: 5000, 3: 5000 - lag}
-    for now_s in (11.9, 12.0, 13.9):
-        monkeypatch.setattr(lagging.time, "monotonic", lambda now_s=now_s: now_s)
-        shaped.tick()
+    last = _last_limit(world, monkeypatch, lag, append_rate=100_000.0, at_s=(11.9, 12.0, 13.9))
 
-    assert limits[-1] == pytest.approx(bytes_per_s * PROTOCOL_OVERHEAD * share_for(lag, 2000))
+    assert last == pytest.approx(bytes_per_s * PROTOCOL_OVERHEAD * share_for(lag, 2000))
 
 
 @pytest.mark.parametrize(("lag", "bytes_per_s"), [(4000, 1_000), (4001, 50_000)])
@@ -294,19 +303,10 @@ def test_who_trails_too_far_for_too_long_is_measured_anew(
     world: Any, monkeypatch: pytest.MonkeyPatch, lag: int, bytes_per_s: int
 ) -> None:
     """Producers stood still at first, and the greatest share of that starves it; near the lag nothing is done."""
-    limits: list[float | None] = []
-    network: Any = FakeNetwork()
-    network.limit_ingress = lambda _node, _senders, _port, limit: limits.append(limit)
-    lagged = fault(world, 2000)
-    shaped = ShapedTraffic(world, network, lagged, _append_rate=1000.0, _trailed_s=10.0)
-    monkeypatch.setattr(shaped, "_append_rates", lambda: iter([50_000.0, 50_000.0]))
-    monkeypatch.setattr(lagged.ended, "wait", lambda _: None)
-    world.ends = {1: 5000, 3: 5000 - lag}
-    for now_s in (11.9, 12.0):
-        monkeypatch.setattr(lagging.time, "monotonic", lambda now_s=now_s: now_s)
-        shaped.tick()
+    monkeypatch.setattr(ShapedTraffic, "_append_rates", lambda _: iter([50_000.0, 50_000.0]))
+    last = _last_limit(world, monkeypatch, lag, append_rate=1000.0, at_s=(11.9, 12.0))
 
-    assert limits[-1] == pytest.approx(bytes_per_s * PROTOCOL_OVERHEAD * share_for(lag, 2000))
+    assert last == pytest.approx(bytes_per_s * PROTOCOL_OVERHEAD * share_for(lag, 2000))
 
 
 def test_the_append_rate_is_that_of_the_log_that_grows(
