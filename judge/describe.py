@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from history import steady
 from history.metrics import METRICS
 from judge.checks import (
     anomalies,
@@ -23,7 +24,7 @@ from judge.checks import (
     visibility,
     watermarks,
 )
-from judge.measures import metrics, steady
+from judge.measures import metrics
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 _INTRODUCTION = """\

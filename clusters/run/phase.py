@@ -19,6 +19,7 @@ from clusters.faults.processes import Ended, Paused
 from clusters.faults.resources import Limited
 from clusters.kafka.wire import PartitionView
 from clusters.live.capture import capture_offsets
+from clusters.live.steadiness import Steadiness
 from clusters.live.world import World, broker_id
 from clusters.run.room import EVERY_S, Room
 from clusters.run.usage import carry_usage
@@ -85,6 +86,10 @@ class PhaseRun:
     def room(self) -> Room:
         """Of the run's disk; asked while a step lasts, too."""
         return Room(self.world.folder)
+
+    @cached_property
+    def _steadiness(self) -> Steadiness:
+        return Steadiness(self.world.folder.work / "streams")
 
     def hold(self, seconds: float) -> None:
         """Let the load run on; the experiment's own time.
@@ -268,8 +273,9 @@ class PhaseRun:
             met, seen = self._check(condition)
             return met
 
+        every_s = 1.0 if condition.steady_state else 0.02  # its load is measured, and has a figure a second
         try:
-            wait_until(holds, limit_s=limit_s, what=str(condition), every_s=0.02, last_seen=lambda: seen)
+            wait_until(holds, limit_s=limit_s, what=str(condition), every_s=every_s, last_seen=lambda: seen)
             kind = "condition_met"
         except WaitTimeout:
             kind = "wait_timed_out"
@@ -288,6 +294,8 @@ class PhaseRun:
                 return self._check_offset(wanted, name)
         if condition.target:
             return self._check_brokers(condition, condition.target)
+        if condition.steady_state:
+            return self._steadiness.look()
         if condition.controller_changed:
             now = self.world.active_controller()
             return now not in (None, self._controller_before), f"controller {now}, {self._controller_before} before"

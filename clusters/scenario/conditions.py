@@ -52,6 +52,7 @@ class Condition(Model):
     caught_up: str | None = None
     balanced: str | None = None
     controller_changed: Literal[True] | None = None
+    steady_state: Literal[True] | None = None
 
     @property
     def about(self) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clusters.scenario.groups import ShareGroup
 from clusters.scenario.scenario import Load, Phase, Scenario
-from clusters.scenario.steps.flow import SetRate, Write
+from clusters.scenario.steps.flow import STEADY_STATE_S, SetRate, Wait, Write
 from clusters.scenario.steps.step import Step
 from history.share_groups import still_s
 
@@ -95,7 +95,8 @@ def _expected_s(step: Step) -> float:
 
 def _held_s(step: Step) -> float:
     """What the scenario itself asks for; ``after`` is between the deaths of a crash loop."""
-    return float(getattr(step, "seconds", 0.0)) + float(getattr(step, "after", 0.0)) * len(step.breaks)
+    watched_s = STEADY_STATE_S if isinstance(step, Wait) and step.condition.steady_state else 0.0
+    return float(getattr(step, "seconds", 0.0)) + float(getattr(step, "after", 0.0)) * len(step.breaks) + watched_s
 
 
 def _limit_s(step: Step) -> float:

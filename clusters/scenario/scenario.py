@@ -517,6 +517,8 @@ class Scenario(Model):
         known = {name for topic, told in self.topics.items() for name in (topic, *_names(topic, told))}
         if unknown := [each.about for each in step.conditions if each.about and each.about not in known]:
             raise ValueError(f"{where}: there is no topic or partition {unknown[0]}")
+        if any(each.steady_state for each in step.conditions) and not self.named_loads:
+            raise ValueError(f"{where}: there is no load that could be in steady_state")
 
     def _check_members(self, where: str, step: Step) -> None:
         members = self.group.members if self.group else 0

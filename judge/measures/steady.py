@@ -1,23 +1,13 @@
-"""Whether a phase was in steady state: whether what came before it was warm-up enough.
-
-The rule is that of SNIA's Solid State Storage Performance Test Specification, which asks it of five rounds: within the
-windows of a phase the range of a figure is at most 20 % of its mean, and its linear fit rises or falls by at most 10 %.
-CPU is not tested: its counters are read at the boundaries of phases alone.
-"""
+"""Which phases were in no steady state: whether what came before them was warm-up enough."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from statistics import fmean, linear_regression, median
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from evidence.facts import Span
 from history.events import Event
+from history.steady import MIN_SECONDS, Row, why_unsteady
 
-Row = Mapping[str, Any]
-WINDOWS = 5
-MIN_SECONDS = 50  # windows of less than ten seconds follow every pause of a collector
-MAX_RANGE, MAX_SLOPE = 0.20, 0.10  # as shares of the mean
 _SECOND_NS = 1_000_000_000
 
 
@@ -27,25 +17,10 @@ def unsteady(spans: Iterable[Span], events: Sequence[Event], seconds: Sequence[R
     ``seconds`` are rows of ``history.tables.TIMELINE_SENDS``.
     """
     faulty = {event.phase for event in events if event.kind == "inject"}
-    reasons = {span.phase: next(_reasons(span, seconds), None) for span in spans if span.phase not in faulty}
+    reasons = {span.phase: _reason(span, seconds) for span in spans if span.phase not in faulty}
     return {phase: why for phase, why in reasons.items() if why}
 
 
-def _reasons(span: Span, seconds: Sequence[Row]) -> Iterator[str]:
+def _reason(span: Span, seconds: Sequence[Row]) -> str | None:
     inside = [row for row in seconds if span.from_ns <= row["t_ns"] <= span.to_ns - _SECOND_NS]
-    length = len(inside) // WINDOWS
-    if len(inside) < MIN_SECONDS:
-        return
-    windows = [inside[at * length : (at + 1) * length] for at in range(WINDOWS)]
-    throughput = [fmean(row["acked"] for row in window) for window in windows]
-    latency = [median(row["p50_ms"] or 0.0 for row in window) for window in windows]
-    for what, figures in (("acknowledged records a second", throughput), ("median latency", latency)):
-        mean = fmean(figures)
-        wide = (max(figures) - min(figures)) / mean if mean else 0.0
-        rises = abs(linear_regression(range(WINDOWS), figures).slope) * (WINDOWS - 1) / mean if mean else 0.0
-        if wide > MAX_RANGE:
-            told = f"the range of {what} over {WINDOWS} windows is {wide:.0%} of its mean, above {MAX_RANGE:.0%}"
-            yield f"no steady state: {told}"
-        elif rises > MAX_SLOPE:
-            told = f"{what} drifts by {rises:.0%} of its mean over {WINDOWS} windows, above {MAX_SLOPE:.0%}"
-            yield f"no steady state: {told}"
+    return why_unsteady(inside) if len(inside) >= MIN_SECONDS else None

@@ -11,7 +11,10 @@ from clusters.scenario.steps.step import Step
 from clusters.scenario.targets import Node, Replica
 from clusters.scenario.values import Acks, PerSecond, Seconds
 from history.partition import TopicPartition
+from history.steady import MIN_SECONDS
 from history.traits import Trait
+
+STEADY_STATE_S = MIN_SECONDS + 10  # what is looked at, answered and flushed
 
 
 class Hold(Step):
@@ -40,6 +43,12 @@ class Wait(Step):
     traits = frozenset[Trait]()
     condition: Condition = Field(alias="for")
     limit: Seconds = 30.0
+
+    @model_validator(mode="after")
+    def _long_enough(self) -> Wait:
+        if self.condition.steady_state and self.limit < STEADY_STATE_S:
+            raise ValueError(f"steady_state takes {STEADY_STATE_S} s to tell; say a limit above that, as 180s")
+        return self
 
 
 class Require(Step):

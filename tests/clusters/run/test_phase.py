@@ -389,6 +389,15 @@ def test_a_condition_on_the_isr_holds_in_every_view_that_can_know_it(tmp_path: P
         assert (waited.kind, waited.detail["last_seen"]) == (kind, f"orders-0: leader 1 epoch 5 ISR {other}")
 
 
+def test_a_load_is_steady_when_its_ledger_says_so(tmp_path: Path) -> None:
+    """A wait for it runs out, and says why, where nothing is recorded."""
+    world = FakeWorld(tmp_path, scenario([{"hold": 1}], load=LOAD))
+    run(tmp_path, {"require": {"steady_state": True}}, world=world)
+
+    (seen,) = world.seen("precondition")
+    assert seen.detail["why"] == "does not hold: no record was acknowledged yet"
+
+
 def test_of_many_partitions_those_are_told_that_keep_a_condition_from_holding(tmp_path: Path) -> None:
     """Before the others, and no more than a page has room for."""
     topics = {"orders": {"partitions": 500, "replicas": ["A", "B", "C"]}}

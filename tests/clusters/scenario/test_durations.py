@@ -16,6 +16,7 @@ from tests.clusters.fakes import scenario
     [
         ([{"hold": "5s"}, {"hold": "10s"}], 15, 15),
         ([{"hold": "1s"}, {"wait": {"for": {"isr_full": "orders"}, "limit": "30s"}}], 4, 31),
+        ([{"wait": {"for": {"steady_state": True}, "limit": "180s"}}], 78, 240),
         ([{"pause": "A"}, {"resume": "A"}], 4, 16),
         ([{"restart": "A"}], 10, 40),
         ([{"write": {"to": "A", "topic": "orders", "records": 100}}], 2, 8 + 32 + 15),

@@ -465,6 +465,7 @@ ORDERS = {"replicas": ["A", "B", "C"]}
         (one_phase({"heal": "some"}), "what: Input should be 'all' (got 'some')"),
         (one_phase({"wait": {"for": {}}}), "a condition is exactly one of out_of_isr, in_isr, leads, log_end_offset"),
         (one_phase({"require": {"in_isr": "C of orders-1"}}), "there is no partition orders-1"),
+        (one_phase({"wait": {"for": {"steady_state": True}}}), "steady_state takes 60 s to tell; say a limit above"),
         (one_phase({"require": {"high_watermark": {"node": "A"}}}), "the offset of A has no bound; say at_least"),
         (one_phase({"wait": {"for": {"isr_full": "orders", "caught_up": "orders"}}}), "not ['caught_up', 'isr_full']"),
         (plain(load={"topic": "orders", "rate": "-5/s"}), "load.rate: Input should be greater than 0 (got -5.0)"),
@@ -510,6 +511,10 @@ ORDERS = {"replicas": ["A", "B", "C"]}
         (
             {k: v for k, v in one_phase({"set_rate": "5/s"}).items() if k != "load"},
             "phase 'one', step set_rate: there is no load whose rate it could change",
+        ),
+        (
+            {k: v for k, v in one_phase({"require": {"steady_state": True}}).items() if k != "load"},
+            "phase 'one', step require: there is no load that could be in steady_state",
         ),
         (one_phase({"reassign": {"topic": "sales", "to": ["A"]}}), "step reassign: there is no partition sales-0"),
         (

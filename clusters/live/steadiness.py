@@ -1,0 +1,56 @@
+"""Whether the load of a run is answered steadily, from what its producers record meanwhile."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from history.steady import MIN_SECONDS, why_unsteady
+from history.streams import StreamTail
+
+ANSWERED_S = 5  # after so long a second's records are answered and flushed, or the load is in no steady state
+_SECOND_NS = 1_000_000_000
+_NONE = {"acked": 0, "p50_ms": None}
+
+
+class Steadiness:
+    """Looks at the last ``MIN_SECONDS`` seconds whose records had time to be answered, of all producers together."""
+
+    def __init__(self, streams: Path) -> None:
+        self._streams = streams
+        self._tails: dict[Path, StreamTail] = {}
+        self._answers_ns = defaultdict[int, list[Any]](list)  # latencies of the records that were due in a second
+        self._seconds: dict[int, dict[str, Any]] = {}  # rows of ``history.tables.TIMELINE_SENDS``, of those before
+        self._seen = False, "no record was acknowledged yet"
+
+    def look(self) -> tuple[bool, str]:
+        """Whether it is in steady state, and what was seen."""
+        for path in self._streams.glob("sends-*.arrow"):
+            for batch in self._tails.setdefault(path, StreamTail(path)).batches():
+                self._add(batch)
+        end = max(self._answers_ns, default=0) - ANSWERED_S + 1  # the first second that is too new
+        old = [second for second in self._answers_ns if second < end]
+        for second in old:
+            latencies_ns = np.concatenate(self._answers_ns.pop(second))
+            row = {"acked": latencies_ns.size, "p50_ms": float(np.median(latencies_ns)) / 1e6}
+            self._seconds.setdefault(second, row)  # what is answered later still counts nowhere
+        if old:
+            self._seen = self._look_back(end)
+        return self._seen
+
+    def _add(self, sends: pa.RecordBatch) -> None:
+        acked = sends.filter(sends["error"].is_null()).select(["due_ns", "done_ns"]).drop_null()
+        due_ns, done_ns = (acked[name].to_numpy() for name in ("due_ns", "done_ns"))
+        seconds = due_ns // _SECOND_NS
+        for second in np.unique(seconds).tolist():
+            self._answers_ns[second].append((done_ns - due_ns)[seconds == second])
+
+    def _look_back(self, end: int) -> tuple[bool, str]:
+        if missing := max(min(self._seconds) + MIN_SECONDS - end, 0):
+            return False, f"it takes {missing} s more of the load to tell"
+        why = why_unsteady([self._seconds.get(second, _NONE) for second in range(end - MIN_SECONDS, end)])
+        return why is None, why or f"steady over {MIN_SECONDS} s"
