@@ -17,7 +17,8 @@ PART = "knee"
 METRIC = "sustainable_rate_per_s"
 LIMIT = "1s"  # of the 99th percentile: what is not kept up with waits for longer by the end of a step, a busy host less
 STEPS_MB_PER_S = (0.5, 1, 2, 4, 8, 12, 16, 24, 32)
-STEP_S, WARM_UP_S = 6, 30  # a run keeps all that was written: 2 GB of three replicas
+STEP_S = 6  # a run keeps all that was written: 2 GB of three replicas
+WARM_UP = {"wait": {"for": {"steady_state": True}, "limit": "4m"}}
 Row = Mapping[str, Any]
 
 
@@ -25,7 +26,7 @@ def steps(scenario: Scenario) -> dict[str, Any]:
     """A merge patch that makes a scenario with one load one of rising rates."""
     (load,) = scenario.named_loads.values()
     rates = [f"{max(round(step * 1e6 / load.sizes.mean), 1)}/s" for step in STEPS_MB_PER_S]
-    phases = [{"warm up": [{"set_rate": rates[1]}, {"hold": f"{WARM_UP_S}s"}]}]
+    phases: list[dict[str, Any]] = [{"warm up": [{"set_rate": rates[1]}, WARM_UP]}]
     phases += [
         {f"{step:g} MB/s": [{"set_rate": rate}, {"hold": f"{STEP_S}s"}]}
         for step, rate in zip(STEPS_MB_PER_S, rates, strict=True)
