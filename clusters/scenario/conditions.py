@@ -78,4 +78,5 @@ class Condition(Model):
 
     def __str__(self) -> str:
         name = next(iter(self.model_fields_set))
-        return f"{name.replace('_', ' ')}: {getattr(self, name)}"
+        words, about = name.replace("_", " "), getattr(self, name)
+        return words if about is True else f"{words}: {about}"

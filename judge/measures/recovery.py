@@ -147,10 +147,11 @@ def longest_stalls(
 ) -> list[dict[str, Any]]:
     """Rows of the recovery table: per phase the longest time without an acknowledgement, and without the HW growing.
 
-    ``sends`` are those of open loops, which never pause by themselves; a partition without any has no stalls. The
-    stretches from the phase's start and to its end count; the one to the end is censored.
+    ``sends`` are those of open loops, which never pause by themselves; a partition without any has no stalls, nor have
+    records for which none was chosen yet. The stretches from the phase's start and to its end count; the one to the end
+    is censored.
     """
-    if not len(sends):
+    if not len(sends) or where.partition < 0:
         return []
     acked_ns = sends.done_ns[(sends.outcome == OK) & (sends.done_ns != NULL)]
     spans = list(spans)

@@ -390,11 +390,12 @@ def test_a_condition_on_the_isr_holds_in_every_view_that_can_know_it(tmp_path: P
 
 
 def test_a_load_is_steady_when_its_ledger_says_so(tmp_path: Path) -> None:
-    """A wait for it runs out, and says why, where nothing is recorded."""
+    """It is not where nothing is recorded."""
     world = FakeWorld(tmp_path, scenario([{"hold": 1}], load=LOAD))
     run(tmp_path, {"require": {"steady_state": True}}, world=world)
 
     (seen,) = world.seen("precondition")
+    assert seen.detail["condition"] == "steady state"
     assert seen.detail["why"] == "does not hold: no record was acknowledged yet"
 
 

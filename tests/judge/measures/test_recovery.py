@@ -243,6 +243,8 @@ def test_of_equal_stalls_the_last_is_told():
     """Acknowledged 3 and 6 s after the phase began, which lasts 9 s: the last 3 s are at least 3 s."""
     sends = [{**sent(n, offset=n, at_ns=t * S), "done_ns": t * S} for n, t in enumerate((3, 6))]
     sends.append(sent(2, at_ns=4 * S, outcome="fail"))
+    nowhere = TopicPartition("orders", -1)  # records that were still to be placed when the producer ended
+    assert recovery.longest_stalls(nowhere, columns(sends[2:]), Samples.of(table([], REPLICAS)), SPANS[:1]) == []
     (found,) = recovery.longest_stalls(WHERE, columns(sends), Samples.of(table([], REPLICAS)), SPANS[:1])
 
     assert found == {
