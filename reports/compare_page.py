@@ -63,15 +63,18 @@ PERCENTILES = {"latency_p50_ms": "p50", "latency_p99_ms": "p99", "latency_p999_m
 
 def render(result: CompareResult, links: Links) -> str:
     """The page as HTML; ``links`` maps run ids to the addresses of their pages, as far as there are any."""
-    sections = [
-        _section("summary", "Summary", "", _summary(result)),
+    of_pairs = [
         _section("effects", "Effects", "", _effects(result)),
         _section("pairs", "Pair by pair", "Pairs", _pairs(result, links)),
         _section("phases", "Latency by phase", "Latency", _phases(result)),
         _section("correctness", "Correctness", "", _correctness(result, links)),
         _section("behaviour", "Behaviour that differs", "Behaviour", _behaviour(result, links)),
-        _section("noise", "Noise of this host", "Noise", _noise(result)),
-        _section("why", "What may explain a difference", "Explanations", _why(result)),
+    ]
+    sections = [
+        _section("summary", "Summary", "", _summary(result)),
+        *(of_pairs if result.pairs else []),
+        _section("noise", "Noise of this host", "Noise", _noise(result, links)),
+        *([_section("why", "What may explain a difference", "Explanations", _why(result))] if result.pairs else []),
         _section("limits", "Limits", "", _limits(result)),
         _section("runs", "Runs", "", _runs(result, links)),
     ]
@@ -289,16 +292,8 @@ def _pairs(result: CompareResult, links: Links) -> Iterator[Block]:
     if missed := result.missed_loads:
         columns = _finding_columns(result, lambda row: _place(row, several=result.several))
         yield Listing("missed", table("Offered loads that head missed, in how many runs.", columns, missed))
-    left_out = _left_out(result)
-    if left_out:
-        columns_of_runs: list[Column[_LeftOut]] = [
-            Column("pair", lambda row: row.pair, "number"),
-            Column("run", lambda row: _run(row.run, row.run or "not recorded", links)),
-            Column("left out of", lambda row: row.metrics),
-            Column("why", lambda row: row.why, "text"),
-        ]
-        caption = "Runs that some effect could not use."
-        yield Listing("left-out", table(caption, columns_of_runs, left_out), filtered=True)
+    effects = [effect for effect in result.effects if effect.role != "why"]
+    yield from _left_out("left-out", "Runs that some effect could not use.", effects, result, links)
 
 
 def _place(row: MissedLoad, *, several: bool) -> str:
@@ -331,17 +326,28 @@ class _LeftOut:
     metrics: str
 
 
-def _left_out(result: CompareResult) -> list[_LeftOut]:
+def _left_out(
+    name: str, caption: str, effects: Iterable[Effect], result: CompareResult, links: Links
+) -> Iterator[Block]:
+    """The runs that these could not use, where there are any."""
     names: dict[tuple[int, str | None, str], list[str]] = {}
-    for effect in result.effects:
-        if effect.role != "why":
-            for left in effect.left_out:
-                own = names.setdefault((int(left.pair), left.run, left.why), [])
-                own.append(_metric(effect, several=result.several))
-    return [
+    for effect in effects:
+        for left in effect.left_out:
+            own = names.setdefault((int(left.pair), left.run, left.why), [])
+            own.append(_metric(effect, several=result.several))
+    if not names:
+        return
+    rows = [
         _LeftOut(*place, f"{len(own)} metrics" if len(own) > 3 else "; ".join(own))
         for place, own in sorted(names.items(), key=lambda entry: (entry[0][0], entry[0][1] or ""))
     ]
+    columns: list[Column[_LeftOut]] = [
+        Column("pair", lambda row: row.pair, "number"),
+        Column("run", lambda row: _run(row.run, row.run or "not recorded", links)),
+        Column("left out of", lambda row: row.metrics),
+        Column("why", lambda row: row.why, "text"),
+    ]
+    yield Listing(name, table(caption, columns, rows), filtered=True)
 
 
 # --- latency by phase --------------------------------------------------------------------------------
@@ -464,9 +470,13 @@ def _behaviour(result: CompareResult, links: Links) -> Iterator[Block]:
 # --- noise, explanations, limits, runs -----------------------------------------------------------------
 
 
-def _noise(result: CompareResult) -> Iterator[Block]:
+def _noise(result: CompareResult, links: Links) -> Iterator[Block]:
+    effects = [*result.noise, *result.without_noise]
+    left_out = _left_out("noise-left-out", "Runs of base that its noise could not use.", effects, result, links)
     if not result.noise:
-        yield Words("Base was not compared with itself yet, so the noise of this host is not known.", "absent")
+        compared = "in a way that counts" if result.without_noise else "yet"
+        yield Words(f"Base was not compared with itself {compared}, so the noise of this host is not known.", "absent")
+        yield from left_out
         return
     yield Words(
         "Base ran against itself before anything was compared. Its pairs differ by noise alone: on a host that can be "
@@ -493,6 +503,7 @@ def _noise(result: CompareResult) -> Iterator[Block]:
         "the columns after it say how often they detect other sizes."
     )
     yield Listing("noise-table", table("Base against itself, metric by metric.", columns, result.noise, [note]))
+    yield from left_out
 
 
 def _with_interval(value: float | None, low: float, high: float) -> str:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from campaigns.campaign import MAX_TIMES, Campaign, Item
 from campaigns.compare import KIND, rate
-from campaigns.compare.effects import USUAL_PAIRS, compared, noise, not_asked, phases
+from campaigns.compare.effects import USUAL_PAIRS, compared, noise, not_asked, phases, without_noise
 from campaigns.compare.findings import behaviour, correctness, counts, missed_loads
 from campaigns.compare.runs import listed, pairs_of, refusals, runs_of, sides
 from campaigns.compare.words import MAX_NAMED, MIN_USED, first_sentence, further_sentences
@@ -256,6 +256,7 @@ def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> CompareResu
         effects=effects,
         not_asked=not_asked(settings, between),
         noise=noise(settings, of_base),
+        without_noise=without_noise(settings, of_base),
         phases=phases(settings, between),
         counts=counts(runs),
         missed_loads=missed,

@@ -213,16 +213,27 @@ def _without_survivors(effect: Effect) -> Effect:
 
 def noise(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[Noise]:
     """Base against itself: each judged metric's noise, its verdict, and what the pairs of the comparison can show."""
+    return [
+        Noise(**dict(own), **_detected(own, settings["pairs"], len(family)))
+        for family in _families(settings, calibrated)
+        for own in _judged(family)
+        if own.method == "paired"
+    ]
+
+
+def without_noise(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[Effect]:
+    """Base against itself: the judged metrics whose noise is not known, with the runs that could not be used."""
+    families = _families(settings, calibrated)
+    return [own for family in families for own, _ in family if own.method != "paired"]
+
+
+def _families(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[list[Measured]]:
+    """What is judged together, of base against itself."""
     families: dict[Role, list[Measured]] = {}
     for role, key, margin in _roles(settings, keys_of(calibrated, settings["phases"])):
         if role != "why" and not too_little_load(role, key, calibrated):
             families.setdefault(role, []).append(measured(role, key, calibrated, margin))
-    return [
-        Noise(**dict(own), **_detected(own, settings["pairs"], len(family)))
-        for family in families.values()
-        for own in _judged(family)
-        if own.method == "paired"
-    ]
+    return list(families.values())
 
 
 def _detected(own: Effect, pairs: int, tests: int) -> dict[str, Any]:

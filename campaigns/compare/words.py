@@ -204,7 +204,9 @@ def proposal(result: CompareResult) -> str:
     """How many pairs this host's noise asks for, so that each primary metric's worsening is found."""
     own = [each for each in result.noise if each.role == "primary"]
     if not own:
-        return "How many pairs a comparison needs is not known: base was not measured often enough."
+        left_out = (left for each in result.without_noise if each.role == "primary" for left in each.left_out)
+        why = next((f" ({left.why})" for left in left_out if left.run), "")
+        return f"How many pairs a comparison needs is not known: base was not measured often enough{why}."
     needed = [each.needed for each in own]
     each = "; ".join(
         f"{metric(of, several=result.several)} {change(of.size)}: {of.needed or f'more than {MAX_PAIRS}'}" for of in own

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Generic, Literal, TypeVar
 
+from pydantic import Field
+
 from history.results.base import Model, State, Summary, Verdict
 from history.results.cases import Case, Outcome
 
@@ -348,6 +350,7 @@ class CompareResult(Summary):
     effects: list[Effect]
     not_asked: list[NotAsked]
     noise: list[Noise]
+    without_noise: list[Effect] = Field(default_factory=list)  # judged metrics that base with itself did not show
     phases: list[PhaseLatency]
     counts: list[Finding]
     missed_loads: list[MissedLoad]

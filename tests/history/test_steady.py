@@ -12,17 +12,17 @@ EVEN = (1000,) * 5
 @pytest.mark.parametrize(
     ("p50_ms", "acked", "said"),
     [
-        ((2.0, 2.2, 1.9, 2.1, 2.0), EVEN, None),  # a range of 15 %, no drift
+        ((2.0, 2.2, 1.9, 2.1, 2.0), EVEN, None),  # a range of 15 %
         ((2.0, 2.45, 2.0, 2.0, 2.0), EVEN, "range of median latency over 5 windows is 22%"),
-        ((2.18, 2.09, 2.0, 1.95, 1.9), EVEN, "median latency drifts by 14%"),  # as of a JVM that warms up
-        ((2.1, 2.05, 2.0, 1.98, 1.94), EVEN, None),  # a drift of 8 %
+        ((2.4, 2.2, 2.1, 2.0, 1.9), EVEN, "range of median latency over 5 windows is 24%"),  # as of a JVM
+        ((2.2, 2.1, 2.0, 1.95, 1.9), EVEN, None),  # one that is about warm
         ((2.0,) * 5, (1000, 1000, 1000, 1000, 750), "range of acknowledged records a second over 5 windows is 26%"),
     ],
 )
-def test_seconds_are_steady_within_twenty_and_ten_percent(
+def test_seconds_are_steady_within_twenty_percent(
     p50_ms: tuple[float, ...], acked: tuple[int, ...], said: str | None
 ) -> None:
-    """The range of five windows against their mean, and what a line through them rises."""
+    """The range of five windows against their mean."""
     why = why_unsteady([{"acked": acked[at // 12], "p50_ms": p50_ms[at // 12]} for at in range(60)])
 
     assert (why is None) if said is None else (why is not None and said in why)

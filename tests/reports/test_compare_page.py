@@ -67,7 +67,8 @@ def test_a_page_of_base_with_itself_alone():
     assert "How many pairs does a comparison need here? 5 pairs of Kafka 3.9.0 with itself." in html
     assert "is proposed" in html
     assert "pairs that detect twice the margin" in html
-    assert "Nothing was compared yet." in html
+    assert 'id="effects"' not in html
+    assert 'id="effects"' in render(RESULT, LINKS)
     assert "effects-primary" not in html
     assert "effects-primary" in render(RESULT, LINKS)
 

@@ -143,6 +143,16 @@ def test_base_with_itself_alone_proposes_a_number_of_pairs():
     assert none.sentence.endswith("is not known: base was not measured often enough.")
 
 
+def test_base_that_could_not_be_measured_says_why():
+    """Each of its runs was left out for a reason, which the page lists."""
+    alone = campaign(pairs=0, aa_pairs=2)
+    why = "no steady state: median latency drifts by 15%"
+    found = result(alone, [{**row, "trusted": False, "note": why} for row in rows(alone)])
+
+    assert found.sentence.endswith(f"is not known: base was not measured often enough ({why}).")
+    assert [len(each.left_out) for each in found.without_noise] == [4]
+
+
 def test_several_violations_are_counted_one_by_one():
     """An old bug of both, and a loss that only head shows: what is new comes first."""
     old = {"verdict": "fail", "sentence": "I6 …", "broken": ["I6"]}
