@@ -2,8 +2,8 @@
 
 The rule is that of SNIA's Solid State Storage Performance Test Specification, which asks it of five rounds: within the
 windows of a phase the range of a figure is at most 20 % of its mean. SNIA bounds the slope of a line through them, too,
-by 10 %. That is for disks: brokers on two cores go on drifting by 7 to 15 % a minute for minutes, on both sides of a
-comparison. CPU is not tested: its counters are read at the boundaries of phases alone.
+by 10 %. That is for disks: brokers on two cores go on drifting by 7 to 15 % for minutes, on both sides of a comparison
+(docs/dev/adr/0019). CPU is not tested: its counters are read at the boundaries of phases alone.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ whole run.
 - A phase of {seconds} s or more without a fault must be in steady state, or its latency and CPU per GB are not trusted.
   Over five windows the range of throughput and of median latency is at most {range:.0%} of the mean, as SNIA's Solid
   State Storage Performance Test Specification has it, whose bound of 10% for the slope is one for disks: brokers on two
-  cores drift by 7 to 15% a minute long after that.
+  cores go on drifting by 7 to 15% for minutes ([why](dev/adr/0019-steady-state-is-a-range.md)).
 - What was owed by then and never acknowledged took longer than anything. A percentile that falls on it has no value,
   and a rate at which p99 does is above every limit.
 - The sustainable rate is where p99 crosses the scenario's `p99_limit`, between the last offered rate that kept it and

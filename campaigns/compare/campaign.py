@@ -201,7 +201,7 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
         kind="compare",
         created_at=created_at,
         seed=seed,
-        settings={**asked.model_dump(), "phases": _phases(asked)},
+        settings={**asked.model_dump(), "phases": _phases(asked), "warm_ups": _warm_ups(asked)},
         items=items,
     )
 
@@ -346,7 +346,7 @@ def _usual_primary(scenario: Scenario) -> dict[str, float]:
     held = {
         phase.name: sum(step.seconds for step in phase.steps if isinstance(step, Hold))
         for phase in scenario.phases
-        if not any(step.traits for step in phase.steps)
+        if not any(step.traits for step in phase.steps) and not phase.is_warm_up
     }
     longest = max(held, key=lambda name: held[name], default=scenario.phases[0].name)
     away = [phase.name for phase in scenario.phases if any(step.key in _TAKES_A_BROKER for step in phase.steps)]
@@ -379,6 +379,19 @@ def _check_phases(primary: Mapping[str, float], told: Sequence[Scenario]) -> Non
 def _phases(asked: Settings) -> dict[str, list[str]]:
     """The phases of each scenario in their order, for the page: a run's rows tell of none."""
     return {name: [phase.name for phase in _scenario_of(asked, "head", name).phases] for name in asked.scenarios}
+
+
+def _warm_ups(asked: Settings) -> dict[str, list[str]]:
+    """The phases of each scenario that are not compared, unless somebody named one."""
+    named = {key.partition("@")[2] for key in asked.primary or {}}
+    return {
+        name: [
+            phase.name
+            for phase in _scenario_of(asked, "head", name).phases
+            if phase.is_warm_up and phase.name not in named
+        ]
+        for name in asked.scenarios
+    }
 
 
 def _named(asked: Settings) -> tuple[Side, Side]:

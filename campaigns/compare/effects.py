@@ -46,7 +46,7 @@ class Measured(NamedTuple):
 def compared(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[Effect]:
     """Every effect: primary metrics, secondary ones, then ``why``: what explains, with an effect but no verdict."""
     families: dict[Role, list[Measured]] = {role: [] for role in ROLES}
-    for role, key, margin in _roles(settings, keys_of(pairs, settings["phases"])):
+    for role, key, margin in _roles(settings, keys_of(pairs, settings)):
         if too_little_load(role, key, pairs):
             continue
         own = measured(role, key, pairs, margin)
@@ -58,7 +58,7 @@ def compared(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[Effect]
 
 def not_asked(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[NotAsked]:
     """The judged metrics for which their phase has too little load."""
-    roles = _roles(settings, keys_of(pairs, settings["phases"]))
+    roles = _roles(settings, keys_of(pairs, settings))
     found = [too_little_load(role, key, pairs) for role, key, _ in roles]
     return [each for each in found if each]
 
@@ -230,7 +230,7 @@ def without_noise(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> li
 def _families(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[list[Measured]]:
     """What is judged together, of base against itself."""
     families: dict[Role, list[Measured]] = {}
-    for role, key, margin in _roles(settings, keys_of(calibrated, settings["phases"])):
+    for role, key, margin in _roles(settings, keys_of(calibrated, settings)):
         if role != "why" and not too_little_load(role, key, calibrated):
             families.setdefault(role, []).append(measured(role, key, calibrated, margin))
     return list(families.values())
@@ -259,7 +259,7 @@ def _detected(own: Effect, pairs: int, tests: int) -> dict[str, Any]:
 def phases(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[PhaseLatency]:
     """Latency by phase: the values of each arm's usable runs."""
     rows = []
-    for key in keys_of(pairs, settings["phases"]):
+    for key in keys_of(pairs, settings):
         if key.metric not in LATENCIES:
             continue
         place = (key.metric, key.phase)

@@ -157,12 +157,13 @@ def _is_split(pair: Pair, starts: Sequence[str]) -> bool:
     return len(own) == 2 and any(own[0] < start < own[1] for start in starts)
 
 
-def keys_of(pairs: Sequence[Pair], phases: Mapping[str, Sequence[str]]) -> list[Key]:
-    """Everything that a run of these pairs measured, in the order of the table of metrics, then of the phases.
-
-    ``phases`` are those of each scenario.
+def keys_of(pairs: Sequence[Pair], settings: Mapping[str, Any]) -> list[Key]:
+    """Everything that a run of these pairs measured but in warm-ups, in the order of the table of metrics, then of the
+    phases.
     """
-    found = {Key(pair.scenario, *place) for pair in pairs for run in pair.runs for place in run.measured}
+    phases, warm_ups = settings["phases"], settings.get("warm_ups", {})
+    measured = {Key(pair.scenario, *place) for pair in pairs for run in pair.runs for place in run.measured}
+    found = [key for key in measured if key.phase not in warm_ups.get(key.scenario, [])]
     metrics = {name: index for index, name in enumerate(METRICS)}
 
     def place(key: Key) -> tuple[int, str, str, int]:

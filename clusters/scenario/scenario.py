@@ -24,7 +24,7 @@ from clusters.scenario.producers import PRODUCER, Producer, producers_of, wrong_
 from clusters.scenario.shapes import MAX_BATCH_BYTES, Keys, Rate, Sizes, as_written, peak, shared, usual
 from clusters.scenario.steps.catalog import AnyStep
 from clusters.scenario.steps.disks import FailLogDir, FillDisk, FlipBit, ReadOnlyDisk, SlowDisk
-from clusters.scenario.steps.flow import SetRate
+from clusters.scenario.steps.flow import SetRate, Wait
 from clusters.scenario.steps.network import Lag, Slow
 from clusters.scenario.steps.processes import KillCopier, Restart
 from clusters.scenario.steps.step import Step
@@ -302,6 +302,11 @@ class Phase(Model):
 
     name: str = Field(min_length=1)
     steps: list[AnyStep] = Field(min_length=1)
+
+    @property
+    def is_warm_up(self) -> bool:
+        """Whether it is there to wait for a steady state, so that its own figures are those of none."""
+        return any(isinstance(step, Wait) and step.condition.steady_state for step in self.steps)
 
 
 def _phase(value: object) -> object:

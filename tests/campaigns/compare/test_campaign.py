@@ -86,6 +86,9 @@ def test_what_a_comparison_is_where_nothing_is_said():
 
     assert (two["scenarios"], two["view"], one["view"]) == (["benchmark"], "default_settings", "same_settings")
     assert [key.partition("@")[2] for key in two["primary"]] == ["measured"] * 3
+    assert two["warm_ups"] == {"benchmark": ["warm up"]}
+    named = made(scenarios=["benchmark"], primary={"latency_p99_ms@warm up": 0.1})
+    assert named.settings["warm_ups"] == {"benchmark": []}
 
 
 def test_recovery_is_primary_where_a_broker_is_away():

@@ -220,6 +220,15 @@ def test_phases_come_in_the_order_of_the_scenario():
     ]
 
 
+def test_a_warm_up_is_not_compared():
+    """It was measured, and neither it nor its noise is told."""
+    warming = PLAN.settings | {"warm_ups": {"steady": ["leader dies"]}}
+    found = [row for name in ("leader dies", "steady") for row in rows(PLAN, place=("latency_p50_ms", name))]
+
+    assert [phase.phase for phase in phases(warming, pairs(found))] == ["steady"]
+    assert {each.phase for each in noise(warming, pairs(found, part="calibration"))} == {"steady"}
+
+
 @pytest.mark.parametrize(("left", "verdict"), [(8, "equivalent"), (7, "inconclusive")])
 def test_survivors_are_not_called_as_good(left, verdict):
     """Eight of ten pairs are enough, seven may be those that went well; the same pairs may still be called worse."""
