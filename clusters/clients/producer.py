@@ -3,8 +3,8 @@
 Records are due at fixed times from the start, whatever the cluster does, and latency counts from the due time.
 Another rate may be asked for while it runs; the records after that are due at fixed times from then on.
 What is in flight is bounded; a record that finds no room is ``fail: never_sent``. Every record ends in the
-ledger, those without an answer as ``info: no_answer``. SIGTERM stops the flow and waits for the answers.
-A record that belongs to a transaction has its answer when the transaction has ended.
+ledger, those without an answer as ``info: no_answer``. SIGTERM stops the flow, once what was due is sent, and waits for
+the answers. A record that belongs to a transaction has its answer when the transaction has ended.
 """
 
 from __future__ import annotations
@@ -107,7 +107,8 @@ class OpenLoop:
         self.schedule = self.schedule.then(now_ns, Constant(rate_per_s))
 
     def finish(self, now_ns: int) -> None:
-        """No more sends: what is due and still waits is never sent, and an open transaction ends."""
+        """The last sends: what is due and still waits is never sent, and an open transaction ends."""
+        self.send_due(now_ns)
         self._refuse(self.schedule.due_by(now_ns))
         self.engine.finish()
 

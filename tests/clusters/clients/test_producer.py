@@ -204,6 +204,18 @@ def test_more_than_there_is_room_for_does_not_wait() -> None:
     assert engine.finished
 
 
+def test_what_is_due_as_it_ends_is_sent() -> None:
+    """It was to be sent by then, and there is room."""
+    loop, engine, rows = open_loop()
+    loop.send_due(SECOND)
+    loop.finish(3 * SECOND)
+
+    assert loop.in_flight == 4
+    assert loop.never_sent == 0
+    assert rows == []
+    assert engine.finished
+
+
 # --- another rate ------------------------------------------------------------------------------
 
 
