@@ -25,7 +25,7 @@ class Steadiness:
         self._tails: dict[Path, StreamTail] = {}
         self._answers_ns = defaultdict[int, list[Any]](list)  # latencies of the records that were due in a second
         self._seconds: dict[int, dict[str, Any]] = {}  # rows of ``history.tables.TIMELINE_SENDS``, of those before
-        self._seen = False, "no record was acknowledged yet"
+        self._seen = False, "no record that was due at some time was acknowledged yet"
 
     def look(self) -> tuple[bool, str]:
         """Whether it is in steady state, and what was seen."""

@@ -34,7 +34,7 @@ def write(tmp_path: Path) -> Iterator[Write]:
 def test_it_is_steady_when_the_last_seconds_were(tmp_path: Path, write: Write) -> None:
     """What was before them does not count, nor what may still be unanswered; a second less is too little."""
     steadiness = Steadiness(tmp_path)
-    assert steadiness.look() == (False, "no record was acknowledged yet")
+    assert steadiness.look() == (False, "no record that was due at some time was acknowledged yet")
     write(range(100, 154), ms=2)
     assert steadiness.look() == (False, "it takes 1 s more of the load to tell")
     write(range(154, 155), ms=90)

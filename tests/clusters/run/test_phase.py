@@ -396,7 +396,7 @@ def test_a_load_is_steady_when_its_ledger_says_so(tmp_path: Path) -> None:
 
     (seen,) = world.seen("precondition")
     assert seen.detail["condition"] == "steady state"
-    assert seen.detail["why"] == "does not hold: no record was acknowledged yet"
+    assert seen.detail["why"] == "does not hold: no record that was due at some time was acknowledged yet"
 
 
 def test_of_many_partitions_those_are_told_that_keep_a_condition_from_holding(tmp_path: Path) -> None:
