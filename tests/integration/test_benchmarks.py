@@ -35,6 +35,7 @@ phases:
       - start: B
       - wait: {for: {isr_full: orders}, limit: 60s}
       - elect: preferred
+      - require: {steady_state: true}
 """
 
 
@@ -84,6 +85,14 @@ def test_another_rate_holds_within_the_run(run: RunFolder) -> None:
     assert offered.detail["rate_per_s"] == 400
     assert offered.detail["from_ns"] < offered.t_ns
     assert elected.detail["refused"] is None
+
+
+def test_whether_it_is_steady_is_read_off_what_producers_record(run: RunFolder) -> None:
+    """While they do; a broker was killed meanwhile, and the time is short."""
+    (looked,) = _events(run, "precondition")
+
+    assert looked.detail["met"] is False
+    assert "s more of the load to tell" in looked.detail["why"] or "no steady state: " in looked.detail["why"]
 
 
 def test_what_was_used_grows_through_a_restart(run: RunFolder) -> None:
