@@ -166,6 +166,21 @@ class StreamTail:
                     yield pa.ipc.read_record_batch(message, self._schema)
 
 
+class StreamTails:
+    """The streams of a folder, by table, as clients write them; more may come."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._tails: dict[Path, StreamTail] = {}
+
+    def new(self, table: str) -> Iterator[tuple[str, list[pa.RecordBatch]]]:
+        """What clients recorded in a table since the last look: the client, and its batches."""
+        for path in sorted(self._folder.glob(f"{table}-*.arrow")):
+            tail = self._tails.setdefault(path, StreamTail(path))
+            if batches := list(tail.batches()):
+                yield path.stem.removeprefix(f"{table}-"), batches
+
+
 def _whole_message(file: pa.NativeFile) -> pa.ipc.Message | None:
     try:
         return pa.ipc.read_message(file)

@@ -22,10 +22,11 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
+from clusters.clients.ledger import acknowledged_times
 from history.events import Event
 from history.folder import RunFolder
 from history.manifest import read_manifest
-from history.streams import StreamTail
+from history.streams import StreamTails
 from operators.load_rates import accounts
 from operators.progress import Tail
 from reports.timeline import Span, faults
@@ -121,7 +122,7 @@ class LiveRun:
         self._folder = folder
         self._manifest = read_manifest(folder.manifest)
         self._new_events = Tail(folder.events)
-        self._streams: dict[Path, StreamTail] = {}
+        self._streams = StreamTails(folder.work / "streams")
         self._latency = defaultdict[str, _Latency](_Latency)
         self._replicas: dict[tuple[Any, ...], Mapping[str, Any]] = {}
         self._views: dict[tuple[Any, ...], Mapping[str, Any]] = {}
@@ -145,15 +146,8 @@ class LiveRun:
         self._add_isr(families)
         self._add_faults(families)
 
-    def _new(self, table: str) -> Iterator[tuple[str, list[pa.RecordBatch]]]:
-        """What clients recorded in a table since the last look: the client, and its batches."""
-        for path in sorted((self._folder.work / "streams").glob(f"{table}-*.arrow")):
-            tail = self._streams.setdefault(path, StreamTail(path))
-            if batches := list(tail.batches()):
-                yield path.stem.removeprefix(f"{table}-"), batches
-
     def _add_latency(self, families: Mapping[str, Any]) -> None:
-        for client, batches in self._new("sends"):
+        for client, batches in self._streams.new("sends"):
             for batch in batches:
                 self._latency[client].add(batch)
         for client, latency in self._latency.items():
@@ -162,7 +156,7 @@ class LiveRun:
             )
 
     def _add_replicas(self, families: Mapping[str, Any]) -> None:
-        for _, batches in self._new("replicas"):
+        for _, batches in self._streams.new("replicas"):
             self._replicas |= _newest(batches, _REPLICA)
         seen = [row for row in _fresh(self._replicas) if row["error"] is None]
         ends = defaultdict[tuple[str, int], int](int)
@@ -178,7 +172,7 @@ class LiveRun:
 
     def _add_isr(self, families: Mapping[str, Any]) -> None:
         """Of several brokers' views the one of the newest leader, else of whoever was asked last, counts."""
-        for _, batches in self._new("isr"):
+        for _, batches in self._streams.new("isr"):
             self._views |= _newest(batches, _VIEW)
         best: dict[tuple[str, int], Mapping[str, Any]] = {}
         for view in sorted(_fresh(self._views), key=_authority):
@@ -212,8 +206,8 @@ class _Latency:
 
     def add(self, sends: pa.RecordBatch) -> None:
         """A batch of a ledger; what was not acknowledged, or had no due time, counts nowhere."""
-        answered = sends.filter(sends["error"].is_null()).select(["due_ns", "done_ns"]).drop_null()
-        times_ns = answered["done_ns"].to_numpy() - answered["due_ns"].to_numpy()
+        due_ns, done_ns = acknowledged_times(sends)
+        times_ns = done_ns - due_ns
         held = np.searchsorted(_BUCKETS_NS, times_ns, side="left")
         self._counts += np.bincount(held, minlength=self._counts.size)
         self.sum_s += float(times_ns.sum()) / 1e9

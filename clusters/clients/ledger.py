@@ -92,6 +92,14 @@ class About:
     may_have_retried: bool
 
 
+def acknowledged_times(sends: pa.RecordBatch) -> tuple[Ints, Ints]:
+    """When acknowledged records of a ledger were due, and when they were acknowledged, in ns; one that was not, or had
+    no due time, counts nowhere.
+    """
+    acked = sends.filter(sends["error"].is_null()).select(["due_ns", "done_ns"]).drop_null()
+    return acked["due_ns"].to_numpy(), acked["done_ns"].to_numpy()
+
+
 class Ledger(BackgroundWriter):
     """Writes a ledger; rows come in any order, and become Arrow's when they are flushed."""
 

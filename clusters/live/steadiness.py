@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from clusters.clients.ledger import acknowledged_times
 from history.steady import MIN_SECONDS, why_unsteady
-from history.streams import StreamTail
+from history.streams import StreamTails
 
 ANSWERED_S = 5  # after so long a second's records are answered and flushed, or the load is in no steady state
 _SECOND_NS = 1_000_000_000
@@ -21,16 +22,15 @@ class Steadiness:
     """Looks at the last ``MIN_SECONDS`` seconds whose records had time to be answered, of all producers together."""
 
     def __init__(self, streams: Path) -> None:
-        self._streams = streams
-        self._tails: dict[Path, StreamTail] = {}
+        self._streams = StreamTails(streams)
         self._answers_ns = defaultdict[int, list[Any]](list)  # latencies of the records that were due in a second
         self._seconds: dict[int, dict[str, Any]] = {}  # rows of ``history.tables.TIMELINE_SENDS``, of those before
         self._seen = False, "no record that was due at some time was acknowledged yet"
 
     def look(self) -> tuple[bool, str]:
         """Whether it is in steady state, and what was seen."""
-        for path in self._streams.glob("sends-*.arrow"):
-            for batch in self._tails.setdefault(path, StreamTail(path)).batches():
+        for _, batches in self._streams.new("sends"):
+            for batch in batches:
                 self._add(batch)
         end = max(self._answers_ns, default=0) - ANSWERED_S + 1  # the first second that is too new
         old = [second for second in self._answers_ns if second < end]
@@ -43,8 +43,7 @@ class Steadiness:
         return self._seen
 
     def _add(self, sends: pa.RecordBatch) -> None:
-        acked = sends.filter(sends["error"].is_null()).select(["due_ns", "done_ns"]).drop_null()
-        due_ns, done_ns = (acked[name].to_numpy() for name in ("due_ns", "done_ns"))
+        due_ns, done_ns = acknowledged_times(sends)
         seconds = due_ns // _SECOND_NS
         for second in np.unique(seconds).tolist():
             self._answers_ns[second].append((done_ns - due_ns)[seconds == second])

@@ -59,6 +59,12 @@ def test_runs_are_linked_where_their_pages_are():
     assert run in bare
 
 
+def test_a_page_before_anything_was_compared():
+    """Its sections are there, and say so."""
+    assert "Nothing was compared yet." in render(result(campaign(), []), {})
+    assert "Nothing was compared yet." not in render(RESULT, LINKS)
+
+
 def test_a_page_of_base_with_itself_alone():
     """It judges nothing, asks for a number of pairs, and tells the one that this host's noise asks for."""
     plan = campaign(pairs=0, aa_pairs=5)
