@@ -13,13 +13,13 @@ from threading import Event
 from typing import Any, NamedTuple
 
 from clusters.clients.nodes import member_names, member_node
+from clusters.clients.steadiness import Steadiness
 from clusters.faults import Evidence, Fault
 from clusters.faults.disk import Damaged
 from clusters.faults.processes import Ended, Paused
 from clusters.faults.resources import Limited
 from clusters.kafka.wire import PartitionView
 from clusters.live.capture import capture_offsets
-from clusters.live.steadiness import Steadiness
 from clusters.live.world import World, broker_id
 from clusters.run.room import EVERY_S, Room
 from clusters.run.usage import carry_usage

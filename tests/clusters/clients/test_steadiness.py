@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clusters.clients.ledger import NOT_SEEN, About, Ledger, error_names
-from clusters.live.steadiness import Steadiness
+from clusters.clients.steadiness import Steadiness
 
 S, MS = 1_000_000_000, 1_000_000
 Write = Callable[..., None]
