@@ -7,7 +7,8 @@ this module imports each run of a campaign waits for: judging and statistics are
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+import shutil
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +21,7 @@ from clusters.run.host_lock import alone, beside_others
 from clusters.scenario import durations
 from clusters.scenario.scenario import load_scenario
 from history import archive
-from history.errors import EvidenceError
+from history.errors import BadInput, EvidenceError
 from history.events import errors_of
 from history.folder import RunFolder, write_atomically
 from history.manifest import read_manifest
@@ -43,6 +44,23 @@ def expected_seconds(item: Item) -> float:
 def expected_bytes(item: Item) -> float:
     """About what its run folder keeps of the records that it sends."""
     return durations.expected_bytes(load_scenario(item.scenario, item.changes))
+
+
+def check_room(campaign_id: str, items: Sequence[Item], places: Places) -> None:
+    """Refuse runs that do not fit on the disk: they keep their segments, and are judged once all of them are recorded.
+
+    Raises:
+        BadInput: too little is free.
+    """
+    needed = sum(map(expected_bytes, items))
+    disk = next(path for path in (places.runs, *places.runs.resolve().parents) if path.exists())
+    free = shutil.disk_usage(disk).free
+    if needed > free:
+        raise BadInput(
+            f"Runs of {campaign_id} to record: {len(items)}. They would keep {needed / 1e9:,.0f} GB of records in "
+            f"{places.runs}, where {free / 1e9:,.0f} GB are free; remove folders of archived runs, or ask for fewer or "
+            "smaller ones."
+        )
 
 
 # --- what is done, and what is not ---------------------------------------------------------------

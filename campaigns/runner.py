@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from campaigns import kinds, upload
-from campaigns.campaign import Campaign, CampaignFolder, check_name
+from campaigns.campaign import CampaignFolder, check_name
 from campaigns.places import Places
-from campaigns.recording import collected_runs, counted, expected_bytes, outstanding, recorded_runs, runtime_of
+from campaigns.recording import check_room, collected_runs, counted, outstanding, recorded_runs, runtime_of
 from campaigns.site import links_from, publish, write_index
 from clusters.run import experiment
 from clusters.run.host_lock import beside_others
@@ -63,25 +62,12 @@ def plan(
     planned = kinds.of(kind).campaign.plan(settings, campaign_id=campaign_id, created_at=created_at, seed=seed)
     for item in {(item.scenario, item.kafka, item.labels.get("role")): item for item in planned.items}.values():
         experiment.check(item.scenario, kafka=item.kafka, runtime=runtime_of(planned), changes=item.changes)
-    _check_room(planned, folder, places)
+    left = outstanding(folder, planned.items, places) if folder.plan.exists() else planned.items
+    check_room(planned.campaign_id, left, places)
     folder.write_plan(planned)
     if upload_to:
         upload.remember(folder, upload_to)
     return folder
-
-
-def _check_room(planned: Campaign, folder: CampaignFolder, places: Places) -> None:
-    """Runs keep their segments, and are judged once all of them are recorded."""
-    left = outstanding(folder, planned.items, places) if folder.plan.exists() else planned.items
-    needed = sum(map(expected_bytes, left))
-    disk = next(path for path in (places.runs, *places.runs.resolve().parents) if path.exists())
-    free = shutil.disk_usage(disk).free
-    if needed > free:
-        raise BadInput(
-            f"The {len(left)} runs of {planned.campaign_id} would keep {needed / 1e9:,.0f} GB of records in "
-            f"{places.runs}, where {free / 1e9:,.0f} GB are free; remove folders of archived runs, or ask for fewer or "
-            "smaller ones."
-        )
 
 
 def _check_kind(kind: str, campaign_id: str, places: Places) -> None:

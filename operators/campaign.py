@@ -93,7 +93,7 @@ class PlanCampaign(ConnectedOperator):
 
 
 class CountItems(CampaignStep):
-    """A number for each item that is neither recorded nor archived yet.
+    """A number for each item that is neither recorded nor archived yet; none where the disk has no room for them.
 
     :param follow_up: of the runs that the first results made necessary, instead of the plan
     """
@@ -107,7 +107,9 @@ class CountItems(CampaignStep):
 
         with self.stage():
             items = recording.items_of(self.folder, places(), more=self.follow_up)
-            return list(range(len(recording.outstanding(self.folder, items, places()))))
+            left = recording.outstanding(self.folder, items, places())
+            recording.check_room(self.folder.path.name, left, places())
+            return list(range(len(left)))
 
 
 class RecordItem(CampaignStep):

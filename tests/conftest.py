@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from importlib.util import find_spec
@@ -19,6 +20,8 @@ FORBID_SKIPS = "PLIMSOLL_FORBID_SKIPS"
 # Facts of a host that nothing can be installed against: the only reasons to skip that are never forbidden.
 HOST_FACTS = ("the kernel has no sch_netem",)
 S3_PYTHON = ROOT / ".venv" / "s3" / "bin" / "python"
+# A worker of pytest-xdist was started by no file: pyspark takes that for its own doctests, and exits.
+sys.modules["__main__"].__spec__ = sys.modules["__main__"].__spec__ or find_spec("pytest.__main__")
 settings.register_profile("untimed", deadline=None)  # no test is timed: a machine may be busy
 settings.load_profile("untimed")
 _Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)

@@ -6,6 +6,7 @@ machine's, too; together the budgets are what CI may take.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,8 @@ BUDGETS_S = {
     "spark": 300,
 }
 OTHERS_S = 20
+# A file's tests stay together, for they share a cluster; four are as many runs as were tried side by side.
+BESIDE_EACH_OTHER = ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "loadfile"]
 SLOWEST = ["--durations=20", "--durations-min=15"]  # what to look at when a folder is over its budget
 
 
@@ -46,7 +49,8 @@ def main() -> int:
         print(f"== tests {title}", flush=True)
         with tempfile.TemporaryDirectory() as folder:
             results = Path(folder) / "results.xml"
-            command = [sys.executable, "-m", "pytest", "-q", "tests", *selection, *SLOWEST, f"--junit-xml={results}"]
+            options = [*BESIDE_EACH_OTHER, *SLOWEST, f"--junit-xml={results}"]
+            command = [sys.executable, "-m", "pytest", "-q", "tests", *selection, *options]
             codes.append(subprocess.run([*command, *sys.argv[1:]], check=False).returncode)
             ended.update(_counted(results))
             spent.update(spent_by_folder(results))

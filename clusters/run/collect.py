@@ -1,9 +1,8 @@
-"""Turns a live run into evidence: paused servers' files, and the clients' streams as tables."""
+"""Turns a live run into evidence: the files of servers that were ended, and the clients' streams as tables."""
 
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,33 +25,37 @@ STREAMED = ("sends", "polls", "seeks", *OF_MEMBERS, "replicas", "isr")
 
 
 def collect_servers(world: World) -> None:
-    """Pause all servers at once, copy their logs and data, then SIGKILL them.
+    """Pause all servers at once, SIGKILL them as they stand, and move what they wrote to the evidence.
 
-    A clean stop would change ISR and epochs, and end the scenario differently from how it was seen.
+    A clean stop would change ISR and epochs, and end the scenario differently from how it was seen; a copy of the data
+    would take the disk twice. Safe to call again: what was moved stays.
+
+    Raises:
+        HarnessError: the disk does not let it.
     """
     live = [node for node in world.servers if world.runtime.state(node.name) == "running"]
     for node in live:
         world.runtime.pause(node.name)
     for node in world.servers:
-        if node.disk_bytes:
+        if node.disk_bytes:  # in memory, and gone with its server
             available(world.runtime.disks, "disk for each node").run_script(node, "cp -a --sparse=always /disk/. data/")
-        _copy_server(node, world.folder.brokers / node.name)
     for node in live:
-        world.runtime.resume(node.name)
         world.runtime.kill(node.name, "SIGKILL")
+    for node in world.servers:
+        try:
+            _collect_server(node, world.folder.brokers / node.name)
+        except OSError as error:
+            raise HarnessError(f"What {node.name} wrote could not be collected: {error}.") from error
 
 
-def _copy_server(node: Node, target: Path) -> None:
+def _collect_server(node: Node, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
-    files = [node.folder / name for name in ("server.log", "gc.log", "server.properties")]
-    for source in dict.fromkeys([*files, *node.log_dirs, node.metadata_dir]):
-        if source.exists():
-            # Index files are preallocated and mostly holes.
-            done = subprocess.run(
-                ["cp", "-a", "--sparse=always", str(source), str(target)], capture_output=True, text=True, check=False
-            )
-            if done.returncode:
-                raise HarnessError(f"{source} could not be collected: {done.stderr.strip()}")
+    for file in (node.folder / name for name in ("server.log", "gc.log", "server.properties")):
+        if file.exists() and not file.is_symlink():
+            shutil.copy2(file, target)
+    for folder in dict.fromkeys([*node.log_dirs, node.metadata_dir]):
+        if folder.exists():
+            folder.rename(target / folder.name)
     remove_links(target)
 
 

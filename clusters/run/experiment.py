@@ -419,7 +419,7 @@ def drain(run: Path) -> None:
 
 
 def collect(run: Path) -> None:
-    """Pause all servers, copy what they hold, turn the clients' streams into tables, seal the folder."""
+    """Pause all servers and kill them, keep what they wrote, turn the clients' streams into tables, seal the folder."""
     if RunFolder(run).is_sealed:
         return
     with World.open(run) as world:

@@ -1,4 +1,4 @@
-"""Room on a run's disk: a phase ends while there is enough left to collect what the run holds, which copies it."""
+"""Room on a run's disk: a phase ends while there is enough left to write down what the run recorded."""
 
 from __future__ import annotations
 
@@ -13,35 +13,28 @@ from history.folder import RunFolder
 
 SPARE_BYTES = 64 << 20
 EVERY_S = 1.0
-SHARE = 0.02  # of the time goes into counting what a run holds: of 15,000 replicas that takes seconds
+WRITTEN_AGAIN = 2  # the streams become tables, and the drain reads every record that the consumer read
 
 
 class Room:
-    """The disk of a run, looked at no more often than every second. What the run holds is counted now and then; between
-    that it is taken to hold all that has gone from the disk.
-    """
+    """The disk of a run, looked at no more often than every second. What servers hold is collected where it lies."""
 
     def __init__(self, run: RunFolder) -> None:
         self._run = run
-        self._looked_s = self._count_at_s = -math.inf
-        self._held = self._free = 0
+        self._looked_s = -math.inf
 
     def check(self) -> None:
         """Look, unless that was done a moment ago.
 
         Raises:
-            HarnessError: what is free is less than what the run holds, and some to spare.
+            HarnessError: what is free is less than what is still to be written, and some to spare.
         """
         now_s = time.monotonic()
         if now_s - self._looked_s < EVERY_S:
             return
         self._looked_s = now_s
         free = shutil.disk_usage(self._run.path).free
-        if now_s >= self._count_at_s:
-            self._held, self._free = bytes_of(self._run.work), free
-            counted_s = time.monotonic()
-            self._count_at_s = counted_s + (counted_s - now_s) / SHARE
-        needed = self._held + max(0, self._free - free) + SPARE_BYTES
+        needed = WRITTEN_AGAIN * bytes_of(self._run.work / "streams") + SPARE_BYTES
         if free < needed:
             raise HarnessError(
                 f"The disk of {self._run.path} is full: {free >> 20} MB are free, and to collect this run takes "

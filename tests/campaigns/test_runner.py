@@ -57,7 +57,7 @@ def test_runs_that_do_not_fit_on_the_disk_are_refused(places: Places, monkeypatc
     settings = {**SETTINGS, "changes": {"load": {"rate": "40000/s", "record_bytes": 1000}}}
     free = 10**9
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
-    with pytest.raises(BadInput, match=r"8 runs of c would keep \d+ GB .*, where 1 GB are free"):
+    with pytest.raises(BadInput, match=r"Runs of c to record: 8. They would keep \d+ GB .*, where 1 GB are free"):
         runner.plan("compare", settings, name="c", seed=1, places=places)
     assert not places.site.exists()
 

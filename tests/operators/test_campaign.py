@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -69,6 +70,23 @@ def test_a_task_for_each_item_that_is_left(folder: CampaignFolder, monkeypatch: 
 
     assert CountItems(task_id="i", campaign=str(folder.path)).execute({}) == [0, 1]
     assert CountItems(task_id="i", campaign=str(folder.path), follow_up=True).execute({}) == []
+
+
+def test_a_rate_that_was_found_out_later_may_ask_for_more_than_the_disk_has(
+    folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the first of those runs, in the words of a plan that is refused; where they fit nothing is said."""
+    changes = {"load": {"rate": "99000/s", "record_bytes": 1000}}
+    fast = Item(name="fast", scenario="steady", kafka="3.9.1", changes=changes)
+    monkeypatch.setattr(recording, "follow_up", lambda *_: [fast])
+    count = CountItems(task_id="i", campaign=str(folder.path), follow_up=True)
+
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=10**9))
+    with pytest.raises(BadInput, match=r"Runs of c1 to record: 1. They would keep \d+ GB .*, where 1 GB are"):
+        count.execute({})
+
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=10**12))
+    assert count.execute({}) == [0]
 
 
 def test_runs_keep_their_order_whatever_airflow_starts_first(

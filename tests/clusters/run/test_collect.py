@@ -6,11 +6,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusters.run.collect import collect_servers, with_incarnations
 from clusters.runtimes.nodes import Node
+from history.errors import HarnessError
 from history.tables import REPLICAS
 
 MOMENTS = st.integers(0, 30)
@@ -53,14 +55,16 @@ class Runtime:
         self.done.append(f"pause {name}")
 
     def resume(self, name: str) -> None:
-        self.done.append(f"resume {name}")
+        raise AssertionError(f"{name} goes on")
 
     def kill(self, name: str, signal: str) -> None:
         self.done.append(f"{signal} {name}")
 
 
-def test_servers_are_frozen_together_copied_and_killed(tmp_path: Any) -> None:
-    """No SIGTERM; a dead broker's files are copied all the same, and it is not signalled."""
+def test_servers_are_frozen_together_and_killed_as_they_stand(tmp_path: Any) -> None:
+    """No SIGTERM, none goes on; a dead broker's files are kept all the same, and it is not signalled. Called again, it
+    finds everything where it is.
+    """
     names = ("controller", "broker-1", "broker-2")
     nodes = [Node(name, "broker", "x", tmp_path / "work" / name, "java", ()) for name in names]
     for node in nodes:
@@ -75,10 +79,14 @@ def test_servers_are_frozen_together_copied_and_killed(tmp_path: Any) -> None:
     )
     collect_servers(world)
 
-    ends = ["resume controller", "SIGKILL controller", "resume broker-2", "SIGKILL broker-2"]
+    ends = ["SIGKILL controller", "SIGKILL broker-2"]
     assert runtime.done == ["pause controller", "pause broker-2", *ends]
-    copies = [tmp_path / "brokers" / name / "data" / "orders-0" / "00.log" for name in names]
-    assert [copy.read_text() for copy in copies] == list(names)
+    runtime.states = dict.fromkeys(names, "exited")
+    collect_servers(world)
+    assert len(runtime.done) == 4
+    kept = [tmp_path / "brokers" / name / "data" / "orders-0" / "00.log" for name in names]
+    assert [log.read_text() for log in kept] == list(names)
+    assert not [node.name for node in nodes if (node.folder / "data").exists()], "the disk would have it twice"
     assert not (tmp_path / "brokers" / "broker-1" / "server.properties").exists()
 
 
@@ -98,7 +106,7 @@ def test_a_disk_of_its_own_is_copied_out_first(tmp_path: Any) -> None:
     assert (tmp_path / "brokers" / "broker-1" / "data" / "copied").read_text().endswith("/disk/. data/")
 
 
-def test_every_log_directory_is_copied(tmp_path: Any) -> None:
+def test_every_log_directory_is_kept(tmp_path: Any) -> None:
     """Under its own name, and the metadata log beside them."""
     node = Node("broker-1", "broker", "x", tmp_path / "work" / "broker-1", "java", (), log_dir_count=2)
     for folder in ("data", "data-2", "metadata"):
@@ -111,8 +119,8 @@ def test_every_log_directory_is_copied(tmp_path: Any) -> None:
     )
     collect_servers(world)
 
-    copied = (tmp_path / "brokers" / "broker-1").glob("*/meta.properties")
-    assert sorted(file.read_text() for file in copied) == ["data", "data-2", "metadata"]
+    kept = (tmp_path / "brokers" / "broker-1").glob("*/meta.properties")
+    assert sorted(file.read_text() for file in kept) == ["data", "data-2", "metadata"]
 
 
 def test_a_symbolic_link_of_a_server_is_not_collected(tmp_path: Any) -> None:
@@ -133,3 +141,19 @@ def test_a_symbolic_link_of_a_server_is_not_collected(tmp_path: Any) -> None:
     left = sorted(str(file.relative_to(tmp_path / "brokers")) for file in (tmp_path / "brokers").rglob("*"))
     assert left == ["broker-1", "broker-1/data", "broker-1/data/00.log"]
     assert (tmp_path / "secret").read_text() == "keep this"
+
+
+def test_what_is_there_already_is_not_overwritten(tmp_path: Any) -> None:
+    """Two folders of one name cannot both be a server's: that is told in a sentence, and both stay."""
+    node = Node("broker-1", "broker", "x", tmp_path / "work" / "broker-1", "java", ())
+    for folder in (node.folder / "data", tmp_path / "brokers" / "broker-1" / "data"):
+        folder.mkdir(parents=True)
+        (folder / "00.log").write_text(folder.parent.parent.name)
+    world: Any = SimpleNamespace(
+        servers=[node], runtime=Runtime({"broker-1": "exited"}), folder=SimpleNamespace(brokers=tmp_path / "brokers")
+    )
+
+    with pytest.raises(HarnessError, match=r"What broker-1 wrote could not be collected: .*not empty"):
+        collect_servers(world)
+
+    assert [file.read_text() for file in sorted(tmp_path.rglob("00.log"))] == ["brokers", "work"]
