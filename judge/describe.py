@@ -104,7 +104,8 @@ whole run.
 - What was owed by then and never acknowledged took longer than anything. A percentile that falls on it has no value,
   and a rate at which p99 does is above every limit.
 - The sustainable rate is where p99 crosses the scenario's `p99_limit`, between the last offered rate that kept it and
-  the first that did not; log p99 is taken as linear between them.
+  the first that did not; log p99 is taken as linear between them. A rate that was answered in no steady state is not
+  sustained, and then the last one that was is told.
 - A time may be censored: the observation ended first, and the true time is longer.
 - A phase takes as long as the last of its partitions.
 - Where the host disturbed a phase (more than {steal:.0%} of CPU time stolen, {other:.0%} used by others than the run's

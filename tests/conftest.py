@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import pytest
 from hypothesis import settings
+from playwright.sync_api import Browser, sync_playwright
 
 from clusters.paths import ROOT
 from clusters.runtimes.docker.daemon import daemon_answers
@@ -19,6 +20,7 @@ from clusters.runtimes.docker.daemon import daemon_answers
 FORBID_SKIPS = "PLIMSOLL_FORBID_SKIPS"
 # Facts of a host that nothing can be installed against: the only reasons to skip that are never forbidden.
 HOST_FACTS = ("the kernel has no sch_netem",)
+BROWSER_ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 S3_PYTHON = ROOT / ".venv" / "s3" / "bin" / "python"
 # A worker of pytest-xdist was started by no file: pyspark takes that for its own doctests, and exits.
 sys.modules["__main__"].__spec__ = sys.modules["__main__"].__spec__ or find_spec("pytest.__main__")
@@ -27,7 +29,7 @@ settings.load_profile("untimed")
 _Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
 
 
-def browser() -> str | None:
+def chromium() -> str | None:
     """The path of a Chromium, if there is one."""
     return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -39,11 +41,22 @@ def s3_server() -> bool:
 
 LACKING: dict[str, tuple[Callable[[], object], str]] = {
     "docker": (daemon_answers, "no Docker daemon answers"),
-    "browser": (browser, "there is no Chromium"),
+    "browser": (chromium, "there is no Chromium"),
     "notify": (partial(find_spec, "slack_sdk"), "there are no notifiers of Slack and PagerDuty; make .venv/.notify"),
     "prometheus": (partial(shutil.which, "prometheus"), "there is no Prometheus; apt-get install prometheus"),
     "s3": (s3_server, "there is no S3 server; make .venv/.s3 installs one"),
 }
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The machine's Chromium, one for the tests of all pages: no other can be driven beside it."""
+    found = chromium()
+    assert found, "no Chromium on PATH: install chromium, chromium-browser or google-chrome"
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=found, args=BROWSER_ARGUMENTS)
+        yield launched
+        launched.close()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -106,8 +106,9 @@ def _no_latency(row: Row, samples: int, least: int) -> str | None:
 def _sustainable(run: Measured) -> Iterator[dict[str, Any]]:
     """The largest offered rate whose p99 stays within the scenario's limit, over its phases of rising rates.
 
-    Between the last rate that kept the limit and the next one, log p99 is taken as linear in the rate. What is slow
-    below that is a JVM that still compiles, not a cluster that has too much to do.
+    A phase that is long enough to tell has to be in steady state, too: what memory takes for some seconds a disk may
+    not write for minutes. Between the last rate that kept the limit and the next one, log p99 is taken as linear in the
+    rate. What is slow below that is a JVM that still compiles, not a cluster that has too much to do.
     """
     limit_s = next((load.get("p99_limit") for load in run.manifest.loads.values()), None)  # of one load alone
     stepped = {event.phase for event in run.events if event.kind == "rate_set"}
@@ -115,7 +116,10 @@ def _sustainable(run: Measured) -> Iterator[dict[str, Any]]:
     if limit_s is None or not steps:
         return
     never = math.inf  # to wait for what was never acknowledged
-    points = sorted((row["due"] / row["seconds"], row["p99_ms"] or never) for row in steps)
+    points = sorted(
+        (row["due"] / row["seconds"], never if row["phase"] in run.unsteady else row["p99_ms"] or never)
+        for row in steps
+    )
     rate, censored, note = crossing(points, 1000 * limit_s)
     name, samples = "sustainable_rate_per_s", sum(row["due"] for row in steps)
     yield _row(name, rate, samples=samples, censored=censored, trusted=rate is not None and not censored, note=note)
@@ -125,7 +129,7 @@ def crossing(points: Sequence[tuple[float, float]], limit_ms: float) -> tuple[fl
     """(rate at which p99 reaches the limit, whether it is at least that, why there is none) of (rate, p99) points."""
     kept = [at for at, (_, p99_ms) in enumerate(points) if p99_ms <= limit_ms]
     if not kept:
-        return None, False, f"p99 is above {limit_ms:g} ms at every rate that was offered"
+        return None, False, f"p99 is above {limit_ms:g} ms, or in no steady state, at every rate that was offered"
     (low, low_ms), *beyond = points[kept[-1] :]
     if not beyond:
         return low, True, f"p99 stayed within {limit_ms:g} ms at the highest rate that was offered"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser
 
 from bench.recount import judged, recount
 from clusters.paths import ROOT
@@ -24,7 +24,6 @@ from clusters.runtimes.process import processes_of
 from clusters.waiting import wait_until
 from history.events import Event, read_events
 from history.exit_codes import UNKNOWN
-from tests.conftest import browser
 
 pytestmark = pytest.mark.cluster
 
@@ -104,7 +103,7 @@ def rows(run: Path, table: str) -> list[dict[str, Any]]:
 
 @pytest.mark.docker
 @pytest.mark.browser
-def test_the_main_scenario_shows_the_lag_the_release_and_the_new_epoch(tmp_path: Path) -> None:
+def test_the_main_scenario_shows_the_lag_the_release_and_the_new_epoch(tmp_path: Path, browser: Browser) -> None:
     """HW is held at the lagging follower, let go when the ISR shrank, and all converge under a new leader."""
     done = told(tmp_path, "follower_lag_then_leader_kill", "docker")
 
@@ -121,7 +120,7 @@ def test_the_main_scenario_shows_the_lag_the_release_and_the_new_epoch(tmp_path:
     assert epochs[-1] > epochs[0]
     after = [row for row in rows(done.run, "offsets") if row["capture"] == "after"]
     assert len({(row["high_watermark"], row["log_end_offset"]) for row in after}) == 1
-    _check_page(done.run)
+    _check_page(done.run, browser)
 
 
 def test_a_killed_copier_that_commits_apart_copies_again(tmp_path: Path) -> None:
@@ -154,17 +153,15 @@ def _leader_against_follower(run: Path, window: tuple[int, int]) -> tuple[list[i
     return lags, above
 
 
-def _check_page(run: Path) -> None:
+def _check_page(run: Path, browser: Browser) -> None:
     """The page opens from disk in a real browser, with the verdict and a gap where the dead broker is."""
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=browser(), args=["--no-sandbox", "--disable-gpu"])
-        page = chromium.new_page()
-        said: list[str] = []
-        page.on("console", lambda message: said.append(message.text))
-        page.goto((run / "report" / "index.html").as_uri())
-        assert page.evaluate("document.body.dataset.verdict") == "pass"
-        figure = json.loads(page.locator("#figure-replicas").text_content() or "")
-        chromium.close()
+    page = browser.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.goto((run / "report" / "index.html").as_uri())
+    assert page.evaluate("document.body.dataset.verdict") == "pass"
+    figure = json.loads(page.locator("#figure-replicas").text_content() or "")
+    page.close()
     assert said == []
     of_killed = next(trace for trace in figure["data"] if "1 LEO" in trace["name"])
     assert None in of_killed["y"]

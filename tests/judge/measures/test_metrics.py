@@ -152,6 +152,25 @@ def test_a_rate_that_was_not_answered_is_not_sustained() -> None:
     assert (alone["value"], alone["trusted"]) == (None, False)
 
 
+def test_a_rate_that_was_not_answered_steadily_is_not_sustained() -> None:
+    """However low its p99 was; and where no rate was answered steadily, none is told."""
+    rows = [STEADY | {"phase": "a", "p99_ms": 50.0}, STEADY | {"phase": "b", "due": 40_000, "p99_ms": 60.0}]
+    offered = [Event(t_ns=S, wall="", kind="rate_set", phase=name) for name in ("a", "b")]
+    all_steady, one, none = (
+        _measured(manifest=_with_limit(0.1), events=offered, latency=rows, unsteady=dict.fromkeys(unsteady, "why"))[
+            "sustainable_rate_per_s", ""
+        ]
+        for unsteady in ((), ("b",), ("a", "b"))
+    )
+
+    assert (all_steady["value"], all_steady["censored"]) == (4_000, True)
+    assert (one["value"], one["censored"], one["trusted"]) == (2_000, False, True)
+    assert (none["value"], none["note"]) == (
+        None,
+        "p99 is above 100 ms, or in no steady state, at every rate that was offered",
+    )
+
+
 def test_sustainable_rate_is_of_the_stepped_phases_alone() -> None:
     """A warm-up that offered no rate of its own is no step; without a limit there is no such figure."""
     steps = [STEADY | {"phase": "a", "p99_ms": 50.0}, STEADY | {"phase": "b", "due": 40_000, "p99_ms": 200.0}]
