@@ -6,6 +6,7 @@ Changes are in percent of base, margins are shares, an arm is ``base`` or ``head
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import Field
@@ -363,7 +364,7 @@ class CompareResult(Summary):
         return len(self.scenarios) > 1
 
     def cases(self) -> Sequence[Case]:
-        """Correctness, each primary effect, and each run that is missing."""
+        """Correctness, each primary effect, each run that is missing; of base with itself alone nothing is decided."""
         guarantees: dict[GuaranteeVerdict, Outcome] = {
             "regression": "fail",
             "both": "unknown",
@@ -374,7 +375,8 @@ class CompareResult(Summary):
         failed = [run.run for run in self.correctness.failed]
         missing = [Case("compare", item, "unknown", "It was not recorded.") for item in self.runs.missing]
         primary = [_case(effect) for effect in self.effects if effect.role == "primary"]
-        return [Case("correctness", "guarantees", outcome, self.correctness.sentence, failed), *primary, *missing]
+        decided = [Case("correctness", "guarantees", outcome, self.correctness.sentence, failed), *primary]
+        return [*(decided if self.pairs else [replace(case, outcome="skipped") for case in decided]), *missing]
 
 
 def _case(effect: Effect) -> Case:

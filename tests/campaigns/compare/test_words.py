@@ -141,6 +141,8 @@ def test_base_with_itself_alone_proposes_a_number_of_pairs():
         f"phase steady +10 %: {one.noise[0].needed}. PAIRS={one.noise[0].needed} is proposed."
     )
     assert none.sentence.endswith("is not known: base was not measured often enough.")
+    assert set(outcomes_of(one).values()) == {"skipped"}
+    assert set(outcomes_of(result(PLAN, rows(PLAN))).values()) == {"pass"}
 
 
 def test_base_that_could_not_be_measured_says_why():
