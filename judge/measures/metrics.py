@@ -106,9 +106,9 @@ def _no_latency(row: Row, samples: int, least: int) -> str | None:
 def _sustainable(run: Measured) -> Iterator[dict[str, Any]]:
     """The largest offered rate whose p99 stays within the scenario's limit, over its phases of rising rates.
 
-    A phase that is long enough to tell has to be in steady state, too: what memory takes for some seconds a disk may
-    not write for minutes. Between the last rate that kept the limit and the next one, log p99 is taken as linear in the
-    rate. What is slow below that is a JVM that still compiles, not a cluster that has too much to do.
+    A phase that is long enough to tell has to be in steady state, too: what a host takes for some seconds it may not
+    take steadily for minutes. Between the last rate that kept the limit and the next one, log p99 is taken as linear in
+    the rate. What is slow below that is a JVM that still compiles, not a cluster that has too much to do.
     """
     limit_s = next((load.get("p99_limit") for load in run.manifest.loads.values()), None)  # of one load alone
     stepped = {event.phase for event in run.events if event.kind == "rate_set"}
