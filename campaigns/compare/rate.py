@@ -12,12 +12,13 @@ from typing import Any
 
 from clusters.scenario.scenario import Scenario
 from history.results.compare import Arm, Knee, Sustained
+from history.steady import MIN_SECONDS
 
 PART = "knee"
 METRIC = "sustainable_rate_per_s"
 LIMIT = "1s"  # of the 99th percentile: what is not kept up with waits for longer by the end of a step, a busy host less
 STEPS_MB_PER_S = (0.5, 1, 2, 4, 8, 16, 32)
-STEP_S = 60  # long enough to tell a steady state; three replicas of all steps are 11 GB
+STEP_S = MIN_SECONDS + 10  # so that a steady state can be told; three replicas of all steps are 11 GB
 WARM_UP = {"wait": {"for": {"steady_state": True}, "limit": "4m"}}
 Row = Mapping[str, Any]
 
