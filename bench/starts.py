@@ -287,7 +287,7 @@ mount --bind . .
 cd "$PWD"
 mount -t tmpfs -o size=1m tmpfs /dev/shm
 mount -t tmpfs -o size=4g tmpfs /mnt
-mkdir /mnt/upper /mnt/work
+mkdir -p /mnt/upper /mnt/work $CACHE
 mount -t overlay -o lowerdir=$CACHE,upperdir=/mnt/upper,workdir=/mnt/work overlay $CACHE
 mount -t tmpfs -o size=2g tmpfs /tmp
 mkdir -p $RUNS $CACHE/airflow/runs

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -111,7 +112,7 @@ def test_the_main_scenario_shows_the_lag_the_release_and_the_new_epoch(tmp_path:
     assert done.verdict["anomalies"] == {}
     assert recount(done.run) == judged(done.run)
     lag = _window(done.events, "lag")
-    trailing, above = _leader_against_follower(done.run, lag)
+    trailing, above = _leader_against_follower(done.run, (lag[0], _last_seen_in_isr(done.run, lag)))
     assert sum(lag >= 500 for lag in trailing) >= 20
     assert above == 0, "HW of the leader passed the log end of a follower in the ISR"
     _, released = _leader_against_follower(done.run, _window(done.events, "slow"))
@@ -137,6 +138,17 @@ def test_a_killed_copier_that_commits_apart_copies_again(tmp_path: Path) -> None
 def _window(events: list[Event], fault: str) -> tuple[int, int]:
     injected = next(event.t_ns for event in events if event.kind == "injected" and event.step == fault)
     return injected, next(event.t_ns for event in events if event.kind == "heal" and event.step == fault)
+
+
+def _last_seen_in_isr(run: Path, window: tuple[int, int]) -> int:
+    """Until when the leader surely had the follower in its ISR: a busy host may evict it before it is slowed.
+
+    What it tells may be a moment older than its high watermark, so that the last view with the follower does not count.
+    """
+    views = [row for row in rows(run, "isr") if row["observer"] == "1" and row["isr"]]
+    seen = [row for row in views if window[0] <= row["received_ns"] <= window[1]]
+    with_it = list(takewhile(lambda row: 3 in row["isr"], seen))
+    return int(with_it[-2]["sent_ns"])
 
 
 def _leader_against_follower(run: Path, window: tuple[int, int]) -> tuple[list[int], int]:
