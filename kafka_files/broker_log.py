@@ -33,6 +33,7 @@ BROKER_LOG = pa.schema(
         pa.field("previous_high_watermark", pa.int64()),  # hw_lowered only
         pa.field("log_end_offset", pa.int64()),  # truncating: the offset to which the log is cut
         pa.field("isr", pa.list_(pa.int32())),  # isr_shrinking: the one to come
+        pa.field("out_of_sync", pa.map_(pa.int32(), pa.int64())),  # isr_shrinking: who is to leave, and its log end
         pa.field("under_min_isr", pa.bool_()),
         pa.field("text", pa.string(), nullable=False),
     ]
@@ -45,6 +46,7 @@ _KINDS = {
     "isr_shrinking": re.compile(
         _OF
         + r"Shrinking ISR from \S+ to (?P<isr>[\d,]*)\. Leader: \(highWatermark: (?P<hw>\d+), endOffset: (?P<leo>\d+)\)"
+        + r"(?:\. Out of sync replicas: (?P<out>.*))?"
     ),
     "isr_updated": re.compile(
         _OF + r"ISR updated to (?P<isr>[\d,]*) +(?P<under>\(under-min-isr\) )?and version updated to \[?(?P<pe>\d+)"
@@ -64,6 +66,7 @@ _KINDS = {
     ),
     "log_loaded": re.compile(_OF + r"Log loaded for partition \S+ with initial high watermark (?P<hw>\d+)"),
 }
+_OUT_OF_SYNC = re.compile(r"\(brokerId: (\d+), endOffset: (-?\d+)")
 _BITS = ("partition", "leader_epoch", "partition_epoch")  # of 32 bits; offsets have 64
 _NUMBERS = {
     "epoch": "leader_epoch",
@@ -80,12 +83,14 @@ def parse(line: str) -> dict[str, Any] | None:
         found = _parse(line)
     except (ValueError, OverflowError):  # a day or a partition that is none
         return None
-    numbers = [] if found is None else [*found.get("isr", ()), *(found.get(name, 0) for name in _BITS)]
-    return found if all(number < 2**31 for number in numbers) and _fit(found) else None
+    return found if found is not None and _fits(found) else None
 
 
-def _fit(found: dict[str, Any] | None) -> bool:
-    return all(number < 2**63 for number in (found or {}).values() if isinstance(number, int))
+def _fits(found: dict[str, Any]) -> bool:
+    leaving = found.get("out_of_sync", ())
+    of_32_bits = [*found.get("isr", ()), *(found.get(name, 0) for name in _BITS), *(broker for broker, _ in leaving)]
+    of_64_bits = [*(end for _, end in leaving), *(number for number in found.values() if isinstance(number, int))]
+    return all(number < 2**31 for number in of_32_bits) and all(number < 2**63 for number in of_64_bits)
 
 
 def _parse(line: str) -> dict[str, Any] | None:
@@ -102,6 +107,8 @@ def _parse(line: str) -> dict[str, Any] | None:
         values: dict[str, Any] = {name: int(known[group]) for group, name in _NUMBERS.items() if group in known}
         if "isr" in known:
             values["isr"] = sorted(int(broker_id) for broker_id in known["isr"].split(",") if broker_id)
+        if "out" in known:
+            values["out_of_sync"] = [(int(broker), int(end)) for broker, end in _OUT_OF_SYNC.findall(known["out"])]
         return {
             "wall_ns": wall_ns(datetime.strptime(stamped[1], "%Y-%m-%dT%H:%M:%S.%f%z")),
             "kind": kind,

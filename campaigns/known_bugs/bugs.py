@@ -42,6 +42,26 @@ class Bug:
         return affected(self.issue, kafka)
 
 
+_EVICTED_WHILE_BEHIND = [  # as evicted_yet_awaited, but the follower fetches nothing until it is out of the ISR
+    {"at rest": [{"write": {"to": "A", "topic": "orders", "records": 100, "acks": "all"}}, {"hold": "2s"}]},
+    {
+        "evicted while behind": [
+            {"pause": "C"},
+            {"write": {"to": "A", "topic": "orders", "records": 50, "acks": 1}},
+            {"hold": "6s"},
+            {"pause": "active controller"},
+            {"hold": "7s"},
+            {"resume": "active controller"},
+            {"wait": {"for": {"out_of_isr": "C of orders-0"}, "limit": "6s"}},
+            {"require": {"out_of_isr": "C of orders-0"}},
+            {"write": {"to": "A", "topic": "orders", "records": 50, "acks": 1}},
+            {"hold": "22s"},
+            {"resume": "C"},
+            {"wait": {"for": {"isr_full": "orders"}, "limit": "20s"}},
+        ]
+    },
+]
+
 BUGS = (
     Bug(
         issue="KAFKA-13091",
@@ -100,6 +120,15 @@ BUGS = (
         shown_as=("behaviour_change",),
         bad_changes={"cluster": {"elr": True}},
         good_changes={"cluster": {"elr": False}},
+    ),
+    Bug(
+        issue="HW-WAITS",
+        title="the high watermark waits for a replica that caught up while it was being evicted (no issue is known)",
+        scenario="evicted_yet_awaited",
+        bad="4.4.0",
+        good="4.4.0",
+        shown_as=("I10",),
+        good_changes={"phases": _EVICTED_WHILE_BEHIND},
     ),
     Bug(
         issue="STALE-HW",

@@ -217,6 +217,7 @@ def i10_quiescence(evidence: PartitionEvidence) -> Checks:
         converged = quiet.reached_ns is not None and waited_ns <= limit_ns and not behind
         checked += converged or quiet_ns > limit_ns
         if not converged and quiet_ns > limit_ns:
+            awaited = [] if behind else _ending_at_hw(evidence.samples, quiet)
             told = {
                 "leader": quiet.leader,
                 "isr": list(quiet.isr),
@@ -224,6 +225,7 @@ def i10_quiescence(evidence: PartitionEvidence) -> Checks:
                 "log_end_offset": quiet.leo,
                 "members": members or None,
                 **({"broker_id": behind[0]["broker_id"], "own_log_end": behind[0]["log_end_offset"]} if behind else {}),
+                **({"broker_id": quiet.leader, "awaited": awaited} if awaited else {}),
                 "quiet_ns": quiet_ns,
                 "waited_ns": waited_ns,
             }
@@ -291,6 +293,18 @@ def _last_of_members(
                 "high_watermark": int(own.hw[row]),
                 "log_end_offset": int(own.leo[row]),
             }
+
+
+def _ending_at_hw(samples: Samples, quiet: _Quiet) -> list[int]:
+    """The replicas outside the ISR whose log ended, when they last told, where HW stands still."""
+    if quiet.hw == quiet.leo:
+        return []
+    ending = []
+    for broker in sorted(samples.rows_of_broker.keys() - set(quiet.isr)):
+        own = samples.of_broker(broker).answered
+        told = int(np.searchsorted(own.received_ns, quiet.to_ns, side="right"))
+        ending += [broker] if told and own.leo[told - 1] == quiet.hw else []
+    return ending
 
 
 def i26_stable_offset(evidence: PartitionEvidence) -> Checks:

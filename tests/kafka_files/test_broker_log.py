@@ -13,6 +13,7 @@ LINES = {
     "[Partition orders-0 broker=1] Shrinking ISR from 1,2,3 to 1,2. Leader: (highWatermark: 26651, endOffset: 30088). "
     "Out of sync replicas: (brokerId: 3, endOffset: 26651).": {
         "kind": "isr_shrinking", "isr": [1, 2], "high_watermark": 26651, "log_end_offset": 30088,
+        "out_of_sync": [(3, 26651)],
     },
     "[Partition orders-0 broker=1] ISR updated to 1,2 and version updated to [1]": {
         "kind": "isr_updated", "isr": [1, 2], "partition_epoch": 1, "under_min_isr": False,
@@ -38,6 +39,12 @@ LINES = {
     "[UnifiedLog partition=orders-0, dir=/data] Non-monotonic update of high watermark from (offset=11109, "
     "segment=[-1:-1]) to (offset=5607, segment=[0:689756])": {
         "kind": "hw_lowered", "previous_high_watermark": 11109, "high_watermark": 5607,
+    },
+    "[Partition orders-0 broker=1] Shrinking ISR from 1,2,3 to 1. Leader: (highWatermark: 9, endOffset: 12). Out of "
+    "sync replicas: (brokerId: 2, endOffset: 9, lastCaughtUpTimeMs: 1795) (brokerId: 3, endOffset: 10, "
+    "lastCaughtUpTimeMs: 1794).": {
+        "kind": "isr_shrinking", "isr": [1], "high_watermark": 9, "log_end_offset": 12,
+        "out_of_sync": [(2, 9), (3, 10)],
     },
     # 4.3.0
     "[Broker id=2] Leader orders-0 with topic id Some(6bMx5csYTSWBG_50BMl_wQ) starts at leader epoch 1 from offset "

@@ -36,6 +36,20 @@ def test_a_stale_high_watermark_is_named_where_the_log_was_cut() -> None:
 
 
 @pytest.mark.parametrize(
+    ("out_of_sync", "awaited", "is_named"),
+    [([(3, 100)], [3], True), ([(2, 150), (3, 149)], [2, 3], True), ([(3, 150)], [3], False), ([(2, 100)], [3], False)],
+)
+def test_a_high_watermark_that_waits_is_named_where_its_replica_caught_up_meanwhile(
+    out_of_sync: list[tuple[int, int]], awaited: list[int], is_named: bool
+) -> None:
+    """Of a replica that had all of it before, HW waits by another bug, KAFKA-13091."""
+    shrinking = {"kind": "isr_shrinking", "out_of_sync": out_of_sync}
+
+    said = reason("4.4.0", shrinking, invariant="I10", field="waited", awaited=awaited, leader_hw=150)
+    assert ("This is HW-WAITS (" in said) is is_named
+
+
+@pytest.mark.parametrize(
     "said",
     [
         reason("3.3.3"),

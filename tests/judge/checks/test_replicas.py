@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from evidence.facts import Facts, NewLog, Outage, ShortIsr
 from evidence.views import decided, short_isrs
 from history.partition import TopicPartition
@@ -229,6 +231,17 @@ def test_i10_tells_who_was_behind():
         "quiet_ns": 10 * S - MS,
         "waited_ns": 0,
     }
+
+
+@pytest.mark.parametrize(("log_end", "asked_at", "awaited"), [(5, 0, [3]), (5, 11, []), (4, 0, []), (9, 0, [])])
+def test_i10_tells_for_whom_the_high_watermark_may_wait(log_end: int, asked_at: int, awaited: list[int]) -> None:
+    """A replica outside the ISR whose log ended where HW stands still, not one that showed so afterwards alone."""
+    literal, views = quiet(5, 10, follower=(5, 9))
+    outside = sample(3, asked_at * S, 4, log_end)
+    found = replicas.i10_quiescence(partition([*literal, outside], views, facts=Facts(**EVICTED)))
+
+    assert found.evidence(0).get("awaited", []) == awaited
+    assert found.evidence(0).get("broker_id") == (1 if awaited else None)
 
 
 def test_i26_the_last_stable_offset_has_its_bounds():
