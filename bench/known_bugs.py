@@ -87,7 +87,7 @@ def render(rows: Sequence[Mapping[str, Any]]) -> str:
         "change of behaviour, never a check of its own. How often a recipe finds its bug says nothing of how often the",
         "bug strikes elsewhere.",
         "",
-        f"`make known-bugs` repeats this: ten tries each are {20 * len(BUGS)} runs, two hours and a half on two cores.",
+        f"`make known-bugs` repeats this: ten tries each are {20 * len(BUGS)} runs, three hours on two cores.",
         "`BUGS=kafka-13091 KAFKA=3.0.1 TRIES=3` asks for others.",
         "",
         "- **Precondition not met**: the race that the bug needs did not come about. The try counts for neither side.",

@@ -35,8 +35,8 @@ class Bug:
 
     @property
     def by_setting(self) -> bool:
-        """Whether it is the scenario's settings that decide, and not the version alone."""
-        return self.bad_changes != self.good_changes
+        """Whether it is the cluster's settings that decide, and not the version alone."""
+        return self.bad_changes.get("cluster") != self.good_changes.get("cluster")
 
     def affects(self, kafka: str) -> bool:
         return affected(self.issue, kafka)
