@@ -193,7 +193,8 @@ def i10_quiescence(evidence: PartitionEvidence) -> Checks:
 
     Checked where the leader's LEO stood still. A member that has stopped fetching holds HW back until it is evicted,
     after at most 1.5 x replica.lag.time.max.ms. So a stuck HW is a violation only if the same ISR was seen for longer
-    than that and the settling time, even if something cured it later; a shorter stretch proves nothing. Below
+    than that and the settling time, even if something cured it later; a shorter stretch proves nothing. One that
+    caught up while it was being evicted holds it back for as long as nobody writes (HW-WAITS): a violation. Below
     min.insync.replicas HW stands still by design from 3.7 (KIP-966). The states are the controller's own where it left
     any: a leader that was cut off from it shows an old ISR.
 
