@@ -83,8 +83,9 @@ AFFECTED = {
     # No issue is known. What mended KAFKA-14704 leaves out the high watermark of an answer that makes a follower cut
     # its log, and expects it of the next one; a fetch session tells it once.
     "STALE-HW": (Span(Version(3, 4, 1)),),
-    # No issue is known. From KIP-497 on the leader asks for a shrink and goes on; seen on KRaft.
-    "HW-WAITS": (Span(Version(2, 7)),),
+    # No issue is known. Of KRaft: up to 3.5 a shrink began a new leader epoch, with which the leader forgets who had
+    # caught up; KAFKA-15021 ended that.
+    "HW-WAITS": (Span(Version(3, 6)),),
 }
 
 # The last level of metadata.version of each minor release; between two of them lie the later one's, from IV0 on.

@@ -346,7 +346,6 @@ def _counts(names: Mapping[str, int]) -> str:
 
 
 def _version(arm: Arm) -> str:
-    """The version, with what was changed of its cluster or its phases where that decides: ``4.3.0 elr: true``."""
-    cluster, phases = arm.changes.get("cluster", {}), arm.changes.get("phases", [])
-    changed = [*(f"{name}: {str(value).lower()}" for name, value in cluster.items()), *(p for *_, p in phases[-1:])]
-    return " ".join([arm.kafka, *changed])
+    """The version, with what was changed of its cluster where that decides: ``4.3.0 elr: true``."""
+    changed = arm.changes.get("cluster", {})
+    return " ".join([arm.kafka, *(f"{name}: {str(value).lower()}" for name, value in changed.items())])

@@ -17,29 +17,39 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class KnownBug:
-    """Named where ``agrees`` holds of the evidence of an invariant, one of ``shown_as``, and of a line of ``kind`` that
-    the same broker wrote.
+    """Named where ``line`` finds one, among a broker's lines of ``kind`` in their order, that agrees with the evidence
+    of an invariant, one of ``shown_as``.
     """
 
     issue: str
     words: str
     shown_as: frozenset[str]
     kind: str
-    agrees: Callable[[Row, Row], bool]
+    line: Callable[[Row, Sequence[Row]], Row | None]
 
 
-def _from_too_high(evidence: Row, line: Row) -> bool:
-    return bool(line["previous_high_watermark"] == evidence.get("hw_read_first", evidence.get("floor")))
+def _from_too_high(evidence: Row, lines: Sequence[Row]) -> Row | None:
+    shown = evidence.get("hw_read_first", evidence.get("floor"))
+    return next((line for line in lines if line["previous_high_watermark"] == shown), None)
 
 
-def _cut_to_its_end(evidence: Row, line: Row) -> bool:
-    return "own_log_end" in evidence and bool(line["log_end_offset"] == evidence["own_log_end"])
+def _cut_to_its_end(evidence: Row, lines: Sequence[Row]) -> Row | None:
+    return next((line for line in lines if line["log_end_offset"] == evidence.get("own_log_end")), None)
 
 
-def _caught_up_when_evicted(evidence: Row, line: Row) -> bool:
-    """It had less when the leader asked to have it evicted, and has since fetched up to where HW stands still."""
-    awaited = evidence.get("awaited", ())
-    return any(broker in awaited and end < evidence["leader_hw"] for broker, end in line.get("out_of_sync") or ())
+def _caught_up_meanwhile(evidence: Row, lines: Sequence[Row]) -> Row | None:
+    """The last eviction of a replica that had less at that moment, and has fetched since up to where HW stands."""
+    for awaited in evidence.get("awaited", ()):
+        ends = [
+            (end, line)
+            for line in lines
+            if line["t_ns"] is not None and line["t_ns"] <= evidence["from_ns"]
+            for broker, end in line.get("out_of_sync") or ()
+            if broker == awaited
+        ]
+        if ends and ends[-1][0] < evidence["leader_hw"]:
+            return ends[-1][1]
+    return None
 
 
 KNOWN_BUGS = (
@@ -62,7 +72,7 @@ KNOWN_BUGS = (
         "the high watermark waits for a replica that caught up while evicted, until it fetches or somebody writes",
         frozenset({"I10"}),
         "isr_shrinking",
-        _caught_up_when_evicted,
+        _caught_up_meanwhile,
     ),
 )
 
@@ -93,7 +103,7 @@ def _with_name(row: dict[str, Any], bugs: Sequence[KnownBug], lines: Sequence[Ro
     evidence = json.loads(row["evidence"] or "{}") if row["violations"] else {}
     own = [line for line in lines if line["broker_id"] == evidence.get("broker_id")]
     for bug in (bug for bug in bugs if row["invariant"] in bug.shown_as):
-        line = next((line for line in own if line["kind"] == bug.kind and bug.agrees(evidence, line)), None)
+        line = bug.line(evidence, [line for line in own if line["kind"] == bug.kind])
         if line is not None:
             where = f"line {line['line']} of broker {line['broker_id']}'s server.log"
             row["reason"] = f"{row['reason']}. This is {bug.issue} ({bug.words}), as {where} shows"

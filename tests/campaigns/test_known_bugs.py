@@ -269,5 +269,5 @@ def test_each_bug_on_the_list_can_be_looked_for() -> None:
             looks = [step for phase in told.phases for step in phase.steps if step.key == "require"]
             assert looks or bug.shown_as == ("behaviour_change",), bug.issue
         assert bug.affects(bug.bad), bug.issue
-        assert bug.affects(bug.good) == (bug.bad_changes != bug.good_changes), bug.issue
+        assert bug.affects(bug.good) == bug.by_setting, bug.issue
     assert len({bug.name for bug in BUGS}) == len(BUGS)

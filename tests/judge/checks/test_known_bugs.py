@@ -36,17 +36,29 @@ def test_a_stale_high_watermark_is_named_where_the_log_was_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    ("out_of_sync", "awaited", "is_named"),
-    [([(3, 100)], [3], True), ([(2, 150), (3, 149)], [2, 3], True), ([(3, 150)], [3], False), ([(2, 100)], [3], False)],
+    ("evictions", "awaited", "is_named"),
+    [
+        ([(3, 100)], [3], True),
+        ([(2, 150), (3, 149)], [2, 3], True),
+        ([(3, 150)], [3], False),
+        ([(3, 100), (3, 150)], [3], False),
+        ([(2, 100)], [3], False),
+    ],
 )
 def test_a_high_watermark_that_waits_is_named_where_its_replica_caught_up_meanwhile(
-    out_of_sync: list[tuple[int, int]], awaited: list[int], is_named: bool
+    evictions: list[tuple[int, int]], awaited: list[int], is_named: bool
 ) -> None:
-    """Of a replica that had all of it before, HW waits by another bug, KAFKA-13091."""
-    shrinking = {"kind": "isr_shrinking", "out_of_sync": out_of_sync}
+    """Of one that had all of it when it was evicted last, HW waits by another bug, KAFKA-13091; what came after says
+    nothing.
+    """
+    shown = {"broker_id": 1, "awaited": awaited, "leader_hw": 150, "from_ns": 9}
+    row = BROKEN | {"invariant": "I10", "evidence": json.dumps(shown)}
+    line = {"kind": "isr_shrinking", "broker_id": 1}
+    before = [line | {"line": n, "t_ns": n, "out_of_sync": [gone]} for n, gone in enumerate(evictions)]
+    after = [line | {"line": 20, "t_ns": 20, "out_of_sync": [(3, 120)]}]
 
-    said = reason("4.4.0", shrinking, invariant="I10", field="waited", awaited=awaited, leader_hw=150)
-    assert ("This is HW-WAITS (" in said) is is_named
+    assert ("This is HW-WAITS (" in named([row], ["4.4.0"], before + after)[0]["reason"]) is is_named
+    assert "HW-WAITS" not in named([row], ["4.4.0"], after)[0]["reason"]
 
 
 @pytest.mark.parametrize(
