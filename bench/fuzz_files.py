@@ -2,7 +2,7 @@
 
 Each target is one reader, given bytes that atheris (libFuzzer for Python; ``requirements-fuzz.lock``) mutates towards
 code that none before them reached, from real and hand-made files on. What a reader says of damage in its own way is no
-finding; any other exception is one, an input that takes longer than ``INPUT_LIMIT_S`` is, and memory beyond
+finding; any other exception is one, an input that uses the CPU for longer than ``INPUT_LIMIT_S`` is, and memory beyond
 ``MEMORY_MB``. Counts go to docs/data/fuzz_files.json: the minutes of a target, of a core's time, add up over calls, and
 its corpus is kept in ``.cache/fuzz``, so that each call goes on where the last one stopped.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 import resource
+import signal
 import struct
 import subprocess
 import sys
@@ -36,6 +37,7 @@ CACHE = ROOT / ".cache" / "fuzz"
 EXAMPLES = ROOT / "docs" / "examples"
 RECORDED = ROOT / "tests" / "kafka_files" / "recorded"
 INPUT_LIMIT_S = 5
+START_S = 5  # of Python, on a busy host
 MEMORY_MB = 2048
 MAX_BYTES = 1 << 14  # of an input
 MOST_RUNS = 100_000  # of one process: atheris itself keeps about 9 kB of each input that it traced
@@ -271,6 +273,12 @@ with atheris.instrument_imports(include=["kafka_files", "imports", "history", "e
 fuzz_files.fuzz(sys.argv[1], sys.argv[2:])
 """
 
+_ALONE = """
+import sys
+from bench import fuzz_files
+fuzz_files.TARGETS[sys.argv[1]].read(open(sys.argv[2], "rb").read())
+"""
+
 # --- running -----------------------------------------------------------------------------------------
 
 
@@ -306,6 +314,9 @@ def run(target: str, minutes: float) -> dict[str, Any]:
             raise RuntimeError(done.stderr[-2000:])
         inputs += int(told[-1])
         (CACHE / name / "last.log").write_text(done.stdout + done.stderr)
+    for slow in set(crashes.glob("timeout-*")) - before:  # by the clock, which goes on while others have the CPU
+        if not uses_cpu_for(INPUT_LIMIT_S + START_S, [sys.executable, "-c", _ALONE, target, str(slow)]):
+            slow.unlink()
     found = set(crashes.iterdir()) - before
     return {
         "target": target,
@@ -315,6 +326,12 @@ def run(target: str, minutes: float) -> dict[str, Any]:
         "corpus": len(list(corpus.iterdir())),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
     }
+
+
+def uses_cpu_for(limit_s: int, command: Sequence[str]) -> bool:
+    """Whether a command has the CPU for longer than that; one that waits for it does not."""
+    ended = subprocess.run(["prlimit", f"--cpu={limit_s}", *command], cwd=ROOT, capture_output=True, check=False)
+    return ended.returncode in {-signal.SIGXCPU, -signal.SIGKILL}
 
 
 def _cpu_s() -> float:

@@ -69,7 +69,7 @@ KNOWN_BUGS = (
     ),
     KnownBug(
         "HW-WAITS",
-        "the high watermark waits for a replica that caught up while evicted, until it fetches or somebody writes",
+        "the high watermark waits for a replica that caught up while it was being evicted; since 3.6",
         frozenset({"I10"}),
         "isr_shrinking",
         _caught_up_meanwhile,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
-from bench.fuzz_files import TARGETS, added
+from bench.fuzz_files import TARGETS, added, uses_cpu_for
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -30,3 +32,14 @@ def test_minutes_add_up_until_a_crash() -> None:
     assert [(each["minutes"], each["clean_minutes"], each["corpus"]) for each in twice] == [(4.0, 4.0, 4)]
     assert [(each["minutes"], each["clean_minutes"], each["crashes"]) for each in crashed] == [(6.0, 0.0, 1)]
     assert len(added(twice, {**row, "target": "b"})) == 2
+
+
+def test_who_waits_for_the_cpu_does_not_use_it() -> None:
+    """A loop without end does; what sleeps for longer than the limit, or fails, does not."""
+
+    def uses(code: str) -> bool:
+        return uses_cpu_for(1, [sys.executable, "-c", code])
+
+    assert uses("while True: pass")
+    assert not uses("import time; time.sleep(1.3)")
+    assert not uses("raise ValueError")

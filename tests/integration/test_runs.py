@@ -82,7 +82,7 @@ def ended(folder: Path, scenario: str, runtime: str, kafka: str = "3.9.1") -> En
 
 def told(folder: Path, scenario: str, runtime: str) -> Ended:
     """Run a scenario to its end; once more, with a warning that says why, where the host let it not tell, or brought up
-    a race that all versions of Kafka have.
+    a race that Kafka has from 3.6 on.
     """
     first = ended(folder, scenario, runtime)
     if first.code != UNKNOWN and "This is HW-WAITS" not in first.stdout:
