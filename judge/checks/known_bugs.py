@@ -43,7 +43,7 @@ def _caught_up_meanwhile(evidence: Row, lines: Sequence[Row]) -> Row | None:
         ends = [
             (end, line)
             for line in lines
-            if line["t_ns"] is not None and line["t_ns"] <= evidence["from_ns"]
+            if line["t_ns"] is not None and line["t_ns"] <= evidence["t_ns"]
             for broker, end in line.get("out_of_sync") or ()
             if broker == awaited
         ]

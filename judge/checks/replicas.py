@@ -226,7 +226,7 @@ def i10_quiescence(evidence: PartitionEvidence) -> Checks:
                 "log_end_offset": quiet.leo,
                 "members": members or None,
                 **({"broker_id": behind[0]["broker_id"], "own_log_end": behind[0]["log_end_offset"]} if behind else {}),
-                **({"broker_id": quiet.leader, "awaited": awaited, "from_ns": quiet.from_ns} if awaited else {}),
+                **({"broker_id": quiet.leader, "awaited": awaited, "t_ns": quiet.from_ns} if awaited else {}),
                 "quiet_ns": quiet_ns,
                 "waited_ns": waited_ns,
             }

@@ -51,7 +51,7 @@ def test_a_high_watermark_that_waits_is_named_where_its_replica_caught_up_meanwh
     """Of one that had all of it when it was evicted last, HW waits by another bug, KAFKA-13091; what came after says
     nothing.
     """
-    shown = {"broker_id": 1, "awaited": awaited, "leader_hw": 150, "from_ns": 9}
+    shown = {"broker_id": 1, "awaited": awaited, "leader_hw": 150, "t_ns": 9}
     row = BROKEN | {"invariant": "I10", "evidence": json.dumps(shown)}
     line = {"kind": "isr_shrinking", "broker_id": 1}
     before = [line | {"line": n, "t_ns": n, "out_of_sync": [gone]} for n, gone in enumerate(evictions)]
