@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,16 +54,24 @@ def verdict_of(findings: Conclusion) -> dict[str, Any]:
     }
 
 
-def _violations(findings: Conclusion, severity: str) -> list[str]:
+def _violations(findings: Conclusion, severity: str, tell: Callable[[str], str] = str) -> list[str]:
+    """A sentence for each; ``tell`` is given an invariant's reason and returns what is said of it."""
     what = "which this configuration does not permit" if severity == "S1" else "which needs review"
     records = [f"{count:,} x {name}, {what}." for name, count in _forbidden(findings, severity)]
     replicas = [
         f"{row['invariant']} ({row['title']}) does not hold: {row['violations']:,} of {row['checked']:,} checks, "
-        f"{row['reason']}."
+        f"{tell(row['reason'])}."
         for row in findings.invariants
         if row["violations"] and row["severity"] == severity
     ]
     return records + replicas
+
+
+def _in_short(reason: str) -> str:
+    """Where it was violated first, and a known bug's name; what stands between them is for the reasons."""
+    where, _, shown = reason.partition(": ")
+    _, this_is, bug = shown.partition(". This is ")
+    return where + this_is + bug
 
 
 def _forbidden(findings: Conclusion, severity: str) -> list[tuple[str, int]]:
@@ -80,7 +88,7 @@ def _excused(findings: Conclusion) -> list[str]:
 
 def _sentence(findings: Conclusion) -> str:
     if findings.outcome.verdict == "fail":
-        return f"A guarantee was violated: {_violations(findings, 'S1')[0]}"
+        return f"A guarantee was violated: {_violations(findings, 'S1', _in_short)[0]}"
     if findings.outcome.verdict == "unknown":
         return f"Inconclusive: {(list(findings.missing) or ['evidence is missing.'])[0]}"
     return " ".join([_delivered(findings), *_worth_a_look(findings)])

@@ -80,6 +80,25 @@ def test_a_failure_names_a_broken_promise_first():
     assert [reason.split(" ")[0] for reason in found["reasons"]] == ["I7", "1", "I23", "a"]
 
 
+@pytest.mark.parametrize(
+    ("reason", "short"),
+    [
+        ("first violation on orders-0: broker 2, ISR [1, 2]", "first violation on orders-0"),
+        (
+            "first violation on orders-0: broker 2. This is KAFKA-1 (words: some), as line 3 shows",
+            "first violation on orders-0. This is KAFKA-1 (words: some), as line 3 shows",
+        ),
+    ],
+)
+def test_the_first_sentence_of_a_failure_is_short(reason: str, short: str) -> None:
+    """Where, and which known bug; what was seen stands in the reasons."""
+    row = broken("I7", "S1") | {"reason": reason}
+    found = judged("fail", invariants=[row])
+
+    assert found["sentence"] == f"A guarantee was violated: I7 (a title) does not hold: 1 of 3 checks, {short}."
+    assert found["reasons"][0] == f"I7 (a title) does not hold: 1 of 3 checks, {reason}."
+
+
 def test_a_timed_invariant_that_failed_is_worth_a_look():
     """I23 alone (S2) leaves a pass, whose sentence names it."""
     assert judged("pass", invariants=[broken("I23", "S2")])["sentence"].endswith("no guarantee violated: I23.")
