@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Protocol
 
 from clusters.faults import Evidence
@@ -32,12 +31,15 @@ TICK_S = 0.1
 FETCH_LIMIT_S = 0.5  # a stopped follower has finished its fetch by then, once it runs
 PROTOCOL_OVERHEAD = 1.06  # TCP/IP and fetch headers on top of what stands in the log
 SHARES = (0.3, 2.0)  # least and most of the produce rate that the closed loop lets through
+REACTION_S = 2.0  # about how long it takes until a change of the share shows
 STARVED_SHARE = 0.1
+REJOIN_SHARE = 10.0  # of one that was evicted: only in the ISR does it hold the high watermark
 PATIENCE_S = 2.0  # to trail by half of what was asked, or by no more than TOO_FAR of it
 LESS = 0.6
 TOO_FAR = 2.0
 PROOF_S = 20.0  # beside the time that falling behind takes
 MEASURED_S = 6  # most seconds in which the produce rate is awaited to be steady
+OF_LATE_S = 3.0  # over which it is looked at meanwhile
 # The longest stop that keeps a session alive: heartbeats of ZooKeeper's clients are a third of it apart.
 LONGEST_STOP = 0.65
 
@@ -152,9 +154,15 @@ class LagFault:
         """Records a second that the partition's topic is sent."""
         return self.world.scenario.rate_of(self.partition.topic)
 
+    @property
+    def least_share(self) -> float:
+        """With less, it would be past the wanted lag, or out of the ISR, before the loop sees it."""
+        in_time = 1 - self.records / (self.rate * REACTION_S) if self.records and self.rate else 0.0
+        return max(SHARES[0], in_time)
+
     def _least_s(self, lag: float) -> float:
         """In how many seconds a follower that is sent its least share falls so far behind."""
-        return lag / (self.rate * (1 - SHARES[0])) if self.rate else 0.0
+        return lag / (self.rate * (1 - self.least_share)) if self.rate else 0.0
 
     def _small_lag(self) -> float:
         return max(10.0, self.rate * 0.5)
@@ -171,10 +179,9 @@ class LagFault:
             raise HarnessError(f"The lag of {self.node.name} could not be held: {self._error}") from self._error
 
 
-def share_for(lag: int, records: int) -> float:
+def share_for(lag: int, records: int, least: float = SHARES[0]) -> float:
     """The share of the produce rate to let through: 1 at the wanted lag, damped, since a change shows late."""
-    least, most = SHARES
-    return float(min(max((max(lag, 0) / records) ** 0.5, least), most))
+    return float(min(max((max(lag, 0) / records) ** 0.5, least), SHARES[1]))
 
 
 def steady(rates: Iterator[float]) -> float:
@@ -218,17 +225,20 @@ class ShapedTraffic:
     _limit: float = 0.0
     _append_rate: float = 0.0
     _trailed_s: float = 0.0  # when it last trailed about as far as was asked, or was given more or less
+    _grown: deque[tuple[float, list[int]]] = field(default_factory=lambda: deque(maxlen=60))  # logs' sizes at a time
 
     def tick(self) -> None:
         if not self._append_rate:
             self._append_rate = steady(self._append_rates())
             self._trailed_s = time.monotonic()
+        self._grown.append((time.monotonic(), self._log_sizes()))
         seen = self.fault.observe(self.world)
         if self.fault.records is None:
             self._let_through(STARVED_SHARE)
         elif seen:
             self._correct(seen.lag, self.fault.records)
-            self._let_through(share_for(seen.lag, self.fault.records))
+            share = share_for(seen.lag, self.fault.records, self.fault.least_share)
+            self._let_through(share if seen.in_isr else REJOIN_SHARE)
         self.fault.ended.wait(TICK_S)
 
     def _correct(self, lag: int, records: int) -> None:
@@ -242,8 +252,9 @@ class ShapedTraffic:
         if records / 2 <= lag <= TOO_FAR * records:
             self._trailed_s = now_s
         elif now_s - self._trailed_s >= PATIENCE_S:
-            self._append_rate = LESS * self._append_rate if lag < records else steady(self._append_rates())
-            self._trailed_s = time.monotonic()
+            less, more = LESS * self._append_rate, max(self._append_rate, self._rate_of_late())
+            self._append_rate = less if lag < records else more
+            self._trailed_s = now_s
 
     def open(self) -> None:
         self._shape(None)
@@ -261,21 +272,26 @@ class ShapedTraffic:
 
     def _append_rates(self) -> Iterator[float]:
         """Bytes a second by which the partition grew in some broker's log, second by second, for some seconds."""
-        logs = [
-            node.log_dir_of(str(self.fault.partition)) / str(self.fault.partition)
-            for node in self.world.brokers.values()
-            if node != self.fault.node
-        ]
         for _ in range(MEASURED_S):
-            before, started = [_log_bytes(log) for log in logs], time.monotonic()
+            before = (time.monotonic(), self._log_sizes())
             self.fault.ended.wait(1)
-            # Not every broker has a replica, and a replica may be down.
-            grown = max(_log_bytes(log) - size for log, size in zip(logs, before, strict=True))
-            yield max(grown / (time.monotonic() - started), 1000.0)
+            yield max(_rate(before, (time.monotonic(), self._log_sizes())), 1000.0)
+
+    def _rate_of_late(self) -> float:
+        """The same over the last seconds; nobody waits for it."""
+        now = self._grown[-1]
+        return _rate(next(then for then in self._grown if then[0] >= now[0] - OF_LATE_S), now)
+
+    def _log_sizes(self) -> list[int]:
+        nodes = [node for node in self.world.brokers.values() if node != self.fault.node]
+        name = str(self.fault.partition)
+        return [sum(file.stat().st_size for file in (node.log_dir_of(name) / name).glob("*.log")) for node in nodes]
 
 
-def _log_bytes(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.glob("*.log"))
+def _rate(before: tuple[float, list[int]], after: tuple[float, list[int]]) -> float:
+    """Of the log that grew most: not every broker has a replica, and a replica may be down."""
+    grown = max(size - was for was, size in zip(before[1], after[1], strict=True))
+    return grown / (after[0] - before[0]) if after[0] > before[0] else 0.0
 
 
 @dataclass

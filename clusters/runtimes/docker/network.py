@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 from clusters.runtimes.docker.namespaces import Namespaces
 from clusters.runtimes.nodes import Node
@@ -39,8 +40,12 @@ class DockerNetwork:
 
     def limit_ingress(self, node: Node, senders: list[Node], port: int, bytes_per_s: float | None) -> None:
         script = _unlimit(node) if bytes_per_s is None else _limit(node, port, bytes_per_s)
-        for sender in senders:
+
+        def limit(sender: Node) -> None:
             self._namespaces.run_script(sender, script, f"limit what {sender.name} sends to {node.name}")
+
+        with ThreadPoolExecutor(len(senders)) as pool:  # each is the start of a container
+            list(pool.map(limit, senders))
 
     def limited(self, node: Node, sender: Node) -> LimitCounters | None:
         command = ("tc", "-s", "class", "show", "dev", "eth0", "classid", f"1:{_class_of(node)}")

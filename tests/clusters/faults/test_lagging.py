@@ -69,6 +69,16 @@ def test_at_the_wanted_lag_all_that_is_produced_goes_through(records: int) -> No
     assert share_for(records, records) == 1
 
 
+@pytest.mark.parametrize(
+    ("records", "rate", "least"), [(300, "200/s", SHARES[0]), (100, "200/s", 0.75), (100, "0/s", SHARES[0])]
+)
+def test_a_small_lag_is_approached_slowly(world: Any, records: int, rate: str, least: float) -> None:
+    """At a share that makes it fall so far behind in the two seconds in which the loop reacts."""
+    world.scenario = scenario([{"hold": 1}], load={"topic": "orders", "rate": rate} if rate != "0/s" else None)
+
+    assert fault(world, records).least_share == pytest.approx(least)
+
+
 # --- observing ---------------------------------------------------------------------------------
 
 
@@ -303,10 +313,19 @@ def test_who_trails_too_far_for_too_long_is_measured_anew(
     world: Any, monkeypatch: pytest.MonkeyPatch, lag: int, bytes_per_s: int
 ) -> None:
     """Producers stood still at first, and the greatest share of that starves it; near the lag nothing is done."""
-    monkeypatch.setattr(ShapedTraffic, "_append_rates", lambda _: iter([50_000.0, 50_000.0]))
+    sizes = iter([[0, 0], [0, 5_000]])
+    monkeypatch.setattr(ShapedTraffic, "_log_sizes", lambda _: next(sizes))
     last = _last_limit(world, monkeypatch, lag, append_rate=1000.0, at_s=(11.9, 12.0))
 
     assert last == pytest.approx(bytes_per_s * PROTOCOL_OVERHEAD * share_for(lag, 2000))
+
+
+def test_who_was_evicted_is_let_back(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten times what is produced goes through, whatever it trails by."""
+    world.isr = [1, 2]
+    last = _last_limit(world, monkeypatch, 2000, append_rate=100_000.0, at_s=(10.0,))
+
+    assert last == pytest.approx(1_000_000 * PROTOCOL_OVERHEAD)
 
 
 def test_the_append_rate_is_that_of_the_log_that_grows(
