@@ -14,8 +14,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import Protocol
 
 from clusters.faults import Evidence
@@ -285,7 +287,13 @@ class ShapedTraffic:
     def _log_sizes(self) -> list[int]:
         nodes = [node for node in self.world.brokers.values() if node != self.fault.node]
         name = str(self.fault.partition)
-        return [sum(file.stat().st_size for file in (node.log_dir_of(name) / name).glob("*.log")) for node in nodes]
+        return [sum(map(_size, (node.log_dir_of(name) / name).glob("*.log"))) for node in nodes]
+
+
+def _size(file: Path) -> int:
+    with suppress(FileNotFoundError):  # a broker deletes segments meanwhile
+        return file.stat().st_size
+    return 0
 
 
 def _rate(before: tuple[float, list[int]], after: tuple[float, list[int]]) -> float:

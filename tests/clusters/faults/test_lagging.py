@@ -331,12 +331,13 @@ def test_who_was_evicted_is_let_back(world: Any, monkeypatch: pytest.MonkeyPatch
 def test_the_append_rate_is_that_of_the_log_that_grows(
     world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broker without a replica, or with one that is down, does not halve it."""
+    """A broker without a replica, or with one that is down, does not halve it; a segment may be deleted meanwhile."""
     for number in (1, 2):
         world.brokers[number] = lagging.Node(f"broker-{number}", "broker", "x", tmp_path / str(number), "java", ())
     log = tmp_path / "1" / "data" / "orders-0" / "00.log"
     log.parent.mkdir(parents=True)
     log.write_bytes(b"x" * 100)
+    (log.parent / "05.log").symlink_to("gone")
     lagged = fault(world)
     now = iter([10.0, 11.0])
     monkeypatch.setattr(lagging.time, "monotonic", lambda: next(now))
