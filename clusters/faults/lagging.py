@@ -233,7 +233,6 @@ class ShapedTraffic:
         if not self._append_rate:
             self._append_rate = steady(self._append_rates())
             self._trailed_s = time.monotonic()
-        self._grown.append((time.monotonic(), self._log_sizes()))
         seen = self.fault.observe(self.world)
         if self.fault.records is None:
             self._let_through(STARVED_SHARE)
@@ -251,11 +250,14 @@ class ShapedTraffic:
         share starves it, until it leaves the ISR.
         """
         now_s = time.monotonic()
+        self._grown.append((now_s, self._log_sizes()))
         if records / 2 <= lag <= TOO_FAR * records:
             self._trailed_s = now_s
         elif now_s - self._trailed_s >= PATIENCE_S:
-            less, more = LESS * self._append_rate, max(self._append_rate, self._rate_of_late())
-            self._append_rate = less if lag < records else more
+            if lag < records:
+                self._append_rate *= LESS
+            else:
+                self._append_rate = max(self._append_rate, self._rate_of_late())
             self._trailed_s = now_s
 
     def open(self) -> None:
