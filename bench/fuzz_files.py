@@ -45,8 +45,9 @@ _CLOCK = Clock([(0, 0), (1_000_000_000, 5)])
 
 
 class Target(NamedTuple):
-    """A reader, and the files from which its inputs are made."""
+    """A reader, the kind of file that it reads, and the files from which its inputs are made."""
 
+    kind: str
     read: Callable[[bytes], object]
     seeds: Callable[[], Sequence[bytes]]
 
@@ -202,6 +203,10 @@ def _index_seeds() -> Sequence[bytes]:
     return [index.ljust(size, b"\0") + times.ljust(size, b"\0") + log]
 
 
+def _metadata_log_seeds() -> Sequence[bytes]:
+    return [_batch(0, bytes.fromhex(_TOPIC)) + _batch(1, bytes.fromhex(_CREATED))]
+
+
 def _metadata_seeds() -> Sequence[bytes]:
     values = [bytes.fromhex(value) for value in (_TOPIC, _CREATED, *_CHANGES)]
     return [bytes([len(value)]) + value for value in values if len(value) < 256]
@@ -243,23 +248,25 @@ def _example(name: str) -> Sequence[bytes]:
 
 
 TARGETS: Mapping[str, Target] = {
-    "segments": Target(_segment, _logs),
-    "segments, checksums right": Target(_sound_segment, _logs),
-    "aborted transactions": Target(_aborted, _logs),
-    "indexes": Target(_index, _index_seeds),
-    "checkpoints": Target(_checkpoint, lambda: [b"0\n2\n0 0\n3 17\n", b"0\n1\norders 0 17\n"]),
-    "metadata log": Target(
-        _metadata_log, lambda: [_batch(0, bytes.fromhex(_TOPIC)) + _batch(1, bytes.fromhex(_CREATED))]
-    ),
-    "metadata records": Target(_metadata_record, _metadata_seeds),
-    "ZooKeeper's log": Target(_znodes, _znode_seeds),
-    "broker log": Target(_broker_log, lambda: [_LOG_LINES.encode(), *_LOG_LINES.encode().splitlines()]),
-    "clock": Target(_clock, lambda: [b'{"wall": "2026-01-01T00:00:00+00:00", "t_ns": 5}\n']),
-    "codecs": Target(_codec, _codec_seeds),
-    "history: operations": Target(partial(_history, "operations"), lambda: _example("operations.jsonl")),
-    "history: verifiable": Target(partial(_history, "verifiable"), lambda: _example("verifiable.json")),
-    "history: ledger": Target(partial(_history, "ledger"), lambda: _example("ledger.jsonl")),
-    "history: jepsen": Target(partial(_history, "jepsen"), lambda: _example("jepsen.edn")),
+    "segments": Target("segment", _segment, _logs),
+    "segments, checksums right": Target("segment", _sound_segment, _logs),
+    "aborted transactions": Target("segment", _aborted, _logs),
+    "codecs": Target("segment", _codec, _codec_seeds),
+    "indexes": Target("index", _index, _index_seeds),
+    "checkpoints": Target("checkpoint", _checkpoint, lambda: [b"0\n2\n0 0\n3 17\n", b"0\n1\norders 0 17\n"]),
+    "metadata log": Target("metadata log", _metadata_log, _metadata_log_seeds),
+    "metadata records": Target("metadata log", _metadata_record, _metadata_seeds),
+    "ZooKeeper's log": Target("ZooKeeper's log", _znodes, _znode_seeds),
+    "broker log": Target("broker log", _broker_log, lambda: [_LOG_LINES.encode(), *_LOG_LINES.encode().splitlines()]),
+    "clock": Target("clock", _clock, lambda: [b'{"wall": "2026-01-01T00:00:00+00:00", "t_ns": 5}\n']),
+} | {
+    f"history: {origin}": Target(f"history: {origin}", partial(_history, origin), partial(_example, file))
+    for origin, file in (
+        ("operations", "operations.jsonl"),
+        ("verifiable", "verifiable.json"),
+        ("ledger", "ledger.jsonl"),
+        ("jepsen", "jepsen.edn"),
+    )
 }
 
 
