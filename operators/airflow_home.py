@@ -29,6 +29,7 @@ log = logging.getLogger("plimsoll.airflow_home")
 
 HOMES = CACHE / "airflow"
 BENCHMARK_POOL = "benchmark"
+PAGES = "PLIMSOLL_PAGES"  # the variable with the address at which the folders site/ and runs/ are served
 _LOCK = "lock"
 _DATABASE_LIMIT_S = 60
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperatorLink
 
+from operators.airflow_home import PAGES
+
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
-
-PAGES = "PLIMSOLL_PAGES"  # the address at which the folders site/ and runs/ are served
 
 
 def page_of(run: Path, *parts: str) -> str:

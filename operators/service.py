@@ -27,8 +27,7 @@ from clusters.paths import ROOT, runs_folder
 from clusters.waiting import wait_until
 from history import extras
 from history.errors import BadInput, HarnessError, WaitTimeout
-from operators.airflow_home import airflow, environment, make_home, migrate
-from operators.links import PAGES
+from operators.airflow_home import PAGES, airflow, environment, make_home, migrate
 from operators.processes import lives, with_variable
 
 HOME = ROOT / ".airflow"

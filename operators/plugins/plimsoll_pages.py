@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from operators.links import PAGES
+from operators.airflow_home import PAGES
 
 
 def views(pages: str | None) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -104,6 +105,16 @@ def test_the_command_is_this_checkouts_wherever_it_is_called(tmp_path: Path) -> 
     done = subprocess.run([ROOT / "plimsoll", "--help"], cwd=tmp_path, capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_commands_are_quick_to_import() -> None:
+    """Airflow, Spark and what draws pages are imported by the processes that use them."""
+    modules = [f"commands.{file.stem}" for file in sorted((ROOT / "commands").glob("[a-z]*.py"))]
+    heavy = {"airflow", "pyspark", "great_expectations", "pandas", "plotly", "scipy"}
+    program = f"import sys, {', '.join(modules)}; print({heavy} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
+
+    assert done.stdout.strip() == "set()"
 
 
 # --- refusals --------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from operators.airflow_home import PAGES
 from operators.judge import Judge
-from operators.links import PAGES
 from operators.publish import Publish
 
 
