@@ -79,5 +79,5 @@ class PausedMember(Paused):
         return {"member": "polls no more"}
 
     def verify_cleared(self) -> Evidence:
-        _wait_for_each(self.world, self.nodes, _polls, "poll again")
-        return {"member": "polls"}
+        _wait_for_each(self.world, self.resumed(), _polls, "poll again")
+        return {"member": "polls", **self.told_ended()}

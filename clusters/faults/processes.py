@@ -139,6 +139,7 @@ class Paused:
     world: World
     nodes: list[Node]
     key: ClassVar[str] = "pause"
+    _ended: list[Node] = field(default_factory=list)  # by another fault meanwhile
 
     def inject(self) -> None:
         for node in self.nodes:
@@ -157,9 +158,23 @@ class Paused:
             if self.world.runtime.state(node.name) == "paused":
                 self.world.runtime.resume(node.name)
 
+    def note_ended(self, nodes: list[Node]) -> None:
+        """What another fault has ended, such as a leader that was elected while it was paused, is paused no more, and
+        is back when that fault is healed.
+        """
+        self._ended += [node for node in self.nodes if node in nodes]
+
     def verify_cleared(self) -> Evidence:
-        _wait_for_each(self.world, self.nodes, self._answers, "answer again")
-        return {"probe": "answers"}
+        _wait_for_each(self.world, self.resumed(), self._answers, "answer again")
+        return {"probe": "answers", **self.told_ended()}
+
+    def resumed(self) -> list[Node]:
+        """Who was paused to the end."""
+        return [node for node in self.nodes if node not in self._ended]
+
+    def told_ended(self) -> Evidence:
+        """Who was not."""
+        return {"ended": [node.name for node in self._ended]} if self._ended else {}
 
     def _answers(self, node: Node) -> bool:
         return self.world.probe_error(broker_id(node)) is None

@@ -202,6 +202,10 @@ class PhaseRun:
             carry_usage(self.world, fault.nodes)
         self._record_fault("inject", fault, asked=str(step))
         fault.inject()
+        if isinstance(fault, Ended):
+            for other in self._active:
+                if isinstance(other, Paused):
+                    other.note_ended(fault.nodes)
         self._prove("injected", fault, "effect_verified", fault.verify_injected)
         capture_offsets(self.world, f"{self.phase.name}: {fault.key} active")
 

@@ -48,6 +48,22 @@ def test_a_paused_broker_is_silent_and_runs_on(world: Any) -> None:
     assert paused.verify_cleared() == {"probe": "answers"}
 
 
+def test_who_was_killed_while_paused_is_not_waited_for(world: Any) -> None:
+    """It is back once the kill is healed; one that nobody killed is waited for."""
+    both = [world.brokers[1], world.brokers[2]]
+    paused, killed = Paused(world, both), Killed(world, [world.brokers[1], world.brokers[3]])
+    paused.inject()
+    killed.inject()
+    paused.note_ended(killed.nodes)
+    paused.heal()
+    assert paused.verify_cleared() == {"probe": "answers", "ended": ["broker-1"]}
+
+    died = Paused(world, both)
+    died.inject()
+    with pytest.raises(WaitTimeout, match="for broker-1 to answer again"):
+        died.verify_cleared()
+
+
 @pytest.mark.parametrize("fault", [Killed, Stopped, Paused])
 def test_a_fault_without_effect_has_no_proof(world: Any, fault: Any) -> None:
     """The sentence names the broker and its state; one of two is not enough."""

@@ -308,6 +308,17 @@ def test_healed_faults_are_not_healed_again(tmp_path: Path) -> None:
     assert [event.step for event in world.seen("healed")] == ["pause", "kill"]
 
 
+def test_who_was_killed_while_paused_is_not_resumed(tmp_path: Path) -> None:
+    """Such as a leader that was elected while it was paused; it is back once it is started."""
+    world = run(tmp_path, {"pause": "brokers"}, {"kill": "B"}, {"resume": "brokers"}, {"start": "B"})
+
+    assert [(event.step, event.detail.get("ended")) for event in world.seen("healed")] == [
+        ("pause", ["broker-2"]),
+        ("kill", None),
+    ]
+    assert all(event.detail["recovery_verified"] for event in world.seen("healed"))
+
+
 @pytest.mark.parametrize(
     ("fault", "end"),
     [({"kill": "followers of orders-0"}, {"start": "C"}), ({"pause": "brokers"}, {"resume": "B"})],
