@@ -294,6 +294,14 @@ def has_ended(world: World, name: str) -> bool:
     return world.runtime.state(name) in ("exited", "absent")
 
 
+def died(world: World) -> list[Node]:
+    """Clients that have ended though nobody told them to; of what follows they would tell nothing."""
+    members = member_names(world)
+    ended = (name for name in client_names(world) if world.runtime.state(name) == "exited")
+    found = [name for name in ended if not _summary(world, name).get("clean")]
+    return [member_node(world, name) if name in members else client_node(world, name) for name in found]
+
+
 def record_exit(world: World, name: str) -> None:
     """Record that a client ended, and whether it ended as it should."""
     world.events.add("node_exited", target=name, clean=_summary(world, name).get("clean", False))

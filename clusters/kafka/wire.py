@@ -55,7 +55,7 @@ UNDECODABLE = (
 
 MAX_ROUNDS = 12  # of one probe; each moves the guess of the cached epoch by one
 
-NONE, OFFSET_OUT_OF_RANGE = 0, 1
+NONE, OFFSET_OUT_OF_RANGE, UNKNOWN_LEADER_EPOCH = 0, 1, 75
 Told = TypeVar("Told")
 FENCED_LEADER_EPOCH = "FENCED_LEADER_EPOCH"  # the broker is in a newer epoch than was asked in
 _NAMES = {-1: "UNKNOWN_SERVER_ERROR", 6: "NOT_LEADER_OR_FOLLOWER"}  # kafka-python has other names for these
@@ -291,20 +291,24 @@ class BrokerProbe:
         return samples
 
     def _in_two_replies(self, replicas: set[TopicPartition]) -> dict[TopicPartition, ReplicaSample]:
-        """Log end offset and current epoch by ListOffsets, the rest by a fetch that stands at that end."""
+        """Log end offset and current epoch by ListOffsets, the rest by a fetch that stands at that end.
+
+        A broker of ZooKeeper that has just started may tell the end of a log for which it has no epoch yet (-1): whose
+        end that is nobody can say, so that it is refused as a fetch in any epoch would be.
+        """
         if not replicas:
             return {}
         sent_ns = time.monotonic_ns()
         ends = list_offsets(self.connection, replicas)
         for replica, end in ends.items():
             self._learn(replica, end)
-        asked = {replica: end for replica, end in ends.items() if end.error is None}
+        asked = {replica: end for replica, end in ends.items() if end.leader_epoch is not None}
         answers = fetched(self.connection.send(_plain_fetch(asked))) if asked else {}
         interval = sent_ns, time.monotonic_ns()
         return {
             replica: _sample(replica, interval, answers[replica], epoch=end.leader_epoch, end=end.offset, single=False)
             if replica in answers
-            else ReplicaSample(*replica, *interval, error=end.error)
+            else ReplicaSample(*replica, *interval, error=end.error or error_name(UNKNOWN_LEADER_EPOCH))
             for replica, end in ends.items()
         }
 

@@ -126,7 +126,7 @@ class FakeRuntime:
         self._become(name, "running")
 
     def state(self, name: str) -> str:
-        return self.states[name]
+        return self.states.get(name, "absent")
 
     def usage(self, name: str) -> dict[str, float]:
         return dict(self.used.get(name, {})) if self.states.get(name) == "running" else {}

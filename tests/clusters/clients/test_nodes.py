@@ -14,6 +14,7 @@ import pytest
 from clusters.clients.nodes import (
     client_names,
     client_node,
+    died,
     end_clients,
     given_to,
     is_ready,
@@ -209,3 +210,14 @@ def test_of_many_partitions_each_is_looked_at_less_often(partitions: int, rates:
     told = scenario([{"hold": 1}], topics={"orders": {"partitions": partitions, "replicas": ["A", "B", "C"]}})
 
     assert probe_rates(told) == pytest.approx(rates, abs=0.01)
+
+
+def test_who_ended_unasked_has_died(world: Any) -> None:
+    """Neither who runs, nor who was never started, nor who ended in order."""
+    world.folder.clients.mkdir()
+    for name, clean in (("prober", False), ("consumer", True)):
+        (world.folder.clients / f"{name}.json").write_text(json.dumps({"clean": clean}))
+        client_node(world, name)
+    world.runtime.states |= {"prober": "exited", "consumer": "exited", "member-1": "running"}
+
+    assert [node.name for node in died(world)] == ["prober"]

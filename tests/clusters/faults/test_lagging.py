@@ -303,9 +303,23 @@ def test_who_does_not_trail_far_enough_in_time_is_given_less(
     world: Any, monkeypatch: pytest.MonkeyPatch, lag: int, bytes_per_s: int
 ) -> None:
     """Compressed batches are fewer bytes once producers wait; who trails by half of what was asked has enough."""
-    last = _last_limit(world, monkeypatch, lag, append_rate=100_000.0, at_s=(11.9, 12.0, 13.9))
+    last = _last_limit(world, monkeypatch, lag, append_rate=100_000.0, at_s=(11.7, 11.8, 11.9, 12.0, 13.9))
 
     assert last == pytest.approx(bytes_per_s * PROTOCOL_OVERHEAD * share_for(lag, 2000))
+
+
+@pytest.mark.parametrize(("lags", "append_rate"), [([1500, 0, 0, 0, 0] * 2, 60.0), ([1500, 0, 0, 1500] * 2, 100.0)])
+def test_who_trails_too_seldom_is_given_less(
+    world: Any, monkeypatch: pytest.MonkeyPatch, lags: list[int], append_rate: float
+) -> None:
+    """A lag that goes up and down with each fetch is far enough only if the proof would take it."""
+    lagged = fault(world, 2000)
+    lagged._seen.extend(map(seen, lags))
+    shaped = ShapedTraffic(world, FakeNetwork(), lagged, _append_rate=100.0, _trailed_s=10.0)  # type: ignore[arg-type]  # not used
+    monkeypatch.setattr(lagging.time, "monotonic", lambda: 12.0)
+    shaped._correct(lags[-1], 2000)
+
+    assert shaped._append_rate == pytest.approx(append_rate)
 
 
 @pytest.mark.parametrize(("lag", "bytes_per_s"), [(4000, 1_000), (4001, 50_000)])
@@ -313,9 +327,9 @@ def test_who_trails_too_far_for_too_long_is_measured_anew(
     world: Any, monkeypatch: pytest.MonkeyPatch, lag: int, bytes_per_s: int
 ) -> None:
     """Producers stood still at first, and the greatest share of that starves it; near the lag nothing is done."""
-    sizes = iter([[0, 0], [0, 5_000]])
+    sizes = iter([[0, 0], [0, 0], [0, 0], [0, 15_000]])
     monkeypatch.setattr(ShapedTraffic, "_log_sizes", lambda _: next(sizes))
-    last = _last_limit(world, monkeypatch, lag, append_rate=1000.0, at_s=(11.9, 12.0))
+    last = _last_limit(world, monkeypatch, lag, append_rate=1000.0, at_s=(11.7, 11.8, 11.9, 12.0))
 
     assert last == pytest.approx(bytes_per_s * PROTOCOL_OVERHEAD * share_for(lag, 2000))
 

@@ -437,6 +437,7 @@ class FakeReplica:
 
     def send(self, request: Any) -> Any:
         self.versions.append(request.API_VERSION)
+        request.encode()
         if request.API_VERSION == 5:
             listed = SimpleNamespace(
                 partition_index=0, error_code=self.error, offset=self.log_end, leader_epoch=self.current
@@ -526,6 +527,17 @@ def test_new_leader_epoch_is_learned_in_the_same_round() -> None:
 def test_empty_log_has_zeros_in_two_replies() -> None:
     """Before the first record a follower has no epoch at all; it still tells its offsets."""
     assert ends(FakeReplica(cache=[], current=0, log_end=0), 4) == [(0, False)] * 4
+
+
+def test_a_log_without_an_epoch_is_no_sample() -> None:
+    """As one of a broker of ZooKeeper that has just started; once it has an epoch, it is one."""
+    replica = FakeReplica(cache=[], current=-1, log_end=9)
+    probe = BrokerProbe(replica, {T0})  # type: ignore[arg-type]  # it has the two methods that are used
+    (sample,) = probe.sample()
+
+    assert (sample.error, sample.leader_epoch, sample.log_end_offset) == ("UNKNOWN_LEADER_EPOCH", None, None)
+    replica.current = 0
+    assert ends(replica, 1, probe) == [(9, False)]
 
 
 def test_absent_replica_is_an_error_without_values() -> None:
