@@ -6,6 +6,7 @@ A section of docs/trust.md; the figures follow from the rows that each command w
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -72,11 +73,14 @@ def damaged_answers(rows: Rows) -> str:
 
 def fuzzed(rows: Rows) -> str:
     """Rows of ``bench.fuzz_files``."""
-    shortest = min(row["clean_minutes"] for row in rows)
+    minutes = Counter[str]()
+    for row in rows:
+        minutes[fuzz_files.TARGETS[row["target"]].kind] += row["clean_minutes"]
     inputs = sum(row["inputs"] for row in rows)
+    least = min(minutes, key=minutes.__getitem__)
     return (
-        f"{len(rows)} readers, {inputs:,} inputs; since the last crash at least {shortest:g} min each, "
-        f"{sum(row['clean_minutes'] for row in rows):g} min together"
+        f"{len(minutes)} kinds of file, {len(rows)} readers, {inputs:,} inputs; since the last crash of a reader "
+        f"{minutes.total():.1f} min of a core's time, at least {minutes[least]:.1f} for each kind ({least})"
     )
 
 
@@ -136,8 +140,10 @@ def together(rows: Rows) -> str:
     runs = [run for row in rows for run in row["runs"]]
     touched = sum(bool(side_by_side.wrong(row)) for row in rows)
     passed = sum(run["verdict"] == "pass" for run in runs)
+    of_two = sum(len({run.get("user") for run in row["runs"]}) > 1 for row in rows)
     return (
-        f"{len(rows)} times four runs at once: {touched} with something touched or left; {passed} of {len(runs)} pass"
+        f"{len(rows)} times four runs at once, {of_two} of them of two users: {touched} with something touched or "
+        f"left; {passed} of {len(runs)} pass"
     )
 
 

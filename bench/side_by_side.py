@@ -1,14 +1,16 @@
 """Whether runs side by side touch each other: ``python -m bench.side_by_side TRIES``, into docs/data/side_by_side.json.
 
-Each try starts four runs at once, of different versions, faults and runtimes, two of them from another checkout of this
-project. Then their addresses must differ, no node may have been started or ended but by its own run, no verdict may be
-``fail``, and the host has what it had before. It may be interrupted and started again. Nothing else may run on the
-host.
+Each try starts four runs at once, of different versions, faults and runtimes; two of them are another user's, without
+root's rights, from a checkout of their own. Then their addresses must differ, no node may have been started or ended
+but by its own run, no verdict may be ``fail``, and the host has what it had before. It may be interrupted and started
+again. Nothing else may run on the host, and root has to start it, with a Python that all users may execute.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -27,13 +29,15 @@ from history.manifest import read_manifest
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "data" / "side_by_side.json"
+USER = pwd.getpwnam("nobody")  # the other one; every Linux host has it
 OTHER = ROOT / ".cache" / "other-checkout"
+DOCKER = Path("/var/run/docker.sock")
 RATE = 100  # records a second: two cores carry a dozen brokers
 LIMIT_S = 900
 
 
 class Asked(NamedTuple):
-    """A run, and whether the other checkout starts it."""
+    """A run, and whether the other user starts it."""
 
     scenario: str
     kafka: str
@@ -50,11 +54,18 @@ ASKED = (
 
 
 def check_out() -> None:
-    """Another checkout of what is committed here, with the same packages and jars."""
+    """A checkout of what is committed here, the other user's, with the same packages and jars."""
     shutil.rmtree(OTHER, ignore_errors=True)
     subprocess.run(["git", "clone", "--quiet", "--shared", ROOT, OTHER], check=True)
-    for name in (".venv", ".cache"):
-        (OTHER / name).symlink_to(ROOT / name)
+    (OTHER / ".venv").symlink_to(ROOT / ".venv")
+    (OTHER / ".cache").mkdir()
+    for name in ("clients", "ivy", "java", "java-in-image", "kafka"):
+        (OTHER / ".cache" / name).symlink_to(ROOT / ".cache" / name)
+    subprocess.run(["chown", "--recursive", "--no-dereference", f"{USER.pw_uid}:{USER.pw_gid}", OTHER], check=True)
+    asked = [str(OTHER / "plimsoll"), "--help"]
+    tried = subprocess.run(asked, capture_output=True, text=True, check=False, **_as_the_other())
+    if tried.returncode:
+        sys.exit(f"{USER.pw_name} cannot run this project: {tried.stderr.strip()}")
 
 
 def attempt(number: int, folder: Path) -> dict[str, Any]:
@@ -68,7 +79,8 @@ def attempt(number: int, folder: Path) -> dict[str, Any]:
         "number": number,
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "runs": [
-            {**asked._asdict(), "scenario": Path(asked.scenario).stem, "exit_code": code, **seen(run and run.parent)}
+            {**asked._asdict(), "scenario": Path(asked.scenario).stem, "user": _user(run), "exit_code": code}
+            | seen(run and run.parent)
             for asked, code, run in zip(ASKED, codes, runs, strict=True)
         ],
         "shared": shared([addresses(run) for run in runs if run]),
@@ -80,8 +92,22 @@ def _start(asked: Asked, seed: int, runs: Path) -> subprocess.Popen[bytes]:
     runs.mkdir(parents=True)
     command = [str((OTHER if asked.other else ROOT) / "plimsoll"), "run", asked.scenario, "--kafka", asked.kafka]
     command += ["--runtime", asked.runtime, "--rate", str(RATE), "--seed", str(seed), "--runs", str(runs)]
+    if asked.other:
+        os.chown(runs, USER.pw_uid, USER.pw_gid)
     with (runs.parent / f"{runs.name}.log").open("wb") as log:
-        return subprocess.Popen(command, stdout=log, stderr=log)
+        return subprocess.Popen(command, stdout=log, stderr=log, **(_as_the_other() if asked.other else {}))
+
+
+def _as_the_other() -> dict[str, Any]:
+    """How a process is started as the other user, who may ask Docker's daemon."""
+    variables = os.environ | {"HOME": str(OTHER), "USER": USER.pw_name, "LOGNAME": USER.pw_name}
+    groups = [DOCKER.stat().st_gid]
+    return {"user": USER.pw_uid, "group": USER.pw_gid, "extra_groups": groups, "env": variables, "cwd": OTHER}
+
+
+def _user(manifest: Path | None) -> str | None:
+    """Whose run it was."""
+    return manifest.owner() if manifest else None
 
 
 def _code(process: subprocess.Popen[bytes]) -> int | None:
@@ -140,6 +166,7 @@ def main(count: int) -> int:
     rows: list[dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     check_out()
     kept = Path(tempfile.mkdtemp(prefix="side-by-side-", dir=ROOT / ".cache"))
+    kept.chmod(0o755)  # the other user's runs lie there too
     for number in range(len(rows), count):
         row = attempt(number, kept / f"try {number}")
         rows.append(row)
@@ -148,6 +175,7 @@ def main(count: int) -> int:
         print(f"{number}: {verdicts}; {'; '.join(wrong(row)) or 'nothing touched, nothing left'}", flush=True)
         if not wrong(row):
             shutil.rmtree(kept / f"try {number}")
+    shutil.rmtree(OTHER)
     return 1 if any(map(wrong, rows)) else 0
 
 

@@ -86,11 +86,13 @@ def test_bad_input_and_damaged_answers_are_counted_apart() -> None:
 
 
 def test_fuzzing_counts_from_the_last_crash() -> None:
-    """The shortest target bounds them all."""
-    rows = [{"clean_minutes": 30.0, "inputs": 1000}, {"clean_minutes": 0.5, "inputs": 500}]
+    """The readers of a kind of file add up; the kind with the least bounds all."""
+    minutes = {"segments": 30.0, "codecs": 0.5, "clock": 4.25}
+    rows = [{"target": target, "clean_minutes": each, "inputs": 1000} for target, each in minutes.items()]
 
     assert promises.fuzzed(rows) == (
-        "2 readers, 1,500 inputs; since the last crash at least 0.5 min each, 30.5 min together"
+        "2 kinds of file, 3 readers, 3,000 inputs; since the last crash of a reader 34.8 min of a core's time, "
+        "at least 4.2 for each kind (clock)"
     )
 
 
@@ -109,12 +111,13 @@ def test_nightly_runs_are_counted_with_their_positive_control() -> None:
 
 
 def test_runs_side_by_side_are_counted() -> None:
-    """A run of which nothing can be said neither passes nor was touched."""
+    """A run of which nothing can be said neither passes nor was touched; an older row names no user."""
     run = {"scenario": "steady", "exit_code": 0, "verdict": "pass", "touched": []}
     row = {"runs": [run, run | {"verdict": "unknown"}], "shared": [], "left": []}
+    of_two = {"runs": [run | {"user": "root"}, run | {"user": "nobody"}], "shared": [], "left": ["mounts: /x"]}
 
-    assert promises.together([row, row | {"left": ["mounts: /x"]}]) == (
-        "2 times four runs at once: 1 with something touched or left; 2 of 4 pass"
+    assert promises.together([row, of_two]) == (
+        "2 times four runs at once, 1 of them of two users: 1 with something touched or left; 3 of 4 pass"
     )
 
 
