@@ -243,12 +243,12 @@ class ShapedTraffic:
         if self.fault.records is None:
             self._let_through(STARVED_SHARE)
         elif seen:
-            self._correct(seen.lag, self.fault.records)
+            self._correct(seen, self.fault.records)
             share = share_for(seen.lag, self.fault.records, self.fault.least_share)
             self._let_through(share if seen.in_isr else REJOIN_SHARE)
         self.fault.ended.wait(TICK_S)
 
-    def _correct(self, lag: int, records: int) -> None:
+    def _correct(self, seen: Observation, records: int) -> None:
         """Where the share alone does not do: what was measured is not what is produced now.
 
         Producers that wait for the follower fill larger batches, and those that are compressed are fewer bytes a
@@ -257,7 +257,8 @@ class ShapedTraffic:
         """
         now_s = time.monotonic()
         self._grown.append((now_s, self._log_sizes()))
-        far_enough, too_far = self.fault.reached() >= records / 2, lag > TOO_FAR * records
+        far_enough = self.fault.reached() >= records / 2 or not seen.in_isr  # who was evicted gets no less
+        too_far = seen.lag > TOO_FAR * records
         if far_enough and not too_far:
             self._trailed_s = now_s
         elif now_s - self._trailed_s >= PATIENCE_S:

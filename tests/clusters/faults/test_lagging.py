@@ -308,16 +308,23 @@ def test_who_does_not_trail_far_enough_in_time_is_given_less(
     assert last == pytest.approx(bytes_per_s * PROTOCOL_OVERHEAD * share_for(lag, 2000))
 
 
-@pytest.mark.parametrize(("lags", "append_rate"), [([1500, 0, 0, 0, 0] * 2, 60.0), ([1500, 0, 0, 1500] * 2, 100.0)])
+@pytest.mark.parametrize(
+    ("observed", "append_rate"),
+    [
+        ([seen(lag) for lag in (1500, 0, 0, 0, 1500)], 60.0),
+        ([seen(lag) for lag in (1500, 0, 1500, 0, 1500)], 100.0),
+        ([seen(1500, in_isr=False)] * 5, 100.0),
+    ],
+)
 def test_who_trails_too_seldom_is_given_less(
-    world: Any, monkeypatch: pytest.MonkeyPatch, lags: list[int], append_rate: float
+    world: Any, monkeypatch: pytest.MonkeyPatch, observed: list[Observation], append_rate: float
 ) -> None:
-    """A lag that goes up and down with each fetch is far enough only if the proof would take it."""
+    """A lag that goes up and down with each fetch is far enough only if the proof takes it; none of one evicted."""
     lagged = fault(world, 2000)
-    lagged._seen.extend(map(seen, lags))
+    lagged._seen.extend(observed)
     shaped = ShapedTraffic(world, FakeNetwork(), lagged, _append_rate=100.0, _trailed_s=10.0)  # type: ignore[arg-type]  # not used
     monkeypatch.setattr(lagging.time, "monotonic", lambda: 12.0)
-    shaped._correct(lags[-1], 2000)
+    shaped._correct(observed[-1], 2000)
 
     assert shaped._append_rate == pytest.approx(append_rate)
 
