@@ -140,7 +140,7 @@ def together(rows: Rows) -> str:
     runs = [run for row in rows for run in row["runs"]]
     touched = sum(bool(side_by_side.wrong(row)) for row in rows)
     passed = sum(run["verdict"] == "pass" for run in runs)
-    of_two = sum(len({run.get("user") for run in row["runs"]}) > 1 for row in rows)
+    of_two = sum(len({run["user"] for run in row["runs"] if run.get("user")}) > 1 for row in rows)
     return (
         f"{len(rows)} times four runs at once, {of_two} of them of two users: {touched} with something touched or "
         f"left; {passed} of {len(runs)} pass"
