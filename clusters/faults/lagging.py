@@ -130,8 +130,8 @@ class LagFault:
         return self.figures()
 
     def reached(self) -> int:
-        """The lag that three of the last ten observations show, in the ISR with the high watermark held back; of one
-        that is starved, one of them.
+        """The lag that three of the last ten observations show, in the ISR with the high watermark held back; without a
+        depth that was asked for, the most of them.
         """
         newest = list(self._seen)[-10:]
         if self.records is None:
