@@ -82,7 +82,7 @@ def attempt(number: int, folder: Path) -> dict[str, Any]:
         "number": number,
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "runs": [
-            {**asked._asdict(), "scenario": Path(asked.scenario).stem, "user": _user(run), "exit_code": code}
+            {**asked._asdict(), "scenario": Path(asked.scenario).stem, "user": run and run.owner(), "exit_code": code}
             | seen(run and run.parent)
             for asked, code, run in zip(ASKED, codes, runs, strict=True)
         ],
@@ -106,11 +106,6 @@ def _as_the_other() -> dict[str, Any]:
     variables = os.environ | {"HOME": str(OTHER), "USER": USER.pw_name, "LOGNAME": USER.pw_name}
     groups = [DOCKER.stat().st_gid]
     return {"user": USER.pw_uid, "group": USER.pw_gid, "extra_groups": groups, "env": variables, "cwd": OTHER}
-
-
-def _user(manifest: Path | None) -> str | None:
-    """Whose run it was."""
-    return manifest.owner() if manifest else None
 
 
 def _code(process: subprocess.Popen[bytes]) -> int | None:
