@@ -18,7 +18,6 @@ from clusters.clients.nodes import (
     PROBER,
     client_names,
     client_node,
-    died,
     end_clients,
     given_to,
     has_ended,
@@ -280,7 +279,6 @@ def run_phase(run: Path, index: int, name: str | None = None) -> None:
         record_usage(world, f"{phase.name}{PHASE_START}")
         world.events.add("phase_started", phase=phase.name, index=index)
         try:
-            _check_clients(world)
             PhaseRun(world, phase).run(perform)
         except BaseException as error:
             world.events.add("error", phase=phase.name, step="run_phase", why=reason_of(error))
@@ -301,12 +299,6 @@ def _check_next(world: World, index: int, name: str | None) -> None:
     events = read_events(world.folder.events) if world.folder.events.exists() else ()
     if any(event.kind == "phase_started" and event.detail.get("index") == index for event in events):
         raise HarnessError(f"The phase {names[index]!r} of {world.folder.run_id} was begun before; start a new run.")
-
-
-def _check_clients(world: World) -> None:
-    """Of what a phase does nobody would know what a client that has died would have seen."""
-    if dead := died(world):
-        raise HarnessError(f"A client died before this phase: {'; '.join(map(world.describe_node, dead))}")
 
 
 def stop_producers(run: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from functools import cached_property
 from threading import Event
 from typing import Any, NamedTuple
 
-from clusters.clients.nodes import member_names, member_node
+from clusters.clients.nodes import died, member_names, member_node
 from clusters.clients.steadiness import Steadiness
 from clusters.faults import Evidence, Fault
 from clusters.faults.disk import Damaged
@@ -35,6 +36,7 @@ from history.partition import TopicPartition
 from history.traits import Trait
 
 LEADER_LIMIT_S = 30.0
+CLIENTS_EVERY_S = 10.0  # Docker's daemon is asked for each of them
 MOST_SEEN = 60  # partitions that the event of a condition tells of
 CONTROLLERS = ("controller", "active controller", "controllers")
 CAUGHT_UP_RECORDS = 100  # samples of one moment are some milliseconds of traffic apart
@@ -59,12 +61,13 @@ class PhaseRun:
     _controller_before: int | None = None
     _active: list[Fault] = field(default_factory=list)
     _background: list[_Background] = field(default_factory=list)
+    _clients_looked_s: float = -math.inf
 
     def run(self, perform: Callable[[PhaseRun, Step], None]) -> None:
         """Let ``perform`` do all steps; whatever happens, heal what is still active.
 
         Raises:
-            HarnessError: a step could not be done at all, or the disk is full. A wait that runs out is recorded.
+            HarnessError: a step could not be done at all, or what ``check_run`` says. A wait that runs out is recorded.
         """
         self._leaders = {
             partition: view.leader if view and view.leader >= 0 else self._leader_before(partition)
@@ -74,7 +77,7 @@ class PhaseRun:
             self._controller_before = self.world.active_controller()
         try:
             for step in self.phase.steps:
-                self.room.check()
+                self.check_run()
                 self._record("step", step, **step.model_dump()[step.key])
                 perform(self, step)
         finally:
@@ -87,6 +90,22 @@ class PhaseRun:
         """Of the run's disk; asked while a step lasts, too."""
         return Room(self.world.folder)
 
+    def check_run(self) -> None:
+        """Look, also while a step lasts, at what all that follows depends on: room to write it down, and the clients.
+
+        Raises:
+            HarnessError: the disk is full, or a client has died that no fault of this phase ended; of what follows
+                nobody would know what that client would have seen.
+        """
+        self.room.check()
+        now_s = time.monotonic()
+        if now_s - self._clients_looked_s < CLIENTS_EVERY_S:
+            return
+        self._clients_looked_s = now_s
+        ended = [node.name for fault in self._active if isinstance(fault, Ended) for node in fault.nodes]
+        if dead := [node for node in died(self.world) if node.name not in ended]:
+            raise HarnessError(f"A client died: {'; '.join(map(self.world.describe_node, dead))}")
+
     @cached_property
     def _steadiness(self) -> Steadiness:
         return Steadiness(self.world.folder.work / "streams")
@@ -95,11 +114,11 @@ class PhaseRun:
         """Let the load run on; the experiment's own time.
 
         Raises:
-            HarnessError: the disk is full.
+            HarnessError: what ``check_run`` says.
         """
         deadline = time.monotonic() + seconds
         while (left_s := deadline - time.monotonic()) > 0:
-            self.room.check()
+            self.check_run()
             Event().wait(min(left_s, EVERY_S))
 
     def in_background(self, work: Callable[[], None], end: Callable[[], None], limit_s: float = 0.0) -> None:
@@ -266,14 +285,14 @@ class PhaseRun:
         """Wait for a condition and record how it went.
 
         Raises:
-            HarnessError: the disk is full.
+            HarnessError: what ``check_run`` says.
         """
         started = time.monotonic()
         seen = ""
 
         def holds() -> bool:
             nonlocal seen
-            self.room.check()
+            self.check_run()
             met, seen = self._check(condition)
             return met
 

@@ -75,6 +75,36 @@ def test_a_full_disk_ends_the_phase_and_heals(
     assert [event.step for event in world.seen("healed")] == ["kill"]
 
 
+@pytest.mark.parametrize("steps", [[], [{"hold": "60m"}], [{"wait": {"for": {"isr_full": "orders"}, "limit": "60m"}}]])
+def test_a_client_that_dies_ends_the_phase_and_heals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[dict[str, Any]]
+) -> None:
+    """Before a step or in the middle of one: an hour of faults without a prober shows nothing."""
+    looks = iter([[], []] if steps else [[]])
+    dead = SimpleNamespace(name="prober")
+    monkeypatch.setattr(phase, "CLIENTS_EVERY_S", 0.0)
+    monkeypatch.setattr(phase, "EVERY_S", 0.0)
+    monkeypatch.setattr(phase, "died", lambda _: next(looks, [dead]))
+    told = [{"kill": LEADER}, *steps, {"start": LEADER}]
+    world = FakeWorld(tmp_path, scenario(told, load=LOAD))
+
+    with pytest.raises(HarnessError, match="A client died: prober is absent"):
+        run(tmp_path, *told, world=world)
+    assert [event.step for event in world.seen("step")] == ["kill", *(step for each in steps for step in each)]
+    assert [event.step for event in world.seen("healed")] == ["kill"]
+
+
+def test_a_client_that_a_fault_ended_has_not_died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a killed member of a group, until it is started again."""
+    monkeypatch.setattr(phase, "CLIENTS_EVERY_S", 0.0)
+    world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
+    ended = [node for node in world.servers if node.name == "broker-1"]
+    monkeypatch.setattr(phase, "died", lambda _: ended if world.runtime.state("broker-1") == "exited" else [])
+    run(tmp_path, {"kill": "A"}, {"hold": "10ms"}, {"start": "A"}, {"hold": "10ms"}, world=world)
+
+    assert [event.step for event in world.seen("step")] == ["kill", "hold", "start", "hold"]
+
+
 def test_an_offer_is_recorded_with_the_moment_it_holds_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the producer answered, not as it was asked."""
     monkeypatch.setattr(actions, "set_rate", lambda _world, _load, rate: {"rate_per_s": rate, "from_ns": 77})
