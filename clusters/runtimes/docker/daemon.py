@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -11,9 +12,13 @@ from typing import Any
 import docker
 from docker.errors import APIError, ContainerError, DockerException
 
+from clusters.waiting import wait_until
 from history.errors import HarnessError
 
 RUN_LABEL = "plimsoll.run"
+# Around what a command prints, to know that all of it arrived.
+_WHOLE = ("sh", "-c", 'echo "<"; LC_ALL=C "$@" 2>&1; echo ">$?"', "sh")
+_ANSWER_LIMIT_S = 20.0
 MAX_SAID = 500  # characters
 
 
@@ -89,3 +94,22 @@ class Daemon:
     def container(self, name: str) -> Any:
         """A node's container as it is now; docker's NotFound where there is none."""
         return self.client.containers.get(self.container_name(name))
+
+    def printed_by(self, container: Any, command: Sequence[str], what: str) -> str:
+        """What a command in a container prints, to do ``what``; it may be called more than once.
+
+        Docker's client now and then loses the beginning of it, or all (docker-py issue 2042).
+
+        Raises:
+            HarnessError: the command failed, or nothing whole ever arrived.
+        """
+
+        def printed() -> re.Match[str] | None:
+            with trying(what):
+                said = container.exec_run([*_WHOLE, *command]).output.decode(errors="replace")
+            return re.fullmatch(r"<\n(.*)>(\d+)\n", said, re.DOTALL)
+
+        found = wait_until(printed, limit_s=_ANSWER_LIMIT_S, every_s=0.2, what=f"Docker to {what}")
+        if found[2] != "0":
+            raise HarnessError(f"Docker could not {what}: exit status {found[2]}, {found[1].strip()}.")
+        return found[1]

@@ -67,8 +67,8 @@ class DockerLimits:
         probe, what = node.folder / "disk-probe", f"time a write to the disk of {node.name}"
         command = ["dd", "if=/dev/zero", f"of={probe}", f"bs={size_bytes}", "count=1", "conv=fsync"]
         with trying(what):
-            done = self._daemon.container(node.name).exec_run(command, environment={"LC_ALL": "C"})
-        said = done.output.decode(errors="replace")
+            container = self._daemon.container(node.name)
+        said = self._daemon.printed_by(container, command, what)
         probe.unlink(missing_ok=True)
         took = re.search(r"copied, ([\d.e+-]+) s", said)
         if took is None:

@@ -6,8 +6,6 @@ helper in the same namespace, so that no broker needs a capability and a paused 
 
 from __future__ import annotations
 
-from typing import Any
-
 from docker.errors import NotFound
 
 from clusters.runtimes.docker.daemon import Daemon, trying
@@ -67,7 +65,7 @@ class Namespaces:
 
     def show(self, node: Node, *command: str) -> str:
         """What a command without any capability prints in a node's namespace."""
-        holder = self.holder(node)
-        with trying(f"show the traffic of {node.name}"):
-            shown: Any = self._daemon.client.containers.get(holder).exec_run(list(command))
-        return str(shown.output.decode())
+        what = f"show the traffic of {node.name}"
+        with trying(what):
+            holder = self._daemon.client.containers.get(self.holder(node))
+        return self._daemon.printed_by(holder, command, what)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from docker.errors import APIError, ContainerError, DockerException
 
 from clusters.runtimes.docker import daemon as module
-from clusters.runtimes.docker.daemon import daemon_answers, said_by, trying
+from clusters.runtimes.docker.daemon import Daemon, daemon_answers, said_by, trying
 from history.errors import BadInput, HarnessError
 
 
@@ -49,3 +53,32 @@ def test_what_docker_refuses_leaves_as_an_error_of_the_harness() -> None:
         raise DockerException("it hangs")
     with pytest.raises(BadInput, match="another"), trying("pause a"):
         raise BadInput("another")
+
+
+class Container:
+    """Docker's client hands over what it has of each answer in turn, the last one again and again."""
+
+    def __init__(self, *answers: bytes) -> None:
+        self.answers = list(answers)
+        self.asked: list[list[str]] = []
+
+    def exec_run(self, command: list[str]) -> Any:
+        self.asked.append(command)
+        return SimpleNamespace(output=self.answers.pop(0) if len(self.answers) > 1 else self.answers[0])
+
+
+def test_an_answer_that_is_not_whole_is_asked_for_again() -> None:
+    """All of it lost, its beginning, or its end; what is whole and empty is an answer."""
+    lossy = Container(b"", b"class htb\n>0\n", b"<\nclass", b"<\nclass htb\n>0\n")
+    assert Daemon(Path("/runs/a")).printed_by(lossy, ["tc", "class"], "show it") == "class htb\n"
+    assert len(lossy.asked) == 4
+    assert lossy.asked[0][-2:] == ["tc", "class"]
+    assert Daemon(Path("/runs/a")).printed_by(Container(b"<\n>0\n"), ["tc"], "show it") == ""
+
+
+def test_a_command_that_fails_or_never_answers_whole_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing printed would read as nothing there."""
+    monkeypatch.setattr(module, "_ANSWER_LIMIT_S", 0.0)
+    for answer, said in ((b"<\nno tc\n>127\n", "exit status 127, no tc"), (b"", "Waited 0 s for Docker to show it")):
+        with pytest.raises(HarnessError, match=said):
+            Daemon(Path("/runs/a")).printed_by(Container(answer), ["tc"], "show it")
