@@ -226,6 +226,11 @@ def _jvm_flags(cluster: Cluster, role: str) -> tuple[str, ...]:
     return (f"-Xmx{heap or _QUICK_HEAPS[role]}", *(flags or _QUICK_JVM), _HEADLESS)
 
 
+def quick_java(java: Java) -> tuple[str, ...]:
+    """The command of a JVM that lives for seconds, or whose speed nobody measures."""
+    return (java.command, *_QUICK_JVM, _HEADLESS)
+
+
 def jvm_flags(node: Node) -> list[str]:
     """What a server's JVM is told, apart from the class path and what it runs."""
     return list(node.arguments[: node.arguments.index("-cp")])
@@ -374,7 +379,7 @@ def _call_tool(release: Release, main: str, *arguments: str, secret: str | None)
         HarnessError: it failed.
     """
     done = subprocess.run(
-        [release.java.command, *_QUICK_JVM, _HEADLESS, "-cp", release.class_path, main, *arguments],
+        [*quick_java(release.java), "-cp", release.class_path, main, *arguments],
         capture_output=True,
         text=True,
         check=False,

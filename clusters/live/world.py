@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from clusters.kafka import admin, features, servers
+from clusters.kafka import admin, class_archive, features, servers
 from clusters.kafka.builds import Build
 from clusters.kafka.security import Access
 from clusters.kafka.wire import (
@@ -188,6 +188,8 @@ class World:
         if node.role in SERVERS:
             build = self.build_of(node)
             node = servers.with_jars(node, self.plan.jars, build.jars)
+            if archive := self.class_archive(build.jars):
+                node = class_archive.with_archive(node, archive)
             version = {"kafka_version": build.version}
         self.runtime.start(node)
         self._check_lives()
@@ -202,6 +204,12 @@ class World:
         """The Kafka that a server has from its next start on."""
         own = Build(version=self.plan.kafka_version, jars=self.plan.jars, origin=self.plan.origin)
         return self.plan.builds.get(self._binaries().get(node.name, ""), own)
+
+    def class_archive(self, jars: Path) -> Path | None:
+        """Of what servers of these jars load; none where a scenario says what JVM it wants."""
+        if self.scenario.cluster.jvm != "fast_start" or self.scenario.cluster.jvm_flags:
+            return None
+        return class_archive.archive_of(jars, self.plan.java, self.plan.mode)
 
     def replace_binaries(self, node: Node, kafka: str | None) -> None:
         """Let a server have another Kafka from its next start on; None: the one that the run began with."""

@@ -28,7 +28,7 @@ from clusters.clients.nodes import (
     record_exit,
     start_member,
 )
-from clusters.kafka import certificates, servers
+from clusters.kafka import certificates, class_archive, servers
 from clusters.kafka.admin import alter_config, create_topic
 from clusters.kafka.wire import ReplicaSample
 from clusters.live.capture import capture_offsets
@@ -126,6 +126,8 @@ def _start_cluster(world: World) -> None:
     for node in world.brokers.values():
         world.start(node)
     world.wait_for_brokers()
+    if archive := world.class_archive(world.plan.jars):
+        class_archive.make(archive, servers.quick_java(world.plan.java), world.servers)
     add_features(world)
     limit_cluster(world)
 
