@@ -1,4 +1,4 @@
-"""An archive of the classes that servers load: a start from it takes half of the CPU, and is the same otherwise.
+"""An archive of the classes that servers load: a start from it takes less CPU, and is the same otherwise.
 
 The servers of the first cluster of a build write down what they load. Once it is up the archive is made from that,
 beside the jars, and every later start maps it. A JVM leaves alone what does not fit its own build or its class path
