@@ -49,17 +49,24 @@ def make(archive: Path, java: Sequence[str], nodes: Iterable[Node]) -> None:
         if archive.is_file() or not lists:
             return
         log.info("archiving the classes of Kafka %s for later starts, once (about 10 s)", jars.name)
-        loaded, new = archive.with_suffix(".txt"), archive.with_suffix(".new")
-        loaded.write_text(merged(file.read_text() for file in lists))
-        asked = ["-Xshare:dump", f"-XX:SharedClassListFile={loaded}", f"-XX:SharedArchiveFile={new}"]
-        done = subprocess.run(
-            [*java, *asked, "-cp", f"{jars}/*"], capture_output=True, text=True, timeout=LIMIT_S, check=False
-        )
-        loaded.unlink()
-        if done.returncode or not new.is_file():
-            log.warning("no classes were archived: java ended with %s: %s", done.returncode, done.stdout[-300:])
-        else:
-            new.rename(archive)
+        try:
+            _archive(archive, java, merged(file.read_text() for file in lists))
+        except (OSError, subprocess.SubprocessError) as error:
+            said = error.stdout[-300:] if isinstance(error, subprocess.CalledProcessError) else ""
+            log.warning("no classes were archived: %s %s", error, said)
+
+
+def _archive(archive: Path, java: Sequence[str], classes: str) -> None:
+    loaded, new = archive.with_suffix(".txt"), archive.with_suffix(".new")
+    asked = ["-Xshare:dump", f"-XX:SharedClassListFile={loaded}", f"-XX:SharedArchiveFile={new}"]
+    command = [*java, *asked, "-cp", f"{archive.parent}/*"]
+    try:
+        loaded.write_text(classes)
+        subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=True)
+        new.rename(archive)
+    finally:
+        loaded.unlink(missing_ok=True)
+        new.unlink(missing_ok=True)
 
 
 def merged(lists: Iterable[str]) -> str:

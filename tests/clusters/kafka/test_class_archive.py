@@ -79,8 +79,11 @@ def test_without_an_archive_all_goes_on(jars: Path, caplog: pytest.LogCaptureFix
     (server.folder / LIST).write_text("java/lang/Object id: 0\n")
     with caplog.at_level(logging.WARNING):
         make(archive, ["false"], [server])
-    assert "no classes were archived: java ended with 1" in caplog.text
-    assert not archive.exists()
+        make(archive, ["true"], [server])
+        make(archive, ["/no/java"], [server])
+    assert caplog.text.count("no classes were archived") == 3
+    assert "returned non-zero exit status 1" in caplog.text
+    assert [file.suffix for file in jars.iterdir()] == [".jar"]
 
 
 def test_an_archive_is_of_one_java_and_one_mode() -> None:
