@@ -403,6 +403,26 @@ def test_binaries_are_replaced_from_the_next_start_on(world: World, monkeypatch:
     ]
 
 
+@pytest.mark.parametrize(
+    ("cluster", "told"), [({}, True), ({"jvm": "production"}, False), ({"jvm_flags": ["-XX:+UseZGC"]}, False)]
+)
+def test_servers_start_from_archived_classes(
+    world: World, monkeypatch: pytest.MonkeyPatch, cluster: dict[str, Any], told: bool
+) -> None:
+    """Or write down which there are, as here; not where a scenario says what JVM it wants. Clients have none."""
+    started: list[Node] = []
+    runtime: Any = world.runtime
+    monkeypatch.setattr(runtime, "start", started.append)
+    changed = scenario([{"hold": 1}], cluster={"brokers": 3, **cluster})
+    monkeypatch.setattr(world, "plan", world.plan.model_copy(update={"scenario": changed}))
+    for node in (*world.servers[:2], replace(world.brokers[1], name="prober", role="prober")):
+        world.start(node)
+
+    lists = [[word for word in node.arguments if "DumpLoadedClassList" in word] for node in started]
+    files = [f"-XX:DumpLoadedClassList={node.folder}/classes.txt" for node in started[:2]]
+    assert lists == [[file] if told else [] for file in files] + [[]]
+
+
 def test_settings_are_changed_from_the_next_start_on(world: World) -> None:
     """In the file that the broker reads; what is not named stays."""
     node = world.brokers[2]
