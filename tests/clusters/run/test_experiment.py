@@ -16,7 +16,7 @@ import pytest
 from clusters.clients import nodes as client_nodes
 from clusters.kafka import builds
 from clusters.live.world import Plan, World
-from clusters.run import experiment
+from clusters.run import experiment, phase
 from clusters.run import leftovers as leftovers_module
 from clusters.run import prepare as planning
 from clusters.run.experiment import collect, hold_lease, prepare, reap, run_phase, tear_down
@@ -245,7 +245,7 @@ def test_changes_are_merged_into_the_scenario(told: str, tmp_path: Path) -> None
 
     assert changed.load
     assert (changed.name, changed.load.topic, changed.load.rate, changed.load.acks) == ("small", "orders", 1000, "1")
-    assert [phase.name for phase in changed.phases] == ["calm"]
+    assert [each.name for each in changed.phases] == ["calm"]
     assert changed.digest != plain.digest
     assert World(prepared(told, tmp_path, changes={})).scenario.digest == plain.digest
 
@@ -668,6 +668,15 @@ def test_a_phase_that_breaks_is_captured_all_the_same(world: Any) -> None:
     found = world.seen("error", "capture", "phase_ended")
     assert [event.kind for event in found] == ["error", "capture", "phase_ended"]
     assert found[0].phase == "phase 2"
+
+
+def test_a_phase_is_not_begun_without_its_clients(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An hour of faults without a prober shows nothing."""
+    monkeypatch.setattr(phase, "died", lambda _: [SimpleNamespace(name="prober")])
+    with pytest.raises(HarnessError, match="A client died: prober is absent"):
+        run_phase(world.folder.path, 0, "phase 1")
+
+    assert [event.kind for event in world.seen("error", "step", "phase_ended")] == ["error", "phase_ended"]
 
 
 def test_a_phase_is_not_begun_twice(world: Any) -> None:
