@@ -28,8 +28,8 @@ from operators.progress import Progress
 from spark.connection import spark_connection
 
 if TYPE_CHECKING:
+    from history.exit_codes import Verdict
     from history.manifest import Origin
-    from history.results.base import Verdict
     from imports.run_folder import Settings
 
 NO_VERDICT = "The judge wrote no verdict."

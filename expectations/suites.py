@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,11 +19,11 @@ from expectations import checkpoint
 from expectations.checkpoint import Result, Suite
 from expectations.contracts import CONTRACTS, AtLeast, Contract, InOrder, Never, OneOf, Rule, Unique
 from expectations.slices import of_files
+from history.exit_codes import Verdict
 from history.manifest import Manifest
 
 EVIDENCE, ANOMALIES, INVARIANTS = "evidence", "anomalies", "invariants"
 
-Verdict = Literal["pass", "fail", "unknown"]
 Item = tuple[str, str | None]  # what the judge needs, and in one sentence what of it is missing
 
 _CASES = pa.schema(

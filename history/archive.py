@@ -10,13 +10,14 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import pyarrow as pa
 from pydantic import BaseModel, Field, ValidationError
 
 from history.errors import EvidenceError
 from history.events import read_events
+from history.exit_codes import Verdict
 from history.folder import RunFolder
 from history.manifest import read_manifest
 from history.refusals import first_wrong
@@ -54,7 +55,7 @@ class _Invariant(BaseModel):
 class _Verdict(BaseModel):
     """What the archive takes of ``verdict.json``."""
 
-    verdict: Literal["pass", "fail", "unknown"]
+    verdict: Verdict
     sentence: str
     anomalies: dict[str, Annotated[int, Field(ge=0, lt=2**63)]]
     invariants: dict[str, _Invariant]

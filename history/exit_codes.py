@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
+
+Verdict = Literal["pass", "fail", "unknown"]  # of a run
 
 PASS, FAIL, UNKNOWN, BAD_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
 EXIT_CODES = {"pass": PASS, "fail": FAIL, "unknown": UNKNOWN}  # of a verdict

@@ -74,7 +74,7 @@ def json_lines(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
             continue
         line = Line(path, number)
         try:
-            row = json.loads(text, parse_constant=_no_constant)
+            row = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_object)
         except (ValueError, RecursionError) as error:
             line.refuse(f"this is not JSON ({error}): {_short(text)}.")
         if not isinstance(row, dict):
@@ -89,6 +89,16 @@ def json_text(value: Any) -> str:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON value")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; of a name that stands twice JSON does not say which is meant (RFC 8259, section 4)."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"the name {name!r} stands twice in an object")
+        found[name] = value
+    return found
 
 
 def _short(value: Any) -> str:

@@ -23,9 +23,10 @@ from campaigns.nightly.subject import BUILD, LINK, SUBJECT, Staged, stage, stage
 from campaigns.statistics.changes import MIN_NIGHTLY_RUNS
 from campaigns.statistics.effects import percent
 from clusters.scenario.scenario import load_scenario
+from history.exit_codes import Verdict
 from history.kafka_versions import affected
 from history.metrics import metric_of
-from history.results.base import State, Verdict
+from history.results.base import State
 from history.results.nightly import (
     Alert,
     Cell,

@@ -12,12 +12,12 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from history.errors import EvidenceError
+from history.exit_codes import Verdict
 from history.folder import write_atomically
 from history.refusals import first_wrong
 from history.results.cases import Case, Report
 
-State = Literal["", "pass", "fail", "unknown"]  # of a campaign; the empty one judges nothing
-Verdict = Literal["pass", "fail", "unknown"]  # of a run
+State = Literal["", Verdict]  # of a campaign; the empty one judges nothing
 
 
 class Model(BaseModel):

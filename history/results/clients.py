@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from history.results.base import Model, Summary, Verdict
+from history.exit_codes import Verdict
+from history.results.base import Model, Summary
 from history.results.cases import Case
 
 

@@ -11,7 +11,8 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import Field
 
-from history.results.base import Model, State, Summary, Verdict
+from history.exit_codes import Verdict
+from history.results.base import Model, State, Summary
 from history.results.cases import Case, Outcome
 
 Arm = Literal["base", "head"]

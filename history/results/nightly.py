@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from history.results.base import Model, Summary, Verdict
+from history.exit_codes import Verdict
+from history.results.base import Model, Summary
 from history.results.cases import Case, Outcome
 
 CellVerdict = Literal["pass", "fail", "unknown", "missing"]
