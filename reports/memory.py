@@ -63,7 +63,7 @@ def memory_figure(run: RunData) -> Figure:
         }
         for own, colour in zip(used(run), cycle(PALETTE))
     ]
-    layout = run_layout(run, 320, {}, yaxis={"title": {"text": "MB"}, "rangemode": "tozero", "tickformat": ",d"})
+    layout = run_layout(run, 320, {}, yaxis={"title": {"text": "MB"}, "rangemode": "tozero", "tickformat": ",~f"})
     return {"data": data, "layout": layout}
 
 

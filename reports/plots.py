@@ -157,8 +157,8 @@ def replicas_figure(run: RunData) -> Figure:
         run,
         660,
         {"Offset": 1, "Records behind the furthest LEO": 0.44},
-        yaxis={"domain": [0.53, 1], "tickformat": ",d", "rangemode": "tozero"},
-        yaxis2={"domain": [0, 0.44], "tickformat": ",d", "autorange": "reversed", "zeroline": True},
+        yaxis={"domain": [0.53, 1], "tickformat": ",~f", "rangemode": "tozero"},
+        yaxis2={"domain": [0, 0.44], "tickformat": ",~f", "autorange": "reversed", "zeroline": True},
     )
     return {"data": data, "layout": layout, "partitions": list(partitions)}
 
@@ -471,7 +471,7 @@ def sends_figure(run: RunData) -> Figure:
         run,
         540,
         {"Sends per second": 1, "Latency from the due time (log scale)": 0.43},
-        yaxis={"domain": [0.53, 1], "tickformat": ",d", "rangemode": "tozero"},
+        yaxis={"domain": [0.53, 1], "tickformat": ",~f", "rangemode": "tozero"},
         yaxis2={"domain": [0, 0.43], "type": "log", "ticksuffix": " ms", "tickformat": ",~r", "dtick": 1},
         barmode="stack",
         bargap=0,
