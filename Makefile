@@ -172,7 +172,7 @@ lock: $(VENV)/.ready ## Write the lock files anew from pyproject.toml, each pack
 	for group in dev postgres edn notify fuzz; do $$compile -c requirements.lock --group $$group -o requirements-$$group.lock; done
 
 .PHONY: up
-up: $(VENV)/.ready $(if $(findstring postgresql,$(DB)),$(VENV)/.postgres) ## Start Airflow with its web page on PORT=8080 of this machine; DB=postgresql://… METRICS_PORT=…
+up: $(VENV)/.ready $(if $(findstring postgresql,$(DB)$(PLIMSOLL_DB)),$(VENV)/.postgres) ## Start Airflow with its web page on PORT=8080 of this machine; DB=postgresql://… METRICS_PORT=…
 	@$(PLIMSOLL) up
 
 .PHONY: down

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal, NamedTuple
 
 
 class Metric(NamedTuple):
     """``better`` is None for what explains a difference, or was asked for, and is never judged by itself.
 
-    A ``time`` may be censored: the observation ended first. Of a ``count`` the runs are counted that have any.
+    A ``time`` may be censored: the observation ended first. Of a ``count`` the runs are counted that have any. What is
+    not ``of_run`` is measured in each phase.
     """
 
     better: Literal["lower", "higher"] | None
     unit: str
     words: str
     kind: Literal["value", "time", "count"] = "value"
+    of_run: bool = False
 
 
 # The measures of recovery, by the one name that each has from the recovery table to the pages; in the archive with
@@ -44,12 +47,12 @@ METRICS: dict[str, Metric] = {
     "end_to_end_p50_ms": Metric("lower", "ms", "median end-to-end latency"),
     "end_to_end_p99_ms": Metric("lower", "ms", "p99 end-to-end latency"),
     "end_to_end_p999_ms": Metric("lower", "ms", "p99.9 end-to-end latency"),
-    "sustainable_rate_per_s": Metric("higher", "/s", "sustainable rate at the p99 limit"),
+    "sustainable_rate_per_s": Metric("higher", "/s", "sustainable rate at the p99 limit", of_run=True),
     "broker_cpu_s_per_gb": Metric("lower", "s/GB", "broker CPU per GB"),
-    "broker_memory_peak_mb": Metric("lower", "MB", "peak memory of the brokers"),
+    "broker_memory_peak_mb": Metric("lower", "MB", "peak memory of the brokers", of_run=True),
     **{f"{name}_s": Metric("lower", "s", words, "time") for name, words in RECOVERY.items() if name != "isr_full"},
-    "loss_ratio": Metric("lower", "", "share of acknowledged records lost", "count"),
-    "duplication_ratio": Metric("lower", "", "share of records that are copies", "count"),
+    "loss_ratio": Metric("lower", "", "share of acknowledged records lost", "count", of_run=True),
+    "duplication_ratio": Metric("lower", "", "share of records that are copies", "count", of_run=True),
     "down_s": Metric(None, "s", "time from the order to stop a broker until the order to start it"),
     "offered_per_s": Metric(None, "/s", "offered load"),
     "acked_per_s": Metric(None, "/s", "acknowledged load"),
@@ -74,3 +77,13 @@ METRICS: dict[str, Metric] = {
 def metric_of(name: str) -> Metric:
     """What is known of a metric; one that the table lacks is shown by its name and never judged."""
     return METRICS.get(name, Metric(None, "", name))
+
+
+def why_not_in(name: str, phase: str, phases: Collection[str]) -> str | None:
+    """Why a metric never has a figure in a phase, or, where none is named, in the whole run; else nothing."""
+    known = ", ".join(phases)
+    if metric_of(name).of_run:
+        return f"{name} is measured over the whole run; name no phase" if phase else None
+    if not phase:
+        return f"{name} is measured in each phase; name one of {known}"
+    return None if phase in phases else f"there is no phase {phase!r}, known: {known}"

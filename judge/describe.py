@@ -89,8 +89,7 @@ _OF_METRICS = """\
 # The metrics, one by one
 
 Written by `python -m judge.describe`. What a run measured stands in `verdict/metrics` and, for good, in the archive;
-the ending of a name is its unit. Latency, load and times are given for each phase, the others for the phase or the
-whole run.
+the ending of a name is its unit.
 
 - Latency counts from the time at which a send was due, whatever the cluster did then. It is trusted only where at least
   {achieved:.1%} of what was due up to a second before the phase's end was acknowledged within the phase, and where at
@@ -115,8 +114,8 @@ whole run.
   or was not there at one of its boundaries gives no figure.
   CPU per GB is there where all loads have records of one size.
 
-| metric | better | what it is |
-|---|---|---|
+| metric | measured in | better | what it is |
+|---|---|---|---|
 """
 
 
@@ -131,7 +130,10 @@ def _metrics() -> str:
         io=metrics.MAX_IO_PRESSURE,
         **{name: metrics.MIN_SAMPLES[f"{name}_ms"] for name in ("p50", "p99", "p999")},
     )
-    return head + "".join(f"| `{name}` | {of.better or ''} | {of.words} |\n" for name, of in METRICS.items())
+    return head + "".join(
+        f"| `{name}` | {'the run' if of.of_run else 'each phase'} | {of.better or ''} | {of.words} |\n"
+        for name, of in METRICS.items()
+    )
 
 
 if __name__ == "__main__":

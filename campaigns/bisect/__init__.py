@@ -15,8 +15,8 @@ KIND = Kind(
     reading="A row for each build that was judged, with its evidence; the first bad one stands in the sentence.",
     examples=(
         "bisect --builds 3.3.2,3.4.0,3.4.1,3.5.1 --scenario stale_high_watermark",
-        'bisect --builds "$(git -C ../kafka rev-list --reverse 3.9.1~1..trunk)" --command ./build.sh '
-        "--kafka ../kafka/build.tgz --scenario benchmark --metric latency_p99_ms",
+        'bisect --builds "$(git -C ../kafka rev-list --reverse --first-parent $GOOD~1..trunk)" --command ./build.sh '
+        "--kafka ../kafka/build.tgz --scenario benchmark --metric latency_p99_ms --phase measured",
     ),
     docs_page="docs/bisect.md",
     options=(
@@ -33,7 +33,7 @@ KIND = Kind(
         ),
         Option("scenario", "a scenario by name or file", "stale_high_watermark", default="survived_faults"),
         Option("metric", "what is slower in the bad build; nothing: a guarantee is violated", "latency_p99_ms"),
-        Option("phase", "the phase of the metric; nothing: the whole run", "steady"),
+        Option("phase", "the phase in which the metric is measured; a metric of the whole run has none", "measured"),
         Option("tries", "runs of each end, or pairs of both ends for a metric", "5", int, default="3"),
         Option("limit", "runs or pairs after which a build in between is left open", "20", int, default="12"),
         RUNTIME,

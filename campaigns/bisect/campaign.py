@@ -28,7 +28,7 @@ from campaigns.statistics.sequential import (
 )
 from clusters.scenario.scenario import load_scenario
 from history.errors import BadInput
-from history.metrics import METRICS, metric_of
+from history.metrics import METRICS, metric_of, why_not_in
 from history.results.bisect import BisectResult, Judged, JudgedAs
 
 Row = Mapping[str, Any]
@@ -90,8 +90,8 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
     asked = KIND.check(Settings, settings)
     told, scenario = asked.model_dump(), load_scenario(asked.scenario)
     phases = [phase.name for phase in scenario.phases]
-    if asked.phase and asked.phase not in phases:
-        raise BadInput(f"PHASE={asked.phase}: {asked.scenario} has no such phase; it has {', '.join(phases)}.")
+    if asked.metric and (why := why_not_in(asked.metric, asked.phase, phases)):
+        raise BadInput(f"PHASE={asked.phase} is refused: {why}.")
     campaign = Campaign(
         campaign_id=campaign_id,
         kind="bisect",

@@ -21,7 +21,7 @@ from clusters.kafka.servers import Mode, check_storage, choose_mode
 from clusters.scenario.scenario import Scenario, load_scenario
 from clusters.scenario.steps.flow import Hold
 from history.errors import BadInput
-from history.metrics import METRICS
+from history.metrics import METRICS, why_not_in
 from history.results.base import State
 from history.results.compare import (
     Arms,
@@ -369,11 +369,11 @@ def _asked(campaign: Campaign) -> Settings:
 
 
 def _check_phases(primary: Mapping[str, float], told: Sequence[Scenario]) -> None:
-    known = {phase.name for scenario in told for phase in scenario.phases}
+    known = sorted({phase.name for scenario in told for phase in scenario.phases})
     for key in primary:
-        phase = key.partition("@")[2]
-        if phase and phase not in known:
-            raise BadInput(f"primary names {key!r}; there is no phase {phase!r}, known: {', '.join(sorted(known))}.")
+        metric, _, phase = key.partition("@")
+        if why := why_not_in(metric, phase, known):
+            raise BadInput(f"primary names {key!r}; {why}.")
 
 
 def _phases(asked: Settings) -> dict[str, list[str]]:

@@ -49,7 +49,7 @@ _LOGGING = (
 )
 _ZOOKEEPER = ("-Dzookeeper.admin.enableServer=false", "org.apache.zookeeper.server.quorum.QuorumPeerMain")
 # Settings that a scenario needs to be short and its exports small; a scenario may override each.
-_QUICK = {
+QUICK = {
     "auto.leader.rebalance.enable": "false",
     "auto.create.topics.enable": "false",
     "controlled.shutdown.retry.backoff.ms": "500",
@@ -269,7 +269,7 @@ def broker_config(release: Release, cluster: Cluster, node: Node, metadata_nodes
         "inter.broker.listener.name": "REPLICATION",
         "log.dirs": ",".join(map(str, node.log_dirs)),
         **_session_config(release.mode, cluster),
-        **_QUICK,
+        **QUICK,
         **_replication_defaults(cluster),
     }
     if release.mode == "zookeeper":

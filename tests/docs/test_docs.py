@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from campaigns import kinds
+from clusters.kafka.servers import QUICK
 from clusters.runtimes import capabilities
 from clusters.runtimes.runtime import OPTIONAL
 from clusters.scenario.conditions import Condition
@@ -341,6 +342,13 @@ def test_fields_of_the_scenario_language_are_explained() -> None:
 
     assert [name for name in [*fields, *of_cluster] if f"`{name}`" not in text] == []
     assert [name for name in in_steps - shorthand if not re.search(rf"\b{name}:", text)] == []
+
+
+def test_broker_settings_that_are_not_kafkas_own_are_told() -> None:
+    """Each with its value."""
+    text = page("scenarios.md")
+
+    assert [each for each in map("=".join, QUICK.items()) if f"`{each}`" not in text] == []
 
 
 def test_targets_in_the_table_are_targets() -> None:

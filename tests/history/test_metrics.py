@@ -2,7 +2,7 @@
 
 import re
 
-from history.metrics import METRICS, metric_of
+from history.metrics import METRICS, metric_of, why_not_in
 
 
 def test_a_metrics_name_ends_in_its_unit():
@@ -30,8 +30,9 @@ def test_what_is_judged_has_a_direction_and_what_explains_has_none():
         "ms",
         "time of produce requests in the request queue",
         "value",
+        False,
     )
-    assert metric_of("colour") == (None, "", "colour", "value")
+    assert metric_of("colour") == (None, "", "colour", "value", False)
 
 
 def test_only_times_and_counts_are_special():
@@ -39,3 +40,14 @@ def test_only_times_and_counts_are_special():
     assert {name for name, metric in METRICS.items() if metric.kind == "count"} == {"loss_ratio", "duplication_ratio"}
     assert metric_of("elect_s").kind == "time"
     assert metric_of("broker_cpu_s_per_gb").kind == "value"
+
+
+def test_a_metric_is_measured_in_each_phase_or_in_the_run():
+    """What never has a figure is told before a run is made for it."""
+    assert why_not_in("latency_p99_ms", "steady", ["steady"]) is None
+    assert why_not_in("loss_ratio", "", ["steady"]) is None
+    assert why_not_in("latency_p99_ms", "", ["warm up", "steady"]) == (
+        "latency_p99_ms is measured in each phase; name one of warm up, steady"
+    )
+    assert why_not_in("latency_p99_ms", "storm", ["steady"]) == "there is no phase 'storm', known: steady"
+    assert why_not_in("loss_ratio", "steady", ["steady"]) == "loss_ratio is measured over the whole run; name no phase"

@@ -14,7 +14,7 @@ from campaigns.places import Places
 from history.errors import BadInput, HarnessError
 from tests.campaigns.comparison import run_rows
 
-P99 = ("latency_p99_ms", "")
+P99 = ("latency_p99_ms", "steady")
 LOST = {"verdict": "fail", "broken": ["I6"], "sentence": "Records are gone."}
 BUILDS = ["3.8.0", "3.8.1", "3.9.0", "3.9.1", "4.0.0", "4.0.1", "4.1.0", "4.1.1"]
 
@@ -47,7 +47,7 @@ def test_the_ends_are_run_in_turn() -> None:
         ("build-0008-02", "4.1.1"),
         ("build-0001-02", "3.8.0"),
     ]
-    assert [(item.name, item.kafka) for item in campaign(metric="latency_p99_ms").items] == [
+    assert [(item.name, item.kafka) for item in campaign(metric="latency_p99_ms", phase="steady").items] == [
         ("build-0008-01", "4.1.1"),
         ("build-0008-01-beside", "3.8.0"),
         ("build-0008-02-beside", "3.8.0"),
@@ -62,7 +62,8 @@ def test_the_ends_are_run_in_turn() -> None:
         ({"builds": "3.9.1 3.9.0,3.9.1"}, "each of them once"),
         ({"metric": "speed"}, "METRIC=speed is refused: it is no metric of which more or less is better"),
         ({"phase": "steady"}, "PHASE=steady is refused: it belongs to a metric"),
-        ({"metric": "latency_p99_ms", "phase": "now"}, "PHASE=now: steady has no such phase; it has "),
+        ({"metric": "latency_p99_ms", "phase": "now"}, "PHASE=now is refused: there is no phase 'now', known: "),
+        ({"metric": "latency_p99_ms"}, "PHASE= is refused: latency_p99_ms is measured in each phase; name one of "),
         ({"scenario": "nowhere"}, "nowhere"),
         ({"tries": 1}, "TRIES=1 is refused"),
     ],
@@ -108,7 +109,7 @@ def test_what_the_bad_end_shows_alone_is_searched_for() -> None:
 
 def test_a_metric_has_to_differ_for_the_worse() -> None:
     """By an interval without zero; a bad end that is faster is none."""
-    planned = campaign(metric="latency_p99_ms", tries=3)
+    planned = campaign(metric="latency_p99_ms", phase="steady", tries=3)
 
     def told(*p99: float) -> Any:
         rows = [
@@ -122,7 +123,7 @@ def test_a_metric_has_to_differ_for_the_worse() -> None:
 
     slower = told(14.8, 15.0, 15.2)
     assert isinstance(slower, Slower)
-    assert slower.sentence == "In a bad build p99 latency changes by +50.0 % beside the good one."
+    assert slower.sentence == "In a bad build p99 latency of the phase steady changes by +50.0 % beside the good one."
     assert told(9.0, 10.0, 11.5).startswith("The ends do not differ: ")
     assert told(5.0, 5.1, 5.2).startswith("The bad end is the better one: ")
 
@@ -174,7 +175,7 @@ def test_the_first_bad_build_is_found(bad_from: int, monkeypatch: pytest.MonkeyP
 
 def test_a_slower_build_is_found_beside_the_good_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Each try is a pair of its own."""
-    planned = campaign(metric="latency_p99_ms")
+    planned = campaign(metric="latency_p99_ms", phase="steady")
     rows = [
         row
         for index in (3, 4, 7)
@@ -188,7 +189,8 @@ def test_a_slower_build_is_found_beside_the_good_one(monkeypatch: pytest.MonkeyP
 
     told = result(planned, rows)
     assert (told.state, told.first_bad) == ("pass", "4.0.0")
-    assert told.lines[2] == "bad       4.0.0: p99 latency: +50.0 % beside the good build, by 2 pairs."
+    more = "p99 latency of the phase steady: +50.0 % beside the good build, by 2 pairs."
+    assert told.lines[2] == f"bad       4.0.0: {more}"
 
 
 def test_a_build_that_cannot_be_made_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -222,8 +224,8 @@ def test_missing_evidence_is_no_violation() -> None:
 
 def test_a_time_that_is_a_bound_has_no_ratio() -> None:
     """The observation ended first: how much slower it is nobody knows."""
-    planned = campaign(metric="elect_s")
-    rows = [row for item in planned.items for row in run_rows(item, {("elect_s", ""): 10.0})]
+    planned = campaign(metric="elect_s", phase="steady")
+    rows = [row for item in planned.items for row in run_rows(item, {("elect_s", "steady"): 10.0})]
     bounds = [{**row, "censored": True} for row in rows]
 
     assert str(Search(planned, rows).difference).startswith("The ends do not differ")

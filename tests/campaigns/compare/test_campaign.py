@@ -210,6 +210,11 @@ def test_a_slowdown_is_injected_into_head_alone():
         ({"primary": {"loss_ratio": 0.1}}, "primary names 'loss_ratio'"),
         ({"primary": {"gc_ms@steady": 0.1}}, "primary names 'gc_ms@steady'"),
         ({"primary": {"latency_p99_ms@storm": 0.1}}, "no phase 'storm', known: steady"),
+        (
+            {"primary": {"latency_p99_ms": 0.1}},
+            "'latency_p99_ms'; latency_p99_ms is measured in each phase; name one of",
+        ),
+        ({"primary": {"broker_memory_peak_mb@steady": 0.1}}, "is measured over the whole run; name no phase"),
         ({"primary": {"latency_p99_ms@steady": 5}}, "is a share such as 0.05"),
         ({"injected_slowdown": {"metric": "elect_s", "changes": {}, "words": "x"}}, "injected slowdown is 'elect_s'"),
         ({"changes": {"load": {"rate": "fast"}}}, "no rate such as 1000/s"),

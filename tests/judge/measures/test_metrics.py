@@ -6,7 +6,7 @@ import pytest
 
 from history.events import Event
 from history.manifest import Manifest
-from history.metrics import METRICS, RECOVERY
+from history.metrics import METRICS, RECOVERY, metric_of
 from judge.measures.metrics import Measured, crossing, least_load, metrics
 from tests.evidence.folders import S, manifest
 
@@ -33,7 +33,9 @@ def _measured(**parts: Any) -> dict[tuple[str, str], dict[str, Any]]:
         "recovery": [],
         "delivery": WHOLE,
     }
-    return {(row["metric"], row["phase"]): row for row in metrics(Measured(**(usual | parts)))}
+    rows = metrics(Measured(**(usual | parts)))
+    assert [row for row in rows if metric_of(row["metric"]).of_run == bool(row["phase"])] == []
+    return {(row["metric"], row["phase"]): row for row in rows}
 
 
 def test_end_to_end_latency_of_a_phase() -> None:
