@@ -27,6 +27,7 @@ Bools = NDArray[np.bool_]
 
 NULL = int(np.iinfo(np.int64).min)
 _SEQ_BITS = 47
+_MAX_NAMES = 1 << (63 - _SEQ_BITS)
 _PAST = int(np.iinfo(np.int64).max)  # behind every member of a list
 OUTCOMES = ("ok", "fail", "info")
 OK, FAIL, INFO = range(3)
@@ -59,8 +60,16 @@ class Names:
     def values(self, producers: pa.ChunkedArray, numbers: pa.ChunkedArray) -> Ints:
         """The value of each record by its producer's name and its number; -1 where either is null, or the number is
         none of ours.
+
+        Raises:
+            EvidenceError: a producer has a code that does not fit a value.
         """
         codes, seq = self.codes(producers).astype(np.int64), ints(numbers)
+        if codes.size and int(codes.max()) >= _MAX_NAMES:
+            raise EvidenceError(
+                f"A partition's records name {int(codes.max()) + 1:,} producers and consumers, and {_MAX_NAMES:,} at "
+                "most can be told apart; judge a history of fewer."
+            )
         ours = (codes >= 0) & (seq >= 0) & (seq <= MAX_SEQ)
         return np.where(ours, (codes << _SEQ_BITS) | np.where(ours, seq, 0), -1)
 

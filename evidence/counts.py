@@ -12,7 +12,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evidence.columns import INCOMPLETE, OK, Codes, Ints, Names, Polls, Samples, Seeks, Sends, producer_of, seq_of
+from evidence.columns import (
+    INCOMPLETE,
+    OK,
+    Codes,
+    Ints,
+    Names,
+    Polls,
+    Samples,
+    Seeks,
+    Sends,
+    groups,
+    producer_of,
+    seq_of,
+)
 from evidence.partition import Copied, Unreadable
 from evidence.silences import Silence
 from history.partition import TopicPartition
@@ -124,10 +137,11 @@ def of_copier(where: TopicPartition, copied: Copied | None) -> Counts:
 def _ledgers(sends: Sends, names: Names) -> dict[str, Ledger]:
     producers, seqs = producer_of(sends.value), seq_of(sends.value)
     found = {}
-    for code in np.unique(producers[producers >= 0]).tolist():
-        own = producers == code
-        seq = seqs[own]
-        acked = int((sends.outcome[own] == OK).sum())
+    for (code,), rows in groups(producers):
+        if code < 0:
+            continue
+        seq = seqs[rows]
+        acked = int((sends.outcome[rows] == OK).sum())
         found[names.listed[code]] = Ledger(seq.size, _distinct(seq), int(seq.max()), _sum(seq), acked)
     return found
 

@@ -40,7 +40,17 @@ from history.partition import TopicPartition
 from history.payload import copier_id
 from kafka_files.segments import SEGMENTS, read_segment
 
-Permitted = Mapping[str, Mapping[str, str]]  # producer → anomaly → why its configuration permits it
+NEW_LEADER, UNCLEAN_LEADER = "new_leader", "unclean_leader"  # causes: a broker began to lead; one from outside the ISR
+
+
+class Permission(NamedTuple):
+    """Why an anomaly is permitted to a producer, and the cause that has to have brought a case about (None: any)."""
+
+    why: str
+    cause: str | None = None
+
+
+Permitted = Mapping[str, Mapping[str, Sequence[Permission]]]  # producer → anomaly → what permits it
 Transaction = tuple[str, int]  # the producer, and its own count of them
 
 
@@ -80,11 +90,16 @@ class RunFacts:
 
 
 class Input(NamedTuple):
-    """What a copier reads to write a partition: the partition, how far its group committed, whether it was drained."""
+    """What a copier reads to write a partition: the partition, how far its group committed, whether it was drained.
+    The rest as in ``PartitionEvidence``, of this partition.
+    """
 
     where: TopicPartition
     committed: int
     whole: bool
+    deleted_before: int = 0
+    clean: bool = True
+    kept: bool = True
 
 
 @dataclass(frozen=True)
@@ -188,7 +203,7 @@ def gather(run: RunFacts, question: Question) -> Gathered:
         unreadable=tuple(held.unreadable),
         nodes=run.nodes,
         drain=question.drain,
-        whole=bool(question.assigned) and whole == set(question.assigned),
+        whole=bool(question.assigned) and to_the_end == set(question.assigned),
         deleted_before=question.deleted_before,
         leaders=first_leaders(views),
         unclean_producers=run.unclean_producers,
@@ -227,7 +242,15 @@ def gather(run: RunFacts, question: Question) -> Gathered:
 def _copied(tables: Tables, of: Input) -> Copied:
     polls = Polls.of(tables.read("polls", of.where), Names())
     offsets = np.unique(polls.offset[polls.pass_ == FINAL])
-    return Copied(copier_id(of.where.partition), offsets, of.committed, of.whole)
+    return Copied(
+        producer=copier_id(of.where.partition),
+        offsets=offsets,
+        committed=of.committed,
+        whole=of.whole,
+        deleted_before=of.deleted_before,
+        clean=of.clean,
+        kept=of.kept,
+    )
 
 
 def _starts(replicas: Sequence[Replica]) -> dict[int, int]:

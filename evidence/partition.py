@@ -33,13 +33,17 @@ class Copied(NamedTuple):
     """What a copier owes a partition of its output: the input's committed records, as the final drain returned them.
 
     ``producer`` is by what the copies are told. Of ``offsets`` those below ``committed`` are owed, as far as its group
-    has committed. ``whole``: the drain came to the input's end.
+    has committed. ``whole``: the drain came to the input's end. The rest says of the input what ``PartitionEvidence``
+    says of the output.
     """
 
     producer: str
     offsets: Ints
     committed: int
     whole: bool
+    deleted_before: int = 0
+    clean: bool = True
+    kept: bool = True
 
 
 class Unreadable(NamedTuple):
@@ -59,13 +63,15 @@ class Replica(NamedTuple):
     epochs: Sequence[tuple[int, int]] | None
     log_start_offset: int | None = None
     high_watermark: int | None = None
+    log_end_offset: int | None = None
 
 
 @dataclass(frozen=True)
 class PartitionEvidence:
     """One partition's columns, with the few facts about it that follow from the whole run.
 
-    ``logs`` maps a broker to its replica's log. ``whole`` says that every replica's log could be read from end to end;
+    ``logs`` maps a broker to its replica's log. ``whole`` says that every replica's log could be read from end to end,
+    where the last capture saw that;
     ``deleted_before`` up to where its records were deleted, by order or by retention. ``leaders`` maps a leader epoch
     to who led it and when that was first seen (``views.first_leaders``). ``unclean_producers`` did not end in order:
     their ledgers may lack sends. ``nodes`` maps a broker to its node's name. ``views`` are the observers' metadata, and

@@ -94,6 +94,7 @@ class Run:
                 read_epochs(segments[0].parent / LEADER_EPOCHS) if where.topic in self.manifest.topics else None,
                 self._starts_at(where.topic, end.get("log_start_offset"), segments),
                 end.get("high_watermark"),
+                end.get("log_end_offset"),
             )
             found[where] = (*found.get(where, ()), replica)
         return found

@@ -18,6 +18,7 @@ from history.tables import CONTROLLER
 from kafka_files.states import State
 
 CLOCK_NS = 1_000_000_000  # servers' logs have milliseconds, and pairs of the clocks are a second apart
+_MAX_BROKER = 2**31 - 1
 
 
 class Change(NamedTuple):
@@ -109,9 +110,14 @@ def isr_changes(views: Views, names: Names) -> tuple[Change, ...]:
 
 def _observers(views: Views, names: Names) -> Ints:
     """The broker of each view, ``NULL`` where its observer is none."""
-    numbers = [int(name) if name.isdecimal() and name == str(int(name)) else NULL for name in names.listed]
-    found: Ints = np.array([*numbers, NULL], dtype=np.int64)[views.observer]
+    found: Ints = np.array([*map(_broker, names.listed), NULL], dtype=np.int64)[views.observer]
     return found
+
+
+def _broker(name: str) -> int:
+    """The broker that is named by its number; ``NULL`` of another name, be it one of digits: ids are of 32 bits."""
+    number = int(name) if name.isdecimal() and len(name) <= len(str(_MAX_BROKER)) else NULL
+    return number if str(number) == name and number <= _MAX_BROKER else NULL
 
 
 def final_isr(views: Views) -> tuple[int, ...]:

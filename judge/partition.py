@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from judge.checks.anomalies import EXPLAINED
 from judge.checks.cases import accounted, cases
 from judge.checks.findings import Findings
 from judge.checks.log_content import OpenEnds, open_ends
+from judge.checks.takeovers import brought_about, takeovers
 from judge.measures import latency, recovery, replica_series
 from judge.verdict.explanations import Case, Witnesses
 
@@ -58,9 +60,9 @@ def judge(run: RunFacts, question: Question) -> Answer:
     """Judge one partition."""
     of, held = gather(run, question)
     told = accounted(run, question, of)
-    findings = Findings()
+    findings, by = Findings(), partial(brought_about, of, takeovers(of))
     for each in cases(run, of, told):
-        findings.add_cases(of.where, each, of.names, run.permitted)
+        findings.add_cases(of.where, each, of.names, run.permitted, by)
     if not run.foreign:
         invariants.check(of, findings)
         _explain(of, findings, run.origin_ns)

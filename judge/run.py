@@ -86,7 +86,9 @@ def run_facts(premises: Premises) -> RunFacts:
         foreign=manifest.foreign,
         transactional=transactional(manifest),
         nodes={node.node_id: node.name for node in manifest.brokers if node.node_id is not None},
-        permitted={p.producer_id: allowed_to(manifest, p, run.events) for p in manifest.producers},
+        permitted={
+            p.producer_id: allowed_to(manifest, p, run.events, premises.led_cleanly) for p in manifest.producers
+        },
         unclean_producers=evidence.unclean_producers(run, Tables(run.folder).counted("sends", "producer_id")),
         subscribed=frozenset(manifest.scenario.get("subscribed", [])),
         open_loops=frozenset(producer.producer_id for producer in manifest.producers if producer.rate_per_s),
@@ -149,11 +151,12 @@ def questions(premises: Premises) -> list[Question]:
     named = set(run.partitions).union(Tables(run.folder).partitions("sends", "polls"))
     sizes = Tables(run.folder).sizes()
     lines, captures, reached = by_place(run.lines), by_place(run.captures), drains(run.clients)
-    promised = any(p.acks == "all" and premises.clean(p.topic) for p in manifest.producers)
+    all_acked = {producer.topic for producer in manifest.producers if producer.acks == "all"}
+    promised = any(where.topic in all_acked and premises.clean(where) for where in run.partitions)
     found = []
     for where in sorted(named):
         topic = manifest.topics.get(where.topic)
-        clean = premises.clean(where.topic)
+        clean = premises.clean(where)
         after = [row for row in captures.get(where, ()) if row["capture"] == "after"]
         producers = [producer for producer in manifest.producers if producer.topic == where.topic]
         replicas = run.replicas.get(where, ())
@@ -175,7 +178,7 @@ def questions(premises: Premises) -> list[Question]:
                 facts=premises.facts(where) if topic else Facts(),
                 lines=lines.get(where, ()),
                 captures=captures.get(where, ()),
-                input=evidence.input_of(run, where),
+                input=premises.of_input(evidence.input_of(run, where)),
             )
         )
     return found
@@ -197,7 +200,8 @@ def ask(run: RunFacts, asked: Sequence[Question], spread: Spread) -> tuple[list[
         answers = spread(partial(judge, run), [replace(question, torn=torn) for question in asked])
     findings = Findings().merge(answer.findings for answer in answers)
     for row in atomicity.torn_transaction([answer.parts for answer in answers]):
-        findings.add_case(row, run.permitted.get(row["producer_id"], {}).get(row["anomaly"]))
+        permissions = run.permitted.get(row["producer_id"], {}).get(row["anomaly"], ())
+        findings.add_case(row, next((each.why for each in permissions), None))
     if any(answer.open_ends.ended for answer in answers):
         compare_ends(findings, OpenEnds().merge(answer.open_ends for answer in answers))
     return answers, findings
@@ -241,7 +245,7 @@ def _rows(
     examples, counted = rows_of(findings, anomalies.SEVERITY)
     yield "anomalies", examples
     yield "anomaly_counts", counted
-    yield "invariants", _invariants(run, findings, items)
+    yield "invariants", _invariants(run, answers, findings, items)
     delivered = list(delivery(answers))
     yield "delivery", delivered
     states = sorted(
@@ -269,21 +273,47 @@ def _joined(name: str, answers: Sequence[Answer]) -> pa.Table:
     return pa.concat_tables([JUDGED[name].empty_table(), *(answer.series[name] for answer in answers)])
 
 
-def _invariants(run: Run, findings: Findings, items: Sequence[evidence.Item]) -> list[Json]:
+def _invariants(run: Run, answers: Sequence[Answer], findings: Findings, items: Sequence[evidence.Item]) -> list[Json]:
     """The invariants that this configuration lets us consider, with their verdicts."""
     manifest = run.manifest
     if manifest.foreign:  # nobody saw its replicas
         return []
-    lacking, tallies = {}, dict(findings.tallies)
+    lacking, tallies = without_history(run, answers), dict(findings.tallies)
     if segments := next((why for item, why in items if item == evidence.SEGMENTS_ITEM), None):
-        lacking[invariants.SEGMENTS] = segments
+        lacking |= dict.fromkeys(invariants.needing(invariants.SEGMENTS), segments)
         if "I16" in tallies:  # a log that is not whole cannot say that a record is missing from it
             tallies["I16"] = Tally()
-    if run.owes_history and not run.states:
-        what = "ZooKeeper's transaction log" if manifest.mode == "zookeeper" else "the controller's metadata log"
-        lacking[invariants.HISTORY] = f"{what} was not collected, or does not know the run's topics"
     found = invariants.rows(tallies, lacking, owes_history=run.owes_history, origin_ns=_origin_ns(run))
     return known_bugs.named(found, manifest.kafka_versions, run.lines)
+
+
+def without_history(run: Run, answers: Iterable[Answer]) -> dict[str, str]:
+    """Invariant → what the controller's history lacks of the first partition that was asked for it: what others show
+    says nothing of that one.
+    """
+    found: dict[str, str] = {}
+    owed = set(run.partitions) if run.owes_history else set()
+    for answer in answers:
+        missing = _missing_history(run, answer.where) if answer.where in owed else {}
+        for name in answer.findings.tallies:
+            if why := missing.get(invariants.INVARIANTS[name].needs):
+                found.setdefault(name, why)
+    return found
+
+
+def _missing_history(run: Run, where: TopicPartition) -> dict[str | None, str]:
+    """Kind of evidence → why there is none of it in a partition's history."""
+    states = run.states.get(where)
+    if not states:
+        what = "ZooKeeper's transaction log" if run.manifest.mode == "zookeeper" else "the controller's metadata log"
+        unknown = where if run.states else "the run's topics"
+        return dict.fromkeys(
+            [invariants.HISTORY, invariants.DATES], f"{what} was not collected, or does not know {unknown}"
+        )
+    if any(state.t_ns is None for state in states):
+        why = f"the controller's history of {where} has a state without a time: the host's clock was set near it"
+        return {invariants.DATES: f"{why}, or not recorded"}
+    return {}
 
 
 def rows_of(findings: Findings, severity: Mapping[str, str]) -> tuple[list[Json], list[Json]]:

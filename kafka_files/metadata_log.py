@@ -1,8 +1,8 @@
 """KRaft's own history of the partitions: the records of ``__cluster_metadata-0``.
 
 A record's value is a frame: frame version, API key, record version (unsigned varints), then the fields. Record
-formats: KIP-500, KIP-858 (directories, version 1), KIP-966 (eligible leader replicas, version 2). A partition's
-epoch grows with each change, its leader epoch with each change that names a leader, be it the same one.
+formats: KIP-500, KIP-858 (directories, version 1), KIP-966 (eligible leader replicas, version 2, and ClearElrRecord). A
+partition's epoch grows with each change, its leader epoch with each change that names a leader, be it the same one.
 Metadata transactions (KIP-868) are used for a cluster's first records only, and are not told apart.
 """
 
@@ -20,7 +20,7 @@ from kafka_files.records import values
 from kafka_files.states import State
 
 FOLDER = "__cluster_metadata-0"
-_TOPIC, _PARTITION, _PARTITION_CHANGE, _REMOVE_TOPIC = 2, 3, 5, 9
+_TOPIC, _PARTITION, _PARTITION_CHANGE, _REMOVE_TOPIC, _CLEAR_ELR = 2, 3, 5, 9, 28
 _UNCHANGED_LEADER = -2
 _UVARINT_BITS = 35  # Kafka's have five bytes at most
 
@@ -69,18 +69,27 @@ class Fields:
         return found
 
 
+_Key = tuple[bytes, int]  # a topic's id and a partition
+
+
 class _Partitions:
     """Replays records; keeps every topic's name and every partition's last state."""
 
     def __init__(self) -> None:
         self._names: dict[bytes, str] = {}
-        self._last: dict[tuple[bytes, int], State] = {}
+        self._last: dict[_Key, State] = {}
 
-    def replay(self, value: bytes, position: int, t_ns: int | None) -> State | None:
+    def replay(self, value: bytes, position: int, t_ns: int | None) -> list[State]:
+        """The states that a record begins."""
+        begun = {key: state._replace(position=position, t_ns=t_ns) for key, state in self._begun(value)}
+        self._last |= begun
+        return list(begun.values())
+
+    def _begun(self, value: bytes) -> Iterator[tuple[_Key, State]]:
         fields = Fields(value)
         frame, key, version = fields.uvarint(), fields.uvarint(), fields.uvarint()
         if frame not in {0, 1}:
-            return None
+            return
         if key == _TOPIC:
             name = fields.text()
             self._names[fields.take(16)] = name
@@ -90,12 +99,11 @@ class _Partitions:
             partition, topic_id = fields.number(">i"), fields.take(16)
             read = self._created if key == _PARTITION else self._changed
             if topic_id in self._names and (key == _PARTITION or (topic_id, partition) in self._last):
-                state = read(fields, version, (topic_id, partition))._replace(position=position, t_ns=t_ns)
-                self._last[topic_id, partition] = state
-                return state
-        return None
+                yield (topic_id, partition), read(fields, version, (topic_id, partition))
+        elif key == _CLEAR_ELR:
+            yield from self._cleared(fields.text())
 
-    def _created(self, fields: Fields, version: int, key: tuple[bytes, int]) -> State:
+    def _created(self, fields: Fields, version: int, key: _Key) -> State:
         replicas, isr, removing, adding = (fields.ids() for _ in range(4))
         leader, leader_epoch, partition_epoch = (fields.number(">i") for _ in range(3))
         if version >= 1:
@@ -119,7 +127,7 @@ class _Partitions:
             recovering=tags.get(0) == b"\1",
         )
 
-    def _changed(self, fields: Fields, version: int, key: tuple[bytes, int]) -> State:  # noqa: ARG002  # as _created
+    def _changed(self, fields: Fields, version: int, key: _Key) -> State:  # noqa: ARG002  # as _created
         before = self._last[key]
         tags = fields.tagged()
         leader = Fields(tags[1]).number(">i") if 1 in tags else _UNCHANGED_LEADER
@@ -137,6 +145,16 @@ class _Partitions:
             recovering=tags[5] == b"\1" if 5 in tags else before.recovering,
         )
 
+    def _cleared(self, topic: str) -> Iterator[tuple[_Key, State]]:
+        """A ClearElrRecord, which follows each change of min.insync.replicas, is a change of each partition of a topic
+        ("": of any) that has an ELR or a last known one; others stay as they are (ReplicationControlManager).
+        """
+        for key, before in self._last.items():
+            named = self._names.get(key[0])
+            if named is not None and topic in {"", named} and (before.elr or before.last_known_elr):
+                epoch = before.partition_epoch + 1
+                yield key, before._replace(partition_epoch=epoch, elr=(), last_known_elr=())
+
 
 def _ids(data: bytes | None, otherwise: tuple[int, ...]) -> tuple[int, ...]:
     return otherwise if not data or data == b"\0" else Fields(data).ids()
@@ -152,13 +170,11 @@ def states(files: list[Path], clock: Clock) -> Iterator[State]:
                 for header, offset, value in values(data, headers):
                     wall_ns = int(header["max_timestamp"]) * 1_000_000
                     try:
-                        state = partitions.replay(value or b"", offset, clock.monotonic_ns(wall_ns))
+                        yield from partitions.replay(value or b"", offset, clock.monotonic_ns(wall_ns))
                     except ValueError as error:
                         raise EvidenceError(
                             f"The metadata record at offset {offset} cannot be read: {error}."
                         ) from error
-                    if state is not None:
-                        yield state
 
 
 def read_metadata_log(brokers: Path, clock: Clock) -> list[State]:

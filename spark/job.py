@@ -32,6 +32,7 @@ from history.remote import parquet_rows, path_of, written_here
 from history.tables import JUDGED
 from judge.checks import anomalies
 from judge.checks.allowed import allowed
+from judge.checks.premises import Premises
 from judge.run import Judged, Spread, judge_run, total
 from judge.verdict import evidence
 from judge.verdict.summary import Conclusion, verdict_of
@@ -179,7 +180,7 @@ def _conclude(run: Run, judged: Judged) -> None:
         evidence.undrained(delivered),
         evidence.control_seen(run.manifest.control, counted),
     ]
-    permitted = allowed(run.manifest, run.events)
+    permitted = allowed(run.manifest, run.events, Premises(run).led_cleanly)
     with written_here(folder.verdict / "data_docs") as data_docs:
         outcome = validate(
             items,

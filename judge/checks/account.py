@@ -89,11 +89,13 @@ def account(
     drain: Drain | None,
     whole: bool,
     deleted_before: int | None = None,
+    kept: bool = True,
     siblings: Ints | None = None,
 ) -> Account:
     """Decide the fate of every send.
 
     ``whole`` says that every replica's log could be read from end to end: where one is missing, absence proves nothing.
+    Nor does it where records may have been compacted (not ``kept``).
     ``siblings`` are values of indeterminate sends that must have been committed, as another record of their
     transaction was seen, perhaps in another partition.
     """
@@ -114,6 +116,8 @@ def account(
     if deleted_before is not None:
         place = np.where(sends.offset >= 0, sends.offset, np.where(seen[of_send], seen_at[of_send], held_at))
         fate = _without_deleted(fate, place, deleted_before)
+    if not kept:
+        fate[np.isin(fate, GONE)] = UNDECIDED
     return Account(
         groups,
         read,

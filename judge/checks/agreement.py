@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from evidence.batches import Batches
+from evidence.batches import Batches, ReplicaBatches
 from evidence.columns import NULL, Bools, Ints
 from evidence.partition import PartitionEvidence, Replica
 from judge.checks.findings import Checks
@@ -35,12 +35,14 @@ _NO_CHECKS = _checks(0, 0, lambda _: {})
 
 
 class _Read(NamedTuple):
-    """A replica and its batches; ``order`` never falls: the largest base offset up to and with each batch."""
+    """A replica and its batches; ``order`` never falls: the largest base offset up to and with each batch. ``cut`` says
+    that what was exported ends before the log did.
+    """
 
     replica: Replica
     batches: Batches
     order: Ints
-    torn: bool
+    cut: bool
     first_offset: int | None
 
 
@@ -48,9 +50,19 @@ def _read(of: PartitionEvidence) -> list[_Read]:
     """The replicas whose batches were read."""
     found = [(each, of.batches[each.broker_id]) for each in of.replicas if each.broker_id in of.batches]
     return [
-        _Read(replica, own.batches, np.maximum.accumulate(own.batches.base_offset), own.torn, own.first_offset)
+        _Read(
+            replica, own.batches, np.maximum.accumulate(own.batches.base_offset), _cut(replica, own), own.first_offset
+        )
         for replica, own in found
     ]
+
+
+def _cut(replica: Replica, own: ReplicaBatches) -> bool:
+    """Whether the export is torn, or whole and below the end that the last capture saw. An empty segment is named after
+    the log end.
+    """
+    end = max(int(replica.segments[-1].stem), int(own.batches.last_offset.max(initial=-1)) + 1)
+    return own.torn or end < (replica.log_end_offset or 0)
 
 
 @dataclass(frozen=True)
@@ -116,8 +128,8 @@ def i12_committed_prefix(of: PartitionEvidence) -> Checks:
     """I12, all versions, clean topics with the delete policy; serves C6, C27, C40 and C46.
 
     Compared are any two logs, below both high watermarks (the last capture's) and above both log starts. A check is
-    about one offset at which a batch begins. A replica whose export was torn is asked only up to its last whole batch,
-    without that one.
+    about one offset at which a batch begins. A replica whose export is torn, or ends below the captured log end, is
+    asked only up to its last whole batch, without that one.
     """
     if not (of.clean and of.kept):
         return _NO_CHECKS
@@ -182,7 +194,7 @@ def _committed(logs: Sequence[_Read], window: _Window) -> _Committed:
         high_watermark = each.replica.high_watermark
         if high_watermark is not None:
             knowing[place] = (high_watermark > last_offset) & ((each.replica.log_start_offset or 0) <= base_offset)
-        if each.torn:
+        if each.cut:
             knowing[place] &= window.order[starts] < (each.order[-1] if each.order.size else NULL)
     return _Committed(base_offset, last_offset, knowing, row)
 

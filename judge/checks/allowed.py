@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from evidence.gather import NEW_LEADER, UNCLEAN_LEADER, Permission
 from history.events import Event
 from history.manifest import Manifest, ProducerInfo
 from history.partition import TopicPartition
@@ -30,7 +31,8 @@ class Rule:
     """``anomalies`` are permitted to a producer with these settings in a run with a step of one of these
     traits.
 
-    None is "any"; an empty set of traits needs none.
+    None is "any"; an empty set of traits needs none. Of the cases those that the ``cause`` may have brought about
+    (``judge.checks.takeovers``).
     """
 
     anomalies: tuple[str, ...]
@@ -44,6 +46,7 @@ class Rule:
     commit_ahead: bool | None = None
     releases: bool | None = None
     traits: frozenset[str] = frozenset()
+    cause: str | None = None
 
 
 ALLOWED = (
@@ -57,6 +60,7 @@ ALLOWED = (
         "acks=1 promises the leader's copy only, and a fault took a leader away before its followers had one",
         acks=frozenset({"1"}),
         traits=LEADER,
+        cause=NEW_LEADER,
     ),
     Rule(
         (*LOSS, "bad_ack_offset"),  # an empty log begins at 0 again
@@ -73,12 +77,14 @@ ALLOWED = (
         "an unclean election lets a replica lead that lacks acknowledged records",
         unclean_election=True,
         traits=LEADER,
+        cause=UNCLEAN_LEADER,
     ),
     Rule(
         ("nonrepeatable_read", "nonmonotonic_poll", "poll_skip"),
         "an unclean election takes records away that consumers have read, and they go back",
         unclean_election=True,
         traits=LEADER,
+        cause=UNCLEAN_LEADER,
     ),
     Rule(
         ("aborted_read", "hanging_transaction"),
@@ -86,6 +92,7 @@ ALLOWED = (
         unclean_election=True,
         transactional=True,
         traits=LEADER,
+        cause=UNCLEAN_LEADER,
     ),
     Rule(
         ("duplicate",),
@@ -134,8 +141,13 @@ def last_copy_lost(manifest: Manifest, events: Iterable[Event], topic: str) -> b
     return any(of is None or topic in {TopicPartition.parse(partition).topic for partition in of} for of in named)
 
 
-def allowed_to(manifest: Manifest, producer: ProducerInfo, events: Iterable[Event] = ()) -> dict[str, str]:
-    """What this producer's configuration and the run's steps permit: anomaly → why."""
+def allowed_to(
+    manifest: Manifest, producer: ProducerInfo, events: Iterable[Event] = (), led_cleanly: Collection[str] = ()
+) -> dict[str, tuple[Permission, ...]]:
+    """What this producer's configuration and the run's steps permit: anomaly → what permits it, at least one.
+
+    ``led_cleanly`` are the topics in which no replica from outside the ISR led, as is known (``Premises``).
+    """
     known = list(events)
     aimed = [(key, str(told.get("node", "")).startswith("member")) for key, told in manifest.steps]
     of_members = {key for key, at_member in aimed if at_member}
@@ -143,13 +155,13 @@ def allowed_to(manifest: Manifest, producer: ProducerInfo, events: Iterable[Even
     traits = _traits(manifest, of_brokers)
     if last_copy_lost(manifest, known, producer.topic):
         traits.add(LAST_COPY)
-    unclean = unclean_election(manifest, producer.topic, known)
-    found: dict[str, str] = {}
+    unclean = producer.topic not in led_cleanly and unclean_election(manifest, producer.topic, known)
+    found: dict[str, tuple[Permission, ...]] = {}
     for rule in ALLOWED:
         by = _traits(manifest, of_members) if rule.commit_ahead else traits
         if _applies(rule, manifest, producer, by, unclean):
             for anomaly in rule.anomalies:
-                found.setdefault(anomaly, rule.why)
+                found[anomaly] = (*found.get(anomaly, ()), Permission(rule.why, rule.cause))
     return found
 
 
@@ -200,10 +212,11 @@ def may_be_known_already(manifest: Manifest, producer: ProducerInfo) -> bool:
     return producer.idempotence and producer.retries > 0 and not LEADER.isdisjoint(_traits(manifest, manifest.traits))
 
 
-def allowed(manifest: Manifest, events: Iterable[Event] = ()) -> dict[str, str]:
-    """What some producer of the run is permitted: anomaly → why."""
+def allowed(manifest: Manifest, events: Iterable[Event] = (), led_cleanly: Collection[str] = ()) -> dict[str, str]:
+    """What some producer of the run is permitted: anomaly → why. Of several reasons it names one."""
     known = list(events)
     found: dict[str, str] = {}
     for producer in manifest.producers:
-        found |= allowed_to(manifest, producer, known)
+        permitted = allowed_to(manifest, producer, known, led_cleanly)
+        found |= {anomaly: permissions[0].why for anomaly, permissions in permitted.items()}
     return dict(sorted(found.items()))

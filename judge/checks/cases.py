@@ -36,6 +36,7 @@ def accounted(run: RunFacts, question: Question, of: PartitionEvidence) -> Accou
         drain=of.drain,
         whole=of.whole,
         deleted_before=of.deleted_before,
+        kept=of.kept,
         siblings=committed,
     )
     return imported.with_acknowledged_place(told, of.sends) if run.foreign else told

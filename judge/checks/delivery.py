@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from history.events import Event
+from history.manifest import Manifest
 from history.partition import TopicPartition
 
 
@@ -16,6 +18,13 @@ def deleted(events: Iterable[Event]) -> dict[TopicPartition, int]:
             where = TopicPartition.parse(event.detail["partition"])
             furthest[where] = max(furthest.get(where, 0), int(event.detail["deleted_before"]))
     return furthest
+
+
+def unproven(manifest: Manifest, events: Iterable[Event]) -> set[TopicPartition]:
+    """The partitions of which a step deletes records without a proof of how many: it may have deleted some."""
+    asked = Counter(told["partition"] for key, told in manifest.steps if key == "delete_records")
+    proven = Counter(event.detail["partition"] for event in events if "deleted_before" in event.detail)
+    return {TopicPartition.parse(partition) for partition in asked - proven}
 
 
 def gone(delivery: Mapping[str, int]) -> int:

@@ -3,7 +3,8 @@
 A copied record names its input: the copier's id for the partition, and the input's offset. What the input holds is what
 the final drain returned of it, committed records only; what is owed of that lies below the offset that the copier's
 group has committed. A copier that commits its offsets within the transaction that has the records owes each of them
-exactly once to a reader of committed records.
+exactly once to a reader of committed records. Where what was committed in input or output need not have survived, each
+case is permitted.
 """
 
 from __future__ import annotations
@@ -17,13 +18,21 @@ from evidence.columns import FINAL, Ints, places, producer_of, seq_of
 from evidence.partition import Copied, PartitionEvidence
 from judge.checks.findings import Cases
 
+_NOT_CLEAN = (
+    "an unclean election, or a fault that destroyed the only copy in sync that there was, may have taken committed "
+    "records of a copier's input or output"
+)
+
 
 def cases(of: PartitionEvidence, copied: Copied) -> Iterator[Cases]:
     """What a partition of the output lacks of its input, has of it more than once, and has beside it."""
     output = Output.of(of, copied)
-    yield lost_output(of, copied, output)
-    yield duplicate_output(output)
-    yield _phantom_output(of, copied, output)
+    why = None if of.clean and copied.clean else (lambda _: _NOT_CLEAN)
+    for found in (lost_output(of, copied, output), duplicate_output(output), _phantom_output(of, copied, output)):
+        yield found._replace(why=why)
+
+
+_FAR = np.iinfo(np.int64).max
 
 
 class Output(NamedTuple):
@@ -46,12 +55,15 @@ def lost_output(of: PartitionEvidence, copied: Copied, output: Output) -> Cases:
     """A committed record of a copier's input that the final drain did not find in its output.
 
     All versions; KIP-98, and KIP-447 for a group's offsets. Its offset lies below the one that the copier's group has
-    committed, in one transaction with the copies of all below it, so that its copy is committed, too. Nothing is said
-    where the drain did not come to the output's end.
+    committed, in one transaction with the copies of all below it, so that its copy is committed, too. Copies stand in
+    the order of the input, even where some are made again, so that what was deleted of the output took those below the
+    ones that are left. Nothing is said where the drain did not come to the output's end, or the output is compacted.
     """
     owed = _values(of, copied)[copied.offsets < copied.committed]
-    drained = of.drain is not None and of.drain.complete
+    drained = of.drain is not None and of.drain.complete and of.kept
     lost = owed[places(np.unique(output.values), owed) < 0] if drained else owed[:0]
+    if of.deleted_before:
+        lost = lost[lost > output.values.min(initial=_FAR)]
 
     def example(place: int) -> Mapping[str, Any]:
         number = int(seq_of(lost[place]))
@@ -88,10 +100,13 @@ def duplicate_output(output: Output) -> Cases:
 def _phantom_output(of: PartitionEvidence, copied: Copied, output: Output) -> Cases:
     """A copy of what no reader of committed records is given of the input, such as of an aborted record.
 
-    Nothing is said where the drain of the input did not come to its end.
+    Nothing is said where the drain of the input did not come to its end, where the input is compacted, and of what was
+    deleted of it.
     """
     found = np.unique(output.values)
-    wrong = found[places(np.sort(_values(of, copied)), found) < 0] if copied.whole else found[:0]
+    known = copied.whole and copied.kept
+    wrong = found[places(np.sort(_values(of, copied)), found) < 0] if known else found[:0]
+    wrong = wrong[seq_of(wrong) >= copied.deleted_before]
 
     def example(place: int) -> Mapping[str, Any]:
         number, where = int(seq_of(wrong[place])), int(output.offsets[output.values == wrong[place]][0])

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evidence.columns import NULL, Ints, Names, producer_of
+from evidence.columns import NULL, Bools, Ints, Names, producer_of
 from evidence.gather import Permitted
 from history.partition import TopicPartition
 
@@ -39,6 +39,9 @@ class Cases(NamedTuple):
     values: Ints
     example: Callable[[int], Mapping[str, Any]]
     why: Callable[[int], str | None] | None = None
+
+
+BroughtAbout = Callable[[Cases, str | None], Bools]  # which cases a permission's cause may have brought about
 
 
 class Checks(NamedTuple):
@@ -91,10 +94,20 @@ class Findings:
     examples: dict[Kind, list[dict[str, Any]]] = field(default_factory=dict)
     tallies: dict[str, Tally] = field(default_factory=dict)
 
-    def add_cases(self, where: TopicPartition, cases: Cases, names: Names, permitted: Permitted) -> None:
-        """Count cases by what permits them, and keep the first as examples."""
-        reasons = [None, *(permitted.get(name, {}).get(cases.anomaly) for name in names.listed)]
-        of_case = producer_of(cases.values) + 1
+    def add_cases(
+        self, where: TopicPartition, cases: Cases, names: Names, permitted: Permitted, brought_about: BroughtAbout
+    ) -> None:
+        """Count cases by the first of their producer's permissions whose cause may have brought them about, and keep
+        the first as examples.
+        """
+        reasons: list[str | None] = [None]
+        of_case = np.zeros(cases.values.size, dtype=np.int64)
+        for code in np.unique(producer_of(cases.values)).tolist():
+            own = producer_of(cases.values) == code
+            permissions = permitted.get(names.listed[code], {}).get(cases.anomaly, ()) if code >= 0 else ()
+            for each in permissions:
+                of_case[own & (of_case == 0) & brought_about(cases, each.cause)] = len(reasons)
+                reasons.append(each.why)
         if cases.why is not None:
             for place in range(cases.values.size):
                 why = cases.why(place)

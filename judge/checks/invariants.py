@@ -17,7 +17,8 @@ from history.words import in_words
 from judge.checks import agreement, elections, groups, log_content, replicas, shares, watermarks
 from judge.checks.findings import Check, Checks, Findings, Tally, checks_of
 
-HISTORY, SEGMENTS = "history", "segments"  # evidence that a run may lack
+# Evidence that a run, or one of its partitions, may lack: the controller's states, their times, exported segments.
+HISTORY, DATES, SEGMENTS = "history", "dates", "segments"
 
 
 class Owed(Enum):
@@ -101,7 +102,7 @@ INVARIANTS = {
     "I7": Invariant(
         "every member of the ISR holds all that a leader has shown as committed",
         (watermarks.i7_isr_covers_hw,),
-        needs=HISTORY,
+        needs=DATES,
         applies=_clean,
     ),
     "I8": Invariant(
@@ -125,6 +126,7 @@ INVARIANTS = {
         "below min.insync.replicas the high watermark stands still",
         (watermarks.i11_frozen_below_min_isr,),  # whatever a leader lacks, it waits as any other
         owed=Owed.NEVER,
+        needs=DATES,
     ),
     "I12": Invariant(
         "below their high watermarks all replicas hold the same bytes",
@@ -152,13 +154,13 @@ INVARIANTS = {
         "a record acknowledged with acks=all is on every replica of the final ISR",
         (log_content.i15_durability,),
         needs=SEGMENTS,
-        applies=lambda of: of.clean and of.promised,
+        applies=lambda of: of.clean and of.kept and of.promised,
     ),
     "I16": Invariant(
         "what a consumer read stands in the final log",
         (log_content.i16_no_phantom_read,),
         needs=SEGMENTS,
-        applies=lambda of: of.clean and of.final in of.logs,
+        applies=lambda of: of.clean and of.kept and of.final in of.logs,
     ),
     "I17": Invariant(
         "an idempotent producer's sequence numbers follow one another",
@@ -197,6 +199,7 @@ INVARIANTS = {
         (watermarks.i22_hw_reaches_epoch_start,),
         severity="S2",
         owed=Owed.NEVER,
+        needs=DATES,
         applies=_clean,
     ),
     "I23": Invariant(
@@ -204,12 +207,13 @@ INVARIANTS = {
         (watermarks.i23_evicted_in_time,),
         severity="S2",
         owed=Owed.NEVER,
+        needs=DATES,
     ),
     "I24": Invariant(
         "a replica that joins the ISR has caught up with the high watermark",
         (watermarks.i24_caught_up_at_join,),
         owed=Owed.NEVER,
-        needs=HISTORY,
+        needs=DATES,
         applies=_clean,
     ),
     "I25": Invariant(
@@ -288,6 +292,11 @@ INVARIANTS = {
 }
 
 
+def needing(kind: str) -> list[str]:
+    """The invariants that need a kind of evidence."""
+    return [name for name, invariant in INVARIANTS.items() if invariant.needs == kind]
+
+
 def check(of: PartitionEvidence, findings: Findings) -> None:
     """Check every invariant that applies to a partition."""
     for name, invariant in INVARIANTS.items():
@@ -301,16 +310,16 @@ def rows(
 ) -> Iterator[dict[str, Any]]:
     """Rows of ``history.tables.INVARIANTS``: those that this run lets us consider.
 
-    ``lacking`` says of a kind of evidence what is missing of it: it turns a pass that needs it into unknown. Nothing
-    checked is unknown, never pass. Reasons count their seconds from ``origin_ns``.
+    ``lacking`` says of an invariant what is missing of the evidence that it needs, be it of one partition only: that
+    turns a pass into unknown. Nothing checked is unknown, never pass. Reasons count their seconds from ``origin_ns``.
     """
     for name, invariant in INVARIANTS.items():
         tally = tallies.get(name)
         if tally is None:
             continue
         owed = invariant.owed is Owed.ALWAYS or (owes_history and invariant.owed is Owed.WITH_HISTORY)
-        if tally.checked or owed:
-            yield row(name, tally, lacking.get(invariant.needs or ""), origin_ns)
+        if tally.checked or owed or name in lacking:
+            yield row(name, tally, lacking.get(name), origin_ns)
 
 
 def row(name: str, tally: Tally, lacking: str | None, origin_ns: int | None = None) -> dict[str, Any]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from evidence.facts import Facts, Fault, NewLog, Outage
+from evidence.gather import Input
 from evidence.partition import Row
 from evidence.run import Run
 from history.events import Event
@@ -17,6 +19,7 @@ from history.traits import Trait
 from judge.checks import delivery
 from judge.checks.allowed import last_copy_lost, unclean_election
 from judge.checks.gates import always, sometimes
+from judge.checks.takeovers import is_unclean, is_whole
 
 GROUP_TOPICS = ("__consumer_offsets", STATE_TOPIC)  # what groups keep: offsets, and what was acknowledged
 
@@ -65,12 +68,35 @@ class Premises:
         known = [replica for replica in self.run.replicas.get(where, ()) if replica.high_watermark is not None]
         return max(known, key=lambda replica: replica.high_watermark or 0).broker_id if known else None
 
-    def clean(self, topic: str) -> bool:
-        """Whether a committed record of the topic has to survive: no unclean election, and a disk that was spared."""
-        if topic not in self.manifest.topics:
+    def clean(self, where: TopicPartition) -> bool:
+        """Whether a committed record of the partition has to survive: no unclean election, and disks were spared."""
+        known = where.topic in self.manifest.topics
+        return known and not self._unclean(where) and not last_copy_lost(self.manifest, self.run.events, where.topic)
+
+    def _unclean(self, where: TopicPartition) -> bool:
+        """Whether a replica from outside the ISR led, by the controller's history; by the settings, where that does not
+        tell of every leader epoch that the replicas' files and the brokers' logs name.
+        """
+        if not unclean_election(self.manifest, where.topic, self.run.events):
             return False
-        return not unclean_election(self.manifest, topic, self.run.events) and not last_copy_lost(
-            self.manifest, self.run.events, topic
+        states = self.run.states.get(where, ())
+        epochs = {epoch for each in self.run.replicas.get(where, ()) for epoch, _ in each.epochs or ()}
+        epochs |= {line["leader_epoch"] for line in self._begun.get(where, ())}
+        return not is_whole(states, epochs) or any(is_unclean(before, after) for before, after in pairwise(states))
+
+    @cached_property
+    def led_cleanly(self) -> frozenset[str]:
+        """The topics of which no partition was led by a replica from outside the ISR, as far as is known."""
+        unclean = {where.topic for where in self.run.partitions if self._unclean(where)}
+        return frozenset(self.manifest.topics) - unclean
+
+    def of_input(self, read: Input | None) -> Input | None:
+        """What a copier reads, with what became of it."""
+        if read is None:
+            return None
+        where = read.where
+        return read._replace(
+            deleted_before=self.deleted.get(where, 0), clean=self.clean(where), kept=self.kept(where.topic)
         )
 
     @property
@@ -101,13 +127,18 @@ class Premises:
 
     @cached_property
     def deleted(self) -> dict[TopicPartition, int]:
-        """Up to where each partition's records may be gone, by order or by their retention."""
+        """Up to where each partition's records may be gone, by order or by their retention.
+
+        Where a retention or an order without a proof took them, up to where the last leader's log starts in the end.
+        Whose log that is the controller's history tells; without it, up to the furthest start of any replica's.
+        """
         found = delivery.deleted(self.run.events)
+        unproven = delivery.unproven(self.manifest, self.run.events)
         for end in self.run.captures:
             where = TopicPartition.of(end)
             history = self.run.states.get(where)
-            last = end["capture"] == "after" and history and end["broker_id"] == history[-1].leader
-            if last and end["log_start_offset"] and self.run.expires(where.topic):
+            last = end["capture"] == "after" and (not history or end["broker_id"] == history[-1].leader)
+            if last and end["log_start_offset"] and (where in unproven or self.run.expires(where.topic)):
                 found[where] = max(found.get(where, 0), end["log_start_offset"])
         return found
 

@@ -123,9 +123,10 @@ def nonrepeatable_read(of: PartitionEvidence) -> Cases:
     complete drain that ended below it; serves C2 and C46.
 
     What a consumer is given is below a high watermark and so committed: it stays, but for a deletion, which only moves
-    the log's start. A ``read_committed`` drain rightly passes what only ``read_uncommitted`` readers were given. A
-    leader tells no end of its log below what was committed before its epoch (KIP-207); what was read after the drain's
-    first record may be newer than that end.
+    the log's start, and for compaction, which leaves offsets empty: of such a topic only other values count. A
+    ``read_committed`` drain rightly passes what only ``read_uncommitted`` readers were given. A leader tells no end of
+    its log below what was committed before its epoch (KIP-207); what was read after the drain's first record may be
+    newer than that end.
     """
     ours, final = of.polls.value >= 0, of.polls.pass_ == FINAL
     drained, live = ours & final, ours & ~final
@@ -162,7 +163,7 @@ def _vanished(of: PartitionEvidence, drained: Bools, live: Bools) -> Bools:
     """Which reads of live consumers the final drain should have found and did not; a place for each of ``live``."""
     polls, drain = of.polls, of.drain
     offset = polls.offset[live]
-    if not drained.any() or drain is None or not drain.complete or drain.position is None:
+    if not of.kept or not drained.any() or drain is None or not drain.complete or drain.position is None:
         return np.zeros(offset.size, dtype=np.bool_)
     found = polls.offset[drained]
     missed = (offset >= max(of.deleted_before or 0, int(found.min()))) & ~np.isin(offset, found)

@@ -11,7 +11,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evidence.columns import ACKS, ACKS_ALL, FAIL, FINAL, NULL, OUTCOMES, Bools, Ints, Names, known, places, producer_of
+from evidence.columns import (
+    ACKS,
+    ACKS_ALL,
+    FAIL,
+    FINAL,
+    NULL,
+    OUTCOMES,
+    Bools,
+    Ints,
+    Names,
+    groups,
+    known,
+    places,
+    producer_of,
+)
 from evidence.partition import PartitionEvidence
 from judge.checks.account import FATES, LOST, UNDECIDED, Account
 from judge.checks.findings import Cases
@@ -112,9 +126,9 @@ class _Read(NamedTuple):
 
 def _reads(of: PartitionEvidence) -> Iterator[_Read]:
     """Every place at which some reader saw a record: consumers, and each replica's log read from disk."""
-    for code in np.unique(of.polls.consumer).tolist():
-        own = of.polls.take(of.polls.consumer == code)
-        yield _Read(f"consumer {of.names.listed[code]}", own.offset, own.value, own.damaged)
+    for (code,), rows in groups(of.polls.consumer):
+        name = f"consumer {of.names.listed[code]}"
+        yield _Read(name, of.polls.offset[rows], of.polls.value[rows], of.polls.damaged[rows])
     for broker, log in sorted(of.logs.items()):
         yield _Read(f"log of {of.nodes.get(broker, broker)}", log.offset, log.value, log.damaged)
 

@@ -31,5 +31,5 @@ def faults(events: Sequence[Event]) -> list[tuple[int, int]]:
 
 
 def _healed_ns(begun: Event, events: Sequence[Event]) -> int:
-    gone = (e.t_ns for e in events if e.kind == "healed" and e.target == begun.target and e.t_ns >= begun.t_ns)
-    return min(gone, default=_FOREVER_NS)
+    healed = (e for e in events if e.kind == "healed" and (e.step, e.target) == (begun.step, begun.target))
+    return min((e.t_ns for e in healed if e.t_ns >= begun.t_ns), default=_FOREVER_NS)

@@ -317,8 +317,9 @@ def _had_to_go(of_leader: Samples, from_ns: int, until_ns: int) -> bool:
 def i24_caught_up_at_join(evidence: PartitionEvidence) -> Checks:
     """I24, all versions (KAFKA-7128), clean topics; serves C15, C24 and C38.
 
-    Its LEO >= the leader's HW of the moment, and >= the start of the leader's epoch. Seen in the replica's first sample
-    after the join, within the same state: it does not truncate while it is a member.
+    Its LEO >= the leader's HW of the moment, and >= the start of the leader's epoch, the one in which it asked for the
+    join: the end of a reassignment begins another with the same leader. Seen in the replica's first sample after the
+    join, within the same state: it does not truncate while it is a member.
     """
     return checks_of(_joins(evidence))
 
@@ -329,9 +330,9 @@ def _joins(evidence: PartitionEvidence) -> Iterator[Check]:
         joined = set(after.isr) - set(before.isr)
         if after.leader < 0 or before.leader != after.leader:
             continue
-        floor = facts.starts.get(after.leader_epoch, 0)
+        floor = facts.starts.get(before.leader_epoch, 0)
         if joined:
-            shown = samples.of_epoch(after.leader, after.leader_epoch).answered
+            shown = samples.of_epoch(before.leader, before.leader_epoch).answered
             earlier = int(np.searchsorted(shown.received_ns, after.t_ns or 0, side="right"))
             floor = max(floor, int(shown.highest[earlier - 1])) if earlier else floor
         for broker_id in sorted(joined):

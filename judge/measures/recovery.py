@@ -13,7 +13,7 @@ views.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,21 +67,40 @@ def fault_times(manifest: Manifest, events: list[Event], states: Iterable[Change
     seen: dict[TopicPartition, list[Change]] = {}
     for row in states:
         seen.setdefault(TopicPartition.of(row), []).append(row)
-    spans = phases(events)
+    ends = {span.phase: span.to_ns for span in reversed(phases(events))}
+    alike: dict[tuple[str, str], list[Event]] = {}
+    for event in events:
+        alike.setdefault((event.step, event.target), []).append(event)
     for fault in (e for e in events if e.kind == "injected" and manifest.has(e.step, Trait.RECOVERY_EXPECTED)):
+        times = _times(fault, alike[fault.step, fault.target], ends.get(fault.phase, events[-1].t_ns))
         for partition, of_partition in seen.items():
-            yield from _of_fault(fault, events, spans, manifest, (*partition, of_partition))
+            yield from _of_fault(times, manifest, (*partition, of_partition))
 
 
-def _of_fault(
-    fault: Event, events: list[Event], spans: list[Span], manifest: Manifest, where: tuple[str, int, list[Change]]
-) -> Iterator[dict[str, Any]]:
+class _Times(NamedTuple):
+    """A fault that was injected: when that was ordered, its heal was ordered (None: never) and the fault over, and when
+    its phase ended.
+    """
+
+    fault: Event
+    from_ns: int
+    ordered_ns: int | None
+    over_ns: int
+    phase_ends: int
+
+
+def _times(fault: Event, alike: list[Event], phase_ends: int) -> _Times:
+    """The times of a fault; ``alike`` are the events of its step and target."""
+    asked_ns = max((e.t_ns for e in alike if e.kind == "inject" and e.t_ns <= fault.t_ns), default=fault.t_ns)
+    over_ns = _first_after(fault, "healed", alike) or phase_ends
+    return _Times(fault, asked_ns, _first_after(fault, "heal", alike), over_ns, phase_ends)
+
+
+def _of_fault(times: _Times, manifest: Manifest, where: tuple[str, int, list[Change]]) -> Iterator[dict[str, Any]]:
     """The times of one fault on one partition; a fault that is over can cause no more: there its times are censored."""
     topic, partition, seen = where
+    fault, from_ns, ordered_ns, over_ns, phase_ends = times
     decided = all(row["observer"] == CONTROLLER for row in seen)
-    phase_ends = next((span.to_ns for span in spans if span.phase == fault.phase), events[-1].t_ns)
-    from_ns = max((e.t_ns for e in events if e.kind == "inject" and _same(e, fault)), default=fault.t_ns)
-    over_ns = _first_after(fault, "healed", events) or phase_ends
     targets = {n.node_id for n in manifest.brokers if n.name in fault.target.replace(",", " ").split()}
     before = [row for row in seen if row["received_ns"] <= from_ns]
     assigned = set(manifest.topics[topic].assignment[partition]) if topic in manifest.topics else set()
@@ -124,16 +143,11 @@ def _of_fault(
     if shrunk_ns is not None:
         full = [row for row in after if row["received_ns"] > shrunk_ns and set(row["isr"]) >= assigned]
         yield measure("isr_full", from_ns, full, phase_ends)
-        ordered_ns = _first_after(fault, "heal", events)
         if ordered_ns is not None and not any(row["received_ns"] <= ordered_ns for row in full):
             yield measure("catch_up", ordered_ns, full, phase_ends)
             preferred = manifest.topics[topic].assignment[partition][0]
             if last["leader"] == preferred and any(row["leader"] != preferred for row in during):
                 yield measure("rebalanced", ordered_ns, (r for r in full if r["leader"] == preferred), phase_ends)
-
-
-def _same(inject: Event, injected: Event) -> bool:
-    return (inject.step, inject.target) == (injected.step, injected.target) and inject.t_ns <= injected.t_ns
 
 
 def _first_after(fault: Event, kind: str, events: list[Event]) -> int | None:

@@ -23,6 +23,7 @@ SEGMENTS_ITEM = "segments of every replica"
 MEMBER_TABLES = ("group_reads", "rebalances", "commits", "share_reads", "share_acks")
 MAX_NEVER_SENT = 0.005  # a share; beyond it latencies are of another load, too (``judge.measures.metrics``)
 WATCHERS = ("prober", "consumer", "drain")  # roles of clients
+LIVE_CONSUMER = "consumer"  # the name of the one that reads beside the loads
 
 Item = tuple[str, str | None]
 
@@ -84,7 +85,7 @@ def evidence(run: Run, counts: Counts) -> list[Item]:
         ("final drain complete", _first(_drained(run))),
         ("every replica probed", _first(_unprobed(run, counts))),
         ("probe never silent", _first(_silent(run.events, counts.silences))),
-        ("watchers ended in order", _first(_watched(run, counts))),
+        ("watchers ended in order", _first([*_silent_watchers(run, counts), *_watched(run, counts)])),
         ("members of the group recorded", _first([*unrecorded_members(run), *_unsettled(run.events)])),
         ("every read was answered", _first(_unanswered(run.clients))),
         ("offsets captured before", _capture("before", replicas, counts)),
@@ -262,6 +263,20 @@ def _silent(events: list[Event], silences: Iterable[Silence]) -> Iterator[str]:
         yield f"The probe said nothing of broker {broker_id} for {(at - before) / 1e9:.1f} s, from {phase!r} on."
 
 
+def _silent_watchers(run: Run, counts: Counts) -> Iterator[str]:
+    """Every run has a prober, one with a load a live consumer, and each ``read`` step one; whoever left rows wrote a
+    file of its own, too. Drains are looked at by partition.
+    """
+    words = {client["client_id"] for client in run.clients}
+    if not any(client["role"] == "prober" for client in run.clients):
+        yield "The prober left no last words."
+    reads = sum(key == "read" for key, _ in run.manifest.steps)
+    owed = {LIVE_CONSUMER} if run.manifest.loads else set()
+    owed |= {f"read-{number}" for number in range(1, reads + 1)} | counts.read.keys() | counts.sought.keys()
+    for name in sorted(owed - words):
+        yield f"The reader {name} left no last words: nobody knows how much it saw."
+
+
 def _watched(run: Run, counts: Counts) -> Iterator[str]:
     """Whoever was killed may have missed the end, and so may a table that lacks rows."""
     for client in run.clients:
@@ -280,12 +295,21 @@ def _watched(run: Run, counts: Counts) -> Iterator[str]:
 
 
 def unrecorded_members(run: Run) -> list[str]:
-    """What members of a group lack of their records: one that no fault ended says how many there are."""
-    if run.manifest.group is None:
+    """What members of a group lack of their records: one that no fault ended says how many there are, and each life of
+    one has a file of its own.
+    """
+    group = run.manifest.group
+    if group is None:
         return []
     members = [client for client in run.clients if client["role"] == "member"]
+    if not members:
+        return ["No member of the group left its last words."]
     counted = {name: Tables(run.folder).counted(name, "member") for name in MEMBER_TABLES}
-    found = [] if members else ["No member of the group left its last words."]
+    lives = {member["client_id"] for member in members}
+    begun = {name.rpartition(".")[0] for name in lives}
+    silent = {f"member-{number}" for number in range(1, group.get("members", 0) + 1)} - begun
+    silent |= {name for rows in counted.values() for name in rows} - lives
+    found = [f"The member {name} left no last words: nobody knows how much it did." for name in sorted(silent)]
     ended = {name for event in run.events if event.kind == "inject" for name in event.target.split(", ")}
     for member in members:
         name = member["client_id"]
@@ -346,7 +370,10 @@ def undrained(row: dict[str, int]) -> Item:
     """Acknowledged records of which nobody can say what became of them."""
     split = ("truncated_ack", "invisible_ack", "unknown_offset_ack")
     open_ones = row["unseen"] - sum(row[name] for name in split)
-    what = f"What became of {open_ones} acknowledged records cannot be told: the reads or a replica's log end before."
+    what = (
+        f"What became of {open_ones} acknowledged records cannot be told: the reads or a replica's log end before, or "
+        "they may have been deleted or compacted."
+    )
     return "every acknowledged record decided", what if open_ones else None
 
 
@@ -375,10 +402,15 @@ def clock_sets(clock: Clock, events: Sequence[Event]) -> list[str]:
         phase = next((name for name, (begun, ended) in lasted.items() if begun <= t_ns <= ended), None)
         found.append(
             f"{f'In {phase!r}' if phase else 'Outside of the phases'} the host's clock was set "
-            f"{abs(by_ns) / 1e9:,.0f} s {'ahead' if by_ns > 0 else 'back'}: when something happened that brokers' "
+            f"{_seconds(abs(by_ns))} s {'ahead' if by_ns > 0 else 'back'}: when something happened that brokers' "
             "files date near then may be unknown."
         )
     return found
+
+
+def _seconds(span_ns: int) -> str:
+    """To hundredths, as few digits as say it."""
+    return f"{span_ns / 1e9:,.2f}".rstrip("0").rstrip(".")
 
 
 def input_of(run: Run, where: TopicPartition) -> Input | None:

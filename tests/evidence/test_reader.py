@@ -6,6 +6,7 @@ import pytest
 
 from evidence.columns import Names, Sends, seq_of
 from evidence.reader import Tables
+from history.errors import EvidenceError
 from history.folder import RunFolder
 from history.partition import TopicPartition
 from history.payload import MAX_SEQ
@@ -19,6 +20,17 @@ def write(folder, rows, name="one", **options):
     """A file of the ledger."""
     folder.table("sends").mkdir(exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows, SENDS), folder.table("sends") / f"{name}.parquet", **options)
+
+
+def test_more_names_than_values_can_tell_apart_are_refused():
+    """The 65,536th producer is the last that has a value of its own; consumers beyond it have none."""
+    names, one = Names([f"n{code}" for code in range(65_535)]), pa.chunked_array([pa.array([7], pa.int64())])
+
+    (last,) = names.values(pa.chunked_array([["last"]]), one).tolist()
+    assert names.name(last) == ("last", 7)
+    assert names.codes(pa.chunked_array([["a consumer"]])).tolist() == [65_536]
+    with pytest.raises(EvidenceError, match="name 65,538 producers and consumers, and 65,536 at most"):
+        names.values(pa.chunked_array([["last", "one more"]]), pa.chunked_array([pa.array([7, 7], pa.int64())]))
 
 
 def numbers(folder, partition, topic="orders"):

@@ -41,6 +41,17 @@ def test_the_final_isr_is_what_every_last_view_names():
     assert final_isr(partition([], [isr_view(0, 1, 0, None)]).views) == ()
 
 
+def test_an_observer_whose_name_is_no_broker_id_leads_nothing():
+    """A broker's number has 32 bits and no zero before it; an imported process may be called by any digits."""
+    full = (1, 0, [1, 2, 3])
+    most = (2**31 - 1, 0, [1, 2, 3])
+
+    for name in ("98765432109876543210", "01", "٣", str(2**31), "9" * 5000, "one"):
+        assert shown((9, *full, name)) == []
+        assert shown((9, *full, name), (10, *full, "1")) == [full]
+    assert shown((9, *most, str(2**31 - 1))) == [most]
+
+
 def test_a_follower_that_was_cut_off_ends_nothing_with_its_old_isr():
     """Whether its number sorts before or after the leader's, and in the same nanosecond."""
     for stale in ("1", "3"):

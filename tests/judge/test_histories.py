@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from copy import deepcopy
 from functools import cache
 from typing import Any
 
@@ -11,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evidence.gather import NEW_LEADER, Permission
 from judge.checks import invariants
-from judge.checks.allowed import allowed_to
+from judge.checks.allowed import LOSS, allowed_to
 from judge.checks.anomalies import GONE
-from judge.checks.findings import Findings
+from judge.checks.findings import Findings, Kind
 from tests.evidence.folders import manifest
 from tests.model.judged import judged
 from tests.model.replicated_log import MS, VERBS, Batch, History, Partition, Producer, Step
@@ -122,6 +124,32 @@ def test_lost_and_doubled_records_are_exactly_the_models():
     ]
     assert sum(len(history.lost()) for history, _ in legal()) > LEGAL
     assert sum(len(history.doubled()) for history, _ in legal()) > 20
+
+
+def with_takeovers(history: History) -> Findings:
+    """What is found in a history whose producers are permitted loss with a new leader, and only so."""
+    loss = {anomaly: (Permission("a new leader", NEW_LEADER),) for anomaly in LOSS}
+    return judged(history, {producer.name: loss for producer in history.producers})
+
+
+def test_each_record_that_acks_1_lost_went_with_a_new_leader():
+    """By the controller's history alone."""
+    found = [with_takeovers(history) for history, _ in legal()]
+
+    assert [kind for each in found for kind in each.counts if kind.anomaly in LOSS and not kind.allowed_why] == []
+
+
+def test_a_loss_long_after_the_last_takeover_went_with_none():
+    """The last batch of the producer with acks=1 is in no log: nothing permits that."""
+    history = deepcopy(eventful()[0])
+    gone = next(batch for batch in reversed(history.logs[1]) if batch.producer.startswith("one"))
+    for log in history.logs.values():
+        log.remove(gone)
+    history.polls = [row for row in history.polls if not gone.base <= row["offset"] < gone.end]
+    found = with_takeovers(history)
+
+    lost = {row["seq"] for row in found.examples[Kind("lost_write", None)]}
+    assert lost == set(gone.seqs)
 
 
 def test_every_check_spoke():

@@ -1,6 +1,7 @@
 """Partitions brought together: transactions over two of them, read from a run folder."""
 
 from collections import Counter
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -9,14 +10,17 @@ import pytest
 from evidence.columns import Names, Polls, Sends
 from evidence.gather import Question, RunFacts
 from evidence.partition import Drain, Replica
+from evidence.run import open_folder
 from history.folder import RunFolder
 from history.partition import TopicPartition
 from history.tables import POLLS, SENDS
 from judge.checks import atomicity
+from judge.checks.allowed import LOSS
 from judge.checks.findings import Findings
 from judge.checks.log_content import OpenEnds
-from judge.run import ask, compare_ends, one_by_one
-from tests.evidence.folders import batch, polled, sent, values
+from judge.run import ask, compare_ends, judge_run, one_by_one, without_history
+from kafka_files.states import State
+from tests.evidence.folders import MS, S, batch, clean, manifest, polled, sent, truncated, values
 
 COMMITTED = {"isolation": "read_committed"}
 P0, P1 = {"partition": 0}, {"partition": 1}
@@ -124,6 +128,32 @@ def test_uncommitted_reads_prove_nothing_of_open_transactions():
     assert kept([row | COMMITTED for row in early]) == ["fail", "info", "ok", "x"]
 
 
+def test_what_one_partition_lacks_of_the_history_another_does_not_make_good():
+    """A state of orders-1 has no time, and orders-2 none at all: the invariants that were asked there and need that are
+    open. A partition that was never assigned owes nothing, nor does a run without a controller.
+    """
+    places = [TopicPartition("orders", number) for number in (0, 1, 2)]
+    states = {places[0]: [SimpleNamespace(t_ns=5)], places[1]: [SimpleNamespace(t_ns=5), SimpleNamespace(t_ns=None)]}
+    run = SimpleNamespace(partitions=places, states=states, owes_history=True, manifest=manifest())
+
+    def lacking(*asked, run=run):
+        every = [
+            SimpleNamespace(where=where, findings=Findings(tallies=dict.fromkeys(names))) for where, names in asked
+        ]
+        return without_history(run, every)
+
+    assert lacking((places[0], {"I7", "I21"})) == {}
+    undated = lacking((places[0], {"I7", "I11"}), (places[1], {"I2", "I7", "I9", "I21", "I24"}))
+    assert undated.keys() == {"I7", "I24"}
+    assert undated["I7"].startswith("the controller's history of orders-1 has a state without a time")
+    missing = lacking((places[2], {"I2", "I7", "I9"}))
+    assert missing == dict.fromkeys(
+        ["I7", "I9"], "the controller's metadata log was not collected, or does not know orders-2"
+    )
+    assert lacking((TopicPartition("orders", -1), {"I7"})) == {}
+    assert lacking((places[1], {"I7"}), run=SimpleNamespace(**vars(run) | {"owes_history": False})) == {}
+
+
 def test_the_ends_of_a_transaction_are_compared_over_all_partitions():
     """Where nobody knows the outcome, one record that ends otherwise than the rest is a violation."""
     one = OpenEnds({("p", 0): Counter(abort=2)}, {(("p", 0), "abort"): (5, {"topic": "t", "partition": 0})})
@@ -136,3 +166,61 @@ def test_the_ends_of_a_transaction_are_compared_over_all_partitions():
 
     assert tally(one, other) == (3, 1)
     assert tally(one) == (2, 0)
+
+
+def with_follower_killed(tmp_path, states, **settings):
+    """A run in which a follower is killed, and ten acknowledged records are in no log; the controller's states."""
+    history = clean(faults=["kill"], **settings)
+    history.logs = {broker: [(0, 0, values(*range(20))), (30, 0, values(*range(30, 50)))] for broker in (1, 2, 3)}
+    history.polls = [row for row in history.polls if not 20 <= row["offset"] < 30]
+    run = open_folder(history.write(tmp_path / "run"))
+    run.__dict__["states"] = {TopicPartition("orders", 0): states}  # in the place of the cached ones
+    return run
+
+
+ACKS_1 = {"acks": "1", "idempotence": False}
+UNCLEAN = {"config": {"unclean.leader.election.enable": "true"}}
+KEPT = State("orders", 0, "metadata_log", 0, 5 * S, 1, 0, 0, (1, 2, 3), (1, 2, 3))
+SHRUNK = KEPT._replace(t_ns=11 * S, partition_epoch=1, isr=(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("settings", "states", "permits"),
+    [
+        (ACKS_1, [KEPT, SHRUNK], False),
+        (ACKS_1, [], True),
+        (UNCLEAN, [KEPT, SHRUNK], False),
+        (UNCLEAN, [], True),
+        (UNCLEAN, [SHRUNK], True),  # the history begins later
+    ],
+)
+def test_a_fault_permits_a_loss_that_a_new_leader_may_have_brought_about(tmp_path, settings, states, permits):
+    """The end of a follower is none; where the controller does not tell, nobody knows whose end it was."""
+    run = with_follower_killed(tmp_path, states, **settings)
+    counted = judge_run(run, one_by_one).tables["anomaly_counts"].to_pylist()
+
+    assert [(row["cases"], row["allowed"]) for row in counted if row["anomaly"] == "lost_write"] == [(10, permits)]
+
+
+def test_where_nobody_led_uncleanly_all_is_checked_that_a_clean_topic_owes(tmp_path):
+    """I15 is among that."""
+
+    def checked(name, states):
+        run = with_follower_killed(tmp_path / name, states, **UNCLEAN)
+        return {row["invariant"]: row["verdict"] for row in judge_run(run, one_by_one).tables["invariants"].to_pylist()}
+
+    assert checked("told", [KEPT, SHRUNK])["I15"] == "fail"
+    assert "I15" not in checked("untold", [])
+
+
+def test_a_leader_that_takes_over_may_take_what_acks_1_acknowledged(tmp_path):
+    """Broker 1 is killed and broker 2 begins epoch 1 at offset 30, as the controller tells."""
+    run = open_folder(truncated().write(tmp_path / "run"))
+    taken = KEPT._replace(t_ns=10 * S + 398 * MS, leader=2, leader_epoch=1, partition_epoch=1, isr=(2, 3))
+    run.__dict__["states"] = {TopicPartition("orders", 0): [KEPT, taken]}
+    counted = judge_run(run, one_by_one).tables["anomaly_counts"].to_pylist()
+
+    found = {row["anomaly"]: row["allowed"] for row in counted if row["anomaly"] in LOSS}
+    assert found == dict.fromkeys(
+        ("lost_write", "inconsistent_offset", "nonmonotonic_send", "realtime_order_violation"), True
+    )

@@ -2,7 +2,10 @@
 
 from datetime import UTC, datetime
 
-from kafka_files.clock import Clock, read_clock, wall_ns
+import pytest
+
+from evidence.facts import SLACK_NS
+from kafka_files.clock import SET_NS, Clock, read_clock, wall_ns
 from tests.evidence.folders import MS, S
 
 
@@ -24,6 +27,43 @@ def test_where_the_clock_was_set_there_is_no_time():
     assert [ahead.monotonic_ns(wall * S) for wall in (99, 103, 3702, 3705)] == [-S, 3 * S, 2 * S, 5 * S]
     assert [back.monotonic_ns(wall * S) for wall in (6, 15, 25)] == [6 * S, None, 35 * S]
     assert Clock([(100 * S, 0), (101 * S + 900 * MS, S)]).monotonic_ns(101 * S) is not None
+
+
+@pytest.mark.parametrize(
+    ("by_ms", "unknown"),
+    [(150, (6150, 7000)), (900, (6900, 7000)), (-400, (5600, 7000)), (-900, (5100, 7000)), (30, None)],
+)
+def test_a_clock_that_was_set_by_less_than_a_second(by_ms, unknown):
+    """At 6.5 s, between the pairs at 6 s and 7 s: a wall time that it showed twice, or may have, has no place, and all
+    others have theirs. A step of a third of the slack moves times by no more than itself.
+    """
+
+    def wall(t_ms):
+        return (t_ms + (by_ms if t_ms >= 6500 else 0)) * MS
+
+    clock = Clock(sorted((wall(t_ms), t_ms * MS) for t_ms in range(0, 13_000, 1000)))
+    off = {t_ms: (found - t_ms * MS if (found := clock.monotonic_ns(wall(t_ms))) is not None else None)
+           for t_ms in range(3000, 10_000, 25)}  # fmt: skip
+    lost = [wall(t_ms) // MS for t_ms, by in off.items() if by is None]
+
+    if unknown is None:
+        assert (lost, clock.sets) == ([], [])
+        assert max(abs(by) for by in off.values()) <= by_ms * MS < SLACK_NS
+    else:
+        assert {by for by in off.values() if by is not None} == {0}
+        assert all(unknown[0] <= each <= unknown[1] for each in lost)
+        assert clock.sets == [(7 * S, by_ms * MS)]
+
+
+def test_two_pairs_of_a_busy_host_are_no_set_clock():
+    """Both were torn by 40 ms; twice that would be one. A state's date may be off by twice the limit."""
+    apart = [0, 0, 0, 40 * MS, 40 * MS, 0, 0, 0]
+
+    def sets(scale):
+        return Clock([(100 * S + n * S + by * scale, n * S) for n, by in enumerate(apart)]).sets
+
+    assert (sets(1), sets(2)) == ([], [(3 * S, 80 * MS), (5 * S, -80 * MS)])
+    assert 2 * SET_NS <= SLACK_NS
 
 
 def test_what_the_clock_was_set_by():

@@ -50,6 +50,41 @@ def test_eligible_leader_replicas(tmp_path):
     assert [(s.isr, s.elr, s.last_known_elr) for s in found[1:]] == [((), (2,), ()), ((), (), ())]
 
 
+SHORT = f"01050200000000{ID}020005020000000106050200000002"  # ISR [1], ELR [2]
+
+
+def clear_elr(name):
+    """A ClearElrRecord of a topic, "" being all of them: key 28, a compact string, no tagged fields."""
+    return f"011c00{len(name) + 1:02x}{name.encode().hex()}00"
+
+
+@pytest.mark.parametrize("named", ["orders", ""])
+def test_a_change_of_the_smallest_isr_clears_the_elr(tmp_path, named):
+    """ELR [2] goes, and the partition epoch grows; the ISR that is then enough names no ELR of its own."""
+    full = f"01050200000000{ID}01000903000000" + "0100000002"
+    found = told(tmp_path, [TOPIC, CREATED, SHORT, clear_elr(named), full])
+
+    assert [(s.position, s.partition_epoch, s.isr, s.elr) for s in found[1:]] == [
+        (2, 1, (1,), (2,)),
+        (3, 2, (1,), ()),
+        (4, 3, (1, 2), ()),
+    ]
+
+
+def test_what_has_no_elr_is_not_changed_by_clearing_it(tmp_path):
+    """Nor a partition of another topic, or of one that was removed; a last known leader goes as an ELR does."""
+    last_known = f"01050200000000{ID}01070502000000" + "03"
+    removed = f"010900{ID}00"
+
+    def epochs(*values):
+        return [s.partition_epoch for s in told(tmp_path, [TOPIC, CREATED, *values])]
+
+    assert epochs(clear_elr("orders")) == [0]
+    assert epochs(SHORT, clear_elr("order")) == [0, 1]
+    assert epochs(SHORT, removed, clear_elr("")) == [0, 1]
+    assert epochs(last_known, clear_elr("orders"), clear_elr("orders")) == [0, 1, 2]
+
+
 def test_the_same_leader_named_again_begins_an_epoch(tmp_path):
     """Up to 3.5 a shrinking ISR bumps the leader epoch this way."""
     found = told(tmp_path, [TOPIC, CREATED, f"01050000000000{ID}02000502000000010104" + "00000001"])
@@ -114,6 +149,7 @@ def test_a_record_that_ends_early_is_told():
         "0105" + "80" * 40,  # a number without an end
         f"01050000000000{ID}0101030000",  # a leader of two bytes
         "010200037fff" + ID,  # a name that is no text
+        "011c0007" + b"or".hex(),  # an ELR to clear, of a topic whose name is cut off
     ],
 )
 def test_a_record_that_is_none_ends_the_history(tmp_path, damaged):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,13 +14,14 @@ import google_crc32c
 
 from evidence.batches import read_batches
 from evidence.facts import Facts, Fault
-from evidence.gather import Question, RunFacts
+from evidence.gather import Permitted, Question, RunFacts
 from evidence.partition import Drain, PartitionEvidence, Replica
 from evidence.views import decided, final_isr, short_isrs
 from history.partition import TopicPartition
 from judge.checks import invariants
 from judge.checks.cases import accounted, cases
 from judge.checks.findings import Findings
+from judge.checks.takeovers import brought_about, takeovers
 from kafka_files.states import State
 from tests.evidence.folders import TP, batch, values
 from tests.evidence.partitions import log_of
@@ -119,12 +120,12 @@ def evidence_of(history: History, folder: Path) -> PartitionEvidence:
     )
 
 
-def judged(history: History) -> Findings:
-    """What all checks say of a history."""
-    run, findings = RunFacts(Path()), Findings()
+def judged(history: History, permitted: Permitted | None = None) -> Findings:
+    """What all checks say of a history, and what is ``permitted``."""
+    run, findings = RunFacts(Path(), permitted=permitted or {}), Findings()
     with TemporaryDirectory() as folder:
         of = evidence_of(history, Path(folder))
         for each in cases(run, of, accounted(run, Question(WHERE), of)):
-            findings.add_cases(WHERE, each, of.names, run.permitted)
+            findings.add_cases(WHERE, each, of.names, run.permitted, partial(brought_about, of, takeovers(of)))
         invariants.check(of, findings)
     return findings

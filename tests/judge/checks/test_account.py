@@ -139,6 +139,20 @@ def test_what_was_deleted_is_not_lost(offset, seen_at, held, fate):
     assert fates_of(of, found) == {0: fate}
 
 
+@pytest.mark.parametrize(
+    ("offset", "held", "fate"),
+    [(5, None, "lost_write"), (12, None, "truncated_ack"), (None, None, "unknown_offset_ack"), (12, 12, "undrained")],
+)
+def test_of_a_compacted_topic_nobody_knows_what_is_gone(offset, held, fate):
+    """A later record of its key may have taken its place; one that a log holds is still there."""
+    polls, logs = [polled(9, 9)], [] if held is None else [(held, 0)]
+    of, found = accounted([sent(0, offset=offset)], polls, logs, drain=Drain(10, 20, complete=False))
+    _, compacted = accounted([sent(0, offset=offset)], polls, logs, drain=Drain(10, 20, complete=False), kept=False)
+
+    assert fates_of(of, found) == {0: fate}
+    assert fates_of(of, compacted) == {0: fate if held else "undecided"}
+
+
 def test_a_record_without_an_offset_is_known_by_where_it_was_seen():
     """By any reader, at the furthest; one that was not seen has no place."""
     sends = [sent(0, outcome="info"), sent(1, outcome="info")]

@@ -25,14 +25,15 @@ from tests.evidence.folders import batch, sequenced, values
 from tests.evidence.partitions import evidence
 
 
-def logs_in(folder, logs, *, epochs=None, hw=10, log_start=0, **other):
-    """A partition with these logs (broker id → batches' bytes) in its replicas' files."""
+def logs_in(folder, logs, *, epochs=None, hw=10, log_start=0, ends=None, **other):
+    """A partition with these logs (broker id → batches' bytes) in its replicas' files; ``ends`` are captured."""
     replicas = []
     for broker_id, data in logs.items():
         file = folder / f"{broker_id}.log"
         file.write_bytes(b"".join(data))
         known = (epochs or {}).get(broker_id)
-        replicas.append(Replica(broker_id, [file], known, log_start, hw.get(broker_id) if isinstance(hw, dict) else hw))
+        seen = hw.get(broker_id) if isinstance(hw, dict) else hw
+        replicas.append(Replica(broker_id, [file], known, log_start, seen, (ends or {}).get(broker_id)))
     read = {replica.broker_id: read_batches(replica.segments) for replica in replicas}
     return evidence(replicas=tuple(replicas), batches=read, **({"final": 1} | other))
 
@@ -96,6 +97,15 @@ def test_i12_a_torn_export_is_asked_below_its_last_whole_batch(check):
     assert check("I12", {1: [A, B], 2: torn}) == (1, 1)
     assert check("I12", {1: [A, B], 2: torn[:-1]}) == (2, 1)
     assert check("I12", {1: [A, B], 2: torn[2:]}) == (0, 0)
+
+
+def test_i12_an_export_that_ends_below_the_captured_end_is_asked_like_a_torn_one(check):
+    """Broker 2's log ended at 3 when it was captured: what its export lacks from 2 on accuses nobody."""
+    lacking, other = {1: [A, B], 2: [A], 3: [A, B]}, {1: [A, B], 2: [batch(0, values(7, 8)), B], 3: [A, B]}
+
+    assert check("I12", lacking, ends={1: 3, 2: 3, 3: 3}) == (2, 0)
+    assert check("I12", lacking, ends={1: 3, 2: 2, 3: 3}) == (2, 1)
+    assert check("I12", other, ends={1: 3, 2: 4, 3: 3}) == (2, 1)
 
 
 def test_i12_a_replica_without_an_answer_or_below_its_log_start_has_no_say(check):

@@ -2,8 +2,9 @@
 
 import pytest
 
+from evidence.gather import NEW_LEADER, UNCLEAN_LEADER
 from history.manifest import Incarnation
-from judge.checks.allowed import allowed, last_copy_lost, unclean_election
+from judge.checks.allowed import allowed, allowed_to, last_copy_lost, unclean_election
 from judge.checks.gates import always, sometimes
 from tests.evidence.folders import happened, manifest
 
@@ -40,6 +41,29 @@ def test_unclean_election_permits_loss_under_acks_all():
     assert unclean_election(manifest(config=unclean), "orders")
     assert permitted(config=unclean, faults=["kill"]) == LOSS | READ_BEFORE
     assert permitted(config=unclean) == set()
+
+
+def test_where_no_unclean_election_took_place_none_permits_anything():
+    """As the controller's history tells of this topic; of another one it does not matter."""
+    given = manifest(config={"unclean.leader.election.enable": "true"}, faults=["kill"])
+
+    assert set(allowed(given, led_cleanly=["orders"])) == set()
+    assert set(allowed(given, led_cleanly=["sales"])) == LOSS | READ_BEFORE
+
+
+def test_a_loss_is_permitted_for_each_reason_that_may_hold():
+    """With the cause that has to have brought it about, of which acks=0 needs none."""
+
+    def causes(anomaly, **settings):
+        given = manifest(idempotence=False, faults=["kill"], **settings)
+        return [each.cause for each in allowed_to(given, given.producers[0]).get(anomaly, ())]
+
+    unclean = {"unclean.leader.election.enable": "true"}
+    assert causes("lost_write", acks="0") == [None]
+    assert causes("lost_write", acks="1") == [NEW_LEADER]
+    assert causes("lost_write", acks="1", config=unclean) == [NEW_LEADER, UNCLEAN_LEADER]
+    assert causes("nonrepeatable_read", acks="1", config=unclean) == [UNCLEAN_LEADER]
+    assert causes("duplicate", acks="1") == [None]
 
 
 def test_an_unclean_election_may_take_the_end_of_a_transaction():

@@ -1,6 +1,7 @@
 """A copier's output against its input: each committed record is there exactly once."""
 
 import numpy as np
+import pytest
 
 from evidence.partition import Copied, Drain
 from judge.checks import exactly_once
@@ -13,10 +14,10 @@ def copy(offset, of, **other):
     return polled(offset, of, producer_id="copier-0", **other)
 
 
-def found(polls, *, inputs=(0, 1, 4), committed=5, drained=True, whole=True):
+def found(polls, *, inputs=(0, 1, 4), committed=5, drained=True, whole=True, of_input=None, **of_output):
     """Anomaly → the inputs whose copies are wrong; control records stand at the other offsets of the input."""
-    of = evidence(polls=polls, drain=Drain(9, 9, drained))
-    copied = Copied("copier-0", np.array(inputs, dtype=np.int64), committed, whole)
+    of = evidence(polls=polls, drain=Drain(9, 9, drained), **of_output)
+    copied = Copied("copier-0", np.array(inputs, dtype=np.int64), committed, whole, **(of_input or {}))
     each = [
         (case.anomaly, [of.names.name(int(value))[1] for value in case.values])
         for case in exactly_once.cases(of, copied)
@@ -49,6 +50,44 @@ def test_a_copy_of_what_is_not_committed_is_a_phantom():
     assert found([*WHOLE, copy(5, 3)]) == {"phantom_record": [3]}
     assert found([*WHOLE, copy(5, 3)], whole=False) == {}
     assert found([*WHOLE, polled(5, 3)]) == {}
+
+
+def test_what_was_deleted_of_the_output_took_the_first_copies():
+    """Copies stand in the input's order: one that lacks above a copy that is left was lost."""
+    assert found(WHOLE[1:], deleted_before=1) == {}
+    assert found([], deleted_before=4) == {}
+    assert found([copy(1, 1)], deleted_before=1) == {"lost_output": [4]}
+    assert found(WHOLE[1:], deleted_before=0) == {"lost_output": [0]}
+
+
+def test_what_was_deleted_of_the_input_is_no_phantom_in_the_output():
+    """Up to the deletion; a copy of what was never committed above it is one."""
+    assert found([*WHOLE, copy(5, 3)], inputs=(4,), of_input={"deleted_before": 4}) == {}
+    assert found([*WHOLE, copy(5, 3)], inputs=(4,), of_input={"deleted_before": 3}) == {"phantom_record": [3]}
+
+
+def test_compaction_may_have_taken_input_and_output():
+    """Of a compacted output nothing is missing for certain, and a copy of a compacted input may have been committed;
+    one that is there twice is.
+    """
+    assert found([*WHOLE[1:], copy(5, 1)], kept=False) == {"duplicate_output": [1]}
+    assert found(WHOLE[1:], of_input={"kept": False}) == {"lost_output": [0]}
+    assert found([*WHOLE, copy(5, 3)], of_input={"kept": False}) == {}
+
+
+@pytest.mark.parametrize(("output", "read", "permits"), [(True, True, False), (False, True, True), (True, False, True)])
+def test_where_committed_records_may_be_gone_each_case_is_permitted(output, read, permits):
+    """Of the input as of the output; it is counted all the same."""
+    of = evidence(polls=[*WHOLE[1:], copy(5, 1), copy(6, 3)], drain=Drain(9, 9, complete=True), clean=output)
+    copied = Copied("copier-0", np.array([0, 1, 4]), 5, whole=True, clean=read)
+    cases = list(exactly_once.cases(of, copied))
+
+    assert [(case.anomaly, case.values.size) for case in cases] == [
+        ("lost_output", 1),
+        ("duplicate_output", 1),
+        ("phantom_record", 1),
+    ]
+    assert [case.why is not None and bool(case.why(0)) for case in cases] == [permits] * 3
 
 
 def test_a_case_names_the_input_and_the_places():

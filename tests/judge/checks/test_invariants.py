@@ -8,7 +8,7 @@ from evidence.partition import Replica
 from history.partition import TopicPartition
 from judge.checks import invariants
 from judge.checks.findings import Findings, Tally
-from judge.checks.invariants import HISTORY, INVARIANTS, SEGMENTS, Owed
+from judge.checks.invariants import DATES, HISTORY, INVARIANTS, SEGMENTS, Owed, needing
 from tests.evidence.folders import S, isr_view, sample
 from tests.evidence.probed import partition
 
@@ -34,12 +34,16 @@ def test_nothing_checked_is_unknown_where_it_is_owed():
 @pytest.mark.parametrize(("name", "kind"), [(n, i.needs) for n, i in INVARIANTS.items() if i.needs])
 def test_what_holds_on_lacking_evidence_is_unknown(name, kind):
     """A violation is one all the same, and other evidence does not matter."""
-    other = {HISTORY: SEGMENTS, SEGMENTS: HISTORY}[kind]
-    (row,) = invariants.rows({name: HELD}, {kind: "it was not collected"}, owes_history=True)
+    lacking, others = (
+        dict.fromkeys([each for of in kinds for each in needing(of)], "it was not collected")
+        for kinds in ([kind], {HISTORY, DATES, SEGMENTS} - {kind})
+    )
+    (row,) = invariants.rows({name: HELD}, lacking, owes_history=True)
 
     assert (row["verdict"], row["reason"]) == ("unknown", "it was not collected")
-    assert verdicts({name: HELD}, {other: "it was not collected"}) == {name: "pass"}
-    assert verdicts({name: Tally(3, 1, (0, WHERE, "{}"))}, {kind: "it was not collected"}) == {name: "fail"}
+    assert verdicts({name: HELD}, others) == {name: "pass"}
+    assert verdicts({name: Tally(3, 1, (0, WHERE, "{}"))}, lacking) == {name: "fail"}
+    assert verdicts({name: NOTHING}, lacking) == {name: "unknown"}
 
 
 def test_a_violation_is_told_with_its_evidence():
@@ -61,7 +65,9 @@ def asked(of):
 
 
 def test_what_is_asked_follows_from_the_partition():
-    """Of a topic that is not clean nothing that a loss would break; I8 only once a second epoch was seen."""
+    """Of a topic that is not clean nothing that a loss would break, nor I15 of a compacted one; I8 only once a second
+    epoch was seen.
+    """
     quiet = partition([sample(1, S, 5, 5)], [isr_view(0, 1, 0, [1])], promised=False, idempotent=False)
     of_all = {"I1", "I2", "I3", "I10", "I11", "I13", "I14", "I19", "I21", "I23"}
     of_clean = {"I4", "I6", "I7", "I9", "I20", "I22", "I24", "I25"}
@@ -70,6 +76,7 @@ def test_what_is_asked_follows_from_the_partition():
     assert asked(quiet) == of_all | of_clean
     assert asked(replace(quiet, epoch_starts={0: 0, 1: 5})) == of_all | of_clean | {"I8"}
     assert asked(replace(quiet, promised=True)) == of_all | of_clean | {"I15"}
+    assert asked(replace(quiet, promised=True, kept=False)) == of_all | of_clean
     assert asked(replace(quiet, idempotent=True)) == of_all | of_clean | {"I17"}
     assert asked(replace(quiet, transactional=True)) == of_all | of_clean | {"I26", "I27"}
     assert asked(replace(quiet, replicas=(Replica(1, [], None),))) == of_all | of_clean | {"I12"}

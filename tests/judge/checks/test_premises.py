@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from evidence.facts import Fault, NewLog, Outage
+from evidence.gather import Input
 from evidence.partition import Replica
 from evidence.run import Run
 from evidence.views import has_good_times
@@ -22,7 +23,8 @@ ORDERS = TopicPartition("orders", 0)
 def premises(events=(), of=None, folder=Path(), **read):
     """Premises of a run that has nothing but its manifest, some events and what was ``read`` of its files."""
     run = Run(RunFolder(folder), of or manifest(), list(events), [], {}, [])
-    run.__dict__.update({"replicas": {}, "states": {}, "lines": ()} | read)  # in the place of the cached ones
+    nothing = {"replicas": {}, "states": {}, "lines": (), "captures": ()}
+    run.__dict__.update(nothing | read)  # in the place of the cached ones
     return Premises(run)
 
 
@@ -97,10 +99,31 @@ def test_a_topic_is_clean_until_its_last_copy_is_damaged():
         injected = happened(1, "injected", step="wipe", detail={"last_copy_of": last})
         return premises([injected], of=manifest(faults=["kill", "wipe"]))
 
-    assert wiped([]).clean("orders")
-    assert not wiped(["orders-0"]).clean("orders")
-    assert wiped(["sales-0"]).clean("orders")
-    assert not wiped(None).clean("orders")
+    assert wiped([]).clean(ORDERS)
+    assert not wiped(["orders-0"]).clean(ORDERS)
+    assert wiped(["sales-0"]).clean(ORDERS)
+    assert not wiped(None).clean(ORDERS)
+
+
+@pytest.mark.parametrize(
+    ("states", "lines", "clean"),
+    [
+        ([decided(0, 1, 0, (1, 2)), decided(1, 2, 1, (2,))], [0, 1], True),
+        ([decided(0, 1, 0, (1,)), decided(1, 2, 1, (2,))], [0, 1], False),
+        ([decided(0, 1, 0, (1, 2)), decided(1, 2, 1, (2,))], [0, 1, 2], False),  # it breaks off
+        ([decided(1, 2, 1, (2,))], [1], False),  # it begins later
+        ([], [], False),
+    ],
+)
+def test_where_unclean_elections_are_enabled_the_controller_tells_whether_there_was_one(states, lines, clean):
+    """Where its history is not whole there may have been one; where none is enabled, a history is not asked."""
+    told = [{"kind": "leader_started", "topic": "orders", "partition": 0, "leader_epoch": n} for n in lines]
+    enabled = premises(
+        of=manifest(config={"unclean.leader.election.enable": "true"}), states={ORDERS: states}, lines=told
+    )
+
+    assert (enabled.clean(ORDERS), enabled.led_cleanly) == (clean, {"orders"} if clean else set())
+    assert premises(states={ORDERS: states}, lines=told).clean(ORDERS)
 
 
 def test_the_settings_that_steps_changed_bound_the_checks():
@@ -148,6 +171,52 @@ def test_what_the_retention_took_is_owed_no_more(settings, capture, broker_id, f
     found_by = premises(of=given, captures=[end], states={ORDERS: [decided(1, 1, 1, (1,))]})
 
     assert [(*where, before) for where, before in found_by.deleted.items()] == found
+
+
+def ends(**starts):
+    """Where each broker's log starts at the end, by its name."""
+    where = {"topic": "orders", "partition": 0, "capture": "after"}
+    return [where | {"broker_id": int(name[1:]), "log_start_offset": start} for name, start in starts.items()]
+
+
+def test_without_a_history_the_retention_may_have_taken_what_lies_below_the_furthest_log_start():
+    """As nobody knows which replica's log it is; where there is no retention, a start that moved takes nothing."""
+    expiring = manifest(config={"retention.bytes": "1000"})
+
+    assert premises(of=expiring, captures=ends(b1=20, b2=40, b3=None)).deleted == {ORDERS: 40}
+    assert premises(captures=ends(b1=20, b2=40)).deleted == {}
+
+
+@pytest.mark.parametrize(
+    ("detail", "found"),
+    [
+        ({"effect_verified": False, "why": "timed out"}, {ORDERS: 20}),
+        (None, {ORDERS: 20}),  # the request had no answer
+        ({"effect_verified": True, "partition": "orders-0", "deleted_before": 15}, {ORDERS: 15}),
+    ],
+)
+def test_a_deletion_without_a_proof_may_have_taken_what_lies_below_the_log_start(detail, found):
+    """The last leader's, where a step orders one; what was proven counts as it was answered."""
+    events = [happened(1, "inject", step="delete_records")]
+    if detail is not None:
+        events.append(happened(2, "injected", step="delete_records", detail=detail))
+    read = {"captures": ends(b1=20, b2=30), "states": {ORDERS: [decided(0, 1, 0, (1, 2))]}}
+    ordered = stepping([{"delete_records": {"partition": "orders-0", "before": 20}}])
+
+    assert premises(events, of=ordered, **read).deleted == found
+    other = stepping([{"delete_records": {"partition": "orders-1", "before": 20}}])
+    assert premises(of=other, **read).deleted == {}
+
+
+def test_a_copiers_input_is_told_with_what_became_of_it():
+    """What was deleted of it, and whether all that was committed has to be there still."""
+    given = manifest(config={"cleanup.policy": "compact"})
+    wiped = happened(1, "injected", step="wipe", detail={"last_copy_of": ["orders-0"]})
+    deleted = happened(1, "injected", step="delete_records", detail={"partition": "orders-0", "deleted_before": 15})
+
+    assert premises([wiped, deleted], of=given).of_input(Input(ORDERS, 9, True)) == (ORDERS, 9, True, 15, False, False)
+    assert premises().of_input(Input(ORDERS, 9, True)) == Input(ORDERS, 9, True)
+    assert premises().of_input(None) is None
 
 
 @pytest.mark.parametrize(

@@ -80,9 +80,9 @@ def test_leader_epoch_regression():
     assert check(live(0, 1, leader_epoch=1), live(1, 2, leader_epoch=None)) == []
 
 
-def reread(polls, drain, deleted_before=None):
+def reread(polls, drain, **known):
     """The offsets that could not be read again."""
-    return offsets(order.nonrepeatable_read(evidence(polls=polls, drain=drain, deleted_before=deleted_before)))
+    return offsets(order.nonrepeatable_read(evidence(polls=polls, drain=drain, **known)))
 
 
 def test_nonrepeatable_read():
@@ -97,6 +97,14 @@ def test_nonrepeatable_read():
     assert reread([polled(3, 3), live(0, 2), live(1, 3)], drained) == []
     assert reread(seen, drained, deleted_before=3) == [1]
     assert reread(seen, drained, deleted_before=2) == [1, 2]
+
+
+def test_compaction_takes_records_and_puts_none_in_their_place():
+    """Offset 2 may be empty then; offset 1 may have no other record."""
+    seen = [polled(0, 0), polled(1, 1), polled(3, 3), live(1, 1, seq=9), live(2, 2)]
+
+    assert reread(seen, Drain(4, 4, True), kept=False) == [1]
+    assert reread(seen, Drain(4, 4, True)) == [1, 2]
 
 
 def test_a_committed_drain_may_pass_what_others_read_early():

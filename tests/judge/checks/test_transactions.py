@@ -6,7 +6,7 @@ from tests.evidence.folders import S, manifest
 
 
 def test_a_fault_is_active_until_its_recovery_is_verified():
-    """By its target; one that never went lasts on."""
+    """By its step and target; one that never went lasts on."""
     events = [
         Event(5, "", "inject", target="broker-1"),
         Event(6, "", "injected", target="broker-1"),
@@ -15,6 +15,19 @@ def test_a_fault_is_active_until_its_recovery_is_verified():
     ]
 
     assert transactions.faults(events) == [(5, 8), (7, 2**63 - 1)]
+
+
+def test_a_fault_outlasts_a_shorter_one_of_the_same_node():
+    """A pause that is healed at 8 s says nothing of the CPU limit that it lies within."""
+    limit, pause = {"step": "limit_cpu", "target": "broker-1"}, {"step": "pause", "target": "broker-1"}
+    events = [
+        Event(5, "", "inject", **limit),
+        Event(7, "", "inject", **pause),
+        Event(8, "", "healed", **pause),
+        Event(9, "", "healed", **limit),
+    ]
+
+    assert transactions.faults(events) == [(5, 9), (7, 8)]
 
 
 def test_how_long_a_transaction_may_be_open():

@@ -235,6 +235,17 @@ def test_i24_asks_within_the_state():
     assert verdict("I24", *joined(seen(1, 4 * S, 12, 20, epoch=1), seen(3, 10 * S, 9, 11, epoch=1))) == (0, 0)
 
 
+def test_i24_a_join_that_begins_an_epoch():
+    """As the end of a reassignment: epoch 1's start, 10, counts, and the HW that it showed; epoch 2 begins at 40."""
+    states = [state(0, 1, 1, [1, 2]), state(5 * S, 1, 2, [1, 3], number=1)]
+
+    def caught_up(leo):
+        samples = [seen(1, 4 * S, 12, 20, epoch=1), seen(3, 6 * S, 9, leo, epoch=2)]
+        return verdict("I24", samples, replace(facts(*states), starts={0: 0, 1: 10, 2: 40}))
+
+    assert (caught_up(11), caught_up(12)) == ((1, 1), (1, 0))
+
+
 def test_an_isr_is_too_small_below_the_smallest_setting():
     """Two of three are asked for: [1] is short from 5 s on, [1, 2] is not, nor one that nobody leads."""
     states = [state(0, 1, 3, (1, 2)), state(5 * S, 1, 3, (1,), number=1), state(20 * S, -1, 3, (1,), number=2)]

@@ -11,7 +11,7 @@ import pytest
 
 from evidence import counts as counted
 from evidence.columns import Names, Polls, Samples, Seeks, Sends
-from evidence.gather import gather
+from evidence.gather import Input, gather
 from evidence.partition import Unreadable
 from evidence.reader import Tables
 from evidence.run import open_folder, producers
@@ -213,6 +213,36 @@ def test_who_watched_must_have_ended_in_order(name, words, said):
     assert list(evidence._watched(run, counts)) == said
 
 
+NOBODY_KNOWS = "left no last words: nobody knows how much it saw."
+
+
+@pytest.mark.parametrize(
+    ("scenario", "words", "said"),
+    [
+        ({}, {"probe-1": "prober", "consumer-1": "consumer", "drain-1": "drain"}, []),
+        ({}, {"probe-1": "prober", "drain-1": "drain"}, [f"The reader consumer-1 {NOBODY_KNOWS}"]),
+        ({}, {"consumer-1": "consumer", "drain-1": "drain"}, ["The prober left no last words."]),
+        (
+            {"load": {"topic": "orders"}, "phases": [{"one": [{"read": {}}]}, {"two": [{"read": {}}]}]},
+            {"probe-1": "prober", "consumer-1": "consumer", "drain-1": "drain", "read-1": "consumer"},
+            [f"The reader consumer {NOBODY_KNOWS}", f"The reader read-2 {NOBODY_KNOWS}"],
+        ),
+        (
+            {"load": {"topic": "orders"}},
+            {"probe-1": "prober", "consumer": "consumer", "consumer-1": "consumer", "drain-1": "drain"},
+            [],
+        ),
+    ],
+)
+def test_who_watched_must_have_left_words(scenario, words, said):
+    """Prober, a load's consumer and readers follow from the scenario, others from the rows that they left."""
+    clients = [{"client_id": name, "role": role} for name, role in words.items()]
+    run = SimpleNamespace(clients=clients, manifest=manifest().model_copy(update={"scenario": scenario}))
+    counts = SimpleNamespace(read={"consumer-1": 7, "drain-1": 7}, sought={"consumer-1": 1})
+
+    assert list(evidence._silent_watchers(run, counts)) == said
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -309,6 +339,11 @@ def test_a_clock_that_was_set_is_told():
     ]
     assert evidence.clock_sets(Clock(clock.pairs[:3]), ran) == []
 
+    moved = Clock([(t * S + (400 * MS if t > 1 else 0), t * S) for t in range(4)])
+    assert [told.split(":")[0] for told in evidence.clock_sets(moved, ran)] == [
+        "In 'p' the host's clock was set 0.4 s ahead"
+    ]
+
 
 COPIES = TopicPartition("copies", 0)
 COPIER = {"client_id": "copier", "role": "copier", "clean": True, "committed": {"orders-0": 40}}
@@ -326,8 +361,8 @@ def test_a_copiers_input_is_the_partition_of_the_same_number():
     drained = {"partitions": {"orders-0": {"position": 40, "end_offset": 40, "complete": True}}}
     run = copying(COPIER, {"client_id": "drain", "role": "drain", "clean": True, **drained})
 
-    assert evidence.input_of(run, COPIES) == (WHERE, 40, True)
-    assert evidence.input_of(copying(), COPIES) == (WHERE, 0, False)
+    assert evidence.input_of(run, COPIES) == Input(WHERE, 40, whole=True)
+    assert evidence.input_of(copying(), COPIES) == Input(WHERE, 0, whole=False)
     assert evidence.input_of(run, WHERE) is None
     assert evidence.input_of(SimpleNamespace(clients=[COPIER], manifest=manifest()), COPIES) is None
 
@@ -339,7 +374,7 @@ def test_a_copiers_input_is_the_topic_of_the_load_that_it_names():
     settings = {"load": None, "loads": loads, "copier": {"to": "copies", "load": "b"}}
     named = SimpleNamespace(clients=[COPIER], manifest=run.manifest.model_copy(update={"scenario": settings}))
 
-    assert evidence.input_of(named, COPIES) == (WHERE, 40, False)
+    assert evidence.input_of(named, COPIES) == Input(WHERE, 40, whole=False)
 
 
 @pytest.mark.parametrize(
@@ -486,6 +521,16 @@ A_MEMBER = {"role": "member", "clean": True, "group_reads": 1, "rebalances": 0, 
             [happened(1, "inject", step="kill", target="member-1")],
             [],
         ),
+        (
+            {"member-1.2": A_MEMBER | {"group_reads": 0}},
+            [happened(1, "inject", step="kill", target="member-1")],
+            ["The member member-1.1 left no last words: nobody knows how much it did."],
+        ),
+        (
+            {"member-1.1": A_MEMBER, "member-1.2": A_MEMBER | {"group_reads": 0}},
+            [happened(1, "inject", step="kill", target="member-1")],
+            [],
+        ),
     ],
 )
 def test_members_of_a_group_must_have_recorded_what_they_say(tmp_path, words, events, said):
@@ -498,12 +543,27 @@ def test_members_of_a_group_must_have_recorded_what_they_say(tmp_path, words, ev
     rows = pa.Table.from_pylist([row | {"received_ns": S}], RECORDED["group_reads"])
     pq.write_table(rows, folder.table("group_reads") / "member-1.1.parquet")
     run = open_folder(folder)
-    scenario = {"load": {"topic": "orders", "group": {"session_timeout": 6.0}}}
+    scenario = {"load": {"topic": "orders", "group": {"session_timeout": 6.0, "members": 1}}}
     told = replace(run, manifest=run.manifest.model_copy(update={"scenario": scenario}), events=events)
 
     assert evidence.unrecorded_members(told) == said
     assert evidence.unrecorded_members(run) == []
     assert (run_facts(Premises(told)).group is None) == bool(said)
+
+
+def test_every_member_of_a_group_must_have_left_words(tmp_path):
+    """Two were started; of the second there is nothing, be it that it never read."""
+    history = clean()
+    history.clients |= {"member-1.1": A_MEMBER | {"group_reads": 0}}
+    run = open_folder(history.write(tmp_path / "run"))
+
+    def said(members):
+        scenario = {"load": {"topic": "orders", "group": {"session_timeout": 6.0, "members": members}}}
+        told = replace(run, manifest=run.manifest.model_copy(update={"scenario": scenario}))
+        return evidence.unrecorded_members(told)
+
+    assert said(1) == []
+    assert said(2) == ["The member member-2 left no last words: nobody knows how much it did."]
 
 
 @pytest.mark.parametrize(
