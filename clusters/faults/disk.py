@@ -1,12 +1,14 @@
 """A broker's disk: full, read-only, wiped, cut, without a checkpoint, or with a flipped bit.
 
-What is damaged are the files in the node's folder. A disk that is full is one of the broker's own, in memory.
+What is damaged are the files in the node's folder, through no link that lies there (``opened``). A disk that is full is
+one of the broker's own, in memory.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,7 +20,7 @@ from clusters.faults import Evidence
 from clusters.faults.processes import Ended
 from clusters.kafka.wire import PartitionView
 from clusters.live.world import World, broker_id
-from clusters.runtimes.nodes import Node
+from clusters.runtimes.nodes import FOLDER, Node, opened
 from clusters.runtimes.runtime import Disks
 from clusters.waiting import wait_until
 from history.errors import HarnessError
@@ -111,10 +113,10 @@ class ReadOnlyDisk(LogDirFailure):
     said: ClassVar[tuple[str, ...]] = ("AccessDenied", "Permission denied", "Read-only file system")
 
     def break_disk(self, node: Node) -> None:
-        _forbid_writing(node.log_dirs[0])
+        _forbid_writing(node, node.log_dirs[0])
 
     def mend_disk(self, node: Node) -> None:
-        _allow_writing(node.log_dirs[0])
+        allow_writing(node, node.log_dirs[0])
 
 
 @dataclass
@@ -135,11 +137,11 @@ class FailedLogDir(Ended):
         return self.nodes[0]
 
     def inject(self) -> None:
-        self._folder = self.node.log_dir_of(str(self.partition))
-        if not (self._folder / str(self.partition)).is_dir():
+        folder = self.node.log_dir_of(str(self.partition))
+        if not (folder / str(self.partition)).is_dir():
             raise HarnessError(f"{self.node.name} has no replica of {self.partition} whose log directory could fail.")
-        self._log_size = self.node.log.stat().st_size
-        _forbid_writing(self._folder)
+        self._folder, self._log_size = folder, self.node.log.stat().st_size
+        _forbid_writing(self.node, self._folder)
 
     def verify_injected(self) -> Evidence:
         """Other brokers' metadata name the replica as offline and nobody of this one as leader; the broker answers, and
@@ -173,7 +175,8 @@ class FailedLogDir(Ended):
         return {"leader": view.leader, "isr": view.isr, "offline": view.offline}
 
     def heal(self) -> None:
-        _allow_writing(self._folder)
+        if self._folder.name:  # it was found
+            allow_writing(self.node, self._folder)
         if self.world.runtime.state(self.node.name) == "running":
             super().inject()  # what was ended by another fault is started by that
         super().heal()
@@ -191,18 +194,38 @@ class FailedLogDir(Ended):
         return {**found, "in_sync": str(self.partition)}
 
 
-def _forbid_writing(folder: Path) -> None:
-    _change_modes(folder, lambda mode: mode & ~0o222)
+def _forbid_writing(node: Node, folder: Path) -> None:
+    _change_modes(node, folder, lambda mode: mode & ~0o222)
 
 
-def _allow_writing(folder: Path) -> None:
-    _change_modes(folder, lambda mode: mode | 0o200)
+def allow_writing(node: Node, folder: Path) -> None:
+    """Let the owner write to a folder of a node and to all that is in it.
+
+    Raises:
+        HarnessError: the folder is a link; one in it is left as it is.
+    """
+    _change_modes(node, folder, lambda mode: mode | 0o200)
 
 
-def _change_modes(folder: Path, change: Callable[[int], int]) -> None:
-    for path in (folder, *folder.rglob("*")):
-        with suppress(FileNotFoundError):  # brokers replace their checkpoints all the time
-            path.chmod(change(path.stat().st_mode & 0o777))
+def _change_modes(node: Node, folder: Path, change: Callable[[int], int]) -> None:
+    with opened(node, folder, FOLDER) as top:
+        _change_mode(".", top, change)
+        for _, folders, files, within in os.fwalk(".", dir_fd=top):
+            for name in (*folders, *files):
+                with suppress(FileNotFoundError):  # brokers replace their checkpoints all the time
+                    _change_mode(name, within, change)
+
+
+def _change_mode(name: str, folder: int, change: Callable[[int], int]) -> None:
+    """Of a file, but of no link: what was looked at is changed, whatever has its name by then."""
+    file = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=folder)
+    try:
+        mode = os.fstat(file).st_mode
+        before, after = mode & 0o777, change(mode & 0o777)
+        if after != before and not stat.S_ISLNK(mode):
+            Path(f"/proc/self/fd/{file}").chmod(after)  # fchmod takes no such descriptor
+    finally:
+        os.close(file)
 
 
 def _line_of(node: Node, after: int, said: Sequence[str]) -> str | None:
@@ -282,7 +305,8 @@ class Wiped(Damaged):
         self.must_be_down()
         self._last = self.last_copy_of(self.world.partitions_of(broker_id(self.node)))
         for folder in self._folders():
-            shutil.rmtree(folder)
+            with opened(self.node, folder, FOLDER), opened(self.node, folder.parent, FOLDER) as log_dir:
+                shutil.rmtree(folder.name, dir_fd=log_dir)
 
     def _folders(self) -> list[Path]:
         names = [str(partition) for partition in self.world.partitions]
@@ -313,13 +337,15 @@ class Truncated(Damaged):
         self.must_be_down()
         self._last = self.last_copy_of([self.partition])
         data = self.node.log_dir_of(str(self.partition))
-        segment = next((file for file in reversed(segments(data, self.partition)) if file.stat().st_size), None)
+        segment = next((file for file in reversed(segments(data, self.partition)) if file.lstat().st_size), None)
         if segment is None:
             raise HarnessError(f"{self.node.name} has no record of {self.partition} that could be cut off.")
-        size = segment.stat().st_size
-        end = max(size - self.bytes, 0) if self.bytes else _cut(segment, self.records or 0)
-        os.truncate(segment, end)
-        (data / _CLEAN_STOP).unlink(missing_ok=True)
+        with opened(self.node, segment, os.O_RDWR) as file:
+            size = os.fstat(file).st_size
+            end = max(size - self.bytes, 0) if self.bytes else _cut(_content(file), self.records or 0)
+            os.ftruncate(file, end)
+        with opened(self.node, data, FOLDER) as log_dir, suppress(FileNotFoundError):
+            os.unlink(_CLEAN_STOP, dir_fd=log_dir)
         self._segment, self._bytes = segment, (size, end)
 
     def verify_injected(self) -> Evidence:
@@ -330,7 +356,7 @@ class Truncated(Damaged):
             limit_s=1,
             what=f"{self._segment.name} of {self.node.name} to be shorter",
         )
-        ends = (last_offsets(whole_batches(self._segment.read_bytes())) + 1).tolist()
+        ends = (last_offsets(whole_batches(_read(self.node, self._segment))) + 1).tolist()
         return {
             "last_copy_of": self._last,
             "segment": self._segment.name,
@@ -351,7 +377,8 @@ class DeletedCheckpoint(Damaged):
         if not all(file.exists() for file in self._files):
             raise HarnessError(f"{self.node.name} has no {self.what} yet; let it run for longer before.")
         for file in self._files:
-            file.unlink()
+            with opened(self.node, file.parent, FOLDER) as log_dir:
+                os.unlink(file.name, dir_fd=log_dir)
 
     @property
     def _files(self) -> list[Path]:
@@ -389,17 +416,20 @@ class FlippedBit(Damaged):
             for file in segments(self.node.log_dir_of(str(self.partition)), self.partition)
             if int(file.stem) <= self.offset
         ]
-        batches = whole_batches(found[-1].read_bytes()) if found else whole_batches(b"")
-        holding = batches[(batches["base_offset"] <= self.offset) & (last_offsets(batches) >= self.offset)]
-        if not len(holding):
-            raise HarnessError(f"{self.node.name} has no offset {self.offset} of {self.partition} in its log.")
-        self._file, self._at = found[-1], int(holding["position"][0])
-        middle = self._at + (HEADER.size + int(holding["size"][0])) // 2
-        with self._file.open("r+b") as segment:
-            segment.seek(middle)
-            byte = segment.read(1)[0]
-            segment.seek(middle)
-            segment.write(bytes([byte ^ 1]))
+        if not found:
+            raise self._no_offset()
+        self._file = found[-1]
+        with opened(self.node, self._file, os.O_RDWR) as segment:
+            batches = whole_batches(_content(segment))
+            holding = batches[(batches["base_offset"] <= self.offset) & (last_offsets(batches) >= self.offset)]
+            if not len(holding):
+                raise self._no_offset()
+            self._at = int(holding["position"][0])
+            middle = self._at + (HEADER.size + int(holding["size"][0])) // 2
+            os.pwrite(segment, bytes([os.pread(segment, 1, middle)[0] ^ 1]), middle)
+
+    def _no_offset(self) -> HarnessError:
+        return HarnessError(f"{self.node.name} has no offset {self.offset} of {self.partition} in its log.")
 
     def verify_injected(self) -> Evidence:
         """Read again, the batch does not fit its own CRC-32C."""
@@ -409,7 +439,7 @@ class FlippedBit(Damaged):
         return {"segment": self._file.name, "position": self._at, "fits_checksum": False}
 
     def _is_sound(self) -> bool:
-        (batch,) = headers(self._file.read_bytes(), self._at, most=1)
+        (batch,) = headers(_read(self.node, self._file), self._at, most=1)
         return int(batch["problem"]) != Problem.BAD_CRC
 
 
@@ -418,9 +448,18 @@ def segments(data: Path, partition: TopicPartition) -> list[Path]:
     return sorted((data / str(partition)).glob("*.log"))
 
 
-def _cut(segment: Path, records: int) -> int:
+def _read(node: Node, file: Path) -> bytes:
+    with opened(node, file, os.O_RDONLY) as descriptor:
+        return _content(descriptor)
+
+
+def _content(file: int) -> bytes:
+    return os.pread(file, os.fstat(file).st_size, 0)
+
+
+def _cut(segment: bytes, records: int) -> int:
     """Where the segment has to end for so many records, or a few more, to be gone."""
-    found = whole_batches(segment.read_bytes())
+    found = whole_batches(segment)
     last = last_offsets(found)[-1] if len(found) else 0
     enough = found["position"][last - found["base_offset"] + 1 >= records]
     return int(enough[-1]) if len(enough) else 0

@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -323,15 +323,17 @@ class DutyCycle:
     world: World
     fault: LagFault
     _stop_s: float = 0.0
+    _stopped: bool = False  # by this, and by no other fault
 
     def tick(self) -> None:
         before = self._follower_leo()
         if before is None:
             self.fault.ended.wait(TICK_S)
             return
-        self.world.runtime.pause(self.fault.node.name)
+        self._stopped = True
+        self._send(self.world.runtime.pause)
         lag = self._stay_stopped(before)
-        self.world.runtime.resume(self.fault.node.name)
+        self.open()
         self._adjust(lag)
         deadline = time.monotonic() + FETCH_LIMIT_S
         while time.monotonic() < deadline and self._follower_leo() in (before, None):
@@ -368,5 +370,15 @@ class DutyCycle:
         return sample.log_end_offset if sample else None
 
     def open(self) -> None:
-        if self.world.runtime.state(self.fault.node.name) == "paused":
-            self.world.runtime.resume(self.fault.node.name)
+        if self._stopped:
+            self._send(self.world.runtime.resume)
+            self._stopped = False
+
+    def _send(self, signal: Callable[[str], None]) -> None:
+        """Signal the follower, unless another fault has ended it meanwhile."""
+        name = self.fault.node.name
+        try:
+            signal(name)
+        except HarnessError:
+            if self.world.runtime.state(name) in ("running", "paused"):
+                raise

@@ -28,16 +28,38 @@ def _wait_for_each(world: World, nodes: list[Node], condition: Callable[[World, 
         )
 
 
-def _silent(world: World, name: str) -> bool:
-    return time.time_ns() - last_poll(world, name) > SILENT_S * 1e9
+class _Watch:
+    """What is seen of a member's polls from now on.
+
+    The time of its file is compared with itself alone, and its changes are timed here: the clock of the host may be set
+    meanwhile.
+    """
+
+    def __init__(self, world: World, node: Node) -> None:
+        self._last_poll = partial(last_poll, world, node.name)
+        self._first = self._newest = self._last_poll()
+        self._since_s = time.monotonic()
+
+    def polls(self) -> bool:
+        return self._look() != self._first
+
+    def is_silent(self) -> bool:
+        self._look()
+        return time.monotonic() - self._since_s > SILENT_S
+
+    def _look(self) -> int:
+        if (now := self._last_poll()) != self._newest:
+            self._newest, self._since_s = now, time.monotonic()
+        return now
 
 
-def _polls(world: World, name: str) -> bool:
-    return not _silent(world, name)
+def _watch(world: World, nodes: list[Node]) -> dict[str, _Watch]:
+    return {node.name: _Watch(world, node) for node in nodes}
 
 
-def _is_back(world: World, name: str) -> bool:
-    return is_ready(world, name) and _polls(world, name)
+def _wait_for_silence(world: World, nodes: list[Node]) -> None:
+    watches = _watch(world, nodes)
+    _wait_for_each(world, nodes, lambda _, name: watches[name].is_silent(), "poll no more")
 
 
 class _EndedMember:
@@ -49,7 +71,7 @@ class _EndedMember:
     def verify_injected(self) -> Evidence:
         """It polls no more, and its process has ended: by SIGTERM once it has committed and left."""
         _wait_for_each(self.world, self.nodes, has_ended, "end")
-        _wait_for_each(self.world, self.nodes, _silent, "poll no more")
+        _wait_for_silence(self.world, self.nodes)
         return {"member": "polls no more"}
 
     def start_again(self, node: Node) -> None:
@@ -57,7 +79,12 @@ class _EndedMember:
 
     def verify_cleared(self) -> Evidence:
         """It polls, and its group has given it partitions."""
-        _wait_for_each(self.world, self.nodes, _is_back, "poll and be given partitions")
+        watches = _watch(self.world, self.nodes)
+
+        def is_back(world: World, name: str) -> bool:
+            return is_ready(world, name) and watches[name].polls()
+
+        _wait_for_each(self.world, self.nodes, is_back, "poll and be given partitions")
         limit_clients(self.world, self.nodes)
         return {"member": "polls", "assigned": True}
 
@@ -75,9 +102,10 @@ class PausedMember(Paused):
     """A paused member: it neither polls nor tells its coordinator that it lives."""
 
     def verify_injected(self) -> Evidence:
-        _wait_for_each(self.world, self.nodes, _silent, "poll no more")
+        _wait_for_silence(self.world, self.nodes)
         return {"member": "polls no more"}
 
     def verify_cleared(self) -> Evidence:
-        _wait_for_each(self.world, self.resumed(), _polls, "poll again")
+        watches = _watch(self.world, self.resumed())
+        _wait_for_each(self.world, self.resumed(), lambda _, name: watches[name].polls(), "poll again")
         return {"member": "polls", **self.told_ended()}

@@ -12,6 +12,7 @@ SaslHandshake v1, SaslAuthenticate v1.
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 import time
@@ -79,7 +80,8 @@ def transport_error_name(error: OSError) -> str:
 
 
 class Connection:
-    """One connection to one broker, opened when first used and again after an error.
+    """One connection to one broker, opened when first used, and again after an error or when the broker has closed it:
+    brokers close those that were idle for ``connections.max.idle.ms``, ten minutes.
 
     ``access``: how to get in, None on a plaintext listener. ``forwards_to_controller``: the broker passes on what is
     meant for the controller (KRaft). Not safe for several threads.
@@ -169,6 +171,8 @@ class Connection:
         raise kafka.errors.CorrelationIdError(f"answer {answers} to request {asked.correlation_id}")
 
     def _open(self) -> socket.socket:
+        if self._socket and _has_ended(self._socket):
+            self.close()
         if self._socket is None:
             self._protocol = KafkaProtocol(client_id=self._client_id)
             self._incoming = Incoming(f"{self.host}:{self.port}")
@@ -197,6 +201,13 @@ class Connection:
         if answer.error_code:
             raise ConnectionAbortedError(f"{self.host}:{self.port} lets nobody in: {error_name(answer.error_code)}")
         return answer
+
+
+def _has_ended(idle: socket.socket) -> bool:
+    """Whether anything came on a connection on which nothing is awaited: its end, or what is no answer to anything."""
+    poll = select.poll()
+    poll.register(idle, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 # --- replicas ----------------------------------------------------------------------------------

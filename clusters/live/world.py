@@ -6,6 +6,7 @@ A world is opened anew by every task; what outlives a task is in the run folder.
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +33,7 @@ from clusters.kafka.wire import (
 )
 from clusters.runtimes import open_runtime
 from clusters.runtimes.addresses import HOST
-from clusters.runtimes.nodes import Node
+from clusters.runtimes.nodes import Node, opened
 from clusters.runtimes.ports import PORTS, Listener
 from clusters.runtimes.runtime import Runtime
 from clusters.scenario.scenario import Scenario
@@ -220,10 +221,17 @@ class World:
         return self._noted("binaries.json")
 
     def configure(self, node: Node, settings: Mapping[str, str]) -> None:
-        """Let a server have other settings from its next start on."""
-        file = node.folder / "server.properties"
-        told = dict(line.split("=", 1) for line in file.read_text().splitlines())
-        write_atomically(file, servers.render({**told, **settings}))
+        """Let a server have other settings from its next start on.
+
+        Raises:
+            HarnessError: the file is a link, which the build under test may have made.
+        """
+        path = node.folder / "server.properties"
+        with opened(node, path, os.O_RDWR) as descriptor, open(descriptor, "r+", closefd=False) as file:
+            told = dict(line.split("=", 1) for line in file.read().splitlines())
+            file.seek(0)
+            file.truncate()
+            file.write(servers.render({**told, **settings}))
 
     def _incarnations(self) -> dict[str, int]:
         return self._noted("incarnations.json")

@@ -89,7 +89,13 @@ def _partition(run: PhaseRun, target: Target) -> TopicPartition:
 
 
 def _pause(run: PhaseRun, step: processes.Pause) -> None:
-    run.inject((PausedMember if step.node.of_members else Paused)(run.world, run.nodes(step.node)), step)
+    nodes = run.nodes(step.node)
+    if run.world.runtime.network is None and (lagging := run.active(nodes, ("lag", "slow"))):
+        raise HarnessError(
+            f"{lagging[0].nodes[0].name} has {lagging[0].key} active, for which the process runtime stops and "
+            "continues it in turn, so that it cannot be paused; heal that before, or use RUNTIME=docker."
+        )
+    run.inject((PausedMember if step.node.of_members else Paused)(run.world, nodes), step)
 
 
 def _resume(run: PhaseRun, step: processes.Resume) -> None:
@@ -289,7 +295,7 @@ def _configure(run: PhaseRun, step: topology.Configure) -> None:
         change = Change("topic", step.topic, step.set)
     else:
         change = Change("broker", str(run.node(_named(step.broker)).node_id), step.set)
-    run.inject(Configured(run.world, [change], "configure"), step)
+    _configured(run, [change], step)
 
 
 def _named(target: Target | None) -> Target:
@@ -299,7 +305,22 @@ def _named(target: Target | None) -> Target:
 
 
 def _throttle(run: PhaseRun, step: topology.Throttle) -> None:
-    run.inject(Configured(run.world, throttle(run.world, run.node(step.node), step.rate), "throttle"), step)
+    _configured(run, throttle(run.world, run.node(step.node), step.rate), step)
+
+
+def _configured(run: PhaseRun, changes: list[Change], step: Step) -> None:
+    """Refuses a setting that an active fault has changed: this one would end that one's effect unnoticed, and neither
+    would find again what was there before it.
+    """
+    active = run.active(list(run.world.brokers.values()), ("configure", "throttle"))
+    earlier = [change for fault in active if isinstance(fault, Configured) for change in fault.changes]
+    taken = {(change.resource, change.name, setting) for change in earlier for setting in change.config}
+    for resource, name, config in changes:
+        if twice := [setting for setting in config if (resource, name, setting) in taken]:
+            raise HarnessError(
+                f"{twice[0]} of {resource} {name} is changed by a fault that is active; end that first, with heal: all."
+            )
+    run.inject(Configured(run.world, changes, step.key), step)
 
 
 def _drop_cache(run: PhaseRun, step: flow.DropCache) -> None:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from clusters.clients.ledger import sends_of
 from clusters.clients.polls import polls_of
+from clusters.faults.disk import allow_writing
 from clusters.live.world import World
 from clusters.runtimes.nodes import Node
 from clusters.runtimes.runtime import available
 from history.errors import HarnessError
 from history.events import read_events
-from history.partitioned import streams_to_parquet, write_partitioned
+from history.partitioned import Read, streams_to_parquet
 from history.streams import read_stream
 from history.tables import RECORDED
+
+Starts = dict[int, list[tuple[int, int]]]  # broker id → (started_ns, incarnation), in order
 
 OF_MEMBERS = ("group_reads", "rebalances", "commits", "share_reads", "share_acks")
 STREAMED = ("sends", "polls", "seeks", *OF_MEMBERS, "replicas", "isr")
@@ -54,6 +58,8 @@ def _collect_server(node: Node, target: Path) -> None:
         if file.exists() and not file.is_symlink():
             shutil.copy2(file, target)
     for folder in dict.fromkeys([*node.log_dirs, node.metadata_dir]):
+        if folder.is_dir() and not folder.is_symlink():
+            allow_writing(node, folder)  # the run may have been ended while this was read-only
         if folder.exists():
             folder.rename(target / folder.name)
     remove_links(target)
@@ -81,30 +87,35 @@ def collect_clients(world: World) -> None:
 def write_tables(world: World) -> None:
     """Turn every stream into Parquet; replica samples learn which incarnation of the broker answered."""
     streams = world.folder.work / "streams"
+    readers: dict[str, Read] = {
+        "sends": sends_of,
+        "polls": polls_of,
+        "replicas": partial(_replicas_of, starts=_broker_starts(world)),
+    }
     for name in STREAMED:
         files = sorted(streams.glob(f"{name}-*.arrow"))
-        read = {"sends": sends_of, "polls": polls_of}.get(name, read_stream)
-        rows = streams_to_parquet(files, world.folder.table(name), RECORDED[name], read)
+        rows = streams_to_parquet(files, world.folder.table(name), RECORDED[name], readers.get(name, read_stream))
         world.events.add("step", step="table", target=name, rows=rows)
-    starts = _broker_starts(world)
-    for file in world.folder.table("replicas").glob("*.parquet"):
-        known = with_incarnations(pq.read_table(file), starts)
-        write_partitioned(known.to_batches(), file, known.schema)
 
 
-def _broker_starts(world: World) -> dict[int, list[tuple[int, int]]]:
-    """Broker id → (started_ns, incarnation), in order."""
+def _broker_starts(world: World) -> Starts:
     numbers = {node.name: number for number, node in world.brokers.items()}
-    starts: dict[int, list[tuple[int, int]]] = {number: [] for number in world.brokers}
+    starts: Starts = {number: [] for number in world.brokers}
     for event in read_events(world.folder.events):
         if event.kind == "node_started" and event.target in numbers:
             starts[numbers[event.target]].append((event.t_ns, event.detail["incarnation"]))
     return starts
 
 
-def with_incarnations(replicas: pa.Table, starts: dict[int, list[tuple[int, int]]]) -> pa.Table:
-    """Fill ``incarnation`` with that of the last start before the sample; starts are (started_ns, incarnation)."""
-    incarnations = pa.array([None] * replicas.num_rows, pa.int32())
+def _replicas_of(stream: Path, starts: Starts) -> Iterator[pa.RecordBatch]:
+    """The samples of a stream with their incarnations, batch by batch: a long run has more than memory holds."""
+    for batch in read_stream(stream):
+        yield with_incarnations(batch, starts)
+
+
+def with_incarnations(replicas: pa.RecordBatch, starts: Starts) -> pa.RecordBatch:
+    """Fill ``incarnation`` with that of the last start before the sample."""
+    incarnations = pa.nulls(replicas.num_rows, pa.int32())
     for broker_id, of_broker in starts.items():
         own = pc.equal(replicas["broker_id"], broker_id)
         for started_ns, incarnation in of_broker:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from history.errors import HarnessError
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY  # to open one
 
 
 @dataclass(frozen=True)
@@ -48,3 +56,32 @@ class Node:
     def log_dir_of(self, replica: str) -> Path:
         """The log directory that holds a replica such as ``orders-0``; the first one where none does."""
         return next((folder for folder in self.log_dirs if (folder / replica).is_dir()), self.log_dirs[0])
+
+
+@contextmanager
+def opened(node: Node, path: Path, flags: int) -> Iterator[int]:
+    """A descriptor of a file or folder of a node, opened with these flags of ``os.open`` and through no link.
+
+    A build under test writes into its node's folder, and may put a link to any file of the user's there at any moment
+    (docs/security.md).
+
+    Raises:
+        HarnessError: the path, or a folder between it and the node's own, is a link.
+        OSError: as ``os.open``.
+    """
+    *folders, name = path.relative_to(node.folder).parts
+    with ExitStack() as closing:
+        at = os.open(node.folder, FOLDER)
+        closing.callback(os.close, at)
+        for part, how in [*((folder, FOLDER) for folder in folders), (name, flags)]:
+            try:
+                at = os.open(part, how | os.O_NOFOLLOW, dir_fd=at)
+            except OSError as error:
+                if error.errno in (errno.ELOOP, errno.ENOTDIR):  # the second of a link that had to be a folder
+                    raise HarnessError(
+                        f"{path} of {node.name} has a link, or no folder, at {part}, and links are not followed: "
+                        "Kafka makes none there; find out why the build under test does."
+                    ) from error
+                raise
+            closing.callback(os.close, at)
+        yield at

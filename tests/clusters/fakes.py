@@ -115,14 +115,21 @@ class FakeRuntime:
         self.stubborn: set[str] = set()  # nodes on which signals have no effect
 
     def kill(self, name: str, signal: str) -> None:
-        if self.states[name] == "exited":
-            raise HarnessError(f"{name} cannot be sent {signal}: it does not run.")
+        self._check_runs(name, signal)
         self._become(name, "exited")
 
     def pause(self, name: str) -> None:
         self._become(name, "paused")
 
     def resume(self, name: str) -> None:
+        self._check_runs(name, "SIGCONT")
+        self._become(name, "running")
+
+    def _check_runs(self, name: str, signal: str) -> None:
+        if self.states[name] == "exited":
+            raise HarnessError(f"{name} cannot be sent {signal}: it does not run.")
+
+    def begin(self, name: str) -> None:
         self._become(name, "running")
 
     def state(self, name: str) -> str:
@@ -203,7 +210,7 @@ class FakeWorld:
 
     def start(self, node: Node) -> None:
         self.started.append(node.name)
-        self.runtime.resume(node.name)
+        self.runtime.begin(node.name)
 
     def partition_view(self, partition: TopicPartition, without: int | None = None) -> PartitionView | None:
         running = self.running()

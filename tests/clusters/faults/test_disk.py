@@ -182,7 +182,7 @@ def gives_up(world: Any, monkeypatch: pytest.MonkeyPatch, words: str) -> list[st
 
     def change(path: Path, mode: int) -> None:
         chmod(path, mode)
-        if path == data(world) and not mode & 0o200:
+        if path.resolve() == data(world) and not mode & 0o200:
             end()
 
     world.runtime.disks = SimpleNamespace(run_script=on_disk)
@@ -246,7 +246,7 @@ def jbod(world: Any, monkeypatch: pytest.MonkeyPatch, says: Failure) -> Path:
 
     def change(path: Path, mode: int) -> None:
         chmod(path, mode)
-        if path == failed and not mode & 0o200:
+        if path.resolve() == failed and not mode & 0o200:
             with node.log.open("a") as log:
                 log.write(says.line.format(folder=failed))
             world.runtime.states["broker-3"] = "exited" if says.ends else "running"
@@ -327,3 +327,75 @@ def test_a_log_directory_without_the_replica_cannot_fail_for_it(world: Any) -> N
 
     with pytest.raises(HarnessError, match="broker-3 has no replica of orders-0 whose log directory could fail"):
         fail_dir(world)
+
+
+LINKED = {
+    "wipe": ("data", "data/orders-0"),
+    "truncate": ("data", "data/orders-0", f"data/orders-0/{SEGMENT}"),
+    "delete_checkpoint": ("data",),
+    "flip_bit": ("data", "data/orders-0", f"data/orders-0/{SEGMENT}"),
+    "read_only_disk": ("data",),
+    "fail_log_dir": ("data",),
+}
+
+
+def linked(world: Any, place: str) -> Path:
+    """Move something of broker 3 out of its folder, with a link in its place; returns where it is."""
+    folder = Path(world.brokers[3].folder)
+    outside = folder.with_name("home") / Path(place).name
+    outside.parent.mkdir()
+    shutil.move(folder / place, outside)
+    (folder / place).symlink_to(outside)
+    return outside
+
+
+def state(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """Mode and content of all that a folder has, or of a file."""
+    files = [folder, *folder.rglob("*")]
+    return {str(file): (file.stat().st_mode, file.read_bytes() if file.is_file() else b"") for file in files}
+
+
+@pytest.mark.parametrize(("key", "place"), [(key, place) for key, places in LINKED.items() for place in places])
+def test_no_fault_of_a_disk_follows_a_link(world: Any, key: str, place: str) -> None:
+    """A build may have put it there, to a folder or file of the user's; what it leads to stays as it is."""
+    log_dirs = 2 if key == "fail_log_dir" else 1
+    world.brokers[3] = replace(world.brokers[3], log_dir_count=log_dirs)
+    outside = linked(world, place)
+    before = state(outside)
+    of_replica = {"node": "C", "partition": "orders-0"}
+    told: dict[str, Any] = {
+        "truncate": {**of_replica, "bytes": 1},
+        "delete_checkpoint": {"node": "C", "what": "high watermark checkpoint"},
+        "flip_bit": {**of_replica, "offset": 6},
+        "fail_log_dir": of_replica,
+    }
+    ends = [{"kill": "C"}] if key in ("wipe", "truncate", "delete_checkpoint") else []
+    played = scenario([*ends, {key: told.get(key, "C")}], cluster={"brokers": 3, "log_dirs": log_dirs})
+
+    with pytest.raises(HarnessError, match=f"at {Path(place).name}, and links are not followed"):
+        PhaseRun(world, played.phases[0]).run(perform)
+    assert state(outside) == before
+
+
+def test_a_link_in_a_log_directory_is_left_as_it_is(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither it nor what it leads to loses the right to be written; what lies beside it does, and gets it back."""
+    gives_up(world, monkeypatch, "java.nio.file.AccessDeniedException")
+    outside = Path(world.brokers[3].folder).with_name("home")
+    (outside / "orders-1").mkdir(parents=True)
+    (outside / "orders-1" / SEGMENT).write_text("keep this")
+    for place, leads_to in ((f"orders-0/{1:020}.log", f"orders-1/{SEGMENT}"), ("orders-1", "orders-1")):
+        (data(world) / place).symlink_to(outside / leads_to)
+    before, modes = state(outside), []
+    mend = disk.allow_writing
+
+    def allow_writing(node: Any, folder: Path) -> None:
+        modes.extend((folder / name).stat().st_mode & 0o222 for name in (".", "orders-0", f"orders-0/{SEGMENT}"))
+        assert state(outside) == before
+        mend(node, folder)
+
+    monkeypatch.setattr(disk, "allow_writing", allow_writing)
+    run(world, {"read_only_disk": "C"})
+
+    assert modes == [0, 0, 0]
+    assert (data(world) / "orders-0" / SEGMENT).stat().st_mode & 0o200
+    assert state(outside) == before

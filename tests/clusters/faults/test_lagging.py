@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ from clusters.faults.lagging import (
     share_for,
     steady,
 )
+from clusters.run import phase
+from clusters.run.actions import perform
+from clusters.run.phase import PhaseRun
 from clusters.waiting import wait_until
 from history.errors import HarnessError, WaitTimeout
 from tests.clusters.fakes import T0, FakeNetwork, FakeWorld, scenario
@@ -259,6 +263,65 @@ def test_a_follower_that_does_not_answer_is_not_stopped(world: Any, monkeypatch:
 
     assert waited == [lagging.TICK_S]
     assert world.runtime.state("broker-3") == "exited"
+
+
+def test_a_follower_that_is_killed_while_it_is_stopped_stays_so(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own start is another fault's; the lag goes on with it. One that runs and takes no signal is told."""
+    lagged = fault(world)
+    cycle = DutyCycle(world, lagged)
+    with monkeypatch.context() as patch:
+        patch.setattr(lagged, "observe", lambda *_: world.runtime.kill("broker-3", "SIGKILL"))
+        patch.setattr(lagged.ended, "wait", lambda _: world.runtime.state("broker-3") == "exited")
+        patch.setattr(lagging, "FETCH_LIMIT_S", 0.0)
+        cycle.tick()
+        cycle.open()
+        assert world.runtime.state("broker-3") == "exited"
+
+    def refused(_name: str) -> None:
+        raise HarnessError("no permission")
+
+    world.start(world.brokers[3])
+    monkeypatch.setattr(world.runtime, "pause", refused)
+    with pytest.raises(HarnessError, match="no permission"):
+        cycle.tick()
+
+
+def test_a_follower_that_ends_before_it_is_stopped_is_let_be(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between its answer and the signal."""
+    lagged = fault(world)
+    cycle = DutyCycle(world, lagged)
+    monkeypatch.setattr(cycle, "_follower_leo", lambda: world.runtime.states.update({"broker-3": "exited"}) or 500)
+    monkeypatch.setattr(world.runtime, "pause", partial(world.runtime.kill, signal="SIGSTOP"))
+    monkeypatch.setattr(lagged.ended, "wait", lambda _: True)
+    monkeypatch.setattr(lagging, "FETCH_LIMIT_S", 0.0)
+    cycle.tick()
+
+    assert world.runtime.state("broker-3") == "exited"
+
+
+def test_what_another_fault_has_paused_is_not_continued(world: Any) -> None:
+    """The end of a lag continues only what it has stopped itself."""
+    world.runtime.pause("broker-3")
+    DutyCycle(world, fault(world)).open()
+
+    assert world.runtime.state("broker-3") == "paused"
+
+
+@pytest.mark.parametrize("key", ["lag", "slow"])
+def test_a_broker_that_is_stopped_in_turn_is_not_paused(world: Any, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    """It would be continued soon, and the pause be recorded as active; another broker is paused, and any in Docker."""
+    monkeypatch.setattr(phase, "capture_offsets", lambda _world, _label: None)
+    (pause_c, pause_b) = scenario([{"pause": "C"}, {"pause": "B"}]).phases[0].steps
+    run = PhaseRun(world, world.scenario.phases[0])
+    run._active.append(LagFault(world, world.brokers[3], T0, 2000, key))
+    with pytest.raises(HarnessError, match=f"broker-3 has {key} active, for which the process runtime stops and"):
+        perform(run, pause_c)
+    perform(run, pause_b)
+    assert [world.runtime.state(f"broker-{number}") for number in (2, 3)] == ["paused", "running"]
+
+    world.runtime.network = FakeNetwork()
+    perform(run, pause_c)
+    assert world.runtime.state("broker-3") == "paused"
 
 
 def test_traffic_is_shaped_at_the_other_brokers(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:

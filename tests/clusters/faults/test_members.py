@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from clusters.clients.nodes import last_poll
 from clusters.faults import members
 from clusters.faults.members import KilledMember, PausedMember, StoppedMember
 from clusters.runtimes.nodes import Node
@@ -24,10 +28,23 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.fixture
-def polls(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
-    """Whether the member polls, has ended and is ready, as its files and its process show."""
+def polls(world: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
+    """Whether the member polls, has ended and is ready, as files and process show; a look takes over a second."""
     seen = {"polls": True, "ended": False, "ready": True}
-    monkeypatch.setattr(members, "_silent", lambda _world, _name: not seen["polls"])
+    alive = world.folder.work / "member-1" / "alive"
+    alive.parent.mkdir()
+    alive.touch()
+    now_s = 0.0
+
+    def look(of: Any, name: str) -> int:
+        nonlocal now_s
+        now_s += members.SILENT_S + 0.1
+        if seen["polls"]:
+            os.utime(alive, ns=(0, alive.stat().st_mtime_ns + 10**8))
+        return last_poll(of, name)
+
+    monkeypatch.setattr(members, "time", SimpleNamespace(monotonic=lambda: now_s))
+    monkeypatch.setattr(members, "last_poll", look)
     monkeypatch.setattr(members, "has_ended", lambda _world, _name: seen["ended"])
     monkeypatch.setattr(members, "is_ready", lambda _world, _name: seen["ready"])
     return seen
@@ -63,4 +80,20 @@ def test_a_paused_member_polls_no_more(world: Any, polls: dict[str, bool]) -> No
     polls |= {"polls": False}
     assert paused.verify_injected() == {"member": "polls no more"}
     with pytest.raises(WaitTimeout):
+        paused.verify_cleared()
+
+
+@pytest.mark.parametrize("set_by_s", [3600, -3600])
+def test_the_hosts_clock_may_be_set(world: Any, polls: dict[str, bool], set_by_s: int) -> None:
+    """By an hour since a member's last poll: whether it polls is not seen by how far that is from now."""
+    alive = world.folder.work / "member-1" / "alive"
+    os.utime(alive, (time.time() + set_by_s,) * 2)
+    paused = PausedMember(world, [NODE])
+    assert paused.verify_cleared() == {"member": "polls"}
+    with pytest.raises(WaitTimeout, match="member-1 to poll no more"):
+        paused.verify_injected()
+
+    polls |= {"polls": False}
+    assert paused.verify_injected() == {"member": "polls no more"}
+    with pytest.raises(WaitTimeout, match="member-1 to poll again"):
         paused.verify_cleared()

@@ -161,6 +161,47 @@ def test_a_throttle_is_the_followers_own(cluster: Any) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "setting"),
+    [
+        (
+            {"throttle": {"node": "B", "rate": "10kB/s"}},
+            {"throttle": {"node": "C", "rate": "10kB/s"}},
+            "follower.replication.throttled.replicas of topic orders",
+        ),
+        (
+            {"configure": {"topic": "orders", "set": {"retention.ms": 1000}}},
+            {"configure": {"topic": "orders", "set": {"segment.ms": 5, "retention.ms": 2000}}},
+            "retention.ms of topic orders",
+        ),
+        (
+            {"configure": {"broker": "C", "set": {"follower.replication.throttled.rate": 1}}},
+            {"throttle": {"node": "C", "rate": "10kB/s"}},
+            "follower.replication.throttled.rate of broker 3",
+        ),
+    ],
+)
+def test_a_setting_that_an_active_fault_changed_is_not_changed_again(
+    cluster: Any, first: dict[str, Any], second: dict[str, Any], setting: str
+) -> None:
+    """It would end the first unnoticed; once that is healed it may be."""
+    with pytest.raises(HarnessError, match=f"{setting} is changed by a fault that is active; end that first"):
+        run(cluster, first, second)
+    assert [event.detail["recovery_verified"] for event in cluster.seen("healed")] == [True]
+
+    run(cluster, first, {"heal": "all"}, second)
+    assert [event.detail["recovery_verified"] for event in cluster.seen("healed")] == [True] * 3
+
+
+def test_other_settings_are_changed_beside_each_other(cluster: Any) -> None:
+    """Of another broker, of a topic of that name, or another one of the same."""
+    changes = [("broker", "B", "a"), ("broker", "C", "a"), ("topic", "orders", "a"), ("topic", "orders", "b")]
+    run(cluster, *({"configure": {resource: name, "set": {setting: 1}}} for resource, name, setting in changes))
+
+    assert [event.detail["effect_verified"] for event in cluster.seen("injected")] == [True] * 4
+    assert [event.detail["recovery_verified"] for event in cluster.seen("healed")] == [True] * 4
+
+
 def test_nobody_is_asked_while_nobody_answers(cluster: FakeWorld) -> None:
     """A step on a cluster that is down is refused with what to do."""
     told = {"configure": {"topic": "orders", "set": {"retention.ms": 1}}}

@@ -259,6 +259,52 @@ def test_a_connection_opens_again_after_it_broke(listener: socket.socket) -> Non
     thread.join()
 
 
+def hang_up_after(server: socket.socket, answers: list[int]) -> tuple[list[threading.Event], threading.Thread]:
+    """Accept one connection after the other, answer so many requests on each and hang up; an event a connection that is
+    set by then.
+    """
+    closed = [threading.Event() for _ in answers]
+
+    def serve_each() -> None:
+        for count, event in zip(answers, closed, strict=True):
+            peer, _ = server.accept()
+            with peer:
+                for _ in range(count):
+                    size = int.from_bytes(peer.recv(4, socket.MSG_WAITALL), "big")
+                    frame = peer.recv(size, socket.MSG_WAITALL)[4:8] + HEADER_FREE_METADATA_V7
+                    peer.sendall(len(frame).to_bytes(4, "big") + frame)
+            event.set()
+
+    thread = threading.Thread(target=serve_each, daemon=True)
+    thread.start()
+    return closed, thread
+
+
+def test_a_connection_that_its_broker_closed_is_opened_again(listener: socket.socket) -> None:
+    """As brokers do after ten idle minutes, which says nothing of the broker; one that is still open is kept."""
+    closed, thread = hang_up_after(listener, [2, 1])
+    with Connection(*listener.getsockname(), timeout_s=5) as connection:
+        for _ in range(2):
+            assert wire.metadata(connection, ["t"]).controller_id == 2
+        assert closed[0].wait(5)
+
+        assert wire.metadata(connection, ["t"]).controller_id == 2
+    thread.join()
+
+
+def test_a_write_whose_connection_breaks_is_not_sent_again(listener: socket.socket) -> None:
+    """It may have been written: the broker that hung up after it is asked nothing more."""
+    thread = serve(listener, None)
+    with Connection(*listener.getsockname(), timeout_s=5) as connection:
+        (produced,) = wire.produce(connection, "t", 0, [[b"a"]], "all")
+        thread.join()
+        listener.setblocking(False)
+
+        assert produced.error == "unreachable"
+        with pytest.raises(BlockingIOError):  # nobody else has connected
+            listener.accept()
+
+
 def test_an_interrupt_leaves_no_answer_to_the_next_request(
     listener: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:

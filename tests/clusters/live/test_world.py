@@ -339,7 +339,7 @@ def test_where_no_broker_can_be_asked_each_is_tried_again(world: World, monkeypa
     told(world, monkeypatch, {1: None, 2: view(1, 1), 3: None})
     monkeypatch.setattr(module, "Connection", Broker)
     monkeypatch.setattr(Broker, "asked", [])
-    monkeypatch.setattr(module, "SESSIONS", 0.01)
+    monkeypatch.setattr(module, "SESSIONS", 0.1)
     monkeypatch.setattr(module, "ASKED_AGAIN_S", 0.001)
 
     def fail(error: Exception) -> Any:
@@ -431,6 +431,18 @@ def test_settings_are_changed_from_the_next_start_on(world: World) -> None:
     world.configure(node, {"a": "2", "c": "3"})
 
     assert (node.folder / "server.properties").read_text() == "a=2\nb=x=y\nc=3\n"
+
+
+def test_settings_are_not_changed_through_a_link(world: World, tmp_path: Path) -> None:
+    """A build may have put it there, to a file of the user's, which would be read and written."""
+    node = world.brokers[2]
+    node.folder.mkdir()
+    (tmp_path / "credentials").write_text("key=secret\n")
+    (node.folder / "server.properties").symlink_to(tmp_path / "credentials")
+
+    with pytest.raises(HarnessError, match=r"at server.properties, and links are not followed"):
+        world.configure(node, {"a": "2"})
+    assert (tmp_path / "credentials").read_text() == "key=secret\n"
 
 
 def test_the_later_epoch_tells_which_controller_acts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clusters.run import collect
 from clusters.run.collect import collect_servers, with_incarnations
 from clusters.runtimes.nodes import Node
 from history.errors import HarnessError
+from history.streams import BatchWriter
 from history.tables import REPLICAS
+from tests.clusters.fakes import FakeWorld, scenario
 
 MOMENTS = st.integers(0, 30)
 STARTS = st.dictionaries(st.integers(1, 3), st.lists(MOMENTS, unique=True, max_size=4).map(sorted))
 
 
-def replicas(samples: list[tuple[int, int]]) -> pa.Table:
+def replicas(samples: list[tuple[int, int]]) -> pa.RecordBatch:
     """Samples of (broker id, sent_ns)."""
     rows = [{"broker_id": b, "topic": "orders", "partition": 0, "sent_ns": t, "received_ns": t + 1} for b, t in samples]
-    return pa.Table.from_pylist(rows, schema=REPLICAS)
+    return pa.RecordBatch.from_pylist(rows, schema=REPLICAS)
 
 
 @settings(max_examples=40)
@@ -39,6 +44,37 @@ def test_a_sample_belongs_to_the_last_start_before_it(
     assert after["incarnation"].to_pylist() == expected
     assert after.schema.equals(REPLICAS)
     assert after.drop_columns(["incarnation"]).equals(before.drop_columns(["incarnation"]))
+
+
+def test_replicas_are_never_held_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long run has more samples than memory holds: each batch of the stream has its incarnations as it is read. The
+    table has the rows by partition, in their order.
+    """
+    world: Any = FakeWorld(tmp_path, scenario([{"hold": 1}]))
+    (world.folder.work / "streams").mkdir()
+    for number in (1, 2):
+        world.events.add("node_started", target="broker-1", incarnation=number, role="broker")
+    first, second = (event.t_ns for event in world.seen("node_started"))
+    moments = [first - 1, first, second, second + 5]
+    with BatchWriter(world.folder.work / "streams" / "replicas-prober.arrow", REPLICAS) as stream:
+        for sent_ns in moments:
+            stream.add(replicas([(1, sent_ns), (2, sent_ns)]))
+            stream.flush()
+    sizes = []
+
+    def of_batch(batch: pa.RecordBatch, starts: Any) -> pa.RecordBatch:
+        sizes.append(batch.num_rows)
+        return with_incarnations(batch, starts)
+
+    monkeypatch.setattr(collect, "with_incarnations", of_batch)
+    collect.write_tables(world)
+
+    table = pq.read_table(world.folder.table("replicas") / "replicas-prober.parquet")
+    assert sizes == [2, 2, 2, 2]
+    assert table.schema.equals(REPLICAS)
+    assert table["incarnation"].to_pylist() == [None, None, 1, None, 2, None, 2, None]
+    assert table["sent_ns"].to_pylist() == [moment for moment in moments for _ in (1, 2)]
+    assert [(event.target, event.detail["rows"]) for event in world.seen("step")][-2:] == [("replicas", 8), ("isr", 0)]
 
 
 class Runtime:
@@ -141,6 +177,31 @@ def test_a_symbolic_link_of_a_server_is_not_collected(tmp_path: Any) -> None:
     left = sorted(str(file.relative_to(tmp_path / "brokers")) for file in (tmp_path / "brokers").rglob("*"))
     assert left == ["broker-1", "broker-1/data", "broker-1/data/00.log"]
     assert (tmp_path / "secret").read_text() == "keep this"
+
+
+def test_a_disk_that_is_still_read_only_is_collected(tmp_path: Path) -> None:
+    """A run that was killed while its fault was active: its owner may move and remove what it has, but not what a link
+    leads to; who else may is as before.
+    """
+    (tmp_path / "script").write_text("keep this")
+    (tmp_path / "script").chmod(0o555)
+    node = Node("broker-1", "broker", "x", tmp_path / "work" / "broker-1", "java", ())
+    data = node.folder / "data"
+    (data / "orders-0").mkdir(parents=True)
+    (data / "orders-0" / "00.log").write_text("a record")
+    (data / "link").symlink_to(tmp_path / "script")
+    for path, mode in ((data / "orders-0" / "00.log", 0o444), (data / "orders-0", 0o555), (data, 0o555)):
+        path.chmod(mode)
+    world: Any = SimpleNamespace(
+        servers=[node], runtime=Runtime({"broker-1": "exited"}), folder=SimpleNamespace(brokers=tmp_path / "brokers")
+    )
+
+    collect_servers(world)
+
+    kept = tmp_path / "brokers" / "broker-1" / "data"
+    modes = [(kept / name).stat().st_mode & 0o777 for name in (".", "orders-0", "orders-0/00.log")]
+    assert modes == [0o755, 0o755, 0o644]
+    assert (tmp_path / "script").stat().st_mode & 0o777 == 0o555
 
 
 def test_what_is_there_already_is_not_overwritten(tmp_path: Any) -> None:
