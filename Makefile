@@ -25,6 +25,7 @@ export GX_ANALYTICS_ENABLED := false
 # Images often set it; without compiled modules every process takes seconds to import Airflow or Great Expectations.
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPATH := $(CURDIR)
+export PYTHONUTF8 := 1
 ifneq ($(JAVA),)
 export PLIMSOLL_JAVA := $(JAVA)
 endif

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from campaigns.kinds import Kind
-from commands.outcome import Outcome, say
+from commands.outcome import Outcome, say, warned
 from history.exit_codes import EXIT_CODES, FAIL, PASS, UNKNOWN
 from history.results.cases import Case
 from operators import airflow_home
@@ -53,6 +53,10 @@ def run_campaign(
     def listed(follow_up: bool) -> list[Item]:
         return recording.outstanding(folder, recording.items_of(folder, places, more=follow_up), places)
 
+    def reap() -> None:
+        with warned():
+            experiment.reap()  # a run that broke off has lost its lease with its process
+
     before = _written_ns(folder.result)
     with airflow_home.home_of_run(f"{kind.name}-{campaign.campaign_id}") as home:
         log, ended_before = home / "airflow.log", ended_for_memory()
@@ -68,7 +72,7 @@ def run_campaign(
                 home=home,
                 log=log,
                 progress=progress,
-                salvage=experiment.reap,  # a run that broke off has lost its lease with its process
+                salvage=reap,
                 PLIMSOLL_RUNS=str(places.runs),
                 PLIMSOLL_SCENARIO="steady",  # this DAG needs no scenario's
             )
@@ -79,7 +83,7 @@ def run_campaign(
             try:
                 lines = kind.search.search(folder, options, places, progress.say)
             finally:
-                experiment.reap()  # of a run that broke off
+                reap()
             outcome = _concluded(folder, before)
             outcome = replace(outcome, lines=[*outcome.lines[:-2], *lines, *outcome.lines[-2:]])
         if succeeded or outcome.code == FAIL:

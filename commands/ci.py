@@ -13,6 +13,7 @@ from typing import Any
 from commands.outcome import Outcome, outcome_of
 from history.errors import BadInput
 from history.exit_codes import BAD_INPUT, FAIL, MEANINGS, PASS, UNKNOWN
+from history.folder import is_stream, write_atomically
 from history.results.cases import Outcome as CaseOutcome
 from history.results.cases import Report, junit, markdown
 
@@ -32,7 +33,7 @@ class Files:
     def of(cls, junit: Path | None, summary: Path | None) -> Files:
         """Paths as they were given, and what the environment asks for."""
         step = os.environ.get(STEP_SUMMARY)
-        return cls(junit and junit.resolve(), summary and summary.resolve(), Path(step) if step else None)
+        return cls(junit and _place(junit), summary and _place(summary), Path(step) if step else None)
 
     def prepare(self) -> None:
         """Make their folders, and remove what an earlier command wrote: it must not outlive one that dies.
@@ -42,7 +43,9 @@ class Files:
         """
         for option, path in (("--junit", self.junit), ("--summary", self.summary)):
             try:
-                if path:
+                if path and is_stream(path):
+                    path.stat()  # of a number that nothing is open by there is none
+                elif path:
                     path.parent.mkdir(parents=True, exist_ok=True)
                     path.unlink(missing_ok=True)
             except OSError as error:
@@ -51,12 +54,17 @@ class Files:
     def write(self, report: Report) -> None:
         """Write what was asked for."""
         if self.junit:
-            self.junit.write_text(junit(report))
+            write_atomically(self.junit, junit(report))
         if self.summary:
-            self.summary.write_text(markdown(report))
+            write_atomically(self.summary, markdown(report))
         if self.appended:
             with self.appended.open("a") as file:
                 file.write(markdown(report) + "\n")
+
+
+def _place(path: Path) -> Path:
+    """Where a link leads to; /dev/stdout is one whose file is another's."""
+    return path.absolute() if is_stream(path) else path.resolve()
 
 
 def reported(title: str, files: Files, command: Callable[..., Outcome], options: Mapping[str, Any]) -> Outcome:
@@ -69,7 +77,7 @@ def reported(title: str, files: Files, command: Callable[..., Outcome], options:
     outcome = outcome_of(command, options)
     try:
         files.write(report_of(title, outcome, monotonic() - began_s, datetime.now(UTC)))
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: of what the locale cannot write
         code = UNKNOWN if outcome.code == PASS else outcome.code
         why = f"The result for CI could not be written: {error}"
         return replace(outcome, code=code, error="\n".join(filter(None, [outcome.error, why])))

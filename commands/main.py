@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import re
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import typer
@@ -18,7 +20,7 @@ from typer.main import get_command
 
 from commands.app import app
 from commands.outcome import Outcome, print_error, say, stdout_for_json
-from history.exit_codes import BAD_INPUT, MEANINGS, PASS
+from history.exit_codes import BAD_INPUT, MEANINGS, PASS, UNKNOWN
 
 FROM_MAKE = "--from-make"
 
@@ -30,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     from_make = given[:1] == [FROM_MAKE]
+    _prepare_streams()
     _handle_signals()
     _show_what_is_fetched()
     words, refusal = _options(given[2], given[1].split()) if from_make else (given, "")
@@ -56,6 +59,8 @@ def run_command(arguments: list[str]) -> Outcome:
         ended = get_command(app).main(arguments or ["--help"], prog_name="plimsoll", standalone_mode=False)
     except typer.TyperException as error:
         return Outcome(BAD_INPUT, error=_one_sentence(error))
+    except SystemExit as asked:  # by completion, and with 1, a violated guarantee's, by help that nobody reads on
+        return Outcome(UNKNOWN if asked.code else PASS)
     return ended if isinstance(ended, Outcome) else Outcome(int(ended or 0))  # of --help and of completion
 
 
@@ -128,7 +133,20 @@ def _spelled(sentence: str, variables: dict[str, Variable], *, from_make: bool) 
     return sentence
 
 
-# --- signals, and what is fetched ------------------------------------------------------------------
+# --- streams, signals, and what is fetched ---------------------------------------------------------
+
+
+def _prepare_streams() -> None:
+    """No word is refused for its letters; and one that was closed (``>&-``) leads nowhere, as the next file that is
+    opened would have its number, and children would write into it.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        stream = getattr(sys, name)
+        if stream is None:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free
+            setattr(sys, name, Path(os.devnull).open("w" if number else "r"))  # noqa: SIM115  # as long as we live
+        elif number and isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _handle_signals() -> None:

@@ -9,9 +9,9 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TextIO
 
-from history.errors import PlimsollError, refusal
+from history.errors import HarnessError, PlimsollError, refusal
 from history.exit_codes import INTERRUPTED, UNKNOWN
 from history.results.cases import Case
 
@@ -42,7 +42,8 @@ def outcome_of(command: Callable[..., Outcome], options: Mapping[str, Any]) -> O
         return Outcome(INTERRUPTED)
     except PlimsollError as error:
         return Outcome(getattr(error, "exit_code", UNKNOWN), error=str(error))
-    except Exception as error:  # noqa: BLE001  # Python's own exit code, 1, says that a guarantee was violated
+    # Python's own exit code, 1, says that a guarantee was violated; so may that with which a library wants to exit.
+    except (Exception, SystemExit) as error:  # noqa: BLE001
         return Outcome(UNKNOWN, error=refusal(error) or traceback.format_exc().rstrip())
 
 
@@ -62,12 +63,26 @@ def stdout_for_json() -> Iterator[None]:
 
 def say(text: str) -> None:
     """Print at once. Nobody may read on: what was started has to be collected and removed all the same."""
-    with suppress(OSError):
-        sys.stdout.write(f"{text}\n")
-        sys.stdout.flush()
+    _print(sys.stdout, text)
 
 
 def print_error(sentence: str) -> None:
     """Print to stderr, if anybody reads on."""
-    with suppress(OSError):
-        sys.stderr.write(f"{sentence}\n")
+    _print(sys.stderr, sentence)
+
+
+def _print(stream: TextIO | None, text: str) -> None:
+    """Python has no stream where the command was started with a closed one; ValueError: it was closed since."""
+    if stream is not None:
+        with suppress(OSError, ValueError):
+            stream.write(f"{text}\n")
+            stream.flush()
+
+
+@contextmanager
+def warned() -> Iterator[None]:
+    """What the harness cannot do within is told, and what comes after goes on."""
+    try:
+        yield
+    except HarnessError as error:
+        print_error(f"warning: {error}")

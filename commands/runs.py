@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from clusters.run.host_lock import beside_others
 from clusters.scenario.scenario import load_scenario, scenario_names
-from commands.outcome import Outcome, say
+from commands.outcome import Outcome, say, warned
 from history.errors import BadInput
 from history.events import errors_of
 from history.exit_codes import EXIT_CODES, FAIL, PASS, UNKNOWN
@@ -55,7 +55,8 @@ def record_and_judge(
 
     parsed = load_scenario(scenario)
     spark_connection(os.environ)  # refused before anything is recorded for it
-    experiment.reap()  # what runs that died left behind would take CPU time and addresses from this one
+    with warned():
+        experiment.reap()  # what runs that died left behind would take CPU time and addresses from this one
     run = experiment.prepare(
         scenario, kafka=kafka, runtime=runtime, rate=rate, seed=seed, runs=runs, subnet=subnet, lease="process"
     )

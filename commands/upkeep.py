@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from clusters.paths import runs_folder
 from commands.outcome import Outcome, print_error, say
-from history.errors import BadInput
+from history.errors import BadInput, NotRemoved, remove_each
+from history.exit_codes import PASS, UNKNOWN
 from history.remote import check_reachable, path_of
 from history.scratch import remove_scratch
 from operators import airflow_home, metrics_endpoint, service, spark_cluster
@@ -44,14 +46,25 @@ def list_archive(runs: str | Path, *, rebuild: bool, metrics: Path | None = None
 
 
 def remove_leftovers(*, everything: bool) -> Outcome:
-    """Remove what dead runs and Spark clusters left, or of all of them, and say of which."""
+    """Remove what dead runs and Spark clusters left, or of all of them, and say of which; what resists is told, keeps
+    nothing else from going, and makes the outcome unknown.
+    """
     from clusters.run import experiment  # heavy
 
-    removed = airflow_home.remove_leftovers()  # first: an Airflow that outlived its command would start nodes anew
-    removed += experiment.reap(all_runs=everything)
-    removed += spark_cluster.remove_leftovers(everything=everything)
-    removed += remove_scratch()
-    return Outcome(lines=[f"removed what was left of: {', '.join(removed) or 'no run'}"], facts={"removed": removed})
+    code, error = PASS, ""
+    try:
+        removed = remove_each(
+            [
+                airflow_home.remove_leftovers,  # first: an Airflow that outlived its command would start nodes anew
+                partial(experiment.reap, all_runs=everything),
+                partial(spark_cluster.remove_leftovers, everything=everything),
+                remove_scratch,
+            ]
+        )
+    except NotRemoved as incomplete:
+        code, error, removed = UNKNOWN, str(incomplete), list(incomplete.removed)
+    lines = [f"removed what was left of: {', '.join(removed) or 'no run'}"]
+    return Outcome(code, lines, {"removed": removed}, error)
 
 
 def start_airflow(port: int, database: str | None, metrics_port: int | None = None) -> Outcome:

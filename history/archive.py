@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +17,7 @@ from pydantic import BaseModel, Field, ValidationError
 from history.errors import EvidenceError
 from history.events import read_events
 from history.exit_codes import Verdict
-from history.folder import RunFolder
+from history.folder import RunFolder, replacing
 from history.manifest import read_manifest
 from history.refusals import first_wrong
 from history.remote import RemotePath, read_parquet, write_parquet
@@ -112,7 +111,11 @@ def host_digest(host: Mapping[str, Any]) -> str:
 
 
 def add(archive: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
-    """Write the rows of one run, aside and then renamed; a run that is judged anew replaces its own file."""
+    """Write the rows of one run, aside and then renamed; a run that is judged anew replaces its own file.
+
+    Raises:
+        OSError: with the file's name; nothing of it is left.
+    """
     table = pa.Table.from_pylist([dict(row) for row in rows], schema=ARCHIVE)
     run_id = table["run_id"][0].as_py()
     file = archive / f"{run_id}.parquet"
@@ -120,9 +123,9 @@ def add(archive: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
         write_parquet(table, file)
         return file
     archive.mkdir(parents=True, exist_ok=True)
-    partial = archive / f".{run_id}.{os.getpid()}"
-    write_parquet(table, partial)
-    return partial.rename(file)
+    with replacing(file) as partial:
+        write_parquet(table, partial)
+    return file
 
 
 def read(archive: Path, **labels: str) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ PlimsollError
 ├── HarnessError      the harness itself failed: a node did not start, a tool is missing
 │   ├── WaitTimeout   a wait ran out; carries what was awaited and what was last seen
 │   ├── NoController  the brokers know of no controller now
+│   ├── NotRemoved    some of what was to be removed is still there; carries what was removed
 │   └── Refused       the cluster's answer to an operator is an error
 └── EvidenceError     a run folder is truncated, foreign or changed after it was sealed
 """
@@ -12,6 +13,7 @@ PlimsollError
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable, Iterable, Sequence
 
 from history.exit_codes import BAD_INPUT
 
@@ -58,6 +60,14 @@ class Refused(HarnessError):  # noqa: N818  # named after what happened
     """The cluster was asked for something, and its answer is an error."""
 
 
+class NotRemoved(HarnessError):  # noqa: N818  # named after what happened
+    """Some of what was to be removed is still there: ``reasons`` has a sentence for each, ``removed`` is gone."""
+
+    def __init__(self, reasons: Sequence[str], removed: Sequence[str]) -> None:
+        super().__init__(f"Not everything was removed. {' '.join(reasons)}")
+        self.reasons, self.removed = reasons, removed
+
+
 class EvidenceError(PlimsollError):
     """A run folder cannot be read as evidence."""
 
@@ -90,3 +100,26 @@ def refusal(error: BaseException) -> str:
         return ""
     where = f"{error.filename}: " if error.filename is not None else ""
     return f"{where}{error.strerror}; {_REFUSALS[error.errno]} and start again."
+
+
+def remove_each(removals: Iterable[Callable[[], Iterable[str]]]) -> list[str]:
+    """Call each, whatever becomes of the others; returns the names of what all of them removed.
+
+    Raises:
+        NotRemoved: after the last one; what one of them raised stands there as a sentence.
+    """
+    removed: list[str] = []
+    reasons: list[str] = []
+    for remove in removals:
+        try:
+            removed += remove()
+        except NotRemoved as error:
+            removed += error.removed
+            reasons += error.reasons
+        except PlimsollError as error:
+            reasons.append(str(error))
+        except Exception as error:  # noqa: BLE001  # what it is does not matter to what comes after it
+            reasons.append(reason_of(error))
+    if reasons:
+        raise NotRemoved(reasons, removed)
+    return removed

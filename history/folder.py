@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +17,8 @@ from history.remote import AT_ONCE, AnyPath, RemotePath
 
 SEAL = "sealed.json"
 STAGES = "stages.jsonl"
+_OPEN = {Path("/dev/stdout"): 1, Path("/dev/stderr"): 2}
+_OPEN_BY_NUMBER = {Path("/dev/fd"), Path("/proc/self/fd")}
 
 
 @dataclass(frozen=True)
@@ -145,19 +150,66 @@ def _sha256(file: Path) -> str:
 
 
 def write_atomically(path: AnyPath, text: str) -> None:
-    """Write aside, then rename, so that no reader ever sees half a file; an object is written whole in any case.
+    """Write aside, then rename, so that no reader ever sees half a file; an object is written whole in any case, and a
+    stream (``is_stream``) as it is.
 
     Raises:
         OSError: with the file's name; nothing of it is left.
     """
     if isinstance(path, RemotePath):
         path.write_text(text)
-        return
+    elif is_stream(path):
+        number = _descriptor(path)
+        with _named(path), open(path if number is None else number, "w", closefd=number is None) as stream:
+            stream.write(text)
+    else:
+        with replacing(path) as partial:
+            partial.write_text(text)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file to write beside ``path``, whose place it takes at the end; after an error nothing of it is left.
+
+    Raises:
+        OSError: with the file's name.
+    """
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        partial.write_text(text)
-        partial.rename(path)
+        with _named(path):
+            yield partial
+            partial.rename(path)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink()
+        raise
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        partial.unlink(missing_ok=True)
         error.filename = error.filename or str(path)  # writing itself does not say where
         raise
+
+
+def is_stream(path: Path) -> bool:
+    """Whether a path names a device, a pipe, or what this process has open (/dev/stdout, /dev/fd/63).
+
+    Such is written to and never replaced: root could, and the host would have no /dev/null any more.
+    """
+    if _descriptor(path) is not None:
+        return True
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _descriptor(path: Path) -> int | None:
+    """The number by which a file is open. To open it again would begin at its start, and is refused of a socket."""
+    if path in _OPEN:
+        return _OPEN[path]
+    return int(path.name) if path.parent in _OPEN_BY_NUMBER and path.name.isdecimal() else None

@@ -8,7 +8,10 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+
+from history.errors import remove_each
 
 PREFIX = "plimsoll-"
 _LOCK = "lock"
@@ -25,14 +28,20 @@ def scratch() -> Iterator[Path]:
 
 
 def remove_scratch() -> list[str]:
-    """Remove those whose process was killed; returns their names. Another user's are theirs."""
-    removed = []
-    for folder in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*/")):
-        with suppress(BlockingIOError, FileNotFoundError):
-            if folder.lstat().st_uid != os.geteuid() or folder.is_symlink():
-                continue
-            with (folder / _LOCK).open("r+") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder)
-            removed.append(folder.name)
-    return removed
+    """Remove those whose process was killed; returns their names. Another user's are theirs.
+
+    Raises:
+        NotRemoved: once the others are gone; some could not be removed.
+    """
+    return remove_each(partial(_remove, folder) for folder in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*/")))
+
+
+def _remove(folder: Path) -> list[str]:
+    with suppress(BlockingIOError, FileNotFoundError):
+        if folder.lstat().st_uid != os.geteuid() or folder.is_symlink():
+            return []
+        with (folder / _LOCK).open("r+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder)
+        return [folder.name]
+    return []

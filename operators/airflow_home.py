@@ -15,14 +15,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from clusters.paths import CACHE, ROOT, locked
 from clusters.waiting import wait_until
-from history.errors import HarnessError
+from history.errors import HarnessError, remove_each
 from operators.processes import kill, with_variable
 
 log = logging.getLogger("plimsoll.airflow_home")
@@ -106,17 +106,21 @@ def remove_leftovers() -> list[str]:
     """Remove the homes of runs whose command is gone, and what still runs in them; returns what was there.
 
     Raises:
-        WaitTimeout: a process cannot be killed.
+        NotRemoved: once the others are gone; a process cannot be killed, or a home not be removed.
     """
-    removed = []
-    for lock in sorted((HOMES / "runs").glob(f"*/{_LOCK}")):
-        with lock.open() as file, suppress(BlockingIOError):  # its command lives
+    return remove_each(partial(_remove_home, lock) for lock in sorted((HOMES / "runs").glob(f"*/{_LOCK}")))
+
+
+def _remove_home(lock: Path) -> list[str]:
+    home = lock.parent
+    with lock.open() as file:
+        try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            home = lock.parent
-            wait_until(partial(_is_deserted, home), limit_s=10, what=f"the processes of {home} to end")
-            shutil.rmtree(home)
-            removed.append(f"{home.name}/airflow")
-    return removed
+        except BlockingIOError:  # its command lives
+            return []
+        wait_until(partial(_is_deserted, home), limit_s=10, what=f"the processes of {home} to end")
+        shutil.rmtree(home)
+    return [f"{home.name}/airflow"]
 
 
 def _is_deserted(home: Path) -> bool:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
 import socket
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import starmap
@@ -24,9 +26,11 @@ from typing import Any, NamedTuple
 import psutil
 
 from clusters.paths import ROOT, runs_folder
+from clusters.runtimes.process import NODE_VARIABLE
 from clusters.waiting import wait_until
 from history import extras
 from history.errors import BadInput, HarnessError, WaitTimeout
+from history.folder import write_atomically
 from operators.airflow_home import PAGES, airflow, environment, make_home, migrate
 from operators.processes import lives, with_variable
 
@@ -44,6 +48,9 @@ _DOWN_LIMIT_S = 15.0
 _LOOK_S = 0.5
 _WATCHED = ("metadatabase", "scheduler", "dag_processor")  # of what Airflow says of its health
 _AGAIN_S = 5.0  # before what ended is started again
+_ENDED = "plimsoll: ended, and is started again: "
+_SHOWN = 10  # lines of the log
+_MAX_ENDS = 3  # of a component, until it is said that Airflow does not come up
 
 
 def url_of(port: int) -> str:
@@ -69,6 +76,8 @@ def up(port: int, home: Path = HOME, database: str | None = None, metrics_port: 
     """
     if _processes(home):
         state = _read_state(home)
+        if "port" not in state:
+            raise HarnessError(f"What is left of an Airflow runs in {home}; end it by plimsoll down.")
         before = Ports(int(state["port"]), state.get("metrics_port"))
         if not _health(url_of(before.airflow)):
             url = url_of(before.airflow)
@@ -85,6 +94,7 @@ def up(port: int, home: Path = HOME, database: str | None = None, metrics_port: 
     make_home(home)
     if variables:
         migrate(home, **variables)
+    _state_file(home).unlink(missing_ok=True)  # of one that has ended
     log = home / "airflow.log"
     servers = [_server("pages_server", port + 1)]
     if metrics_port is not None:
@@ -110,10 +120,13 @@ def up(port: int, home: Path = HOME, database: str | None = None, metrics_port: 
             cwd=ROOT,
             start_new_session=True,
         )
-    _state_file(home).write_text(json.dumps({"session": process.pid, "port": port, "metrics_port": metrics_port}))
     try:
+        state = {"session": process.pid, "port": port, "metrics_port": metrics_port}
+        write_atomically(_state_file(home), json.dumps(state))
         _await_health(url, log)
     except BaseException:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)  # those that have just begun show no variable yet
         down(home)
         raise
     return Ports(port, metrics_port)
@@ -123,7 +136,8 @@ def _kept(command: Sequence[str]) -> str:
     """A shell's words for a command that is started again whenever it ends: a scheduler does when its database goes
     away, and without one nobody tears down what a run has started.
     """
-    return f"while :; do {shlex.join(command)}; sleep {_AGAIN_S:g}; done &"
+    words = shlex.join(command)
+    return f"while :; do {words}; echo {shlex.quote(_ENDED + words)}; sleep {_AGAIN_S:g}; done &"
 
 
 def _server(module: str, port: int) -> list[str]:
@@ -159,9 +173,17 @@ def _have_ended(processes: list[psutil.Process]) -> bool:
 
 
 def _processes(home: Path) -> list[psutil.Process]:
-    """What lives of the Airflow that ``up`` noted."""
+    """What lives of the Airflow that ``up`` noted; where no note can be read, of all that ``up`` has started here."""
     session = _read_state(home).get("session")
-    return [process for process in with_variable("AIRFLOW_HOME", str(home)) if _session(process) == session]
+    found = with_variable("AIRFLOW_HOME", str(home))
+    if session is None:
+        return [process for process in found if _is_airflows(process.info["environ"])]
+    return [process for process in found if _session(process) == session]
+
+
+def _is_airflows(environment: Mapping[str, str]) -> bool:
+    """Somebody's own shell in this home has no address of our pages; the nodes of runs have, and a name, too."""
+    return PAGES in environment and NODE_VARIABLE not in environment
 
 
 def _session(process: psutil.Process) -> int:
@@ -172,11 +194,23 @@ def _session(process: psutil.Process) -> int:
 
 def _await_health(url: str, log: Path) -> None:
     wait_until(
-        lambda: _is_healthy(_health(url)),
+        lambda: _may_come_up(log) and _is_healthy(_health(url)),
         limit_s=_UP_LIMIT_S,
         every_s=_LOOK_S,
         what=f"Airflow to come up at {url}, whose log is {log}",
         last_seen=lambda: str(_health(url) or "no answer"),
+    )
+
+
+def _may_come_up(log: Path) -> bool:
+    """Raise HarnessError where a component ends again and again."""
+    lines = log.read_text(errors="replace").splitlines()
+    ends = Counter(line for line in lines if line.startswith(_ENDED))
+    if max(ends.values(), default=0) < _MAX_ENDS:
+        return True
+    said = "\n".join(lines[-_SHOWN:])
+    raise HarnessError(
+        f"Airflow does not come up: a part of it ends whenever it is started. Its log {log} ends:\n{said}"
     )
 
 
@@ -209,9 +243,9 @@ def _state_file(home: Path) -> Path:
 
 
 def _read_state(home: Path) -> dict[str, Any]:
-    """What ``up`` noted."""
+    """What ``up`` noted; empty where it noted nothing that can be read."""
     try:
-        state: dict[str, Any] = json.loads(_state_file(home).read_text())
-    except FileNotFoundError:
+        state = json.loads(_state_file(home).read_text())
+    except (OSError, ValueError):
         return {}
-    return state
+    return state if isinstance(state, dict) else {}

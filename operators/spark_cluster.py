@@ -28,7 +28,7 @@ import psutil
 from clusters.paths import CACHE
 from clusters.runtimes.addresses import HOST, candidate_prefixes
 from clusters.waiting import wait_until
-from history.errors import BadInput, HarnessError
+from history.errors import BadInput, HarnessError, remove_each
 from history.java import spark_java_home
 from operators.processes import kill, lives
 from spark.environment import NAME as UNPACKED
@@ -90,16 +90,22 @@ def down(folder: Path = FOLDER) -> bool:
 
 
 def remove_leftovers(*, everything: bool) -> list[str]:
-    """Remove what is left of clusters in which no process runs any more, or (``everything``) of all."""
+    """Remove what is left of clusters in which no process runs any more, or (``everything``) of all.
+
+    Raises:
+        NotRemoved: once the others are gone; some could not be removed.
+    """
     names = _namespaces() if os.geteuid() == 0 else []  # what root made, nobody else can remove
     clusters = {name[: len(NAMESPACES) + 6] for name in names}
     of_cluster = {cluster: [name for name in names if name.startswith(cluster)] for cluster in sorted(clusters)}
-    return [
-        cluster
-        for cluster, parts in of_cluster.items()
-        if everything or not any(map(_processes, parts))
-        if _remove(parts)
-    ]
+    return remove_each(
+        partial(_remove_cluster, cluster, parts, everything=everything) for cluster, parts in of_cluster.items()
+    )
+
+
+def _remove_cluster(cluster: str, namespaces: list[str], *, everything: bool) -> list[str]:
+    is_left = everything or not any(map(_processes, namespaces))
+    return [cluster] if is_left and _remove(namespaces) else []
 
 
 def check_possible() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from clusters.live.world import TORN_DOWN
 from clusters.run.manifest import boot_id
 from clusters.runtimes import choose_runtime, open_runtime
 from clusters.waiting import wait_until
-from history.errors import WaitTimeout
+from history.errors import HarnessError, WaitTimeout, remove_each
 from history.folder import RunFolder, write_atomically
 from history.scratch import scratch
 
@@ -27,6 +28,7 @@ LEASE_S = 1800.0  # for a run's next task to begin, or for the scheduler to see 
 _RENEWED_EVERY_S = 60.0
 _NO_LEASE = (OSError, ValueError, LookupError, TypeError)  # of reading one that is missing or not sound
 _held: set[Path] = set()  # by this process
+_DOCKER = Path("/var/run/docker.sock")  # where a daemon answers, unless DOCKER_HOST names another place
 
 
 def write_lease(run: Path, kind: Lease) -> None:
@@ -155,22 +157,37 @@ def reap(*, all_runs: bool = False) -> list[str]:
 
     A run is in use while a process holds its lease, or until its time is up (runs of a scheduler, renewed by
     whoever works on them).
+
+    Raises:
+        NotRemoved: once all else is removed; some could not be, or Docker did not say what it has of runs.
     """
-    removed = []
-    for run in _runs_with_leftovers():
-        if all_runs or not _is_leased(run):
-            removed += tear_down(run)
-    return removed
+    return remove_each(partial(_reap, found, all_runs=all_runs) for found in (_runs_with_processes, _runs_on_docker))
 
 
-def _runs_with_leftovers() -> list[Path]:
-    from clusters.runtimes.docker.removal import runs_with_leftovers
+def _reap(found: Callable[[], list[Path]], *, all_runs: bool) -> list[str]:
+    return remove_each(partial(tear_down, run) for run in found() if all_runs or not _is_leased(run))
+
+
+def _runs_with_processes() -> list[Path]:
     from clusters.runtimes.process import processes_of
 
-    found = {Path(owner).parent for owner in processes_of().values()}
+    return sorted({Path(owner).parent for owner in processes_of().values()})
+
+
+def _runs_on_docker() -> list[Path]:
+    """The runs of which Docker has something; none on a host without Docker, or for a user who may not use it.
+
+    Raises:
+        HarnessError: there is Docker, and it does not answer, which is no answer about runs.
+    """
+    from clusters.runtimes.docker.removal import runs_with_leftovers
+
     if choose_runtime("auto") == "docker":
-        found |= runs_with_leftovers()
-    return sorted(found)
+        return sorted(runs_with_leftovers())
+    address = os.environ.get("DOCKER_HOST") or (os.access(_DOCKER, os.R_OK | os.W_OK) and _DOCKER)
+    if address:
+        raise HarnessError(f"Docker does not answer at {address}; what runs left there stays until it does.")
+    return []
 
 
 def _is_leased(run: Path) -> bool:

@@ -16,10 +16,15 @@ from history.errors import BadInput
 OPTIONS = [(name, option) for name in kinds.names() for option in kinds.of(name).form]
 # Each kind's least settings; an option is tried on top of them.
 SETTINGS: dict[str, dict[str, Any]] = {
-    "bisect": {"builds": ["3.8.1", "3.9.0", "3.9.1"], "metric": "latency_p99_ms"},
+    "bisect": {"builds": ["3.8.1", "3.9.0", "3.9.1"]},
     "compare": {"base": "3.9.0", "head": "3.9.1"},
     "claims": {"kafka": "3.9.1"},
     "qualify": {"base": "3.9.0", "head": "3.9.1"},
+}
+# What an option needs beside it.
+BESIDE: dict[tuple[str, str], dict[str, Any]] = {
+    ("bisect", "metric"): {"phase": "steady"},
+    ("bisect", "phase"): {"scenario": "benchmark", "metric": "latency_p99_ms"},
 }
 
 
@@ -52,7 +57,10 @@ def test_an_option_is_a_setting(name: str, option: kinds.Option, monkeypatch: py
 
     def planned(**settings: Any) -> dict[str, Any]:
         campaign = kind.campaign.plan(
-            SETTINGS.get(name, {}) | settings, campaign_id="c", created_at="2026-01-01T00:00:00+00:00", seed=1
+            SETTINGS.get(name, {}) | BESIDE.get((name, option.name), {}) | settings,
+            campaign_id="c",
+            created_at="2026-01-01T00:00:00+00:00",
+            seed=1,
         )
         return campaign.settings
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from clusters.run import experiment
-from commands import runs
+from commands import ci, runs
 from commands.main import main
 from commands.outcome import Outcome
 from history.errors import BadInput, HarnessError
@@ -86,6 +87,48 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_starts(
     monkeypatch.setattr(runs, "record_and_judge", lambda *_, **__: seen.append(old.exists()) or Outcome())
     assert main([*RUN, "--junit", str(old)]) == 0
     assert (seen, old.exists()) == ([False], True)
+
+
+def test_a_stream_is_written_and_never_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pipe, and what is open by a number; of a number that nothing is open by it is told before anything starts."""
+    ends(monkeypatch, Outcome())
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with os.fdopen(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)) as reader, (tmp_path / "out.md").open("w") as out:
+        assert main([*RUN, "--junit", str(pipe), "--summary", f"/dev/fd/{out.fileno()}"]) == 0
+        assert outcomes(reader.read()) == {"plimsoll/plimsoll run": "pass"}
+    assert (tmp_path / "out.md").read_text().startswith("### plimsoll run: pass")
+    assert pipe.is_fifo()
+
+    ends(monkeypatch, AssertionError("it started"))
+    assert main([*RUN, "--junit", "/dev/fd/98765"]) == 3
+    assert "--junit=/dev/fd/98765 cannot be written: " in capsys.readouterr().err
+
+
+def test_a_link_to_a_file_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file that it leads to is removed and written."""
+    ends(monkeypatch, Outcome())
+    file, link = tmp_path / "results.xml", tmp_path / "junit.xml"
+    file.write_text("an earlier command's")
+    link.symlink_to(file)
+
+    assert main([*RUN, "--junit", str(link)]) == 0
+    assert link.is_symlink()
+    assert outcomes(file.read_text()) == {"plimsoll/plimsoll run": "pass"}
+
+
+def test_what_cannot_be_written_in_any_locale_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is no violated guarantee."""
+    ends(monkeypatch, Outcome())
+    monkeypatch.setattr(ci, "markdown", lambda _: "half of a pair: \ud800")
+
+    assert main([*RUN, "--summary", str(tmp_path / "summary.md")]) == 2
+    assert "The result for CI could not be written: " in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_pass_that_cannot_be_written_is_none(

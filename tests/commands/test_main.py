@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +25,7 @@ from clusters.scenario.scenario import scenario_names
 from commands import outcome, runs
 from commands.app import app
 from commands.main import main, variables_of
-from history.errors import BadInput, HarnessError
+from history.errors import BadInput, HarnessError, NotRemoved, WaitTimeout
 from history.folder import RunFolder
 from operators import airflow_home, spark_cluster
 
@@ -45,6 +47,13 @@ COMMANDS = {
     *("up", "down", "spark-cluster", "doctor", "archive", "clean"),
 }
 RUN = ["run", "steady", "--kafka", "3.9.1"]
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test removes what other runs of this host have left."""
+    monkeypatch.setattr(experiment, "reap", lambda **_: [])
+
 
 # --- help ------------------------------------------------------------------------------------------
 
@@ -185,15 +194,46 @@ def test_what_nobody_foresaw_violates_no_guarantee(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Python's own exit code, 1, would say that records were lost; nor does a broken pipe say so."""
-    for error in (ZeroDivisionError("x"), BrokenPipeError(32, "Broken pipe")):
+    for error in (ZeroDivisionError("x"), BrokenPipeError(32, "Broken pipe"), SystemExit(1)):
 
-        def broken(error: Exception = error) -> list[str]:
+        def broken(error: BaseException = error) -> list[str]:
             raise error
 
         monkeypatch.setattr(runs, "scenario_names", broken)
 
         assert main(["scenarios"]) == 2
         assert type(error).__name__ in capsys.readouterr().err
+
+
+def test_what_cannot_be_imported_violates_no_guarantee(tmp_path: Path) -> None:
+    """Half of a set-up is no verdict, either."""
+    (tmp_path / "typer.py").write_text("raise ImportError('half a package')")
+    command = [sys.executable, "-m", "commands", "scenarios"]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=ROOT, check=False)
+
+    assert done.returncode == 2
+    assert done.stderr.endswith("ImportError: half a package\n")
+
+
+def test_what_other_runs_left_keeps_no_run_from_starting(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is told, and the run goes on to be prepared."""
+
+    def stuck(**_: object) -> list[str]:
+        raise NotRemoved(["Waited 10 s for the processes of a-run to end."], [])
+
+    def prepare(*_: object, **__: object) -> Path:
+        raise BadInput("No such Kafka.")
+
+    monkeypatch.setattr(experiment, "reap", stuck)
+    monkeypatch.setattr(experiment, "prepare", prepare)
+
+    assert main(RUN) == 3
+    assert capsys.readouterr().err == (
+        "warning: Not everything was removed. Waited 10 s for the processes of a-run to end.\nNo such Kafka.\n"
+    )
 
 
 # --- JSON ------------------------------------------------------------------------------------------
@@ -408,6 +448,51 @@ def test_clean_spares_live_runs_unless_told_otherwise(
     assert [home.name for home in (tmp_path / "runs").iterdir()] == ["live"]
 
 
+def test_clean_goes_on_after_what_resists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All kinds of leftovers have their turn; what stays is told, and the exit code says that something did."""
+
+    def stuck(**_: object) -> list[str]:
+        raise NotRemoved(["Waited 10 s for the processes of a-run to end."], ["b-run"])
+
+    def broken() -> list[str]:
+        raise WaitTimeout("Waited 10 s for the processes of a home to end.")
+
+    monkeypatch.setattr(airflow_home, "remove_leftovers", broken)
+    monkeypatch.setattr(experiment, "reap", stuck)
+    monkeypatch.setattr(spark_cluster, "remove_leftovers", lambda **_: ["a-cluster"])
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "plimsoll-left").mkdir()
+    (tmp_path / "plimsoll-left" / "lock").touch()
+
+    assert main(["clean"]) == 2
+    assert capsys.readouterr() == (
+        "removed what was left of: b-run, a-cluster, plimsoll-left\n",
+        "Not everything was removed. Waited 10 s for the processes of a home to end. "
+        "Waited 10 s for the processes of a-run to end.\n",
+    )
+
+
+def test_a_spark_cluster_that_resists_keeps_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does one in which something runs; only all are all."""
+    names = [f"{spark_cluster.NAMESPACES}{name}-master" for name in ("alive0", "gone00", "stuck0")]
+
+    def remove(namespaces: list[str]) -> list[str]:
+        if "stuck0" in namespaces[0]:
+            raise WaitTimeout("Waited 10 s for Spark's processes to end.")
+        return namespaces
+
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(spark_cluster, "_namespaces", lambda: [names[2], names[1], names[0]])
+    monkeypatch.setattr(spark_cluster, "_processes", lambda name: [7] if "alive0" in name else [])
+    monkeypatch.setattr(spark_cluster, "_remove", remove)
+    for everything, gone in ((False, ["gone00"]), (True, ["alive0", "gone00"])):
+        with pytest.raises(NotRemoved, match="for Spark's processes to end") as error:
+            spark_cluster.remove_leftovers(everything=everything)
+        assert error.value.removed == [f"{spark_cluster.NAMESPACES}{name}" for name in gone]
+
+
 @pytest.mark.parametrize(
     ("user", "command", "sentence"),
     [(1000, "/usr/sbin/ip", "needs root, for its network namespaces; use sudo"), (0, None, r"needs the command ip \(")],
@@ -478,3 +563,59 @@ def test_bad_input_waits_for_nobody(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
     assert main(["judge", "/no/such/run"]) == 3
     assert "/no/such/run is no run folder" in capsys.readouterr().err
+
+
+# --- locales and closed streams --------------------------------------------------------------------
+
+DOWN = """
+import sys
+import commands.upkeep
+from commands.main import main
+from commands.outcome import Outcome
+commands.upkeep.stop_airflow = lambda: Outcome(0, ["every guarantee held \u2026"])
+sys.exit(main(["down"]))
+"""
+
+
+def test_no_letter_keeps_a_verdict_from_being_told() -> None:
+    """What a terminal cannot show is escaped."""
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-c", DOWN]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=ROOT, check=False)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "every guarantee held \\u2026\n", "")
+
+
+def test_all_files_are_utf_8_whatever_the_locale(tmp_path: Path) -> None:
+    """Those of a command and of what it starts; without UTF-8 no run could be prepared."""
+    note = "import os, pathlib, sys; pathlib.Path(os.environ['NOTE']).write_text(str(sys.flags.utf8_mode))"
+    (tmp_path / "sitecustomize.py").write_text(note)
+    told = {"PYTHONPATH": str(tmp_path), "NOTE": str(tmp_path / "note")}
+    environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", **told}  # Python takes C itself for UTF-8
+    done = subprocess.run([ROOT / "plimsoll", "--help"], env=environment, capture_output=True, check=False)
+
+    assert (done.returncode, (tmp_path / "note").read_text()) == (0, "1")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("arguments", ["scenarios", "scenarios --json", "--help"])
+def test_a_closed_stream_changes_no_exit_code(closed: str, arguments: str) -> None:
+    """Nobody wants to read; that is no violated guarantee."""
+    line = f"{shlex.quote(sys.executable)} -m commands {arguments} {closed}"
+
+    assert subprocess.run(["sh", "-c", line], capture_output=True, cwd=ROOT, check=False).returncode == 0
+
+
+def test_a_closed_stream_is_no_file_of_ours(tmp_path: Path) -> None:
+    """The next file that is opened would have its number, and children would write into it."""
+    program = f"""
+import subprocess
+from commands.main import main
+main(["scenarios"])
+with open({str(tmp_path / "kept")!r}, "w") as kept:
+    subprocess.run(["echo", "from a child"], check=True)
+"""
+    command = f"{shlex.quote(sys.executable)} -c {shlex.quote(program)} >&-"
+
+    assert subprocess.run(["sh", "-c", command], capture_output=True, cwd=ROOT, check=False).returncode == 0
+    assert (tmp_path / "kept").read_text() == ""

@@ -136,3 +136,12 @@ def test_a_verdict_that_is_none_is_no_evidence(tmp_path: Path, verdict: str) -> 
 
     with pytest.raises(EvidenceError, match="holds no verdict with metrics"):
         rows_of(run)
+
+
+def test_of_rows_that_cannot_be_written_nothing_is_left(tmp_path: Path) -> None:
+    """A folder in their place refuses as a full disk does; its name is told."""
+    (tmp_path / "a.parquet").mkdir()
+
+    with pytest.raises(OSError, match=r"a\.parquet"):
+        add(tmp_path, [_row("a")])
+    assert [file.name for file in tmp_path.iterdir()] == ["a.parquet"]

@@ -12,10 +12,12 @@ from history.errors import (
     BadInput,
     EvidenceError,
     HarnessError,
+    NotRemoved,
     PlimsollError,
     WaitTimeout,
     reason_of,
     refusal,
+    remove_each,
 )
 
 
@@ -74,3 +76,22 @@ def test_any_other_error_is_told_with_its_type(error: Exception) -> None:
     """A defect of ours, and a peer that is gone: nobody can make room for that."""
     assert refusal(error) == ""
     assert reason_of(error) == f"{type(error).__name__}: {error}"
+
+
+def test_what_resists_keeps_nothing_else_from_going() -> None:
+    """At the end it is told once, with all that went, however deep; without it nothing is raised."""
+
+    def stuck() -> list[str]:
+        raise WaitTimeout("Waited 10 s for b to end.")
+
+    def broken() -> list[str]:
+        raise ValueError("12")
+
+    def some() -> list[str]:
+        return remove_each([lambda: ["a"], stuck, lambda: ["c"]])
+
+    with pytest.raises(NotRemoved) as error:
+        remove_each([some, broken, lambda: ["d", "e"]])
+    assert error.value.removed == ["a", "c", "d", "e"]
+    assert str(error.value) == "Not everything was removed. Waited 10 s for b to end. ValueError: 12"
+    assert remove_each([lambda: ["a"], list, lambda: ["b"]]) == ["a", "b"]

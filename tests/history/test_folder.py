@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -145,6 +146,47 @@ def test_what_cannot_be_written_is_named_and_not_left(tmp_path: Path) -> None:
 
     with pytest.raises(OSError, match=str(file)):
         write_atomically(file, "new")
+    assert [file] == list(tmp_path.iterdir())
+
+
+def test_what_no_locale_can_write_is_not_left(tmp_path: Path) -> None:
+    """Whatever breaks the writing, the old text stays, and nothing lies beside it."""
+    file = tmp_path / "manifest.json"
+    write_atomically(file, "old")
+
+    with pytest.raises(UnicodeEncodeError):
+        write_atomically(file, "half of a pair: \ud800")
+    assert [file] == list(tmp_path.iterdir())
+    assert file.read_text() == "old"
+
+
+def test_a_stream_is_written_and_never_replaced(tmp_path: Path) -> None:
+    """A pipe by its name or by the number by which it is open, and a device that refuses, by a link to it."""
+    pipe, full = tmp_path / "pipe", tmp_path / "full"
+    os.mkfifo(pipe)
+    full.symlink_to("/dev/full")
+    with os.fdopen(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)) as reader, pipe.open("w") as writer:
+        write_atomically(pipe, "by its name, ")
+        write_atomically(Path(f"/dev/fd/{writer.fileno()}"), "by its number")
+        assert reader.read() == "by its name, by its number"
+    with pytest.raises(OSError, match=rf"No space left on device: '{full}'"):
+        write_atomically(full, "text")
+
+    assert pipe.is_fifo()
+    assert full.is_symlink()
+
+
+def test_what_is_open_is_written_where_it_stands(tmp_path: Path) -> None:
+    """What was written before, as by ``> file``, stays; the same file by its own name is replaced."""
+    file = tmp_path / "out.txt"
+    with file.open("w") as out:
+        out.write("first\n")
+        out.flush()
+        write_atomically(Path(f"/dev/fd/{out.fileno()}"), "second\n")
+    assert file.read_text() == "first\nsecond\n"
+
+    write_atomically(file, "third\n")
+    assert file.read_text() == "third\n"
     assert [file] == list(tmp_path.iterdir())
 
 

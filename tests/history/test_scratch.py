@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from clusters.paths import ROOT
+from history.errors import NotRemoved
 from history.scratch import remove_scratch, scratch
 
 
@@ -58,3 +59,14 @@ def test_a_link_to_a_folder_is_not_followed(temporary: Path) -> None:
 
     assert remove_scratch() == []
     assert (temporary / "mine" / "lock").exists()
+
+
+def test_one_that_cannot_be_removed_keeps_no_other(temporary: Path) -> None:
+    """It is named."""
+    (temporary / "plimsoll-a" / "lock").mkdir(parents=True)  # no lock can be taken
+    (temporary / "plimsoll-b").mkdir()
+    (temporary / "plimsoll-b" / "lock").touch()
+
+    with pytest.raises(NotRemoved, match="plimsoll-a/lock") as error:
+        remove_scratch()
+    assert error.value.removed == ["plimsoll-b"]

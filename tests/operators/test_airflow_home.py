@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from clusters.paths import locked
+from history.errors import NotRemoved
 from operators import airflow_home
 
 
@@ -90,3 +91,15 @@ def test_what_outlived_its_command_goes_with_its_home(monkeypatch: pytest.Monkey
     assert removed == ["gone/airflow"]
     assert ended == [-9, None]
     assert [home.exists() for home in homes] == [False, True]
+
+
+def test_a_home_that_cannot_be_removed_keeps_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is named."""
+    monkeypatch.setattr(airflow_home, "HOMES", tmp_path)
+    (tmp_path / "runs" / "a" / "lock").mkdir(parents=True)  # no lock can be taken
+    with locked(tmp_path / "runs" / "b" / "lock"):
+        pass  # its command is gone
+
+    with pytest.raises(NotRemoved, match="runs/a/lock") as error:
+        airflow_home.remove_leftovers()
+    assert error.value.removed == ["b/airflow"]

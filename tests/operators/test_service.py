@@ -13,8 +13,9 @@ import psutil
 import pytest
 
 from clusters.waiting import wait_until
+from history.errors import HarnessError
 from operators import service
-from operators.processes import lives
+from operators.processes import lives, with_variable
 
 WORKER = "trap '' TERM; sleep 60 & wait; wait"  # wait returns at the first signal
 
@@ -72,3 +73,60 @@ def test_down_spares_the_nodes_of_runs(children: ExitStack, tmp_path: Path) -> N
     assert service.down(tmp_path / "home")
     assert airflow.wait(10) == -15
     assert node.poll() is None
+
+
+def begun(children: ExitStack, home: Path, **variables: str) -> subprocess.Popen[bytes]:
+    """Something that was started in a home of which nothing is noted."""
+    process = subprocess.Popen(["sleep", "60"], env=os.environ | {"AIRFLOW_HOME": str(home), **variables})
+    children.callback(process.wait)
+    children.callback(process.kill)
+    return process
+
+
+@pytest.mark.parametrize("noted", [None, "", "[]", '{"session": 1'])
+def test_without_a_note_down_ends_what_up_started(noted: str | None, children: ExitStack, tmp_path: Path) -> None:
+    """As after a full disk; the nodes of runs go on, and a shell of somebody's own in this home."""
+    if noted is not None:
+        (tmp_path / "up.json").write_text(noted)
+    airflow = begun(children, tmp_path, PLIMSOLL_PAGES="http://127.0.0.1:1")
+    node = begun(children, tmp_path, PLIMSOLL_PAGES="http://127.0.0.1:1", PLIMSOLL_NODE="broker-1")
+    shell = begun(children, tmp_path)
+    wait_until(lambda: len(with_variable("AIRFLOW_HOME", str(tmp_path))) == 3, limit_s=10, what="them to begin")
+
+    with pytest.raises(HarnessError, match=f"runs in {tmp_path}; end it by plimsoll down"):
+        service.up(1, tmp_path)
+    assert service.down(tmp_path)
+    assert (airflow.wait(10), node.poll(), shell.poll()) == (-15, None, None)
+    assert not service.down(tmp_path)
+
+
+@pytest.fixture
+def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home in which each component of Airflow is a command that finds no database."""
+    monkeypatch.setattr(service, "make_home", lambda home: home)
+    monkeypatch.setattr(service, "_check_free", lambda *_: None)
+    monkeypatch.setattr(service, "_server", lambda *_: ["sleep", "60"])
+    monkeypatch.setattr(service, "airflow", lambda *_: ["sh", "-c", "echo no database; exit 1"])
+    monkeypatch.setattr(service, "_AGAIN_S", 0.01)
+    return tmp_path
+
+
+def test_an_airflow_that_cannot_be_noted_is_ended(played: Path) -> None:
+    """As on a full disk: nobody would find it again."""
+    (played / f".up.json.{os.getpid()}").mkdir()  # where the note is written first
+
+    with pytest.raises(IsADirectoryError):
+        service.up(1, played)
+    wait_until(lambda: not with_variable("AIRFLOW_HOME", str(played)), limit_s=10, what="it to end")
+
+
+def test_a_component_that_ends_whenever_it_is_started_is_told_at_once(played: Path) -> None:
+    """With what the log ends with; nothing is left. Two that have ended twice each may yet come up."""
+    ended = [f"{service._ENDED}{name}" for name in ("scheduler", "dag-processor")]
+    (played / "log").write_text("\n".join(["no database", *ended * 2]))
+    assert service._may_come_up(played / "log")
+
+    with pytest.raises(HarnessError, match=r"(?s)a part of it ends whenever .* ends:\n.*no database"):
+        service.up(1, played)
+    assert with_variable("AIRFLOW_HOME", str(played)) == []
+    assert not (played / "up.json").exists()

@@ -23,7 +23,7 @@ from clusters.run.experiment import collect, hold_lease, prepare, reap, run_phas
 from clusters.runtimes import kernel
 from clusters.runtimes.docker import daemon, image
 from clusters.runtimes.ports import PORTS
-from history.errors import BadInput, EvidenceError, HarnessError, WaitTimeout
+from history.errors import BadInput, EvidenceError, HarnessError, NotRemoved, WaitTimeout
 from history.folder import RunFolder
 from history.partition import TopicPartition
 from tests.clusters.fakes import FakeWorld, scenario
@@ -383,7 +383,8 @@ def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def leftovers(monkeypatch: pytest.MonkeyPatch, *runs: Path) -> None:
     """Let these runs have processes."""
-    monkeypatch.setattr(leftovers_module, "_runs_with_leftovers", lambda: list(runs))
+    monkeypatch.setattr(leftovers_module, "_runs_with_processes", lambda: list(runs))
+    monkeypatch.setattr(leftovers_module, "_runs_on_docker", list)
 
 
 def test_a_held_lease_spares_the_run(
@@ -498,6 +499,41 @@ def test_all_runs_are_all(told: str, tmp_path: Path, removed: list[str], monkeyp
         assert reap() == [f"{free.name}/broker-1"]
         reap(all_runs=True)
     assert removed == [free.name, held.name, free.name]
+
+
+def test_a_run_that_resists_keeps_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those after it are removed, also on Docker; then it is told what stayed."""
+    leftovers(monkeypatch, tmp_path / "1-stuck", tmp_path / "2")
+    monkeypatch.setattr(leftovers_module, "_runs_on_docker", lambda: [tmp_path / "3"])
+
+    def remove(run: Path) -> list[str]:
+        if run.name == "1-stuck":
+            raise WaitTimeout("Waited 10 s for the processes of 1-stuck to end.")
+        return [f"{run.name}/broker-1"]
+
+    monkeypatch.setattr(leftovers_module, "_remove_all", remove)
+    with pytest.raises(NotRemoved, match="Waited 10 s for the processes of 1-stuck to end") as error:
+        reap()
+    assert error.value.removed == ["2/broker-1", "3/broker-1"]
+
+
+@pytest.mark.parametrize("named", ["DOCKER_HOST", "the socket"])
+def test_a_docker_that_does_not_answer_has_not_said_that_nothing_is_left(
+    named: str, tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told by its address, once the processes are gone; where there is no Docker, nothing can be left there."""
+    monkeypatch.setattr(leftovers_module, "_runs_with_processes", lambda: [tmp_path / "a-run"])
+    monkeypatch.setattr(leftovers_module, "_DOCKER", tmp_path / "docker.sock")
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    assert reap() == ["a-run/broker-1"]
+
+    if named == "DOCKER_HOST":
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
+    else:
+        (tmp_path / "docker.sock").touch()
+    with pytest.raises(NotRemoved, match=rf"Docker does not answer at .*{tmp_path}/docker.sock") as error:
+        reap()
+    assert error.value.removed == ["a-run/broker-1"]
 
 
 @pytest.mark.parametrize(
