@@ -9,11 +9,12 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from evidence.columns import NULL, Bools, Ints, Names, producer_of
+from evidence.columns import NULL, Bools, Ints, Names, groups, producer_of
 from evidence.gather import Permitted
 from history.partition import TopicPartition
 
@@ -102,11 +103,11 @@ class Findings:
         """
         reasons: list[str | None] = [None]
         of_case = np.zeros(cases.values.size, dtype=np.int64)
-        for code in np.unique(producer_of(cases.values)).tolist():
-            own = producer_of(cases.values) == code
+        brought = cache(partial(brought_about, cases))  # of a cause, whoever the producer is
+        for (code,), own in groups(producer_of(cases.values)):
             permissions = permitted.get(names.listed[code], {}).get(cases.anomaly, ()) if code >= 0 else ()
             for each in permissions:
-                of_case[own & (of_case == 0) & brought_about(cases, each.cause)] = len(reasons)
+                of_case[own[(of_case[own] == 0) & brought(each.cause)[own]]] = len(reasons)
                 reasons.append(each.why)
         if cases.why is not None:
             for place in range(cases.values.size):
