@@ -15,6 +15,7 @@ from pathlib import Path
 
 from clusters.paths import CACHE, aside, locked
 from history.errors import BadInput, HarnessError
+from history.folder import replacing
 from history.java import java_of
 from history.kafka_versions import DEFAULT_RELEASE, OLDEST, Version
 
@@ -179,9 +180,8 @@ def _trusted() -> list[str]:
         with warnings.catch_warnings(category=CryptographyDeprecationWarning, action="ignore"):  # old serial numbers
             certificates = load_pem_x509_certificates(bundle)
         named = [PKCS12Certificate(certificate, b"%d" % n) for n, certificate in enumerate(certificates)]
-        partial = store.with_name(f".{store.name}.{os.getpid()}")
-        partial.write_bytes(serialize_java_truststore(named, NoEncryption()))
-        partial.rename(store)
+        with replacing(store) as partial:
+            partial.write_bytes(serialize_java_truststore(named, NoEncryption()))
     return [f"-Djavax.net.ssl.trustStore={store}"]
 
 
