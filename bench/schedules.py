@@ -37,10 +37,11 @@ class Series(NamedTuple):
     changes: Mapping[str, Any] = {}
 
 
+SIX = {"topics": {"orders": {"partitions": 6}}, "load": {"rate": "1200/s"}}  # each is sent what the mix's one is
 SERIES = (
     Series("one partition", FAULT_MIX, 1000),
     Series("without eligible leader replicas", FAULT_MIX, 2000, {"cluster": {"elr": False}}),
-    Series("six partitions", FAULT_MIX, 3000, {"topics": {"orders": {"partitions": 6}}}),
+    Series("six partitions", FAULT_MIX, 3000, SIX),
     Series("three controllers", MIXES / "controllers.yaml", 4000),
     Series("transactions", MIXES / "transactions.yaml", 5000),
     Series("a classic group", MIXES / "groups.yaml", 6000),

@@ -13,12 +13,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from clusters.faults import Evidence
 from clusters.live.world import World, broker_id
@@ -56,6 +55,16 @@ class Observation:
     leader_leo: int
     follower_leo: int
     in_isr: bool
+
+
+class Log(NamedTuple):
+    """Of a partition: who leads it, and how many bytes that has of it."""
+
+    leader: int
+    size: int
+
+
+Logs = Mapping[TopicPartition, Log]
 
 
 class Valve(Protocol):
@@ -159,8 +168,9 @@ class LagFault:
 
     @property
     def rate(self) -> float:
-        """Records a second that the partition's topic is sent."""
-        return self.world.scenario.rate_of(self.partition.topic)
+        """Records a second that the partition is sent, if its topic's are spread evenly."""
+        topic = self.partition.topic
+        return self.world.scenario.rate_of(topic) / self.world.scenario.topics[topic].partitions
 
     @property
     def least_share(self) -> float:
@@ -233,7 +243,7 @@ class ShapedTraffic:
     _limit: float = 0.0
     _append_rate: float = 0.0
     _trailed_s: float = 0.0  # when it last trailed about as far as was asked, or was given more or less
-    _grown: deque[tuple[float, list[int]]] = field(default_factory=lambda: deque(maxlen=60))  # logs' sizes at a time
+    _grown: deque[tuple[float, Logs]] = field(default_factory=lambda: deque(maxlen=60))  # logs' sizes at a time
 
     def tick(self) -> None:
         if not self._append_rate:
@@ -256,7 +266,7 @@ class ShapedTraffic:
         share starves it, until it leaves the ISR.
         """
         now_s = time.monotonic()
-        self._grown.append((now_s, self._log_sizes()))
+        self._grown.append((now_s, self._logs()))
         far_enough = self.fault.reached() >= records / 2 or not seen.in_isr  # who was evicted gets no less
         too_far = seen.lag > TOO_FAR * records
         if far_enough and not too_far:
@@ -283,33 +293,43 @@ class ShapedTraffic:
         self.network.limit_ingress(node, senders, PORTS["REPLICATION"], bytes_per_s)
 
     def _append_rates(self) -> Iterator[float]:
-        """Bytes a second by which the partition grew in some broker's log, second by second, for some seconds."""
+        """Bytes a second that the partition's leader has for the follower, second by second, for some seconds."""
         for _ in range(MEASURED_S):
-            before = (time.monotonic(), self._log_sizes())
+            before = (time.monotonic(), self._logs())
             self.fault.ended.wait(1)
-            yield max(_rate(before, (time.monotonic(), self._log_sizes())), 1000.0)
+            yield max(self._rate(before, (time.monotonic(), self._logs())), 1000.0)
 
     def _rate_of_late(self) -> float:
         """The same over the last seconds; nobody waits for it."""
         now = self._grown[-1]
-        return _rate(next(then for then in self._grown if then[0] >= now[0] - OF_LATE_S), now)
+        return self._rate(next(then for then in self._grown if then[0] >= now[0] - OF_LATE_S), now)
 
-    def _log_sizes(self) -> list[int]:
-        nodes = [node for node in self.world.brokers.values() if node != self.fault.node]
-        name = str(self.fault.partition)
-        return [sum(map(_size, (node.log_dir_of(name) / name).glob("*.log"))) for node in nodes]
+    def _rate(self, before: tuple[float, Logs], after: tuple[float, Logs]) -> float:
+        """Of all that the partition's leader leads: what the follower fetches of it shares one limit."""
+        (then_s, then), (now_s, now) = before, after
+        if self.fault.partition not in now or now_s <= then_s:
+            return 0.0
+        leader = now[self.fault.partition].leader
+        grown = (log.size - then[each].size for each, log in now.items() if log.leader == leader and each in then)
+        return sum(grown) / (now_s - then_s)
+
+    def _logs(self) -> Logs:
+        """The logs that the follower fetches, as their leaders have them."""
+        world, number = self.world, broker_id(self.fault.node)
+        views = world.partition_views(world.partitions_of(number))
+        return {
+            partition: Log(view.leader, _size(world.brokers[view.leader], partition))
+            for partition, view in views.items()
+            if view and view.leader != number and view.leader in world.brokers
+        }
 
 
-def _size(file: Path) -> int:
-    with suppress(FileNotFoundError):  # a broker deletes segments meanwhile
-        return file.stat().st_size
-    return 0
-
-
-def _rate(before: tuple[float, list[int]], after: tuple[float, list[int]]) -> float:
-    """Of the log that grew most: not every broker has a replica, and a replica may be down."""
-    grown = max(size - was for was, size in zip(before[1], after[1], strict=True))
-    return grown / (after[0] - before[0]) if after[0] > before[0] else 0.0
+def _size(node: Node, partition: TopicPartition) -> int:
+    total = 0
+    for file in (node.log_dir_of(str(partition)) / str(partition)).glob("*.log"):
+        with suppress(FileNotFoundError):  # a broker deletes segments meanwhile
+            total += file.stat().st_size
+    return total
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,17 +19,20 @@ from clusters.faults.lagging import (
     SHARES,
     DutyCycle,
     LagFault,
+    Log,
     Observation,
     ShapedTraffic,
     observe,
     share_for,
     steady,
 )
+from clusters.kafka.wire import PartitionView
 from clusters.run import phase
 from clusters.run.actions import perform
 from clusters.run.phase import PhaseRun
 from clusters.waiting import wait_until
 from history.errors import HarnessError, WaitTimeout
+from history.partition import TopicPartition
 from tests.clusters.fakes import T0, FakeNetwork, FakeWorld, scenario
 
 
@@ -397,8 +401,8 @@ def test_who_trails_too_far_for_too_long_is_measured_anew(
     world: Any, monkeypatch: pytest.MonkeyPatch, lag: int, bytes_per_s: int
 ) -> None:
     """Producers stood still at first, and the greatest share of that starves it; near the lag nothing is done."""
-    sizes = iter([[0, 0], [0, 0], [0, 0], [0, 15_000]])
-    monkeypatch.setattr(ShapedTraffic, "_log_sizes", lambda _: next(sizes))
+    sizes = iter([0, 0, 0, 15_000])
+    monkeypatch.setattr(ShapedTraffic, "_logs", lambda _: {T0: Log(1, next(sizes))})
     last = _last_limit(world, monkeypatch, lag, append_rate=1000.0, at_s=(11.7, 11.8, 11.9, 12.0))
 
     assert last == pytest.approx(bytes_per_s * PROTOCOL_OVERHEAD * share_for(lag, 2000))
@@ -412,22 +416,80 @@ def test_who_was_evicted_is_let_back(world: Any, monkeypatch: pytest.MonkeyPatch
     assert last == pytest.approx(1_000_000 * PROTOCOL_OVERHEAD)
 
 
-def test_the_append_rate_is_that_of_the_log_that_grows(
+@pytest.mark.parametrize(("partitions", "rate"), [(1, 1000.0), (4, 250.0)])
+def test_a_partition_is_sent_its_share_of_the_topics_records(world: Any, partitions: int, rate: float) -> None:
+    """What fits into replica.lag.time.max.ms is told by the partition's own rate."""
+    topics = {"orders": {"partitions": partitions, "replicas": ["A", "B", "C"]}}
+    world.scenario = scenario([{"hold": 1}], topics=topics, load={"topic": "orders", "rate": "1000/s"})
+
+    assert fault(world).rate == rate
+
+
+def _leads(world: Any, leaders: dict[int, int]) -> None:
+    """Partitions of orders, by number, have these leaders; -1 is none."""
+    views = {
+        TopicPartition("orders", number): PartitionView("orders", number, leader, 1, [1, 2, 3], [1, 2, 3], [])
+        for number, leader in leaders.items()
+    }
+    world.partitions_of = lambda _: list(views)
+    world.partition_views = lambda partitions: {each: views[each] for each in partitions}
+
+
+def _own_folders(world: Any, path: Path) -> None:
+    for number in world.brokers:
+        world.brokers[number] = replace(world.brokers[number], folder=path / str(number))
+
+
+def _append(path: Path, broker: int, partition: int, size: int) -> None:
+    log = path / str(broker) / "data" / f"orders-{partition}" / "00.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as file:
+        file.write(b"x" * size)
+
+
+def test_the_append_rate_is_of_all_that_the_leader_has_for_the_follower(
     world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broker without a replica, or with one that is down, does not halve it; a segment may be deleted meanwhile."""
-    for number in (1, 2):
-        world.brokers[number] = lagging.Node(f"broker-{number}", "broker", "x", tmp_path / str(number), "java", ())
-    log = tmp_path / "1" / "data" / "orders-0" / "00.log"
-    log.parent.mkdir(parents=True)
-    log.write_bytes(b"x" * 100)
-    (log.parent / "05.log").symlink_to("gone")
+    """They share the limit: with that of one partition alone, none would get what it is sent. Not what others lead.
+
+    A segment may be deleted meanwhile.
+    """
+    _leads(world, {0: 1, 1: 1, 2: 2, 3: 3, 4: -1})
+    _own_folders(world, tmp_path)
+    for partition in range(5):
+        _append(tmp_path, 1, partition, 100)
+        _append(tmp_path, 2, partition, 100)
+    (tmp_path / "1" / "data" / "orders-0" / "05.log").symlink_to("gone")
+    lagged = fault(world)
+    now = iter([10.0, 12.0])
+
+    def sent(_: float) -> None:
+        for partition, size in enumerate((50_000, 30_000, 7_000, 9_000, 5_000)):
+            _append(tmp_path, 1, partition, size)
+            _append(tmp_path, 2, partition, size)
+
+    monkeypatch.setattr(lagging.time, "monotonic", lambda: next(now))
+    monkeypatch.setattr(lagged.ended, "wait", sent)
+
+    assert next(ShapedTraffic(world, FakeNetwork(), lagged)._append_rates()) == 40_000
+
+
+@pytest.mark.parametrize("leaders", [{0: 2, 1: 2}, {0: -1, 1: 2}])
+def test_a_new_leader_is_no_growth(
+    world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leaders: dict[int, int]
+) -> None:
+    """Its log was there before; while there is none, nothing is sent, and the least that is let through remains."""
+    _leads(world, {0: 1, 1: 1})
+    _own_folders(world, tmp_path)
+    for broker in (1, 2):
+        for partition in (0, 1):
+            _append(tmp_path, broker, partition, 100_000)
     lagged = fault(world)
     now = iter([10.0, 11.0])
     monkeypatch.setattr(lagging.time, "monotonic", lambda: next(now))
-    monkeypatch.setattr(lagged.ended, "wait", lambda _: log.write_bytes(b"x" * 50_100))
+    monkeypatch.setattr(lagged.ended, "wait", lambda _: _leads(world, leaders))
 
-    assert next(ShapedTraffic(world, FakeNetwork(), lagged)._append_rates()) == 50_000
+    assert next(ShapedTraffic(world, FakeNetwork(), lagged)._append_rates()) == 1000.0
 
 
 @pytest.mark.parametrize(
