@@ -470,9 +470,9 @@ def sends_figure(run: RunData) -> Figure:
     layout = run_layout(
         run,
         540,
-        {"Sends per second": 1, "Latency from the due time (log scale)": 0.43},
+        {"Sends per second": 1, "Latency from the due time in ms (log scale)": 0.43},
         yaxis={"domain": [0.53, 1], "tickformat": ",~f", "rangemode": "tozero"},
-        yaxis2={"domain": [0, 0.43], "type": "log", "ticksuffix": " ms", "tickformat": ",~r", "dtick": 1},
+        yaxis2={"domain": [0, 0.43], "type": "log", "tickformat": ",~r", "dtick": 1},
         barmode="stack",
         bargap=0,
     )

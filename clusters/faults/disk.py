@@ -156,7 +156,7 @@ class FailedLogDir(Ended):
             self._offline,
             limit_s=LIMIT_S,
             what=f"other brokers to know that {self.partition} is offline on {self.node.name}",
-            last_seen=lambda: str(self._view()),
+            last_seen=lambda: str(self._view() or "no view"),
         )
         wait_until(
             lambda: self.world.probe_error(broker_id(self.node)) is None,
@@ -189,7 +189,7 @@ class FailedLogDir(Ended):
             lambda: (view := self._view()) and number in view.isr and number not in view.offline,
             limit_s=LIMIT_S,
             what=f"{self.node.name} to be in the ISR of {self.partition} again",
-            last_seen=lambda: str(self._view()),
+            last_seen=lambda: str(self._view() or "no view"),
         )
         return {**found, "in_sync": str(self.partition)}
 

@@ -56,6 +56,10 @@ class Observation:
     follower_leo: int
     in_isr: bool
 
+    def __str__(self) -> str:
+        leader, isr = f"leader HW {self.leader_hw} LEO {self.leader_leo}", "in" if self.in_isr else "out of"
+        return f"lag {self.lag}, {leader}, follower LEO {self.follower_leo}, {isr} the ISR"
+
 
 class Log(NamedTuple):
     """Of a partition: who leads it, and how many bytes that has of it."""

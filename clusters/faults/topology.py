@@ -72,7 +72,8 @@ class Reassigned:
     def _as_seen(self) -> str:
         moving = self._moving()
         views = self.world.partition_views(moving)
-        return some_of([f"wanted {self.world.replicas(partition)}, {views[partition]}" for partition in moving])
+        seen = {partition: views[partition] or f"no view of {partition}" for partition in moving}
+        return some_of([f"wanted on {self.world.replicas(partition)}, {view}" for partition, view in seen.items()])
 
     def _moving(self) -> list[TopicPartition]:
         """What is not yet where it is wanted: all brokers are asked once, then each new replica's for its log end."""

@@ -678,6 +678,10 @@ class PartitionView:
     isr: list[int]
     offline: list[int]
 
+    def __str__(self) -> str:
+        offline = f" offline {self.offline}" if self.offline else ""
+        return f"{self.topic}-{self.partition}: leader {self.leader} epoch {self.leader_epoch} ISR {self.isr}{offline}"
+
 
 @dataclass(frozen=True)
 class ClusterView:

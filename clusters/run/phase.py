@@ -359,10 +359,7 @@ class PhaseRun:
         seen = [min(current, key=holds, default=None) for current in views]
         if len(seen) > MOST_SEEN:
             seen = [seen[at] for at in sorted(range(len(seen)), key=held.__getitem__)]
-        told = [
-            f"{v.topic}-{v.partition}: leader {v.leader} epoch {v.leader_epoch} ISR {v.isr}" if v else "no view"
-            for v in seen[:MOST_SEEN]
-        ]
+        told = [str(view or "no view") for view in seen[:MOST_SEEN]]
         more = [f"{len(seen) - MOST_SEEN:,} more"] if len(seen) > MOST_SEEN else []
         return all(held), "; ".join([*told, *more])
 

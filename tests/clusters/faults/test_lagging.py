@@ -160,6 +160,18 @@ def test_a_lag_that_was_not_seen_is_not_proven(
         lagged.verify_injected()
 
 
+@pytest.mark.parametrize(
+    ("observed", "told"),
+    [
+        (seen(900), "lag 900, leader HW 0 LEO 900, follower LEO 0, in the ISR"),
+        (seen(40, in_isr=False, held=False), "lag 40, leader HW 40 LEO 40, follower LEO 0, out of the ISR"),
+    ],
+)
+def test_what_was_seen_is_told_in_words(observed: Observation, told: str) -> None:
+    """The page shows it where a lag took no effect."""
+    assert str(observed) == told
+
+
 @pytest.mark.parametrize(("rate", "limit_s"), [("1000/s", 20 + 1000 / 700), ("100/s", 20 + 1000 / 70)])
 def test_the_proof_is_awaited_for_as_long_as_falling_behind_takes(
     world: Any, rate: str, limit_s: float, monkeypatch: pytest.MonkeyPatch

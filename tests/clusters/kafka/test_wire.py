@@ -228,6 +228,12 @@ def test_metadata_is_read_from_the_socket(listener: socket.socket) -> None:
     assert [wire.PartitionView("t", 0, 2, 5, [2, 1], [2], [1])] == view.partitions
 
 
+@pytest.mark.parametrize(("offline", "told"), [([], ""), ([1], " offline [1]")])
+def test_a_view_is_told_in_words(offline: list[int], told: str) -> None:
+    """Where a wait ran out, the page shows what was last seen."""
+    assert str(wire.PartitionView("t", 0, 2, 5, [2, 1], [2], offline)) == f"t-0: leader 2 epoch 5 ISR [2]{told}"
+
+
 def test_silence_is_a_timeout(listener: socket.socket) -> None:
     """A connection that is accepted and never answered (a paused broker) is told apart from a refused one."""
     with Connection(*listener.getsockname(), timeout_s=0.05) as connection, pytest.raises(TimeoutError) as raised:
