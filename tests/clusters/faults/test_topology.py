@@ -85,7 +85,7 @@ def test_a_move_that_does_not_end_took_no_effect(cluster: Any) -> None:
     injected, healed = run(cluster, {"reassign": {"topic": "orders", "to": ["C"], "limit": "1ms"}})
 
     assert injected["effect_verified"] is False
-    assert "orders to be on its replicas alone; last seen: wanted on [3], orders-0: leader 1 epoch 1 ISR [1, 2, 3]." in injected["why"]
+    assert injected["why"].endswith("alone; last seen: wanted on [3], orders-0: leader 1 epoch 1 ISR [1, 2, 3].")
     assert healed["recovery_verified"] is True
 
 
