@@ -131,6 +131,11 @@ def _on_lines(labels: list[tuple[float, str]], shown_s: list[float]) -> list[tup
     return placed
 
 
+def _uncovered(labels: list[tuple[float, str]], shown_s: list[float]) -> list[str]:
+    """Labels of one line, in the order of their times: those are empty that an earlier one covers."""
+    return [text if line == 0 else "" for _, text, line in _on_lines(labels, shown_s)]
+
+
 def _band_label(start_s: float, text: str, line: int) -> dict[str, Any]:
     where = {"xref": "x", "yref": "paper", "x": start_s, "y": 1, "xanchor": "left", "yanchor": "bottom"}
     return {**where, "text": text, "showarrow": False, "font": {"size": 11}, "yshift": LABEL_LINE * line - 2}
@@ -264,19 +269,21 @@ def _epoch_markers(run: RunData, partition: str, rows: list[Row]) -> list[Trace]
         highest = epoch
     if not first_seen:
         return []
+    seconds = [run.seconds(row["t_ns"]) for row in first_seen]
+    epochs = [f"epoch {row['leader_epoch']}" for row in first_seen]
     common = {
         "type": "scatter",
         "mode": "markers+text",
         "name": "new leader epoch",
         "legendgroup": "epoch",
         "legendrank": 3,
-        "x": [run.seconds(row["t_ns"]) for row in first_seen],
-        "text": [f"epoch {row['leader_epoch']}" for row in first_seen],
+        "x": seconds,
+        "text": _uncovered(list(zip(seconds, epochs, strict=True)), time_range(run)),
         "textposition": "bottom right",
         "textfont": {"size": 11},
         "marker": {"symbol": "diamond", "size": 10, "color": QUIET, "line": {"width": 1}},
-        "hovertemplate": "leader %{text}, first seen on broker %{customdata}",
-        "customdata": [row["broker_id"] for row in first_seen],
+        "hovertemplate": "leader %{customdata[0]}, first seen on broker %{customdata[1]}",
+        "customdata": [[epoch, row["broker_id"]] for epoch, row in zip(epochs, first_seen, strict=True)],
     }
     views = (("offset", "y", "log_end_offset"), ("behind", "y2", "log_end_offset_behind"))
     return [
@@ -393,20 +400,24 @@ def _lane(run: RunData, broker: int, views: list[Row], look: dict[str, Any]) -> 
 
 
 def _leader_labels(run: RunData, partition: str, views: list[Row], brokers: list[int]) -> Trace:
-    """The words over the lane of each new leader."""
+    """The words over the lane of each new leader, by lane."""
     before: list[Row | None] = [None, *views]
     starts = [
         view
         for earlier, view in zip(before, views, strict=False)
         if view["leader"] in brokers and (earlier is None or _reign(earlier) != _reign(view))
     ]
+    said = [(run.seconds(view["t_ns"]), f"leads, epoch {view['leader_epoch']}") for view in starts]
+    of_lane = [
+        [label for label, view in zip(said, starts, strict=True) if view["leader"] == broker] for broker in brokers
+    ]
     return {
         "type": "scatter",
         "mode": "text",
         "name": "leader",
-        "x": [run.seconds(view["t_ns"]) for view in starts],
-        "y": [brokers.index(view["leader"]) - 0.34 for view in starts],
-        "text": [f"leads, epoch {view['leader_epoch']}" for view in starts],
+        "x": [second for labels in of_lane for second, _ in labels],
+        "y": [lane - 0.34 for lane, labels in enumerate(of_lane) for _ in labels],
+        "text": [text for labels in of_lane for text in _uncovered(labels, time_range(run))],
         "textposition": "middle right",
         "textfont": {"size": 11},
         "hoverinfo": "skip",

@@ -252,7 +252,7 @@ def offsets(run: RunData) -> Table:
         return Column(name.replace("_", " "), lambda row: _compared(row, name, differing), "number")
 
     columns = [
-        _value("capture", kind="name"),
+        _value("capture"),
         Column("broker", lambda row: str(row["broker_id"]), "number"),
         *map(compared, COMPARED),
         _value("checkpoint_high_watermark", "checkpointed high watermark", kind="number"),
@@ -318,7 +318,7 @@ def _milliseconds(name: str, heading: str) -> Column[Row]:
 
 _PERCENTILES = {"p50_ms": "p50", "p99_ms": "p99", "p999_ms": "p99.9", "max_ms": "max"}
 _LATENCY: list[Column[Row]] = [
-    _value("phase", kind="name"),
+    _value("phase"),
     Column("offered", _per_second("due"), "number", "Sends that were due in the phase, per second."),
     Column("acknowledged", _per_second("arrived"), "number", "Acknowledgements that arrived in the phase, per second."),
     _value(
@@ -363,7 +363,7 @@ _FAULTS: list[Column[Span]] = [
     Column("fault", lambda fault: fault.label, "name"),
     Column("node", lambda fault: fault.target, "name"),
     Column("step of the scenario", lambda fault: fault.step, "text"),
-    Column("phase", lambda fault: fault.phase, "name"),
+    Column("phase", lambda fault: fault.phase),
     *_SPAN,
     Column("took effect", _proof, "text", "What verified that the fault took effect."),
     Column("recovery verified", lambda fault: Cell("yes") if fault.cleared else Cell("not verified", "differs")),

@@ -129,6 +129,13 @@ def test_faults_are_shaded_and_named_in_every_figure(drawn: dict) -> None:  # ty
         assert len(bands) == 3
 
 
+def test_of_labels_on_one_line_those_are_left_out_that_another_covers() -> None:
+    """Epochs that follow each other closely: the markers stay, with what they say when pointed at."""
+    labels = [(0.0, "epoch 1"), (7.9, "epoch 2"), (8.0, "epoch 3"), (16.0, "epoch 4")]
+
+    assert plots._uncovered(labels, [0.0, float(plots.LETTERS)]) == ["epoch 1", "", "epoch 3", "epoch 4"]
+
+
 def test_labels_that_would_cover_each_other_stand_on_lines_of_their_own() -> None:
     """A label is as long as its letters; what begins behind its end stands beside it."""
     spans = [(0.0, "F1 reassign"), (2.0, "F2 kill"), (9.0, "F3 lag"), (14.9, "F4 kill"), (20.0, "F5 lag")]
