@@ -2,9 +2,9 @@
 
 Each try starts four runs at once, of different versions, faults and runtimes; two of them are another user's, without
 root's rights, from a checkout of their own. Then their addresses must differ, no node may have been started or ended
-but by its own run, no verdict may be ``fail`` but by a bug that this version of Kafka is known for, and the host has
-what it had before. It may be interrupted and started again. Nothing else may run on the host, and root has to start it,
-with a Python that all users may execute.
+but by its own run, no verdict may be ``fail`` but by a bug that this version of Kafka is known for, each exit code is
+that of its verdict, and the host has what it had before. It may be interrupted and started again. Nothing else may run
+on the host, and root has to start it, with a Python that all users may execute.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 from bench.kills import inventory, left
 from bench.reliability import known_bugs
 from history.events import errors_of, read_events
+from history.exit_codes import EXIT_CODES, UNKNOWN
 from history.folder import RunFolder
 from history.manifest import read_manifest
 
@@ -50,7 +51,7 @@ class Asked(NamedTuple):
 ASKED = (
     Asked(str(ROOT / "bench" / "kills.yaml"), "3.9.1", "docker"),
     Asked("rolling_restart", "4.3.0", "docker", other=True),
-    Asked("follower_lag_then_leader_kill", "2.8.2", "docker"),
+    Asked("survived_faults", "2.8.2", "docker"),
     Asked("controller_failover", "4.4.0", "process", other=True),
 )
 
@@ -74,10 +75,11 @@ def check_out() -> None:
 def attempt(number: int, folder: Path) -> dict[str, Any]:
     """Start all, wait for all, look; a row."""
     before = inventory()
-    started = [_start(asked, number, folder / str(place)) for place, asked in enumerate(ASKED)]
+    places = [folder / str(place) for place in range(len(ASKED))]
+    started = [_start(asked, number, place) for asked, place in zip(ASKED, places, strict=True)]
     codes = [_code(process) for process in started]
     subprocess.run([ROOT / "plimsoll", "clean"], capture_output=True, check=False)
-    runs = [next(iter(sorted((folder / str(place)).glob("*/manifest.json"))), None) for place in range(len(ASKED))]
+    runs = [next(iter(sorted(place.glob("runs/*/manifest.json"))), None) for place in places]
     return {
         "number": number,
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
@@ -91,13 +93,14 @@ def attempt(number: int, folder: Path) -> dict[str, Any]:
     }
 
 
-def _start(asked: Asked, seed: int, runs: Path) -> subprocess.Popen[bytes]:
-    runs.mkdir(parents=True)
+def _start(asked: Asked, seed: int, place: Path) -> subprocess.Popen[bytes]:
+    """Its runs, and the pages beside them, lie in a folder of its user's."""
+    place.mkdir(parents=True)
     command = [str((OTHER if asked.other else ROOT) / "plimsoll"), "run", asked.scenario, "--kafka", asked.kafka]
-    command += ["--runtime", asked.runtime, "--rate", str(RATE), "--seed", str(seed), "--runs", str(runs)]
+    command += ["--runtime", asked.runtime, "--rate", str(RATE), "--seed", str(seed), "--runs", str(place / "runs")]
     if asked.other:
-        os.chown(runs, USER.pw_uid, USER.pw_gid)
-    with (runs.parent / f"{runs.name}.log").open("wb") as log:
+        os.chown(place, USER.pw_uid, USER.pw_gid)
+    with place.with_suffix(".log").open("wb") as log:
         return subprocess.Popen(command, stdout=log, stderr=log, **(_as_the_other() if asked.other else {}))
 
 
@@ -157,7 +160,11 @@ def wrong(row: Mapping[str, Any]) -> list[str]:
     return [
         *(f"{run['scenario']}: {what}" for run in row["runs"] for what in run["touched"]),
         *(f"{run['scenario']}: fail" for run in row["runs"] if run["verdict"] == "fail" and not run.get("known_bugs")),
-        *(f"{run['scenario']} did not end" for run in row["runs"] if run["exit_code"] is None),
+        *(
+            f"{run['scenario']} ended with {run['exit_code']}"
+            for run in row["runs"]
+            if run["exit_code"] != EXIT_CODES.get(run["verdict"], UNKNOWN)
+        ),
         *row["shared"],
         *row["left"],
     ]

@@ -113,7 +113,7 @@ def test_nightly_runs_are_counted_with_their_positive_control() -> None:
 def test_runs_side_by_side_are_counted() -> None:
     """A run of which nothing can be said neither passes nor was touched; an older row names no user."""
     run = {"scenario": "steady", "exit_code": 0, "verdict": "pass", "touched": []}
-    row = {"runs": [run, run | {"verdict": "unknown"}], "shared": [], "left": []}
+    row = {"runs": [run, run | {"verdict": "unknown", "exit_code": 2}], "shared": [], "left": []}
     of_two = {"runs": [run | {"user": "root"}, run | {"user": "nobody"}], "shared": [], "left": ["mounts: /x"]}
 
     assert promises.together([row, of_two]) == (
