@@ -186,6 +186,17 @@ def test_the_proof_is_awaited_for_as_long_as_falling_behind_takes(
     assert limits == [pytest.approx(limit_s)]
 
 
+def test_who_waits_for_the_proof_looks_too(world: Any) -> None:
+    """On a busy host the valve takes a second for each change of a limit; what it stops, it observes itself."""
+    world.ends = {1: 5000, 3: 3000}
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(WaitTimeout, match="last seen: no sample"):
+        patch.setattr(lagging, "wait_until", lambda *args, limit_s, **rest: wait_until(*args, limit_s=0, **rest))
+        fault(world).verify_injected()
+
+    world.runtime.network = FakeNetwork()
+    assert fault(world).verify_injected() == {"samples": 3, "lag_min": 2000, "lag_median": 2000, "lag_max": 2000}
+
+
 def test_figures_are_of_the_samples_in_the_isr(world: Any) -> None:
     """Least, median, most; the eviction is tested elsewhere."""
     lagged = fault(world)
