@@ -188,7 +188,7 @@ def test_the_proof_is_awaited_for_as_long_as_falling_behind_takes(
 
 def test_who_waits_for_the_proof_looks_too(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy host the valve takes a second for each change of a limit; what it stops, it observes itself."""
-    monkeypatch.setattr(lagging, "PROOF_S", 2.0)
+    monkeypatch.setattr(lagging, "PROOF_S", 1.0)
     monkeypatch.setattr(LagFault, "_least_s", lambda *_: 0.0)
     world.ends = {1: 5000, 3: 3000}
     with pytest.raises(WaitTimeout, match="last seen: no sample"):
