@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from clusters.faults import Evidence
 from clusters.live.world import World, broker_id
@@ -61,14 +61,7 @@ class Observation:
         return f"lag {self.lag}, {leader}, follower LEO {self.follower_leo}, {isr} the ISR"
 
 
-class Log(NamedTuple):
-    """Of a partition: who leads it, and how many bytes that has of it."""
-
-    leader: int
-    size: int
-
-
-Logs = Mapping[TopicPartition, Log]
+Sizes = Mapping[tuple[int, TopicPartition], int]  # bytes that a broker has of a partition
 
 
 class Valve(Protocol):
@@ -250,7 +243,7 @@ class ShapedTraffic:
     _limit: float = 0.0
     _append_rate: float = 0.0
     _trailed_s: float = 0.0  # when it last trailed about as far as was asked, or was given more or less
-    _grown: deque[tuple[float, Logs]] = field(default_factory=lambda: deque(maxlen=60))  # logs' sizes at a time
+    _grown: deque[tuple[float, Sizes]] = field(default_factory=lambda: deque(maxlen=60))  # at a time
 
     def tick(self) -> None:
         if not self._append_rate:
@@ -273,7 +266,7 @@ class ShapedTraffic:
         share starves it, until it leaves the ISR.
         """
         now_s = time.monotonic()
-        self._grown.append((now_s, self._logs()))
+        self._grown.append((now_s, self._log_sizes()))
         far_enough = self.fault.reached() >= records / 2 or not seen.in_isr  # who was evicted gets no less
         too_far = seen.lag > TOO_FAR * records
         if far_enough and not too_far:
@@ -302,33 +295,30 @@ class ShapedTraffic:
     def _append_rates(self) -> Iterator[float]:
         """Bytes a second that the partition's leader has for the follower, second by second, for some seconds."""
         for _ in range(MEASURED_S):
-            before = (time.monotonic(), self._logs())
+            before = (time.monotonic(), self._log_sizes())
             self.fault.ended.wait(1)
-            yield max(self._rate(before, (time.monotonic(), self._logs())), 1000.0)
+            yield max(self._rate(before, (time.monotonic(), self._log_sizes())), 1000.0)
 
     def _rate_of_late(self) -> float:
         """The same over the last seconds; nobody waits for it."""
         now = self._grown[-1]
         return self._rate(next(then for then in self._grown if then[0] >= now[0] - OF_LATE_S), now)
 
-    def _rate(self, before: tuple[float, Logs], after: tuple[float, Logs]) -> float:
+    def _rate(self, before: tuple[float, Sizes], after: tuple[float, Sizes]) -> float:
         """Of all that the partition's leader leads: what the follower fetches of it shares one limit."""
         (then_s, then), (now_s, now) = before, after
-        if self.fault.partition not in now or now_s <= then_s:
+        views = self.world.partition_views({partition for _, partition in now})
+        own = views.get(self.fault.partition)
+        if own is None or now_s <= then_s:
             return 0.0
-        leader = now[self.fault.partition].leader
-        grown = (log.size - then[each].size for each, log in now.items() if log.leader == leader and each in then)
-        return sum(grown) / (now_s - then_s)
+        led = {(own.leader, partition) for partition, view in views.items() if view and view.leader == own.leader}
+        return sum(now[log] - then[log] for log in led & now.keys() & then.keys()) / (now_s - then_s)
 
-    def _logs(self) -> Logs:
-        """The logs that the follower fetches, as their leaders have them."""
-        world, number = self.world, broker_id(self.fault.node)
-        views = world.partition_views(world.partitions_of(number))
-        return {
-            partition: Log(view.leader, _size(world.brokers[view.leader], partition))
-            for partition, view in views.items()
-            if view and view.leader != number and view.leader in world.brokers
-        }
+    def _log_sizes(self) -> Sizes:
+        """On the other brokers, of what the follower has, too; looked at each tick, so that none is asked for it."""
+        partitions = self.world.partitions_of(broker_id(self.fault.node))
+        others = [(number, node) for number, node in self.world.brokers.items() if node != self.fault.node]
+        return {(number, each): _size(node, each) for number, node in others for each in partitions}
 
 
 def _size(node: Node, partition: TopicPartition) -> int:

@@ -19,7 +19,6 @@ from clusters.faults.lagging import (
     SHARES,
     DutyCycle,
     LagFault,
-    Log,
     Observation,
     ShapedTraffic,
     observe,
@@ -426,7 +425,7 @@ def test_who_trails_too_far_for_too_long_is_measured_anew(
 ) -> None:
     """Producers stood still at first, and the greatest share of that starves it; near the lag nothing is done."""
     sizes = iter([0, 0, 0, 15_000])
-    monkeypatch.setattr(ShapedTraffic, "_logs", lambda _: {T0: Log(1, next(sizes))})
+    monkeypatch.setattr(ShapedTraffic, "_log_sizes", lambda _: {(1, T0): next(sizes)})
     last = _last_limit(world, monkeypatch, lag, append_rate=1000.0, at_s=(11.7, 11.8, 11.9, 12.0))
 
     assert last == pytest.approx(bytes_per_s * PROTOCOL_OVERHEAD * share_for(lag, 2000))
