@@ -32,6 +32,7 @@ TICK_S = 0.1
 FETCH_LIMIT_S = 0.5  # a stopped follower has finished its fetch by then, once it runs
 PROTOCOL_OVERHEAD = 1.06  # TCP/IP and fetch headers on top of what stands in the log
 SHARES = (0.3, 2.0)  # least and most of the produce rate that the closed loop lets through
+DAMPED = 1 / 3  # exponent of the loop
 REACTION_S = 2.0  # about how long it takes until a change of the share shows
 STARVED_SHARE = 0.1
 REJOIN_SHARE = 10.0  # of one that was evicted: only in the ISR does it hold the high watermark
@@ -148,6 +149,10 @@ class LagFault:
         held = sorted(seen.lag for seen in newest if seen.in_isr and seen.leader_hw < seen.leader_leo)
         return held[-3] if len(held) >= 3 else 0
 
+    def lag_of_late(self) -> int:
+        """The less of the last two: a fetch that arrives between the looks at follower and leader counts twice."""
+        return min(seen.lag for seen in list(self._seen)[-2:])
+
     def heal(self) -> None:
         self.ended.set()
         if self._thread:
@@ -198,8 +203,12 @@ class LagFault:
 
 
 def share_for(lag: int, records: int, least: float = SHARES[0]) -> float:
-    """The share of the produce rate to let through: 1 at the wanted lag, damped, since a change shows late."""
-    return float(min(max((max(lag, 0) / records) ** 0.5, least), SHARES[1]))
+    """The share of the produce rate to let through: 1 at the wanted lag.
+
+    Of the next fetch, ``lag / share`` will be there. Square root and more would overshoot: a change shows a fetch late,
+    or two.
+    """
+    return float(min(max((max(lag, 0) / records) ** DAMPED, least), SHARES[1]))
 
 
 def steady(rates: Iterator[float]) -> float:
@@ -254,7 +263,7 @@ class ShapedTraffic:
             self._let_through(STARVED_SHARE)
         elif seen:
             self._correct(seen, self.fault.records)
-            share = share_for(seen.lag, self.fault.records, self.fault.least_share)
+            share = share_for(self.fault.lag_of_late(), self.fault.records, self.fault.least_share)
             self._let_through(share if seen.in_isr else REJOIN_SHARE)
         self.fault.ended.wait(TICK_S)
 
@@ -284,8 +293,10 @@ class ShapedTraffic:
     def _let_through(self, share: float) -> None:
         bytes_per_s = self._append_rate * PROTOCOL_OVERHEAD * share
         if abs(bytes_per_s - self._limit) > 0.15 * self._limit:  # a change costs a container start
+            began_s = time.monotonic()
             self._shape(bytes_per_s)
             self._limit = bytes_per_s
+            self._trailed_s += time.monotonic() - began_s  # nothing was seen meanwhile
 
     def _shape(self, bytes_per_s: float | None) -> None:
         node = self.fault.node

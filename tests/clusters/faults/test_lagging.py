@@ -361,7 +361,7 @@ def test_traffic_is_shaped_at_the_other_brokers(world: Any, monkeypatch: pytest.
     lagged = fault(world, 2000)
     shaped = ShapedTraffic(world, network, lagged, _append_rate=100_000.0, _trailed_s=lagging.time.monotonic())
     monkeypatch.setattr(lagged.ended, "wait", lambda _: None)
-    for lag in (2000, 2100, 500):
+    for lag in (2000, 2100, 250):
         world.ends = {1: 5000, 3: 5000 - lag}
         shaped.tick()
     shaped.open()
@@ -369,6 +369,47 @@ def test_traffic_is_shaped_at_the_other_brokers(world: Any, monkeypatch: pytest.
     assert [call[:3] for call in calls] == [("broker-3", ["broker-1", "broker-2"], 9091)] * 3
     full = 100_000 * PROTOCOL_OVERHEAD
     assert [call[3] for call in calls] == [pytest.approx(full), pytest.approx(full / 2), None]
+
+
+def test_one_look_alone_does_not_widen_the_limit(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fetch that arrives meanwhile shows twice the lag, once; who is that far behind still is at the next look."""
+    limits: list[float | None] = []
+    network: Any = FakeNetwork()
+    network.limit_ingress = lambda _node, _senders, _port, limit: limits.append(limit)
+    lagged = fault(world, 2000)
+    shaped = ShapedTraffic(world, network, lagged, _append_rate=100_000.0, _trailed_s=lagging.time.monotonic())
+    monkeypatch.setattr(lagged.ended, "wait", lambda _: None)
+    for lag in (2000, 4000, 2000, 4000, 4000):
+        world.ends = {1: 5000, 3: 5000 - lag}
+        shaped.tick()
+
+    full = 100_000 * PROTOCOL_OVERHEAD
+    assert limits == [pytest.approx(full), pytest.approx(full * share_for(4000, 2000))]
+
+
+@pytest.mark.parametrize(("took_s", "limits"), [(0.9, 1), (0.0, 2)])
+def test_the_time_that_a_limit_takes_is_not_patience(
+    world: Any, monkeypatch: pytest.MonkeyPatch, took_s: float, limits: int
+) -> None:
+    """On a busy host two changes take two seconds; what they bring is not seen yet."""
+    now_s, told = [10.0], []
+    network: Any = FakeNetwork()
+
+    def limit_ingress(_node: Any, _senders: Any, _port: int, limit: float | None) -> None:
+        told.append(limit)
+        now_s[0] += took_s
+
+    network.limit_ingress = limit_ingress
+    lagged = fault(world, 2000)
+    shaped = ShapedTraffic(world, network, lagged, _append_rate=100_000.0, _trailed_s=10.0)
+    monkeypatch.setattr(lagged.ended, "wait", lambda _: None)
+    monkeypatch.setattr(lagging.time, "monotonic", lambda: now_s[0])
+    world.ends = {1: 5000, 3: 4500}
+    shaped.tick()
+    now_s[0] = 12.1
+    shaped.tick()
+
+    assert len(told) == limits
 
 
 def _last_limit(
