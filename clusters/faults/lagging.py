@@ -29,6 +29,7 @@ from history.errors import HarnessError
 from history.partition import TopicPartition
 
 TICK_S = 0.1
+MOMENT_S = 0.003
 FETCH_LIMIT_S = 0.5  # a stopped follower has finished its fetch by then, once it runs
 PROTOCOL_OVERHEAD = 1.06  # TCP/IP and fetch headers on top of what stands in the log
 SHARES = (0.3, 2.0)  # least and most of the produce rate that the closed loop lets through
@@ -149,10 +150,6 @@ class LagFault:
         held = sorted(seen.lag for seen in newest if seen.in_isr and seen.leader_hw < seen.leader_leo)
         return held[-3] if len(held) >= 3 else 0
 
-    def lag_of_late(self) -> int:
-        """The less of the last two: a fetch that arrives between the looks at follower and leader counts twice."""
-        return min(seen.lag for seen in list(self._seen)[-2:])
-
     def heal(self) -> None:
         self.ended.set()
         if self._thread:
@@ -223,7 +220,10 @@ def steady(rates: Iterator[float]) -> float:
 
 
 def observe(world: World, node: Node, partition: TopicPartition, follower_leo: int | None = None) -> Observation | None:
-    """Follower first, then leader, so that the lag is never understated; None unless all that is asked answers."""
+    """Follower first, then leader, so that the lag is never understated; None unless all that is asked answers.
+
+    What the follower has fetched in between shows in the high watermark: within the ISR nobody ends below it.
+    """
     number = broker_id(node)
     if follower_leo is None:
         follower = world.sample(number, partition)
@@ -232,13 +232,16 @@ def observe(world: World, node: Node, partition: TopicPartition, follower_leo: i
     leader = world.sample(view.leader, partition) if view and view.leader in world.brokers else None
     if view is None or leader is None or leader.log_end_offset is None or follower_leo is None:
         return None
+    high_watermark, in_isr = leader.high_watermark or 0, number in view.isr
+    if in_isr:  # the leader's end was asked for before its high watermark, which may be the later one
+        follower_leo = max(follower_leo, min(high_watermark, leader.log_end_offset))
     return Observation(
         t_ns=leader.received_ns,
         lag=leader.log_end_offset - follower_leo,
-        leader_hw=leader.high_watermark or 0,
+        leader_hw=high_watermark,
         leader_leo=leader.log_end_offset,
         follower_leo=follower_leo,
-        in_isr=number in view.isr,
+        in_isr=in_isr,
     )
 
 
@@ -263,7 +266,7 @@ class ShapedTraffic:
             self._let_through(STARVED_SHARE)
         elif seen:
             self._correct(seen, self.fault.records)
-            share = share_for(self.fault.lag_of_late(), self.fault.records, self.fault.least_share)
+            share = share_for(seen.lag, self.fault.records, self.fault.least_share)
             self._let_through(share if seen.in_isr else REJOIN_SHARE)
         self.fault.ended.wait(TICK_S)
 
@@ -352,29 +355,51 @@ class DutyCycle:
     fault: LagFault
     _stop_s: float = 0.0
     _stopped: bool = False  # by this, and by no other fault
+    _reached: int | None = None  # the follower's log end offset, as it told it a moment ago
 
     def tick(self) -> None:
-        before = self._follower_leo()
+        before = self._reached if self._reached is not None else self._follower_leo()
         if before is None:
             self.fault.ended.wait(TICK_S)
             return
+        self._stop()
+        seen = self._stay_stopped(before)
+        self._adjust(seen.lag if seen else 0)
+        before = seen.follower_leo if seen else before
+        self._reached = self._one_fetch(before) if seen and seen.in_isr else self._some_fetch(before)
+
+    def _one_fetch(self, before: int) -> int | None:
+        """Run it for moments, until the leader's high watermark tells that it has fetched: the next fetch may bring it
+        up to date.
+        """
+        deadline = time.monotonic() + FETCH_LIMIT_S
+        while time.monotonic() < deadline:
+            self.open()
+            self.fault.ended.wait(MOMENT_S)
+            self._stop()
+            seen = observe(self.world, self.fault.node, self.fault.partition, before)
+            if seen and seen.follower_leo > before:
+                return seen.follower_leo
+        return self._some_fetch(before)
+
+    def _some_fetch(self, before: int) -> int | None:
+        self.open()
+        deadline = time.monotonic() + FETCH_LIMIT_S
+        while (reached := self._follower_leo()) in (before, None) and time.monotonic() < deadline:
+            pass
+        return reached
+
+    def _stop(self) -> None:
         self._stopped = True
         self._send(self.world.runtime.pause)
-        lag = self._stay_stopped(before)
-        self.open()
-        self._adjust(lag)
-        deadline = time.monotonic() + FETCH_LIMIT_S
-        while time.monotonic() < deadline and self._follower_leo() in (before, None):
-            pass
 
-    def _stay_stopped(self, follower_leo: int) -> int:
-        """Returns the lag at the end."""
+    def _stay_stopped(self, follower_leo: int) -> Observation | None:
+        """Returns the last observation."""
         deadline = time.monotonic() + (self._stop_s or self._first_stop_s())
-        lag = 0
+        last = None
         while time.monotonic() < deadline and not self.fault.ended.wait(TICK_S):
-            seen = self.fault.observe(self.world, follower_leo)
-            lag = seen.lag if seen else lag
-        return lag
+            last = self.fault.observe(self.world, follower_leo) or last
+        return last
 
     def _adjust(self, lag: int) -> None:
         if self.fault.records is not None:

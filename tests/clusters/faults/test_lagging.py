@@ -100,13 +100,29 @@ def test_the_lag_is_between_the_leaders_end_and_the_followers(world: Any) -> Non
 
 def test_a_stopped_followers_end_is_told(world: Any) -> None:
     """It cannot be asked; its end does not move while it is stopped."""
-    world.isr = [1, 2, 3]
+    world.isr = [1, 2]
     world.runtime.pause("broker-3")
 
     assert observe(world, world.brokers[3], T0) is None
     found = observe(world, world.brokers[3], T0, follower_leo=100)
     assert found
     assert found.lag == 400
+
+
+@pytest.mark.parametrize(
+    ("isr", "told", "end", "lag"),
+    [([1, 2, 3], 100, 500, 100), ([1, 2, 3], 450, 500, 50), ([1, 2], 100, 500, 400), ([1, 2, 3], 100, 390, 0)],
+)
+def test_within_the_isr_nobody_ends_below_the_high_watermark(
+    world: Any, isr: list[int], told: int, end: int, lag: int
+) -> None:
+    """A fetch that arrived since the follower was asked shows in the leader's, 400; that is asked for after its end."""
+    world.isr, world.ends = isr, {1: end}
+
+    found = observe(world, world.brokers[3], T0, follower_leo=told)
+
+    assert found
+    assert (found.lag, found.follower_leo) == (lag, end - lag)
 
 
 def test_without_a_leader_nothing_is_observed(world: Any) -> None:
@@ -326,6 +342,22 @@ def test_a_follower_that_ends_before_it_is_stopped_is_let_be(world: Any, monkeyp
     assert world.runtime.state("broker-3") == "exited"
 
 
+@pytest.mark.parametrize(("limit_s", "moments", "reached"), [(60, 3, 700), (0, 0, 500)])
+def test_in_the_isr_a_follower_runs_for_moments_until_it_has_fetched(
+    world: Any, monkeypatch: pytest.MonkeyPatch, limit_s: float, moments: int, reached: int
+) -> None:
+    """The leader is asked while it is stopped, and it stays so: the next fetch would bring it up to date."""
+    signals, told = [], iter([500, 500, 700])
+    monkeypatch.setattr(lagging, "FETCH_LIMIT_S", limit_s)
+    monkeypatch.setattr(world.runtime, "pause", lambda _: signals.append("stop"))
+    monkeypatch.setattr(world.runtime, "resume", lambda _: signals.append("run"))
+    monkeypatch.setattr(lagging, "observe", lambda *_: replace(seen(0), follower_leo=next(told)))
+    cycle = DutyCycle(world, fault(world), _stopped=True)
+
+    assert cycle._one_fetch(500) == reached
+    assert signals == (["run", "stop"] * moments or ["run"])
+
+
 def test_what_another_fault_has_paused_is_not_continued(world: Any) -> None:
     """The end of a lag continues only what it has stopped itself."""
     world.runtime.pause("broker-3")
@@ -369,22 +401,6 @@ def test_traffic_is_shaped_at_the_other_brokers(world: Any, monkeypatch: pytest.
     assert [call[:3] for call in calls] == [("broker-3", ["broker-1", "broker-2"], 9091)] * 3
     full = 100_000 * PROTOCOL_OVERHEAD
     assert [call[3] for call in calls] == [pytest.approx(full), pytest.approx(full / 2), None]
-
-
-def test_one_look_alone_does_not_widen_the_limit(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fetch that arrives meanwhile shows twice the lag, once; who is that far behind still is at the next look."""
-    limits: list[float | None] = []
-    network: Any = FakeNetwork()
-    network.limit_ingress = lambda _node, _senders, _port, limit: limits.append(limit)
-    lagged = fault(world, 2000)
-    shaped = ShapedTraffic(world, network, lagged, _append_rate=100_000.0, _trailed_s=lagging.time.monotonic())
-    monkeypatch.setattr(lagged.ended, "wait", lambda _: None)
-    for lag in (2000, 4000, 2000, 4000, 4000):
-        world.ends = {1: 5000, 3: 5000 - lag}
-        shaped.tick()
-
-    full = 100_000 * PROTOCOL_OVERHEAD
-    assert limits == [pytest.approx(full), pytest.approx(full * share_for(4000, 2000))]
 
 
 @pytest.mark.parametrize(("took_s", "limits"), [(0.9, 1), (0.0, 2)])
