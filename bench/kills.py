@@ -32,6 +32,7 @@ from typing import Any
 import psutil
 
 from clusters.run.host_lock import LOCK
+from clusters.run.stages import TEAR_DOWN
 from clusters.waiting import wait_until
 from history.events import read_events
 from history.folder import RunFolder
@@ -40,8 +41,11 @@ from operators.stages import JUDGE, PUBLISH
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "data" / "kills.json"
 SCENARIO = ROOT / "bench" / "kills.yaml"
-END_LIMIT_S = 300.0  # of a run that lost something
+# Of a run that lost something: a broker that does not come back is waited for, then whoever sends to it, its replicas
+# and who reads them, each for as long as it may take; that is some five minutes before the judge begins.
+END_LIMIT_S = 600.0
 STAGE_LIMIT_S = 300.0
+AFTER_THE_RECORD = {TEAR_DOWN.name, JUDGE.name, PUBLISH.name}  # it is sealed by then, and can be judged again
 
 # What a person reads of a stage, and about how long it lasts on two cores.
 AT_RISK = {
@@ -244,16 +248,20 @@ def _start_docker() -> None:
 
 
 def judged(run: Path) -> dict[str, Any]:
-    """What the judge says of what was recorded; ``whole`` is whether it was recorded to its end."""
+    """What the judge says of what was recorded."""
     folder = RunFolder(run)
-    broken = {event.step for event in read_events(folder.stages) if event.detail.get("state") == "failed"}
-    failed = broken - {JUDGE.name, PUBLISH.name}  # of a whole record, which is judged once more
-    whole = (run / "sealed.json").exists() and not failed
     code = 0
     if not folder.verdict_file.exists():
         code = subprocess.run([ROOT / "plimsoll", "judge", run], capture_output=True, check=False).returncode
     verdict = json.loads(folder.verdict_file.read_text())["verdict"] if folder.verdict_file.exists() else None
-    return {"whole": whole, "verdict": verdict, "judge": code}
+    return {"whole": is_whole(run), "verdict": verdict, "judge": code}
+
+
+def is_whole(run: Path) -> bool:
+    """Whether a run was recorded to its end: sealed, and no stage before that failed."""
+    ended = read_events(RunFolder(run).stages)
+    failed = {event.step for event in ended if event.detail.get("state") == "failed"}
+    return (run / "sealed.json").exists() and failed <= AFTER_THE_RECORD
 
 
 def wrong(row: Mapping[str, Any]) -> list[str]:

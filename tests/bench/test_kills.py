@@ -1,11 +1,13 @@
 """Kills at seeded moments: which ones, and what counts as wrong."""
 
+import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.kills import AT_RISK, left, met, moment, untried, victims, wrong
+from bench.kills import AT_RISK, is_whole, left, met, moment, untried, victims, wrong
 
 ROW: dict[str, Any] = {"exit_code": 2, "clean": 0, "left": [], "judged": [{"whole": False, "verdict": "unknown"}]}
 
@@ -82,3 +84,26 @@ def test_the_next_try_is_one_without_a_row() -> None:
     assert untried(rows, 0) == 2
     assert untried(rows, 100) == 101
     assert untried([], 100) == 100
+
+
+@pytest.mark.parametrize(
+    ("stage", "state", "sealed", "whole"),
+    [
+        ("collect", "success", True, True),
+        ("collect", "failed", True, False),
+        ("drain", "failed", True, False),
+        ("tear_down", "failed", True, True),
+        ("judge", "failed", True, True),
+        ("tear_down", "failed", False, False),
+    ],
+)
+def test_a_record_is_whole_when_it_is_sealed_and_nothing_before_failed(
+    tmp_path: Path, stage: str, state: str, sealed: bool, whole: bool
+) -> None:
+    """A daemon that is killed while it removes containers takes nothing from the record."""
+    event = {"t_ns": 1, "wall": "", "kind": "stage_ended", "phase": "", "step": stage, "target": ""}
+    (tmp_path / "stages.jsonl").write_text(json.dumps(event | {"detail": {"state": state}}) + "\n")
+    if sealed:
+        (tmp_path / "sealed.json").write_text("{}")
+
+    assert is_whole(tmp_path) is whole
