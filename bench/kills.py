@@ -234,10 +234,17 @@ def _kill(at: Moment, process: subprocess.Popen[str], screen: _Screen) -> str:
     if process.poll() is not None:
         return ""
     met = processes_of(at.victim, process.pid)
-    words = [_words(each).replace(f"{ROOT}/", "") for each in met]
+    words = [_without_place(_words(each)) for each in met]
     for each in met:
         each.send_signal(signal.SIGKILL)
     return words[0] if words else ""
+
+
+def _without_place(words: str) -> str:
+    """Neither the checkout's path nor that of the one whose packages it shares."""
+    for root in (ROOT, (ROOT / ".venv").resolve().parent):
+        words = words.replace(f"{root}/", "")
+    return words
 
 
 def _start_docker() -> None:
