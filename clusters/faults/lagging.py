@@ -355,7 +355,7 @@ class DutyCycle:
     fault: LagFault
     _stop_s: float = 0.0
     _stopped: bool = False  # by this, and by no other fault
-    _reached: int | None = None  # the follower's log end offset, as it told it a moment ago
+    _reached: int | None = None  # the follower's log end offset, as told a moment ago
 
     def tick(self) -> None:
         before = self._reached if self._reached is not None else self._follower_leo()
@@ -373,7 +373,7 @@ class DutyCycle:
         up to date.
         """
         deadline = time.monotonic() + FETCH_LIMIT_S
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and not self.fault.ended.is_set():
             self.open()
             self.fault.ended.wait(MOMENT_S)
             self._stop()
