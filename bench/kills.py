@@ -234,17 +234,17 @@ def _kill(at: Moment, process: subprocess.Popen[str], screen: _Screen) -> str:
     if process.poll() is not None:
         return ""
     met = processes_of(at.victim, process.pid)
-    words = [_without_place(_words(each)) for each in met]
+    words = [without_checkout(_words(each)) for each in met]
     for each in met:
         each.send_signal(signal.SIGKILL)
     return words[0] if words else ""
 
 
-def _without_place(words: str) -> str:
-    """Neither the checkout's path nor that of the one whose packages it shares."""
-    for root in (ROOT, (ROOT / ".venv").resolve().parent):
-        words = words.replace(f"{root}/", "")
-    return words
+def without_checkout(text: str) -> str:
+    """A text without the folders of this checkout, also where it shares cache or packages with another."""
+    for shared in (".cache", ".venv"):
+        text = text.replace(str((ROOT / shared).resolve()), shared)
+    return text.replace(f"{ROOT}/", "")
 
 
 def _start_docker() -> None:
@@ -266,9 +266,9 @@ def judged(run: Path) -> dict[str, Any]:
 
 def is_whole(run: Path) -> bool:
     """Whether a run was recorded to its end: sealed, and no stage before that failed."""
-    ended = read_events(RunFolder(run).stages)
-    failed = {event.step for event in ended if event.detail.get("state") == "failed"}
-    return (run / "sealed.json").exists() and failed <= AFTER_THE_RECORD
+    folder = RunFolder(run)
+    failed = {event.step for event in read_events(folder.stages) if event.detail.get("state") == "failed"}
+    return folder.is_sealed and failed <= AFTER_THE_RECORD
 
 
 def wrong(row: Mapping[str, Any]) -> list[str]:

@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 import psutil
 
-from bench.kills import _said, _words, inventory, left
+from bench.kills import _said, _words, inventory, left, without_checkout
 from clusters.run.host_lock import beside_others
 from history.exit_codes import BAD_INPUT, PASS, UNKNOWN
 
@@ -396,8 +396,7 @@ def row(start: Start, code: int | None, out: str, err: str, found: Iterable[str]
 
 def without_host(text: str) -> str:
     """A text without the folders of this checkout and of Python."""
-    cache, python = (ROOT / ".cache").resolve(), f"{sys.base_prefix}/"
-    return text.replace(str(cache), ".cache").replace(f"{ROOT}/", "").replace(python, "")
+    return without_checkout(text).replace(f"{sys.base_prefix}/", "")
 
 
 def sentence(stderr: str) -> str:

@@ -202,8 +202,8 @@ class LagFault:
 def share_for(lag: int, records: int, least: float = SHARES[0]) -> float:
     """The share of the produce rate to let through: 1 at the wanted lag.
 
-    Of the next fetch, ``lag / share`` will be there. Square root and more would overshoot: a change shows a fetch late,
-    or two.
+    The next fetch brings ``lag / share``, and a change shows a fetch or two late: the less damped, the further it
+    overshoots.
     """
     return float(min(max((max(lag, 0) / records) ** DAMPED, least), SHARES[1]))
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from bench.kills import AT_RISK, is_whole, left, met, moment, untried, victims, wrong
+from bench import kills
+from bench.kills import AT_RISK, is_whole, left, met, moment, untried, victims, without_checkout, wrong
 
 ROW: dict[str, Any] = {"exit_code": 2, "clean": 0, "left": [], "judged": [{"whole": False, "verdict": "unknown"}]}
 
@@ -107,3 +108,16 @@ def test_a_record_is_whole_when_it_is_sealed_and_nothing_before_failed(
         (tmp_path / "sealed.json").write_text("{}")
 
     assert is_whole(tmp_path) is whole
+
+
+def test_a_text_names_no_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither its own nor that of the packages; what lies elsewhere is kept."""
+    here, other = tmp_path / "here", tmp_path / "other"
+    here.mkdir()
+    (other / ".venv").mkdir(parents=True)
+    (here / ".venv").symlink_to(other / ".venv")
+    monkeypatch.setattr(kills, "ROOT", here)
+
+    told = f"{other}/.venv/bin/python {here}/spark/application.py /usr/bin/java"
+
+    assert without_checkout(told) == ".venv/bin/python spark/application.py /usr/bin/java"
