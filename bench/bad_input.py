@@ -236,7 +236,8 @@ def yaml_mutations(text: str) -> Iterator[Input]:
 
 
 def _dumped(document: Any) -> str:
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=1000)
+    # Thousands are written for a dozen that are drawn: libyaml's takes a fifth of the time.
+    return yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=1000)
 
 
 def json_mutations(text: str) -> Iterator[Input]:
@@ -501,7 +502,7 @@ def inputs_by_hand(group: Group) -> Iterator[Input]:
             yield Input(each["says"], each["text"].encode(), says)
             continue
         text = group.valid[each["from"]] if "from" in each else next(iter(group.valid.values()))
-        document = yaml.safe_load(text)
+        document = yaml.load(text, yaml.CSafeLoader)
         for place, value in each.get("set", {}).items():
             document = changed(document, _place(place), value)
         for place in each.get("drop", ()):
