@@ -236,18 +236,28 @@ class LimitedBandwidth(_Classed):
 
     bytes_per_s: float
     key: str = "limit_bandwidth"
+    _seen_bytes: int = field(default=0, init=False)
     _held_back: int = field(default=0, init=False)
 
     def inject(self) -> None:
         self._limit(self.bytes_per_s)
 
     def heal(self) -> None:
-        self._held_back = max(self._held_back, sum(limited.held_back for limited in self._limited() if limited))
+        self._limited()
         super().heal()
 
     def verify_cleared(self) -> Evidence:
-        """With how often the limit held something back: nothing that passes a limit shows that it is one."""
-        return {**super().verify_cleared(), "held_back": self._held_back}
+        """With what the limit let pass and how often it held something back, as far as it was ever looked at: nothing
+        that passes a limit shows that it is one.
+        """
+        return {**super().verify_cleared(), "passed_bytes": self._seen_bytes, "held_back": self._held_back}
+
+    def _limited(self) -> list[LimitCounters | None]:
+        found = super()._limited()
+        counted = [limited for limited in found if limited]
+        self._seen_bytes = max(self._seen_bytes, sum(limited.passed_bytes for limited in counted))
+        self._held_back = max(self._held_back, sum(limited.held_back for limited in counted))
+        return found
 
 
 @dataclass

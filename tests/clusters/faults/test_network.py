@@ -192,8 +192,20 @@ def test_a_limit_is_proven_by_what_passed_through_it(world: Any) -> None:
     fault.heal()
     world.runtime.network.passed = {}
     fault.heal()  # once more, as after one that failed
-    assert fault.verify_cleared() == {"classes": 0, "held_back": 14}
+    assert fault.verify_cleared() == {"classes": 0, "passed_bytes": 900, "held_back": 14}
     assert world.runtime.network.limits_into == {"broker-1": None}
+
+
+@pytest.mark.parametrize("held_back", [7, 0])
+def test_what_a_limit_held_back_counts_whenever_it_was_looked_at(world: Any, held_back: int) -> None:
+    """The look at its proof counts where that at its end shows no class; what was never held back stays none."""
+    world.runtime.network.passed, world.runtime.network.held_back = {"broker-2": 0, "broker-3": 900}, held_back
+    fault = shaped(world)
+
+    fault.verify_injected()
+    world.runtime.network.passed = {}
+    fault.heal()
+    assert fault.verify_cleared() == {"classes": 0, "passed_bytes": 900, "held_back": 2 * held_back}
 
 
 @pytest.mark.parametrize(("passed", "paused"), [({"broker-2": 0, "broker-3": 0}, False), ({"broker-3": 9}, True)])
