@@ -45,9 +45,16 @@ class Promise(NamedTuple):
 def after_kills(rows: Rows) -> str:
     """Rows of ``bench.kills``; a try whose process had ended already is no kill."""
     left = sum(bool(row["left"]) for row in rows)
-    passed = sum(any(run["verdict"] == "pass" and not run["whole"] for run in row["judged"]) for row in rows)
-    tried = f"{kills.met(rows)} kills of {len(rows)} tries"
-    return f"{tried}: {left} left something behind, {passed} passed without a whole record"
+    judged = [run for row in rows for run in row["judged"]]
+    whole = sum(run["whole"] for run in judged)
+    passed = sum(run["verdict"] == "pass" and not run["whole"] for run in judged)
+    accuse = sum(run["verdict"] == "fail" for run in judged)
+    amid = kills.met([row for row in rows if row["number"] >= kills.AMID_FAULTS])
+    return (
+        f"{kills.met(rows)} kills ({amid} amid faults) of {len(rows)} tries: {left} left something behind; of "
+        f"{len(judged)} runs that could be judged {whole} had a whole record, {passed} of the others passed, {accuse} "
+        "say that Kafka lost a record"
+    )
 
 
 def failing_starts(rows: Rows) -> str:
@@ -114,11 +121,14 @@ def soaked(rows: Rows) -> str:
     """Rows of ``bench.soak``; what was not proven accuses nobody."""
     told = ", ".join(f"{row['mode']} {row['minutes']:.0f} min, {row['verdict']}" for row in rows)
     accuse = sum(row["verdict"] == "fail" for row in rows)
+    left = sum(verdict != "pass" for row in rows for verdict in row["invariants"].values())
     grew = max(share for row in rows for name, share in row["grew"].items() if not soak.KAFKAS_OWN.match(name))
     most = {name: max(row["most_mb"].get(name, 0) for row in rows) for name in soak.WATCHED}
     return (
-        f"{told}: {accuse} of {len(rows)} accuse Kafka; of Plimsoll's own processes none grew by more than {grew:.0%}; "
-        f"at most {', '.join(f'{mb:,} MB of {name}' for name, mb in most.items())}"
+        f"{told}: {accuse} of {len(rows)} accuse Kafka, {left} invariants failed or were not judged; of Plimsoll's own "
+        f"processes none grew by more than {grew:.0%}; "
+        f"at most {', '.join(f'{mb:,} MB of {name}' for name, mb in most.items())}; "
+        f"a record takes at most {max(row['record_mb'] for row in rows):,} MB"
     )
 
 

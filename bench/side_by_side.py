@@ -2,9 +2,9 @@
 
 Each try starts four runs at once, of different versions, faults and runtimes; two of them are another user's, without
 root's rights, from a checkout of their own. Then their addresses must differ, no node may have been started or ended
-but by its own run, no verdict may be ``fail`` but by a bug that this version of Kafka is known for, each exit code is
-that of its verdict, and the host has what it had before. It may be interrupted and started again. Nothing else may run
-on the host, and root has to start it, with a Python that all users may execute.
+but by its own run, no file of a run may be another user's, no verdict may be ``fail`` but by a bug that this version
+of Kafka is known for, each exit code is that of its verdict, and the host has what it had before. It may be interrupted
+and started again. Nothing else may run on the host, and root has to start it, with a Python that all users may execute.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from history.manifest import read_manifest
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "data" / "side_by_side.json"
 USER = pwd.getpwnam("nobody")  # the other one; every Linux host has it
+OWN = pwd.getpwuid(os.getuid()).pw_name
 OTHER = ROOT / ".cache" / "other-checkout"
 DOCKER = Path("/var/run/docker.sock")
 RATE = 100  # records a second: two cores carry a dozen brokers
@@ -86,7 +87,8 @@ def attempt(number: int, folder: Path) -> dict[str, Any]:
         "runs": [
             {**asked._asdict(), "scenario": Path(asked.scenario).stem, "user": run and run.owner(), "exit_code": code}
             | seen(run and run.parent)
-            for asked, code, run in zip(ASKED, codes, runs, strict=True)
+            | {"foreign": foreign(place, USER.pw_name if asked.other else OWN)}
+            for asked, code, place, run in zip(ASKED, codes, places, runs, strict=True)
         ],
         "shared": shared([addresses(run) for run in runs if run]),
         "left": left(before, inventory()),
@@ -143,6 +145,13 @@ def restarts(folder: RunFolder) -> list[str]:
     return [f"{node} was started {times} times" for node, times in starts.items() if times > 1 + ended[node]]
 
 
+def foreign(folder: Path, user: str) -> list[str]:
+    """Files in a run's folder that are not its user's."""
+    return [
+        f"{path.relative_to(folder)} is {path.owner()}'s" for path in sorted(folder.rglob("*")) if path.owner() != user
+    ]
+
+
 def addresses(manifest: Path) -> set[str]:
     """Where the nodes of a run listened."""
     listeners = ("advertised.listeners", "listeners")
@@ -158,7 +167,7 @@ def shared(of_runs: Sequence[set[str]]) -> list[str]:
 def wrong(row: Mapping[str, Any]) -> list[str]:
     """What a row shows that must not be."""
     return [
-        *(f"{run['scenario']}: {what}" for run in row["runs"] for what in run["touched"]),
+        *(f"{run['scenario']}: {what}" for run in row["runs"] for what in [*run["touched"], *run.get("foreign", [])]),
         *(f"{run['scenario']}: fail" for run in row["runs"] if run["verdict"] == "fail" and not run.get("known_bugs")),
         *(
             f"{run['scenario']} ended with {run['exit_code']}"

@@ -37,6 +37,7 @@ WATCHED = {  # by what stands in their command lines
 }
 KAFKAS_OWN = re.compile("broker|controller|zookeeper")  # processes whose memory is not Plimsoll's
 FLAT = 0.2  # a share of its memory that a process may grow by
+MAX_BYTES_PER_RECORD = 1000  # of a run folder for each acknowledged record, which has 100 bytes
 
 
 class Soak(NamedTuple):
@@ -107,9 +108,12 @@ def row(soak: Soak, code: int, run: Path, peaks_mb: Mapping[str, float]) -> dict
 def wrong(found: Mapping[str, Any]) -> list[str]:
     """What a row shows that must not be."""
     grew = {name: share for name, share in found["grew"].items() if not KAFKAS_OWN.match(name)}
+    size = found["record_mb"] * 1e6 / max(found["acked"], 1)
     return [
         *([found["sentence"]] if found["verdict"] != "pass" else []),
+        *(f"{name} is {verdict}" for name, verdict in found["invariants"].items() if verdict != "pass"),
         *(f"{name} grew by {share:.0%}" for name, share in grew.items() if share > FLAT),
+        *([f"{size:.0f} bytes for each acknowledged record"] if size > MAX_BYTES_PER_RECORD else []),
     ]
 
 

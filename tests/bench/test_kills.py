@@ -8,9 +8,16 @@ from typing import Any
 import pytest
 
 from bench import kills
-from bench.kills import AT_RISK, is_whole, left, met, moment, untried, victims, without_checkout, wrong
+from bench.kills import AMID_FAULTS, AT_RISK, is_whole, left, met, moment, untried, victims, without_checkout, wrong
+from clusters.scenario.scenario import load_scenario
 
-ROW: dict[str, Any] = {"exit_code": 2, "clean": 0, "left": [], "judged": [{"whole": False, "verdict": "unknown"}]}
+ROW: dict[str, Any] = {
+    "killed": "java",
+    "exit_code": 2,
+    "clean": 0,
+    "left": [],
+    "judged": [{"whole": False, "verdict": "unknown"}],
+}
 
 
 def test_two_hundred_moments_meet_everything() -> None:
@@ -31,6 +38,17 @@ def test_a_number_is_one_moment() -> None:
     """A try can be made again."""
     assert moment(7) == moment(7)
     assert moment(7) != moment(8)
+
+
+def test_later_tries_are_amid_faults() -> None:
+    """In containers, while the second phase of a scenario goes on that has rules, a limit, a pause and a disk."""
+    moments = [moment(AMID_FAULTS + number) for number in range(40)]
+
+    assert {(at.scenario, at.runtime, at.stage) for at in moments} == {("kills_amid_faults", "docker", "phase 2/3")}
+    assert {at.victim for at in moments} == set(victims("phase 2/3", "docker"))
+    assert moment(AMID_FAULTS - 1).scenario == "kills"
+    _, amid, _ = load_scenario(str(kills.ROOT / "bench" / "kills_amid_faults.yaml")).phases
+    assert [step.key for step in amid.steps] == ["lose", "limit_bandwidth", "disconnect", "pause", "hold"]
 
 
 def test_only_containers_have_shims() -> None:
@@ -61,6 +79,8 @@ def test_what_is_meant_to_stay_is_not_left() -> None:
     [
         ({}, []),
         ({"exit_code": None}, ["it did not end"]),
+        ({"killed": ""}, ["nobody was killed, and it ended with 2"]),
+        ({"killed": "", "exit_code": 0}, []),
         ({"clean": 2}, ["clean ended with 2"]),
         ({"left": ["ports: 9092"]}, ["ports: 9092"]),
         ({"judged": [{"whole": False, "verdict": "pass"}]}, ["a record that is not whole passed"]),
@@ -69,7 +89,7 @@ def test_what_is_meant_to_stay_is_not_left() -> None:
     ],
 )
 def test_what_must_not_be(changed: dict[str, Any], found: list[str]) -> None:
-    """Something left, a command that hangs, and a pass on half of the evidence."""
+    """Something left, a command that hangs or fails by itself, and a pass on half of the evidence."""
     assert wrong(ROW | changed) == found
 
 

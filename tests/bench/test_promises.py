@@ -10,27 +10,27 @@ import pytest
 from bench import promises
 from bench.promises import NOT_MEASURED, Promise
 
-KILL: dict[str, Any] = {"killed": "java", "left": [], "judged": [{"verdict": "unknown", "whole": False}]}
+KILL: dict[str, Any] = {"number": 1, "killed": "java", "left": [], "judged": [{"verdict": "unknown", "whole": False}]}
 
 
 @pytest.mark.parametrize(
-    ("rows", "figure"),
+    ("row", "figure"),
     [
-        ([KILL], "1 kills of 1 tries: 0 left something behind, 0 passed without a whole record"),
-        ([KILL, KILL | {"killed": ""}], "1 kills of 2 tries: 0 left something behind, 0 passed without a whole record"),
+        ({"number": 10_000}, "1 kills (1 amid faults) of 2 tries"),
         (
-            [KILL | {"left": ["mounts: /x"]}],
-            "1 kills of 1 tries: 1 left something behind, 0 passed without a whole record",
+            {},
+            "1 kills (0 amid faults) of 2 tries: 0 left something behind; of 2 runs that could be judged 0 had a whole",
         ),
-        (
-            [KILL | {"judged": [{"verdict": "pass", "whole": False}]}],
-            "1 kills of 1 tries: 0 left something behind, 1 passed without a whole record",
-        ),
+        ({"left": ["mounts: /x"]}, "1 left something behind"),
+        ({"judged": [{"verdict": "pass", "whole": False}]}, "0 had a whole record, 1 of the others passed"),
+        ({"judged": [{"verdict": "pass", "whole": True}]}, "1 had a whole record, 0 of the others passed"),
+        ({"judged": [{"verdict": "fail", "whole": False}]}, "1 say that Kafka lost a record"),
+        ({"judged": []}, "of 1 runs that could be judged"),
     ],
 )
-def test_kills_are_counted_with_what_they_left(rows: list[dict[str, Any]], figure: str) -> None:
+def test_kills_are_counted_with_what_they_left(row: dict[str, Any], figure: str) -> None:
     """A try whose process was not there any more is a try, and no kill."""
-    assert promises.after_kills(rows) == figure
+    assert figure in promises.after_kills([KILL | row, KILL | {"killed": ""}])
 
 
 def test_suites_are_counted_on_quiet_and_on_busy_hosts() -> None:
@@ -56,12 +56,15 @@ def test_soaks_are_told_by_what_grew_most_of_our_own() -> None:
         "verdict": "pass",
         "grew": {"broker-1": 0.5, "prober": 0.01, "producer": 0.03},
     }
-    row["most_mb"] = {"drain": 80, "driver": 300, "driver's JVM": 1200}
+    row |= {"most_mb": {"drain": 80, "driver": 300, "driver's JVM": 1200}, "record_mb": 447}
+    row["invariants"] = {"I1": "pass", "I2": "pass"}
     other = {**row, "mode": "zookeeper", "minutes": 60.1, "verdict": "unknown", "most_mb": {"drain": 90}}
+    other |= {"record_mb": 1470, "invariants": {"I1": "pass", "I2": "unknown"}}
 
     assert promises.soaked([row, other]) == (
-        "kraft 61 min, pass, zookeeper 60 min, unknown: 0 of 2 accuse Kafka; of Plimsoll's own processes none grew by "
-        "more than 3%; at most 90 MB of drain, 300 MB of driver, 1,200 MB of driver's JVM"
+        "kraft 61 min, pass, zookeeper 60 min, unknown: 0 of 2 accuse Kafka, 1 invariants failed or were not judged; "
+        "of Plimsoll's own processes none grew by more than 3%; at most 90 MB of drain, 300 MB of driver, 1,200 MB of "
+        "driver's JVM; a record takes at most 1,470 MB"
     )
 
 

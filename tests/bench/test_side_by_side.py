@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bench.side_by_side import ASKED, addresses, restarts, shared, wrong
+from bench.side_by_side import ASKED, OWN, addresses, foreign, restarts, shared, wrong
 from clusters.scenario.scenario import load_scenario
 from history.events import EventLog
 from history.folder import RunFolder
@@ -36,6 +36,15 @@ def test_a_start_that_the_run_did_not_make_is_seen(tmp_path) -> None:
     assert restarts(folder) == []
 
 
+def test_a_file_of_another_user_is_seen(tmp_path) -> None:
+    """By its owner, however deep it lies."""
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "events.jsonl").touch()
+
+    assert foreign(tmp_path, OWN) == []
+    assert foreign(tmp_path, "bin") == [f"runs is {OWN}'s", f"runs/events.jsonl is {OWN}'s"]
+
+
 def test_an_address_of_two_runs_is_seen(tmp_path) -> None:
     """What each node listened on, whatever the listener is called."""
     folder = RunFolder(write_sample_run(tmp_path / "run"))
@@ -54,6 +63,7 @@ def test_an_address_of_two_runs_is_seen(tmp_path) -> None:
     [
         ({}, []),
         ({"runs": [RUN | {"touched": ["broker-1 was started 2 times"]}]}, ["steady: broker-1 was started 2 times"]),
+        ({"runs": [RUN | {"foreign": ["0/events.jsonl is bin's"]}]}, ["steady: 0/events.jsonl is bin's"]),
         ({"runs": [RUN | {"verdict": "fail", "exit_code": 1}]}, ["steady: fail"]),
         ({"runs": [RUN | {"verdict": "fail", "exit_code": 1, "known_bugs": ["KAFKA-14704"]}]}, []),
         ({"runs": [RUN | {"verdict": "unknown", "exit_code": 2}]}, []),

@@ -6,7 +6,14 @@ import pytest
 
 from bench.soak import SOAKS, wrong
 
-ROW: dict[str, Any] = {"verdict": "pass", "sentence": "Held.", "grew": {"prober": 0.05, "broker-1": 0.9}}
+ROW: dict[str, Any] = {
+    "verdict": "pass",
+    "sentence": "Held.",
+    "invariants": {"I1": "pass"},
+    "grew": {"prober": 0.05, "broker-1": 0.9},
+    "acked": 1000,
+    "record_mb": 1,
+}
 
 
 def test_both_ways_to_run_a_cluster_are_soaked() -> None:
@@ -22,8 +29,10 @@ def test_both_ways_to_run_a_cluster_are_soaked() -> None:
         ({"verdict": "unknown", "sentence": "A gap."}, ["A gap."]),
         ({"grew": {"prober": 0.25}}, ["prober grew by 25%"]),
         ({"grew": {"prober": 0.2}}, []),
+        ({"invariants": {"I1": "pass", "I9": "unknown"}}, ["I9 is unknown"]),
+        ({"acked": 999}, ["1001 bytes for each acknowledged record"]),
     ],
 )
 def test_what_must_not_be(changed: dict[str, Any], found: list[str]) -> None:
-    """A violation, a doubt, and a process of Plimsoll's own that grows; brokers may."""
+    """A doubt, a check not judged, a large record, and a process of Plimsoll's own that grows; brokers may."""
     assert wrong(ROW | changed) == found
