@@ -82,6 +82,7 @@ class Counts:
     ledgers: dict[str, Ledger] = field(default_factory=dict)  # by producer
     read: Counter[str] = field(default_factory=Counter)  # rows of ``polls`` by consumer
     sought: Counter[str] = field(default_factory=Counter)  # rows of ``seeks`` by consumer
+    unrecorded: Counter[str] = field(default_factory=Counter)  # by producer: records that its ledger lacks
     completed_reads: int = 0  # rows of ``polls`` whose operation is known to have ended well
     unnamed_reads: int = 0  # rows of ``polls`` that are no record of ours
     probed: Counter[str] = field(default_factory=Counter)  # rows of the prober's tables, by its names for their counts
@@ -99,7 +100,12 @@ class Counts:
         for other in others:
             for name, ledger in other.ledgers.items():
                 self.ledgers[name] = self.ledgers.get(name, Ledger()) + ledger
-            for own, more in ((self.read, other.read), (self.sought, other.sought), (self.probed, other.probed)):
+            for own, more in (
+                (self.read, other.read),
+                (self.sought, other.sought),
+                (self.unrecorded, other.unrecorded),
+                (self.probed, other.probed),
+            ):
                 own.update(more)
             self.completed_reads += other.completed_reads
             self.unnamed_reads += other.unnamed_reads

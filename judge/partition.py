@@ -22,6 +22,7 @@ from judge.checks.anomalies import EXPLAINED
 from judge.checks.cases import accounted, cases
 from judge.checks.findings import Findings
 from judge.checks.log_content import OpenEnds, open_ends
+from judge.checks.records import unrecorded
 from judge.checks.takeovers import brought_about, takeovers
 from judge.measures import latency, recovery, replica_series
 from judge.verdict.explanations import Case, Witnesses
@@ -60,6 +61,7 @@ def judge(run: RunFacts, question: Question) -> Answer:
     """Judge one partition."""
     of, held = gather(run, question)
     told = accounted(run, question, of)
+    held.unrecorded = unrecorded(of, told)
     findings, by = Findings(), partial(brought_about, of, takeovers(of))
     for each in cases(run, of, told):
         findings.add_cases(of.where, each, of.names, run.permitted, by)

@@ -6,6 +6,7 @@ each replica's log returned, and what producers were told (``judge.checks.accoun
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -133,18 +134,32 @@ def _reads(of: PartitionEvidence) -> Iterator[_Read]:
         yield _Read(f"log of {of.nodes.get(broker, broker)}", log.offset, log.value, log.damaged)
 
 
+def _in_no_ledger(of: PartitionEvidence, found: Account, *, unclean: bool) -> Iterator[tuple[_Read, Ints]]:
+    """Where readers saw sound payloads that no ledger names, of producers that are unclean, or of all others."""
+    wanted = np.array([(name in of.unclean_producers) is unclean for name in of.names.listed], dtype=np.bool_)
+    for read in _reads(of):
+        rows = np.flatnonzero(~read.damaged & (read.value >= 0) & (places(found.groups.values, read.value) < 0))
+        yield read, rows[wanted[producer_of(read.value[rows])]]
+
+
+def unrecorded(of: PartitionEvidence, found: Account) -> Counter[str]:
+    """Producer that did not end in order → its records that some reader saw and its ledger lacks."""
+    if not of.unclean_producers:
+        return Counter()
+    seen = [read.value[rows] for read, rows in _in_no_ledger(of, found, unclean=True)]
+    values = np.unique(np.concatenate([np.empty(0, np.int64), *seen]))
+    codes, records = np.unique(producer_of(values), return_counts=True)
+    return Counter({of.names.listed[code]: count for code, count in zip(codes.tolist(), records.tolist(), strict=True)})
+
+
 def phantom_record(of: PartitionEvidence, found: Account) -> Cases:
     """A sound payload that nobody is known to have sent to this partition.
 
     A send has its row once its outcome is known: the ledger of a producer that died lacks what was in flight, one that
     was cut short its end. Records of such a producer are not counted.
     """
-    unclean = np.array([name in of.unclean_producers for name in of.names.listed], dtype=np.bool_)
     at: dict[int, tuple[int, set[str]]] = {}
-    for read in _reads(of):
-        sound = ~read.damaged & (read.value >= 0)
-        rows = np.flatnonzero(sound & (places(found.groups.values, read.value) < 0))
-        rows = rows[~unclean[producer_of(read.value[rows])]]
+    for read, rows in _in_no_ledger(of, found, unclean=False):
         for value, offset in zip(read.value[rows].tolist(), read.offset[rows].tolist(), strict=True):
             first, readers = at.get(value, (offset, set()))
             readers.add(read.reader)

@@ -175,7 +175,9 @@ def _ledgers(run: Run, counts: Counts) -> Iterator[str]:
         name = producer["producer_id"]
         ledger, last_words = counts.ledgers.get(name), words.get(name, {})
         if not producer["clean"]:
-            yield f"Producer {name} did not end cleanly: its ledger may lack sends."
+            lacking = counts.unrecorded[name]
+            known = f", and {lacking:,} that were written are not in it" if lacking else ""
+            yield f"Producer {name} did not end cleanly: its ledger may lack sends{known}."
         if ledger is None:
             yield f"Producer {name} left no ledger."
         elif ledger.repeated:

@@ -213,6 +213,28 @@ def test_where_nobody_led_uncleanly_all_is_checked_that_a_clean_topic_owes(tmp_p
     assert "I15" not in checked("untold", [])
 
 
+UNCLEAN_END = "Producer load-1 did not end cleanly: its ledger may lack sends"
+
+
+@pytest.mark.parametrize(
+    ("kept", "clean_end", "lacking"),
+    [
+        (47, False, f"{UNCLEAN_END}, and 3 that were written are not in it."),
+        (50, False, f"{UNCLEAN_END}."),
+        (47, True, "The ledger of load-1 holds 47 of 50 sends."),
+    ],
+)
+def test_what_a_killed_producer_did_not_record_is_counted(tmp_path, kept, clean_end, lacking):
+    """By what readers and logs hold, each record once; who ended in order told it itself."""
+    history = clean()
+    history.sends = history.sends[:kept]
+    words = {"rows": 50, "last_seq": 49} if clean_end else {}
+    history.clients = {"load-1": {"role": "producer", "clean": clean_end, **words}}
+    judged = judge_run(open_folder(history.write(tmp_path / "run")), one_by_one)
+
+    assert dict(judged.items)["sends ledgered"] == lacking
+
+
 def test_a_leader_that_takes_over_may_take_what_acks_1_acknowledged(tmp_path):
     """Broker 1 is killed and broker 2 begins epoch 1 at offset 30, as the controller tells."""
     run = open_folder(truncated().write(tmp_path / "run"))
