@@ -3,7 +3,8 @@
 Each row is the real command in a world of its own: namespaces for mounts, processes, network and IPC, with a /tmp and a
 /dev/shm that nobody else sees. In it something is taken away first: the disk, a port, a jar, a lock. Then come the exit
 code, the last thing that was said, and what that world holds now and did not hold before. Only a run that needs Docker
-shares the host's world. It needs root. It may be interrupted and started again: only what has no row is made.
+shares the host's world, in which nothing else may begin meanwhile. It needs root. It may be interrupted and started
+again: only what has no row is made.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,9 +24,11 @@ from typing import Any, Literal
 
 import psutil
 
-from bench.kills import _said, _words, inventory, left, without_checkout
+from bench.kills import _words, inventory, judged, left, without_checkout
 from clusters.run.host_lock import beside_others
+from history.events import read_events
 from history.exit_codes import BAD_INPUT, PASS, UNKNOWN
+from history.folder import RunFolder
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "data" / "starts.json"
@@ -40,14 +43,18 @@ SHARED = re.compile(
 # What a run that has begun keeps and names: its folder, with archive and pages beside it, and Airflow's log.
 KEPT = re.compile(r"files: (.*/runs/\d[^/]+|.*/(archive|site))$")
 
+# What is no part of a sentence: what is fetched, warnings, log lines of what failed, and what make says of itself.
+BESIDE = re.compile(r"fetching|preparing|Setting up|(warning|ERROR|Error|WARNING): |make: \*\*\* ")
+ADVICE = "Once that is fixed, start a new run."  # below the sentence of every run that broke, and where its log is
+
 
 @dataclass(frozen=True)
 class Start:
     """A start that fails: what brings it about, and what has to be said.
 
     ``before`` and ``command`` are lines of a shell in ROOT, that knows $RUNS, $CACHE (of a private copy that shares the
-    jars), $JAVA_HOME and $PYTHON. ``says`` is a pattern in the last sentence on stderr. A
-    quick one needs nothing that is fetched, and is a test.
+    jars), $JAVA_HOME and $PYTHON. ``says`` is a pattern in the last sentence on stderr, with what to do. One amid a
+    fault breaks a run while a fault is active. A quick one needs nothing that is fetched, and is a test.
     """
 
     name: str
@@ -56,6 +63,7 @@ class Start:
     code: int = UNKNOWN
     runtime: Literal["process", "docker"] = "process"
     command: str = RUN
+    is_amid_fault: bool = False
     is_quick: bool = False
 
     @property
@@ -132,9 +140,14 @@ _AS_BEFORE = (
     f"{_TAG} && made=$(docker image inspect --format '{{{{.Id}}}}' $tag) && docker tag plimsoll-starts:kept $tag && "
     "docker rmi plimsoll-starts:kept $made"
 )
+# Of both versions of control groups; for who looks from this mount namespace, and Docker does not.
+_NO_FREEZER = (
+    "mount -t tmpfs tmpfs /sys/fs/cgroup && grep -v freezer /proc/cgroups > /sys/fs/cgroup/others && "
+    "mount --bind /sys/fs/cgroup/others /proc/cgroups"
+)
 
 STARTS = (
-    Start(name="nothing is wrong", before=":", says=r"^$", code=PASS),  # the control
+    Start(name="nothing is wrong", before=":", says=r"^$", code=PASS),
     Start(
         name="a third broker that ends at once",
         before=_JAVA_THAT.format(does="echo No hugepages for broker-3; exit 1"),
@@ -162,6 +175,7 @@ STARTS = (
         name="a disk full during the run, in runs/",
         before=_FILLED_LATER,
         says=r"The disk of /mnt/world/runs/\S+ is full: .*; make room on that disk",
+        is_amid_fault=True,
     ),
     Start(
         name="a full disk in /tmp", before=_FILL.format(folder="/tmp"), says=r"^$", code=PASS
@@ -213,7 +227,7 @@ STARTS = (
     Start(
         name="no package index",
         before=f"{_COPY.format(folder='/tmp/p')} && rm /tmp/p/.venv",
-        says="The Python packages cannot be fetched; .* PIP_INDEX_URL",
+        says="The Python packages cannot be fetched; name an index that this host reaches in PIP_INDEX_URL",
         command="make -C /tmp/p setup PYTHON=$PYTHON",
     ),
     Start(
@@ -247,7 +261,7 @@ STARTS = (
     Start(
         name="an image that is missing",
         before=":",
-        says="plimsoll-none",
+        says=r"Docker could not pull localhost:1/plimsoll-none:1: .*; correct its name, let Docker reach its registry",
         code=BAD_INPUT,
         runtime="docker",
         command=RUN.replace(KAFKA, "image:localhost:1/plimsoll-none:1"),
@@ -268,7 +282,16 @@ STARTS = (
         runtime="docker",
         command=RUN.replace("bench/kills.yaml", "follower_lag_then_leader_kill"),
     ),
+    Start(
+        name="a kernel without the freezer",
+        before=":",
+        says="pauses its servers, for which this host's kernel lacks CGROUP_FREEZER; use --runtime=process",
+        code=BAD_INPUT,
+        runtime="docker",
+        command=f"unshare --mount sh -c '{_NO_FREEZER} && {RUN}'",
+    ),
 )
+CONTROLS = frozenset(start.name for start in STARTS if start.code == PASS)  # what is taken away, a run does not need
 # What the host's own world needs afterwards; a private one ends with its first process.
 AFTER = {
     "an address range that a bridge has": "ip link del plimsoll-starts",
@@ -344,22 +367,38 @@ def within(start: Start) -> dict[str, Any]:
         process.kill()
         (out, err), code = process.communicate(), None
     took_s = time.monotonic() - began
-    return row(start, code, out, err, left(before, looked(start))) | {"seconds": round(took_s)}
+    made = row(start, code, out, err, left(before, looked(start))) | {"seconds": round(took_s)}
+    if start.is_amid_fault:
+        made["kept"] = [kept(path.parent) for path in Path(os.environ["RUNS"]).glob("*/manifest.json")]
+    return made
+
+
+def kept(run: Path) -> dict[str, Any]:
+    """What a run kept that broke in a phase: the faults of that phase, those that were proven to be healed, whether
+    each client ended as told, and the verdict.
+    """
+    folder = RunFolder(run)
+    events = list(read_events(folder.events))
+    phase = next((event.phase for event in events if event.kind == "error" and event.phase), "")
+
+    def faults(kind: str, proof: str) -> list[str]:
+        found = [event for event in events if (event.kind, event.phase) == (kind, phase) and event.detail.get(proof)]
+        return [f"{event.step} {event.target}" for event in found]
+
+    return {
+        "injected": faults("injected", "effect_verified"),
+        "healed": faults("healed", "recovery_verified"),
+        "clients": {file.stem: json.loads(file.read_text())["clean"] for file in sorted(folder.clients.glob("*.json"))},
+        "sealed": folder.is_sealed,
+        "verdict": judged(run)["verdict"],
+    }
 
 
 def looked(start: Start) -> dict[str, set[str]]:
-    """What the world holds: of a private one everything, of the host's what names the folder of this start's runs."""
-    if start.runtime == "docker":
-        runs = os.environ["RUNS"]
-        labelled = {kind: _said("docker", *words, "--format", "{{.Labels}}") for kind, words in _LABELLED.items()}
-        found = {**labelled, "files": files(), "processes": processes()}
-        return {kind: {each for each in all_of_it if runs in each} for kind, all_of_it in found.items()}
-    found = inventory() | {"files": files(), "processes": processes()}
+    """What the world holds, by kind; a private one has no processes but this start's."""
+    found = inventory() | {"files": files()}
     del found["temporary"]  # these are among the files
-    return found
-
-
-_LABELLED = {"containers": ("ps", "--all"), "networks": ("network", "ls"), "volumes": ("volume", "ls")}
+    return found | ({"processes": processes()} if start.runtime == "process" else {})
 
 
 def processes() -> set[str]:
@@ -400,18 +439,38 @@ def without_host(text: str) -> str:
 
 
 def sentence(stderr: str) -> str:
-    """What a command said at its end: what broke, and what to do; what it fetched before is left out."""
-    said = [line for line in stderr.strip().splitlines() if not re.match(r"fetching|preparing|Setting up", line)]
-    return " ".join(said[-4:])
+    """What a command said, without what stands beside it: what broke, and what to do."""
+    said = "\n".join(line for line in stderr.strip().splitlines() if not BESIDE.match(line))
+    return re.sub(rf"\n({ADVICE}) Airflow's log: .*$", r" \1", said)
 
 
 def wrong(start: Start, found: Mapping[str, Any]) -> list[str]:
     """What a row shows that must not be."""
+    from bench.bad_input import wrong_with  # heavy, and a world need not have room for it
+
+    said = found["sentence"].removesuffix(ADVICE).rstrip()
     return [
         *([f"exit code {found['exit_code']} instead of {start.code}"] if found["exit_code"] != start.code else []),
         *([] if re.search(start.says, found["sentence"]) else [f"its sentence does not tell {start.says!r}"]),
+        *([f"its sentence {why}"] if said and (why := wrong_with(said)) else []),
         *(["a traceback"] if "Traceback" in found["stderr"] else []),
+        *(wrong_with_kept(found["kept"]) if start.is_amid_fault else []),
         *found["left"],
+    ]
+
+
+def wrong_with_kept(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What keeps the only run from one whose fault was healed, whose load was stopped, and whose record was kept."""
+    if len(runs) != 1:
+        return [f"it kept {len(runs)} runs"]
+    run = runs[0]
+    return [
+        *([] if run["injected"] else ["no fault was active"]),
+        *(f"{fault} was not healed" for fault in run["injected"] if fault not in run["healed"]),
+        *([] if run["clients"] else ["no client was stopped"]),
+        *(f"{name} did not end as told" for name, clean in run["clients"].items() if not clean),
+        *([] if run["sealed"] else ["its record is not sealed"]),
+        *([] if run["verdict"] == "unknown" else [f"its verdict is {run['verdict']}"]),
     ]
 
 

@@ -104,12 +104,12 @@ def _kernel() -> Iterator[Check]:
 
     missing = lacking(PARTS, hold_trial)
     for name, part in PARTS.items():
-        steps = sorted(key for key, step in STEPS.items() if name in step.kernel)
+        steps = ", ".join(sorted(key for key, step in STEPS.items() if name in step.kernel))
         yield Check(
             part.name,
             name not in missing,
             "the kernel lacks it" if name in missing else "the kernel has it",
-            f"the steps {', '.join(steps)} are refused; use {part.instead} instead",
+            f"{f'the steps {steps} are' if steps else 'every run on docker is'} refused; use {part.instead} instead",
             "load the module (modprobe), or boot a kernel of your distribution that has it; sandboxes and small VMs "
             "often leave it out",
         )

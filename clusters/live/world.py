@@ -458,7 +458,7 @@ class World:
             views = {broker_id: self.view_of(broker_id) for broker_id in wanted}
             silent = [self.brokers[broker_id] for broker_id, view in views.items() if view is None]
             if ended := [node for node in silent if self.runtime.state(node.name) == "exited"]:
-                raise HarnessError(f"Not all brokers start: {'; '.join(map(self.describe_node, ended))}")
+                raise HarnessError(f"Not all brokers start: {'; '.join(map(self.describe_node, ended))}.")
             return all(view is not None and wanted <= view.brokers.keys() for view in views.values())
 
         wait_until(

@@ -159,9 +159,14 @@ def _client(load: Load, kafka: str) -> Build:
 
 def _check_kernel(told: Scenario, steps: list[Step]) -> None:
     """A kernel without it would be found out in the middle of the run."""
-    from clusters.runtimes.kernel import lacking
+    from clusters.runtimes.kernel import OF_EVERY_RUN, lacking
 
-    missing = lacking((part for step in steps for part in step.kernel), hold_trial)
+    missing = lacking((*OF_EVERY_RUN, *(part for step in steps for part in step.kernel)), hold_trial)
+    for part in (missing[name] for name in OF_EVERY_RUN if name in missing):
+        raise BadInput(
+            f"Every run on docker pauses its servers, for which this host's kernel lacks {part.name}; "
+            f"use {part.instead}, or a kernel that has it."
+        )
     for step in steps:
         for part in (missing[name] for name in step.kernel if name in missing):
             raise BadInput(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
@@ -46,6 +47,16 @@ def throttles_disks() -> bool:
         return "io" in (ROOT / "cgroup.controllers").read_text().split()
     except OSError:
         return (ROOT / "blkio" / "blkio.throttle.write_bps_device").exists()
+
+
+def pauses_processes() -> bool:
+    """Whether this kernel pauses a control group: version 1 by a controller that somebody mounted, version 2 itself."""
+    if (ROOT / "cgroup.controllers").exists():
+        return all((group / "cgroup.freeze").exists() for group in ROOT.glob("*/"))  # the topmost has none
+    try:
+        return bool(re.search(r"^freezer\t[1-9]", (PROC / "cgroups").read_text(), re.MULTILINE))
+    except OSError:
+        return False
 
 
 def cpu_counters(pid: int) -> dict[str, float]:

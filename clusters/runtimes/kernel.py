@@ -43,7 +43,9 @@ PARTS = {
     ),
     "cfs_bandwidth": Part("CFS_BANDWIDTH", "lag"),
     "blk_throttle": Part("BLK_DEV_THROTTLING", "limit_cpu"),
+    "freezer": Part("CGROUP_FREEZER", "RUNTIME=process"),
 }
+OF_EVERY_RUN = ("freezer",)  # on docker: all servers are paused before what they wrote is collected
 
 
 def lacking(parts: Iterable[str], trial: Trial) -> dict[str, Part]:
@@ -53,7 +55,11 @@ def lacking(parts: Iterable[str], trial: Trial) -> dict[str, Part]:
     """
     wanted = frozenset(parts)
     tried = _missing(tuple(name for name, part in PARTS.items() if name in wanted and part.trial), trial)
-    asked: dict[str, Callable[[], bool]] = {"cfs_bandwidth": _has_quota, "blk_throttle": cgroups.throttles_disks}
+    asked: dict[str, Callable[[], bool]] = {
+        "cfs_bandwidth": _has_quota,
+        "blk_throttle": cgroups.throttles_disks,
+        "freezer": cgroups.pauses_processes,
+    }
     return {
         name: part
         for name, part in PARTS.items()

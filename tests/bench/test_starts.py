@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.starts import STARTS, Start, attempt, row, sentence, wrong
+from bench import starts
+from bench.starts import ADVICE, CONTROLS, STARTS, Start, attempt, kept, row, sentence, wrong
+from history.events import EventLog
+from history.folder import RunFolder
 
 START = Start("x", ":", "disk is full; make room")
+KEPT: dict[str, Any] = {
+    "injected": ["kill broker-1"],
+    "healed": ["kill broker-1"],
+    "clients": {"producer": True, "prober": True},
+    "sealed": True,
+    "verdict": "unknown",
+}
 ROW: dict[str, Any] = {"exit_code": 2, "sentence": "The disk is full; make room.", "stderr": "", "left": []}
 
 
@@ -36,6 +49,14 @@ def test_names_are_unique() -> None:
     assert len({start.name for start in STARTS}) == len(STARTS)
 
 
+def test_a_control_is_told_by_its_name() -> None:
+    """It passes and says nothing; every other start is to say what to do."""
+    assert {start.name for start in STARTS if start.says == "^$"} == CONTROLS
+    assert {"nothing is wrong", "a full /dev/shm"} < CONTROLS
+    advice = re.compile(rf"; \w|{ADVICE[:-1]}$")
+    assert [start.name for start in STARTS if start.name not in CONTROLS and not advice.search(start.says)] == []
+
+
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
@@ -43,6 +64,10 @@ def test_names_are_unique() -> None:
         ({"exit_code": 1}, ["exit code 1 instead of 2"]),
         ({"exit_code": None}, ["exit code None instead of 2"]),
         ({"sentence": "The disk is full."}, ["its sentence does not tell 'disk is full; make room'"]),
+        ({"sentence": "The disk is full; make room. " + ADVICE}, []),
+        ({"sentence": "The disk is full; make room"}, ["its sentence ends without a full stop"]),
+        ({"sentence": "The disk is full; make room " + ADVICE}, ["its sentence ends without a full stop"]),
+        ({"sentence": "It broke.\nThe disk is full; make room."}, [r"its sentence has '\n' in it"]),
         ({"stderr": "Traceback (most recent call last):"}, ["a traceback"]),
         ({"left": ["links: br0"]}, ["links: br0"]),
     ],
@@ -61,7 +86,91 @@ def test_what_a_run_names_it_may_keep() -> None:
     assert row(START, 2, "", "", ["files: /srv/.cache/kafka/.4.3.1.lock"])["left"] == []
 
 
-def test_the_sentence_is_what_is_said_last() -> None:
-    """Without what was fetched before."""
-    assert sentence("fetching Kafka 4.3.1, once\nThe disk is full.\nMake room.\n") == "The disk is full. Make room."
-    assert sentence("") == ""
+@pytest.mark.parametrize(("runtime", "processes"), [("docker", {"a run's"}), ("process", {"a run's", "any other"})])
+def test_the_host_is_looked_at_like_a_world_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, runtime: Any, processes: set[str]
+) -> None:
+    """Rules, links and mounts, too; only of the host's processes no more than a run's."""
+    found = {"rules": {"-A INPUT"}, "temporary": {"x"}, "processes": {"a run's"}}
+    monkeypatch.setattr(starts, "inventory", lambda: found)
+    monkeypatch.setattr(starts, "files", lambda: {"/tmp/x"})
+    monkeypatch.setattr(starts, "processes", lambda: {"a run's", "any other"})
+
+    looked = starts.looked(replace(START, runtime=runtime))
+    assert looked == {"rules": {"-A INPUT"}, "files": {"/tmp/x"}, "processes": processes}
+
+
+@pytest.mark.parametrize(
+    ("stderr", "said"),
+    [
+        ("", ""),
+        ("fetching Kafka 4.3.1, once\nThe disk is full.\n", "The disk is full."),
+        ("warning: no Docker.\nERROR: none\nIt cannot be fetched.\nmake: *** [x] Error 3\n", "It cannot be fetched."),
+        ("The disk is full.\nMake room.\n", "The disk is full.\nMake room."),
+        (f"It broke.\n{ADVICE} Airflow's log: /x/airflow.log\n", f"It broke. {ADVICE}"),
+        ("Airflow's log: /x/airflow.log\n", "Airflow's log: /x/airflow.log"),
+    ],
+)
+def test_the_sentence_is_what_is_left_without_the_lines_beside_it(stderr: str, said: str) -> None:
+    """What was fetched, a log's lines, make's own; a second sentence stays, and is one too many."""
+    assert sentence(stderr) == said
+
+
+def events_of(run: Path, *told: dict[str, Any]) -> RunFolder:
+    """A run with these events and no more."""
+    run.mkdir()
+    for each in told:
+        EventLog(RunFolder(run).events).add(**each)
+    return RunFolder(run)
+
+
+LEADER = {"step": "kill", "target": "broker-1"}
+BROKE = {"kind": "error", "phase": "it dies", "why": "The disk is full."}
+INJECTED = {"kind": "injected", "phase": "it dies", "effect_verified": True, **LEADER}
+HEALED = {"kind": "healed", "phase": "it dies", "recovery_verified": True, **LEADER}
+
+
+@pytest.mark.parametrize(
+    ("events", "healed"),
+    [
+        ([INJECTED, HEALED, BROKE], ["kill broker-1"]),
+        ([INJECTED, HEALED | {"recovery_verified": False}, BROKE], []),
+        ([INJECTED, BROKE, HEALED | {"phase": "later"}], []),
+    ],
+)
+def test_what_a_run_kept_that_broke_amid_a_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: list[dict[str, Any]], healed: list[str]
+) -> None:
+    """Of the phase that broke alone, and healed is what is proven to be."""
+    monkeypatch.setattr(starts, "judged", lambda _: {"verdict": "unknown"})
+    before = INJECTED | {"phase": "before", "target": "broker-2"}
+    run = events_of(tmp_path / "run", before, *events)
+    run.clients.mkdir()
+    for name, clean in (("prober", "false"), ("producer", "true")):
+        (run.clients / f"{name}.json").write_text(f'{{"clean": {clean}}}')
+
+    found = {"injected": ["kill broker-1"], "healed": healed, "clients": {"prober": False, "producer": True}}
+    assert kept(run.path) == {**found, "sealed": False, "verdict": "unknown"}
+    run.seal()
+    assert kept(run.path)["sealed"]
+
+
+@pytest.mark.parametrize(
+    ("runs", "complaint"),
+    [
+        ([KEPT], []),
+        ([], ["it kept 0 runs"]),
+        ([KEPT | {"injected": []}], ["no fault was active"]),
+        ([KEPT | {"healed": []}], ["kill broker-1 was not healed"]),
+        ([KEPT | {"clients": {}}], ["no client was stopped"]),
+        ([KEPT | {"clients": {"producer": False, "prober": True}}], ["producer did not end as told"]),
+        ([KEPT | {"sealed": False}], ["its record is not sealed"]),
+        ([KEPT | {"verdict": "pass"}], ["its verdict is pass"]),
+    ],
+)
+def test_a_run_that_breaks_amid_a_fault_heals_it_and_keeps_its_record(
+    runs: list[dict[str, Any]], complaint: list[str]
+) -> None:
+    """Each by itself; of other starts no run is looked at."""
+    assert wrong(replace(START, is_amid_fault=True), ROW | {"kept": runs}) == complaint
+    assert wrong(START, ROW | {"kept": runs}) == []

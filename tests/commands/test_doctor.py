@@ -71,6 +71,15 @@ def test_without_docker_the_scenarios_that_are_left_are_counted(monkeypatch: pyt
     assert 0 < int(left[1]) < int(left[2]) == len(scenario_names())
 
 
+def test_a_part_of_the_kernel_costs_its_steps_or_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is told, whether it is there or not."""
+    monkeypatch.setattr("clusters.runtimes.kernel.lacking", lambda parts, _: {"freezer": parts["freezer"]})
+    costs = {check.name: (check.ok, check.cost) for check in doctor._kernel()}
+
+    assert costs["CGROUP_FREEZER"] == (False, "every run on docker is refused; use RUNTIME=process instead")
+    assert costs["CFS_BANDWIDTH"] == (True, "the steps limit_cpu are refused; use lag instead")
+
+
 def test_a_port_in_use_is_seen() -> None:
     """Of the address that Airflow would listen on; the next free one is free."""
     with socket.socket() as taken:

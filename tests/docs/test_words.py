@@ -51,7 +51,7 @@ RETIRED = {
     r"\bsilent series\b|\bseries is silent\b": "missing data",
     r"\b[Pp]lanted\b|\bplants?\b": "injected slowdown",
     r"\bleast_isr\b": "effective_min_isr",
-    r"(?<!unable to )\bfreezes?\b|\b(un)?frozen\b|\bthawed\b": "pause, paused, resumed",
+    r"(?<!unable to )(?<!cgroup\.)\bfreezes?\b|\b(un)?frozen\b|\bthawed\b": "pause, paused, resumed",
     r"\bin force\b": "active",
     r"\b[Mm]enus?\b": "fault mix",
     r"\ba rotation\b|\brotation_": "randomised schedule, randomised_",
@@ -145,6 +145,7 @@ def test_a_retired_word_is_found_and_its_neighbour_is_not() -> None:
 
     assert found == ["'hunt': fuzz", "'promise is broken': guarantee violated"]
     assert retired_in("The canary ran tonight.") == ["'canary': control", "'tonight': nightly run"]
+    assert retired_in("A freeze; the file cgroup.freeze.") == ["'freeze': pause, paused, resumed"]
     assert retired_in("A bit is flipped; the orbit of a doubled epoch; Huntington.") == []
     assert (
         retired_in("The nightly run night-1, as every night, has a history; an unsuspecting plantation, fortnightly.")

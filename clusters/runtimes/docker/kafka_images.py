@@ -22,10 +22,10 @@ def image_id(reference: str) -> str:
     try:
         with connected(timeout_s=600) as client:
             there = has_image(client, reference)
-            with trying(f"pull {reference}"):
+            with trying(f"pull {reference}", advice="correct its name, let Docker reach its registry, or build it"):
                 found = client.images.get(reference) if there else client.images.pull(reference)
     except HarnessError as error:
-        raise BadInput(f"KAFKA=image:{reference} cannot be had. {error}") from error
+        raise BadInput(f"KAFKA=image:{reference} cannot be had: {error}") from error
     return str((found[0] if isinstance(found, list) else found).id)
 
 

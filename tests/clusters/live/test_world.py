@@ -254,7 +254,7 @@ def test_a_broker_that_has_ended_is_not_waited_for(world: World, monkeypatch: py
     with pytest.raises(HarnessError) as ended:
         world.wait_for_brokers()
     assert str(ended.value) == (
-        "Not all brokers start: broker-2 is exited, its log ends: starting / ERROR no space left"
+        "Not all brokers start: broker-2 is exited, its log ends: starting / ERROR no space left."
     )
     assert not isinstance(ended.value, WaitTimeout)
 

@@ -238,6 +238,21 @@ def test_what_the_kernel_cannot_do_is_refused(
     assert bool(left_under_runs(tmp_path)) != refused
 
 
+def test_without_the_freezer_no_run_on_docker_is_prepared(
+    told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever its steps: every run pauses its servers at its end. One on processes does so by signals."""
+    monkeypatch.setattr(image, "fetch_what_nodes_need", lambda _: None)
+    monkeypatch.setattr(kernel.cgroups, "pauses_processes", lambda: False)
+
+    assert prepared(told, tmp_path / "processes", runtime="process").is_dir()
+    monkeypatch.setattr(planning, "choose_runtime", lambda _: "docker")
+    said = "for which this host's kernel lacks CGROUP_FREEZER; use RUNTIME=process, or a kernel that has it"
+    with pytest.raises(BadInput, match=said):
+        prepared(told, tmp_path / "docker")
+    assert left_under_runs(tmp_path / "docker") == []
+
+
 def test_changes_are_merged_into_the_scenario(told: str, tmp_path: Path) -> None:
     """Before it is checked: a field is replaced, its neighbours stay, null takes one away; the digest follows."""
     changes = {"load": {"rate": None, "acks": "1", "idempotence": False}, "phases": [{"calm": [{"hold": "1s"}]}]}

@@ -112,3 +112,24 @@ def test_a_kernel_limits_disks_by_either_version(tmp_path: Path, monkeypatch: py
     (tmp_path / "cgroup.controllers").write_text("cpu io memory")
 
     assert [*throttles, cgroups.throttles_disks()] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("files", "pauses"),
+    [
+        ({"proc/cgroups": "cpu\t1\t9\t1\nfreezer\t6\t9\t1\n"}, True),
+        ({"proc/cgroups": "cpu\t1\t9\t1\nfreezer\t0\t1\t1\n"}, False),  # mounted nowhere
+        ({"proc/cgroups": "cpu\t1\t9\t1\n"}, False),
+        ({}, False),
+        ({"cgroup/cgroup.controllers": "cpu", "cgroup/docker/cgroup.freeze": "0"}, True),
+        ({"cgroup/cgroup.controllers": "cpu", "cgroup/docker/cgroup.procs": "7"}, False),
+        ({"cgroup/cgroup.controllers": "cpu"}, True),  # no group that could lack it
+    ],
+)
+def test_a_kernel_pauses_control_groups_by_either_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], pauses: bool
+) -> None:
+    """Version 1 lists its controllers with the number of their hierarchy; version 2 has a file in every group."""
+    laid_out(tmp_path, monkeypatch, V1, {f"../{name}": text for name, text in files.items()})
+
+    assert cgroups.pauses_processes() == pauses

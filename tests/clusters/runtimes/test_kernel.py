@@ -72,17 +72,19 @@ def test_docker_is_asked_for_cpu_quotas(daemon: Any, quota: bool, missing: set[s
     assert daemon.ran == []
 
 
-@pytest.mark.parametrize(("throttles", "missing"), [(True, set()), (False, {"blk_throttle"})])
-def test_the_control_groups_say_whether_disks_can_be_limited(
-    daemon: Any, monkeypatch: pytest.MonkeyPatch, throttles: bool, missing: set[str]
+@pytest.mark.parametrize(("part", "asked"), [("blk_throttle", "throttles_disks"), ("freezer", "pauses_processes")])
+@pytest.mark.parametrize("has", [True, False])
+def test_the_control_groups_say_whether_disks_can_be_limited_and_processes_paused(
+    daemon: Any, monkeypatch: pytest.MonkeyPatch, part: str, asked: str, has: bool
 ) -> None:
     """A step that limits CPU time alone does not ask for it."""
-    monkeypatch.setattr(kernel.cgroups, "throttles_disks", lambda: throttles)
+    monkeypatch.setattr(kernel.cgroups, asked, lambda: has)
 
-    assert lacking(["blk_throttle"], hold_trial).keys() == missing
+    assert lacking([part], hold_trial).keys() == (set() if has else {part})
     assert lacking(["cfs_bandwidth"], hold_trial) == {}
 
 
-def test_every_part_that_a_step_needs_is_in_the_table() -> None:
+def test_every_part_that_a_step_or_every_run_needs_is_in_the_table() -> None:
     """And no part is there for nothing."""
-    assert {part for step in STEPS.values() for part in step.kernel} == kernel.PARTS.keys()
+    of_steps = {part for step in STEPS.values() for part in step.kernel}
+    assert of_steps.union(kernel.OF_EVERY_RUN) == kernel.PARTS.keys()
