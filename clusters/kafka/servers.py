@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Literal
 
 from clusters.kafka.jars import version_of
@@ -346,10 +347,11 @@ def format_storage(
             }
         )
     )
-    password = _scram_password(cluster, first.folder.parent)
+    work = first.folder.parent
+    password = _scram_password(cluster, work)
     user = ("--add-scram", f"{_SCRAM}=[name={USER},password={password}]") if password else ()
     arguments = ("format", *_features(cluster), *user, "-t", identity, "-c", str(together))
-    _call_tool(release, "kafka.tools.StorageTool", *arguments, secret=password)
+    _call_tool(release, work, "kafka.tools.StorageTool", *arguments, secret=password)
     for folder, node in folders.items():
         properties = folder / "meta.properties"
         properties.write_text(properties.read_text().replace(f"node.id={first.node_id}", f"node.id={node.node_id}"))
@@ -361,10 +363,11 @@ def store_user(release: Release, cluster: Cluster, zookeeper: Node) -> None:
     Raises:
         HarnessError: the tool failed.
     """
-    if password := _scram_password(cluster, zookeeper.folder.parent):
+    work = zookeeper.folder.parent
+    if password := _scram_password(cluster, work):
         at = f"{zookeeper.address}:{PORTS['ZOOKEEPER']}"
         user = ("--entity-type", "users", "--entity-name", USER, "--add-config", f"{_SCRAM}=[password={password}]")
-        _call_tool(release, "kafka.admin.ConfigCommand", "--zookeeper", at, "--alter", *user, secret=password)
+        _call_tool(release, work, "kafka.admin.ConfigCommand", "--zookeeper", at, "--alter", *user, secret=password)
 
 
 def _scram_password(cluster: Cluster, work: Path) -> str | None:
@@ -372,21 +375,28 @@ def _scram_password(cluster: Cluster, work: Path) -> str | None:
     return access.password() if access and access.sasl == _SCRAM else None
 
 
-def _call_tool(release: Release, main: str, *arguments: str, secret: str | None) -> None:
-    """Call one of Kafka's tools; what it says goes on without the secret that it was told.
+def _call_tool(release: Release, work: Path, main: str, *arguments: str, secret: str | None) -> None:
+    """Call one of Kafka's tools, by a file of arguments; what it says goes on without the secret that it was told.
 
     Raises:
         HarnessError: it failed.
     """
-    done = subprocess.run(
-        [*quick_java(release.java), "-cp", release.class_path, main, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    with NamedTemporaryFile(
+        "w", dir=work, suffix=".args"
+    ) as file:  # which no other user reads, as they do command lines
+        file.writelines(f"{_quoted(each)}\n" for each in (main, *arguments))
+        file.flush()
+        command = [*quick_java(release.java), "-cp", release.class_path, f"@{file.name}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         said = (done.stdout + done.stderr).strip()
         raise HarnessError(f"{main} failed: {(said.replace(secret, '***') if secret else said)[-600:]}")
+
+
+def _quoted(argument: str) -> str:
+    """An argument in a file that Java's launcher reads."""
+    escaped = argument.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _features(cluster: Cluster) -> list[str]:

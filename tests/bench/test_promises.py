@@ -33,6 +33,20 @@ def test_kills_are_counted_with_what_they_left(row: dict[str, Any], figure: str)
     assert figure in promises.after_kills([KILL | row, KILL | {"killed": ""}])
 
 
+def test_starts_are_counted_apart_from_their_controls() -> None:
+    """A start that has to pass is no start that fails."""
+    rows = [
+        {"name": "no package index", "wrong": []},
+        {"name": "a port taken", "wrong": ["a traceback"]},
+        {"name": "nothing is wrong", "wrong": []},
+    ]
+
+    assert promises.failing_starts(rows) == (
+        "1 of 2 starts: one sentence that says what to do, the exit code that docs/ say, nothing left; 1 of 1 runs pass "
+        "that do not need what was taken away"
+    )
+
+
 def test_suites_are_counted_on_quiet_and_on_busy_hosts() -> None:
     """A test that failed once is named."""
     rows = [

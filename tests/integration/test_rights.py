@@ -23,7 +23,7 @@ MARKER = "plimsoll-was-here"
 TOLD_TO_SHELLS = [f"; touch {MARKER}", f"$(touch {MARKER})", f"`touch {MARKER}`", f"' && touch {MARKER} #"]
 TEXT = " ".join(TOLD_TO_SHELLS)
 NET_ADMIN = 1 << 12
-# Every field that takes any text has one that a shell would run.
+# Text that a shell would run, in the fields that take any and that a broker starts with (test_scenario.py has all).
 SCENARIO = {
     "name": "rights",
     "why": TEXT,
@@ -165,7 +165,9 @@ def test_a_helper_has_net_admin_and_is_gone_again(world: World) -> None:
 
 @on_docker
 def test_containers_listen_on_the_runs_own_bridge_alone(world: World) -> None:
-    """A node has the loopback and its address on the bridge, which Docker keeps apart from others: it is internal."""
+    """A server has the loopback and its address on the bridge, which Docker keeps apart from others: it is internal.
+    Clients have no other network either.
+    """
     runtime = docker_runtime(world)
     for node in world.servers:
         shown = runtime._namespaces.show(node, "ip", "-o", "-4", "address")
@@ -173,6 +175,9 @@ def test_containers_listen_on_the_runs_own_bridge_alone(world: World) -> None:
         assert addresses == {"127.0.0.1", node.address}
     (network,) = runtime._daemon.client.networks.list(filters={"label": f"{RUN_LABEL}={world.folder.path}"})
     assert network.attrs["Internal"]
+    every = containers(world)
+    beside = {f"container:{name}" for attrs in every for name in (attrs["Id"], attrs["Name"].removeprefix("/"))}
+    assert {attrs["HostConfig"]["NetworkMode"] for attrs in every} <= {network.name, "none", *beside}
 
 
 @on_processes

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pyarrow.parquet as pq
 import pytest
 
+from campaigns.places import Places
 from campaigns.site import publish
 from clusters.kafka import wire
 from clusters.kafka.security import Access
@@ -19,6 +23,7 @@ from clusters.run.prepare import prepare
 from clusters.run.recorder import perform, salvage
 from clusters.run.stages import stages
 from clusters.runtimes.ports import PORTS
+from clusters.runtimes.process import processes_of
 from history.folder import RunFolder
 from spark.submit import judge
 
@@ -39,8 +44,14 @@ phases:
 """
 
 
-def test_a_secured_run_passes_and_keeps_no_secret(tmp_path: Path) -> None:
-    """SCRAM over mutual TLS: strangers stay outside, every check is judged, and no file of the run holds a secret."""
+def test_a_secured_run_passes_and_keeps_no_secret(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """SCRAM over mutual TLS: strangers stay outside, every check is judged, and no secret is in a file of the run, its
+    page, its rows in the archive, what recording and judging print or log (a task's log in Airflow), or the command
+    line or environment of a node.
+    """
+    caplog.set_level(logging.INFO)
     scenario = tmp_path / "secured.yaml"
     scenario.write_text(SECURED)
     run = prepare(str(scenario), kafka="3.9.1", runtime="process", runs=tmp_path / "runs", lease="process")
@@ -51,24 +62,32 @@ def test_a_secured_run_passes_and_keeps_no_secret(tmp_path: Path) -> None:
             folder = run / "work" / "security"
             secrets = [(folder / "password").read_text(), *keys(folder)]
             outside = {name: error(world, access) for name, access in strangers(world, tmp_path).items()}
+            nodes = {*told_to_nodes(run)}
             for stage in others:
                 perform(run, stage)
+                nodes |= {*told_to_nodes(run)}
         finally:
             salvage(run)
     code = judge([run])
     publish(run)
+    printed = [*capfd.readouterr(), caplog.text]
 
     assert outside["a friend"] is None
     assert [name for name, refusal in outside.items() if refusal is None] == ["a friend"]
     assert code == 0, [
         file.read_text()[-8_000:] for file in (run / "verdict/verdict.json", run / "clients/producer.log")
-    ]
+    ] + printed
     verdict = json.loads((run / "verdict" / "verdict.json").read_text())
     unknown = [name for name, found in verdict["invariants"].items() if found["verdict"] == "unknown"]
     assert unknown == []
     assert len(secrets) > 8
-    files = [file for file in run.rglob("*") if file.is_file()]
-    assert [str(file.relative_to(run)) for file in files if any_in(secrets, file)] == []
+    places = Places.beside(run.parent)
+    files = [file for place in (run, places.archive, places.site) for file in place.rglob("*") if file.is_file()]
+    assert [str(file.relative_to(tmp_path)) for file in files if any_in(secrets, file)] == []
+    assert {run / "report" / "index.html", places.archive / f"{run.name}.parquet"} <= {*files}
+    assert [text for text in (*nodes, *printed) if any(secret in text for secret in secrets)] == []
+    assert {"broker-1", "producer"} <= nodes  # their names, in their environments
+    assert f"run: {run}" in printed[0]  # by the judge
     there = f"/{RunFolder(run).work.name}/security:password}}"
     assert any_in([there], RunFolder(run).manifest)  # the search sees what is there
 
@@ -78,6 +97,13 @@ def keys(folder: Path) -> Iterator[str]:
     for file in folder.glob("*.pem"):
         key = file.read_text().partition("-----BEGIN PRIVATE KEY-----\n")[2].partition("-----END")[0]
         yield from key.splitlines()
+
+
+def told_to_nodes(run: Path) -> Iterator[str]:
+    """The arguments and the environments of a run's nodes, of those that do not end meanwhile."""
+    for process in processes_of(run):
+        with suppress(psutil.Error):
+            yield from (*process.cmdline(), *process.environ().values())
 
 
 def any_in(texts: list[str], file: Path) -> bool:

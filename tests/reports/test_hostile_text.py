@@ -13,13 +13,17 @@ import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import Browser, Page
 
+from history.folder import RunFolder
+from history.results.claims import ClaimsResult
 from operators.pages_server import serve
+from reports import claims_page
 from reports import page as pages
 from reports.cells import Cell, plain, table
 from reports.page import Links, Listing, Plot, Section, Words, render, write
 from reports.run_page import publish
 from tests.reports.in_browser import open_page
 from tests.reports.sample_run import write_sample_run
+from tests.reports.test_claims_page import result
 from tests.reports.test_page import FIGURE
 
 RUNS = "window.wasRun = 1"
@@ -30,6 +34,9 @@ EVIL = (
 WAS_RUN = "window.wasRun === undefined ? 'no' : 'yes'"
 # What a run is told by others: its topics and phases, what its brokers and clients said, what the judge found.
 TOLD = ("orders", "follower lags", "leader dies", "session expiry", "producer-1", "Every acknowledged", "I10: ")
+TOLD += ("Shrinking ISR",)
+# Of records a page shows what an imported history calls them; no other key or value, and no header.
+LOG_LINE, KEY, VALUE = f"No space left on device{EVIL}", f"account 7{EVIL}", f"deposit 12{EVIL}"
 
 
 def hostile(value: Any) -> Any:
@@ -45,9 +52,26 @@ def hostile(value: Any) -> Any:
     return value
 
 
-def hostile_run(folder: Path) -> Path:
-    """A recorded and judged run whose every text is a script."""
+def tell_more(run: RunFolder, origin: str) -> None:
+    """Adds what the sample lacks: a broker's log line as a fault's proof, keys and values of an imported history."""
+    events = [json.loads(line) for line in run.events.read_text().splitlines()]
+    for event in (event for event in events if event["kind"] == "injected"):
+        event["detail"]["log"] = [LOG_LINE]
+    run.events.write_text("".join(json.dumps(event) + "\n" for event in events))
+    manifest = json.loads(run.manifest.read_text())
+    manifest |= {"origin": origin, "scenario": {**manifest["scenario"], "keys": {"orders-0": json.dumps(KEY)}}}
+    run.manifest.write_text(json.dumps(manifest))
+    (file,) = run.judged("anomalies").glob("*.parquet")
+    cases = pq.read_table(file)
+    named = {"explanation": f"Key {KEY}, value {VALUE}.", "evidence": json.dumps({"key": KEY, "value": VALUE})}
+    rows = [{**case, **named} if case["anomaly"] == "inconsistent_offset" else case for case in cases.to_pylist()]
+    pq.write_table(pa.Table.from_pylist(rows, schema=cases.schema), file)
+
+
+def hostile_run(folder: Path, origin: str = "recorded") -> Path:
+    """A recorded (or imported) and judged run whose every text is a script."""
     run = write_sample_run(folder, acks1=True)
+    tell_more(RunFolder(run), origin)
     for file in [*run.rglob("*.json"), *run.rglob("*.jsonl")]:
         lines = file.read_text().splitlines() if file.suffix == ".jsonl" else [file.read_text()]
         file.write_text("".join(json.dumps(hostile(json.loads(line))) + "\n" for line in lines))
@@ -72,9 +96,12 @@ NONE = {"was run": "no", "pictures": 0, "scripts": 0, "links": 0}
 
 
 @pytest.mark.browser
-def test_a_run_shows_what_it_was_told_as_text(browser: Browser, tmp_path: Path) -> None:
-    """Topic, phases, producer, verdict, reasons and explanations; the figures are drawn, and no policy is violated."""
-    opened = open_page(browser, publish(hostile_run(tmp_path / "runs" / "run-1")))
+@pytest.mark.parametrize("origin", ["recorded", "jepsen"])
+def test_a_run_shows_what_it_was_told_as_text(browser: Browser, tmp_path: Path, origin: str) -> None:
+    """Topic, phases, producer, verdict, reasons and explanations, a broker's log, the keys and values of an imported
+    history; the figures are drawn, and no policy is violated.
+    """
+    opened = open_page(browser, publish(hostile_run(tmp_path / "runs" / "run-1", origin)))
     for details in opened.page.query_selector_all("details"):
         details.evaluate("(each) => { each.open = true; }")
     opened.page.wait_for_selector("details[data-table] td", state="attached")
@@ -82,9 +109,21 @@ def test_a_run_shows_what_it_was_told_as_text(browser: Browser, tmp_path: Path) 
     assert markup(opened.page) == NONE
     assert opened.complaints == []
     shown = opened.page.inner_text("main")
-    for word in ("orders", "follower lags", "leader dies"):
-        assert f"{word}{EVIL}" in shown, word
+    for text in (*(f"{word}{EVIL}" for word in ("orders", "follower lags", "leader dies")), LOG_LINE, KEY, VALUE):
+        assert text in shown, text
+    assert (json.dumps(KEY) in shown) == (origin == "jepsen")  # the key that a partition stands for
     assert opened.drawn("replicas")
+
+
+@pytest.mark.browser
+def test_a_claim_shows_a_log_line_as_text(browser: Browser, tmp_path: Path) -> None:
+    """The line of a broker's log that an answer rests on."""
+    told = ClaimsResult.model_validate(hostile(result().model_dump(mode="json")))
+    opened = open_page(browser, write(claims_page.render(told, {}), tmp_path / "index.html", tmp_path))
+
+    assert markup(opened.page) == NONE
+    assert opened.complaints == []
+    assert f"Shrinking ISR{EVIL} <now>" in [cell for row in opened.table("c48") for cell in row]
 
 
 @pytest.mark.browser

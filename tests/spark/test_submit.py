@@ -97,6 +97,17 @@ def test_one_process_is_sent_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_driver_that_is_its_own_executor_listens_on_the_loopback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's own variable says where; where executors elsewhere must reach the driver it says nothing."""
+    monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+
+    assert submit._environment(SparkConnection("local[2]"), tmp_path)["SPARK_LOCAL_IP"] == "127.0.0.1"
+    assert settings(SparkConnection("local[2]"), None, tmp_path)["spark.ui.enabled"] == "false"
+    assert "SPARK_LOCAL_IP" not in submit._environment(SparkConnection(CLUSTER), tmp_path)
+
+
 @pytest.mark.usefixtures("packed")
 def test_the_connections_settings_win(tmp_path: Path) -> None:
     """Over ours, one by one; files that executors are sent add up."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -340,6 +341,13 @@ def test_an_older_protocol_between_brokers_is_a_setting_in_zookeeper_mode() -> N
     assert "inter.broker.protocol.version" not in broker_config(release, CLUSTER, broker, [metadata_node])
 
 
+def arguments_of(command: list[str]) -> list[str]:
+    """What Java's launcher reads in the file that ends a tool's command."""
+    file = Path(command[-1].removeprefix("@"))
+    assert file.stat().st_mode & 0o777 == 0o600
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
 def test_storage_is_formatted_at_once_and_each_node_keeps_its_id(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -351,7 +359,8 @@ def test_storage_is_formatted_at_once_and_each_node_keeps_its_id(
         folder.mkdir(parents=True)
 
     def tool(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        told = dict(line.split("=", 1) for line in Path(command[-1]).read_text().splitlines())
+        properties = Path(arguments_of(command)[-1])
+        told = dict(line.split("=", 1) for line in properties.read_text().splitlines())
         for folder in told["log.dirs"].split(","):
             (Path(folder) / "meta.properties").write_text(f"cluster.id=x\nnode.id={told['node.id']}\n")
         return subprocess.CompletedProcess(command, 0, "", "")
@@ -407,15 +416,16 @@ def test_brokers_alone_are_secured(mode: Mode, controllers: str) -> None:
 
 @pytest.fixture
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The calls of Kafka's tools, all of which fail and say what they were called with; a password is there."""
+    """What Kafka's tools were told, all of which fail and say it; a password is there, and in no command line."""
     (tmp_path / "security").mkdir()
     (tmp_path / "security" / "password").write_text("s3cret")
     (tmp_path / "controller").mkdir()
     calls: list[list[str]] = []
 
     def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        calls.append(command)
-        return subprocess.CompletedProcess(command, 1, "", " ".join(command))
+        assert "s3cret" not in str(command)
+        calls.append(arguments_of(command))
+        return subprocess.CompletedProcess(command, 1, "", " ".join(calls[-1]))
 
     monkeypatch.setattr(subprocess, "run", run)
     return calls
@@ -433,6 +443,7 @@ def test_scrams_user_is_in_the_storage_from_the_start(tmp_path: Path, tools: lis
     at = tools[0].index("--add-scram")
     assert tools[0][at + 1] == "SCRAM-SHA-512=[name=plimsoll,password=s3cret]"
     assert "--add-scram" not in tools[1]
+    assert list(tmp_path.glob("*.args")) == []
 
 
 def test_zookeeper_knows_scrams_user_before_the_first_broker(tmp_path: Path, tools: list[list[str]]) -> None:

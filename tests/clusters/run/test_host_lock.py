@@ -4,14 +4,17 @@ import fcntl
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from clusters.paths import ROOT
 from clusters.run.host_lock import LOCK, alone, beside_others
+
+Lock = Callable[..., AbstractContextManager[None]]
 
 
 def _is_free(lock: Path, how: int) -> bool:
@@ -28,7 +31,7 @@ def _is_free(lock: Path, how: int) -> bool:
 )
 def test_who_may_come_in(
     tmp_path: Path,
-    held: Callable[[Path], AbstractContextManager[None]],
+    held: Lock,
     for_benchmark: bool,
     for_correctness: bool,
 ) -> None:
@@ -40,30 +43,49 @@ def test_who_may_come_in(
     assert _is_free(lock, fcntl.LOCK_EX)
 
 
-def test_who_waits_is_told_for_whom(tmp_path: Path) -> None:
-    """Another process holds the lock, and lets go once it was named."""
+HOLDER = """
+from pathlib import Path
+from sys import argv
+from clusters.run import host_lock
+with getattr(host_lock, argv[1])(Path(argv[2])):
+    print(flush=True)
+    input()
+"""
+
+
+@pytest.mark.parametrize(
+    ("waits", "how", "held", "words"),
+    [
+        (beside_others, fcntl.LOCK_SH, ["alone"], "this host's benchmark has ended"),
+        (alone, fcntl.LOCK_EX, ["alone"], "this host's other runs have ended: a benchmark runs alone"),
+        (alone, fcntl.LOCK_EX, ["beside_others"] * 2, "this host's other runs have ended: a benchmark runs alone"),
+    ],
+)
+def test_who_waits_is_told_for_whom(tmp_path: Path, waits: Lock, how: int, held: list[str], words: str) -> None:
+    """Other processes hold the lock until they were named: by number, user and what they run. It is free when the last
+    of them has ended, and not before.
+    """
     lock = tmp_path / "lock"
-    held = "import sys; from pathlib import Path; from clusters.run.host_lock import alone"
-    held += "\nwith alone(Path(sys.argv[1])): print(flush=True); input()"
     told: list[str] = []
-    with subprocess.Popen(
-        [sys.executable, "-c", held, lock], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout
-        assert holder.stdin
-        holder.stdout.readline()
+    with ExitStack() as stack:
+        commands = [[sys.executable, "-c", HOLDER, name, lock] for name in held]
+        pipes: dict[str, Any] = {"cwd": ROOT, "stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        holders = [stack.enter_context(subprocess.Popen(command, **pipes)) for command in commands]
+        for holder in holders:
+            holder.stdout.readline()
 
-        def tell(words: str) -> None:
-            told.append(words)
-            holder.communicate("\n")
+        def tell(sentence: str) -> None:
+            told.extend(sentence.split("; "))
+            for holder in holders:
+                assert not _is_free(lock, how)
+                holder.communicate("\n")
 
-        with beside_others(lock, tell):
-            pass
+        with waits(lock, tell):
+            assert [holder.poll() for holder in holders] == [0] * len(held)
 
-    assert [words.split(" -c ")[0] for words in told] == [
-        f"waiting until this host's benchmark has ended; process {holder.pid} of {psutil.Process().username()}: "
-        f"{sys.executable}"
-    ]
+    shown = f"of {psutil.Process().username()}: {sys.executable} -c from pathlib import Path from sys"
+    assert told[0] == f"waiting until {words}"
+    assert {who.split(" import argv")[0] for who in told[1:]} == {f"process {each.pid} {shown}" for each in holders}
 
 
 def test_the_lock_of_another_user_is_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

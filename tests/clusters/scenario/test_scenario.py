@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
-import itertools
+import json
 import string
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
@@ -27,7 +28,7 @@ from clusters.scenario.scenario import (
 )
 from clusters.scenario.steps.catalog import STEPS
 from clusters.scenario.targets import Target
-from clusters.scenario.values import PerSecond, Seconds
+from clusters.scenario.values import Model, PerSecond, Seconds
 from history.errors import BadInput
 from history.partition import TopicPartition
 
@@ -807,49 +808,106 @@ def test_only_a_copier_can_be_killed() -> None:
     assert Scenario.model_validate({**step, **COPIED}).faults == ["kill_copier", "kill_copier"]
 
 
-HOSTILE = ["; touch {}", "$(touch {})", "`touch {}`", "x && touch {}", "x\n touch {}", "../../x", "<script>"]
-NAMES = [
-    ("name",),
-    ("topics", "orders", "replicas", 0),
-    ("load", "topic"),
-    ("load", "rate"),
-    ("load", "acks"),
-    ("load", "compression"),
-    ("load", "engine"),
-    ("cluster", "heap"),
-    ("cluster", "mode"),
-    ("cluster", "session_timeout"),
-    ("cluster", "metadata_version"),
-    ("cluster", "jvm"),
-    ("cluster", "jvm_flags", 0),
-    ("cluster", "disks", "A"),
-    ("cluster", "resource_limits", "cpu_set"),
-    ("cluster", "security", "sasl"),
-    ("phases", 0, "one", 0, "kill"),
-    ("phases", 0, "one", 0, "hold"),
-    ("phases", 0, "one", 0, "disconnect"),
-]
+MADE = "/tmp/plimsoll-was-here"
+HOSTILE = [f"; touch {MADE}", f"$(touch {MADE})", f"`touch {MADE}`", f"x && touch {MADE}", f"x\n touch {MADE}"]
+HOSTILE += ["../../x", "<script>"]
+WORD = "WORD"  # where a text is put
+# Fields that take any string and name something by it: a scenario, and a word for which it is sound.
+NAMES: dict[str, tuple[dict[str, Any], str]] = {
+    "Condition.balanced": (one_phase({"wait": {"for": {"balanced": WORD}}}), "orders"),
+    "Condition.caught_up": (one_phase({"wait": {"for": {"caught_up": WORD}}}), "orders"),
+    "Condition.isr_full": (one_phase({"wait": {"for": {"isr_full": WORD}}}), "orders"),
+    "Condition.leader_changed": (one_phase({"wait": {"for": {"leader_changed": WORD}}}), "orders"),
+    "Configure.topic": (one_phase({"configure": {"topic": WORD, "set": {"a": "b"}}}), "orders"),
+    "Copier.load": (plain(**{**COPIED, "copier": {"to": "copies", "load": WORD}}), "producer"),
+    "Copier.to": (plain(**{**COPIED, "copier": {"to": WORD}}), "copies"),
+    "Describe.topic": (one_phase({"describe": WORD}), "orders"),
+    "Group.assignor": (plain(load={"topic": "orders", "group": {"members": 1, "assignor": WORD}}), "range"),
+    "Load.topic": (plain(load={"topic": WORD}), "orders"),
+    "Payload.file": (plain(load={"topic": "orders", "payload": {"file": WORD}}), "README.md"),
+    "Reassign.topic": (one_phase({"reassign": {"topic": WORD, "to": ["B", "C", "A"]}}), "orders"),
+    "Scenario.loads": (plain(load=None, loads={WORD: {"topic": "orders"}}), "slow"),
+    "SetRate.load": (one_phase({"set_rate": {"rate": "1/s", "load": WORD}}), "producer"),
+    "Target.name": (one_phase({"kill": {"node": {"role": "named", "name": WORD}}}), "A"),
+    "Topic.replicas": (plain(topics={"orders": {"replicas": [WORD]}}), "A"),
+    "Write.topic": (one_phase({"write": {"to": "A", "topic": WORD, "records": 1}}), "orders"),
+}
+# Fields that take any string, as a value or as a key.
+TEXTS: dict[str, dict[str, Any]] = {
+    "Cluster.config": plain(cluster={"brokers": 3, "config": {WORD: WORD}}),
+    "Cluster.debug": plain(cluster={"brokers": 3, "debug": [WORD]}),
+    "Cluster.java": plain(cluster={"brokers": 3, "java": WORD}),
+    "Configure.set": one_phase({"configure": {"topic": "orders", "set": {WORD: WORD}}}),
+    "Phase.name": plain(phases=[{WORD: [{"hold": "1s"}]}]),
+    "Restart.with": one_phase({"restart": {"node": "A", "with": {WORD: WORD}}}),
+    "Scenario.why": plain(why=WORD),
+    "Topic.config": plain(topics={"orders": {"replicas": ["A"], "config": {WORD: WORD}}}),
+    "Upgrade.kafka": one_phase({"upgrade": {"node": "A", "kafka": WORD}}),
+}
+
+
+def models(annotation: Any) -> Iterator[type[Model]]:
+    """The models that a type is made of, itself included."""
+    if isinstance(annotation, type) and issubclass(annotation, Model):
+        yield annotation
+    inner = (field.annotation for field in getattr(annotation, "model_fields", {}).values())
+    for each in (*inner, *get_args(annotation)):
+        yield from models(each)
+
+
+FIELDS = {(model, name) for root in (Scenario, *STEPS.values()) for model in models(root) for name in model.names()}
+
+
+def takes(model: type[Model], name: str, text: str) -> bool:
+    """Whether a field by itself takes a text: as its value, in a list, or as a value or a key of a mapping."""
+
+    def wrong(value: object) -> list[tuple[int | str, ...]]:
+        try:
+            model.model_validate({name: value})
+        except ValidationError as refused:
+            return [error["loc"][1:] for error in refused.errors() if error["loc"][0:1] == (name,)]
+        return []
+
+    return (
+        not wrong(text)
+        or not wrong([text])
+        or all(place[-1:] == ("[key]",) for place in wrong({"x": text}))
+        or all(place[:1] == (text,) and place[-1] != "[key]" for place in wrong({text: None}))
+    )
+
+
+def with_word(told: Any, text: str) -> Any:
+    """JSON with a text where WORD stands."""
+    return json.loads(json.dumps(told).replace(WORD, json.dumps(text)[1:-1]))
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-@pytest.mark.parametrize("place", NAMES, ids=lambda place: ".".join(map(str, place)))
-def test_what_is_no_text_takes_no_shell_command(place: tuple[str | int, ...], text: str) -> None:
-    """Every field that something is made of is refused in one sentence; `why`, phases and Kafka's settings are text."""
-    told = plain(phases=[{"one": [{"hold": "1s"}]}])
-    at: Any = told
-    for key, following in itertools.pairwise(place):
-        empty: Any = [None] if isinstance(following, int) else {}
-        if isinstance(key, str) and key not in at:
-            at[key] = empty
-        at = at[key]
-    if place[:3] == ("phases", 0, "one"):
-        at.clear()
-    at[place[-1]] = text.format("/tmp/plimsoll-was-here")
+def test_a_field_takes_any_text_only_where_it_is_listed(text: str) -> None:
+    """Every field of a scenario and of its steps, whatever is added to them."""
+    assert {f"{model.__name__}.{name}" for model, name in FIELDS if takes(model, name, text)} == {*NAMES, *TEXTS}
 
-    said = refusal(told)
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("field", NAMES)
+def test_what_is_no_text_takes_no_shell_command(field: str, text: str) -> None:
+    """It names what is not there, and is refused in one sentence; a name of what is there is not."""
+    told, sound = NAMES[field]
+    assert parse_scenario(yaml.safe_dump(with_word(told, sound)), "x.yaml")
+
+    said = refusal(with_word(told, text))
 
     assert said.count("\n") == 0
-    assert not Path("/tmp/plimsoll-was-here").exists()
+    assert not Path(MADE).exists()
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("field", TEXTS)
+def test_a_text_stays_what_it_is(field: str, text: str) -> None:
+    """Where any is allowed a shell's command is one, as any word is."""
+    told, a_word = (parse_scenario(yaml.safe_dump(with_word(TEXTS[field], each)), "x.yaml") for each in (text, WORD))
+
+    assert told.model_dump(mode="json") == with_word(a_word.model_dump(mode="json"), text)
+    assert not Path(MADE).exists()
 
 
 @pytest.mark.parametrize("topic", [".", "..", "a/b", "../x", "; touch x", "$(touch x)", "", "x" * 250])
