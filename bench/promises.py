@@ -62,8 +62,8 @@ def failing_starts(rows: Rows) -> str:
     failing, controls = ([row for row in rows if (row["name"] in starts.CONTROLS) is each] for each in (False, True))
     met, passed = (sum(not row["wrong"] for row in group) for group in (failing, controls))
     return (
-        f"{met} of {len(failing)} starts: one sentence that says what to do, the exit code that docs/ say, nothing left; "
-        f"{passed} of {len(controls)} runs pass that do not need what was taken away"
+        f"{met} of {len(failing)} starts: one sentence that says what to do, the exit code that docs/ say, nothing "
+        f"left; {passed} of {len(controls)} runs pass that do not need what was taken away"
     )
 
 

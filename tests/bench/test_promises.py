@@ -42,8 +42,8 @@ def test_starts_are_counted_apart_from_their_controls() -> None:
     ]
 
     assert promises.failing_starts(rows) == (
-        "1 of 2 starts: one sentence that says what to do, the exit code that docs/ say, nothing left; 1 of 1 runs pass "
-        "that do not need what was taken away"
+        "1 of 2 starts: one sentence that says what to do, the exit code that docs/ say, nothing left; 1 of 1 runs "
+        "pass that do not need what was taken away"
     )
 
 
