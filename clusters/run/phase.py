@@ -104,7 +104,7 @@ class PhaseRun:
         self._clients_looked_s = now_s
         ended = [node.name for fault in self._active if isinstance(fault, Ended) for node in fault.nodes]
         if dead := [node for node in died(self.world) if node.name not in ended]:
-            raise HarnessError(f"A client died: {'; '.join(map(self.world.describe_node, dead))}")
+            raise HarnessError(f"A client died: {'; '.join(map(self.world.describe_node, dead))}.")
 
     @cached_property
     def _steadiness(self) -> Steadiness:

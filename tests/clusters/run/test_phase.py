@@ -88,7 +88,7 @@ def test_a_client_that_dies_ends_the_phase_and_heals(
     told = [{"kill": LEADER}, *steps, {"start": LEADER}]
     world = FakeWorld(tmp_path, scenario(told, load=LOAD))
 
-    with pytest.raises(HarnessError, match="A client died: prober is absent"):
+    with pytest.raises(HarnessError, match=r"A client died: prober is absent\.$"):
         run(tmp_path, *told, world=world)
     assert [event.step for event in world.seen("step")] == ["kill", *(step for each in steps for step in each)]
     assert [event.step for event in world.seen("healed")] == ["kill"]
