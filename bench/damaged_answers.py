@@ -1,8 +1,9 @@
-"""Answers at the wire probe, cut and damaged at every byte: ``python -m bench.damaged_answers``.
+"""Answers at the wire probe, cut, delayed and damaged at every byte: ``python -m bench.damaged_answers``.
 
 A broker of this module answers over a real socket on loopback, once whole, so that its frames are known, and then with
-these cut at every byte and with every byte flipped. The probe must give a value or the error that it documents
-(OSError, or a batch's CorruptRecordError), and never anything else. The counts are rows of docs/data/bad_input.json.
+these cut at every byte, with a pause before every byte (within the time limit, and beyond it), and with every byte
+flipped. The probe must give a value or the error that it documents (OSError, or a batch's CorruptRecordError), and
+never anything else. The counts are rows of docs/data/bad_input.json.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from history.partition import TopicPartition
 REPLICA = TopicPartition("orders", 0)
 RECORDS = [b"one", b"two", b"three"]
 TIMEOUT_S = 2.0
+SHORT_TIMEOUT_S = 0.05  # of answers that never come to their end
+PAUSE_S = 0.005  # well within the limit
 _REQUESTS = {each.API_KEY: each for each in (FetchRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest)}
 
 
@@ -35,6 +38,13 @@ class Question(NamedTuple):
     """A function of the probe that asks a broker, given a connection."""
 
     ask: Callable[[Connection], Any]
+
+
+class Pause(NamedTuple):
+    """Where a broker that answers makes a pause: before a byte of an answer, given by its number."""
+
+    answer: int
+    byte: int
 
 
 class Attempt(NamedTuple):
@@ -132,9 +142,10 @@ def _produced(_: Any, version: int) -> Any:
     return ProduceResponse[version](responses=[topic(name="orders", partition_responses=[part])], throttle_time_ms=0)
 
 
-def _serve(server: socket.socket, say: Callable[[int, bytes], bytes | None], last: int) -> None:
+def _serve(server: socket.socket, say: Callable[[int, bytes], Iterable[bytes] | None], last: int) -> None:
     """Answer the requests of one connection; None hangs up, and so does the answer of this number (0: none)."""
     connection, _ = server.accept()
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with connection:
         number = 0
         try:
@@ -143,7 +154,8 @@ def _serve(server: socket.socket, say: Callable[[int, bytes], bytes | None], las
                 answer = say(number, frame)
                 if answer is None:
                     return
-                connection.sendall(answer)
+                for part in answer:
+                    connection.sendall(part)
                 number += 1
                 if number == last:
                     return
@@ -151,7 +163,9 @@ def _serve(server: socket.socket, say: Callable[[int, bytes], bytes | None], las
             return
 
 
-def _asked(question: Question, say: Callable[[int, bytes], bytes | None], timeout_s: float, last: int = 0) -> Attempt:
+def _asked(
+    question: Question, say: Callable[[int, bytes], Iterable[bytes] | None], timeout_s: float, last: int = 0
+) -> Attempt:
     with socket.create_server(("127.0.0.1", 0)) as server:
         serving = threading.Thread(target=_serve, args=(server, say, last), daemon=True)
         serving.start()
@@ -172,9 +186,9 @@ def answers_of(question: Question) -> list[bytes]:
     """The frames that answer a question, one for each request."""
     told: list[bytes] = []
 
-    def say(_: int, frame: bytes) -> bytes:
+    def say(_: int, frame: bytes) -> list[bytes]:
         told.append(_answer(frame))
-        return told[-1]
+        return told[-1:]
 
     _asked(question, say, TIMEOUT_S)
     return told
@@ -184,19 +198,25 @@ def attempt(
     question: Question,
     frames: Sequence[bytes],
     *,
-    after_s: float = 0.0,
+    pause: Pause | None = None,
     stay_open: bool = False,
     timeout_s: float = TIMEOUT_S,
 ) -> Attempt:
-    """Ask a broker that answers with these bytes, late where told, and hangs up after the last."""
-    given_up = threading.Event()
+    """Ask a broker that answers with these bytes, pauses where told, and hangs up after the last or stays silent."""
 
-    def say(number: int, _: bytes) -> bytes | None:
-        if after_s:
-            given_up.wait(after_s)
-        return frames[number] if number < len(frames) else None
+    def say(number: int, _: bytes) -> Iterator[bytes] | None:
+        if number >= len(frames):
+            return None
+        at = pause.byte if pause and pause.answer == number else None
+        return iter([frames[number]]) if at is None else _in_two(frames[number], at)
 
     return _asked(question, say, timeout_s, 0 if stay_open else len(frames))
+
+
+def _in_two(frame: bytes, at: int) -> Iterator[bytes]:
+    yield frame[:at]
+    time.sleep(PAUSE_S)
+    yield frame[at:]
 
 
 # --- damage ------------------------------------------------------------------------------------------
@@ -217,6 +237,11 @@ def flipped(frames: Sequence[bytes], step: int = 1) -> Iterator[list[bytes]]:
             yield [*frames[:number], damaged, *frames[number + 1 :]]
 
 
+def pauses(frames: Sequence[bytes], step: int = 1) -> Iterator[Pause]:
+    """Before each byte of the answers."""
+    return (Pause(number, at) for number, frame in enumerate(frames) for at in range(0, len(frame), step))
+
+
 def silent(question: Question, step: int = 1) -> list[Any]:
     """Records that were taken for sound, and are none that the broker sent: their batch's checksum covers them."""
     found = []
@@ -228,35 +253,30 @@ def silent(question: Question, step: int = 1) -> list[Any]:
     return found
 
 
-def counted(name: str, kind: str, every: Iterable[list[bytes]]) -> dict[str, Any]:
+def attempts(question: Question) -> Iterator[tuple[str, Iterator[Attempt]]]:
+    """What is done to the answers to a question, and how each attempt ends."""
+    frames = answers_of(question)
+    yield "cut", (attempt(question, each) for each in cut(frames))
+    yield "damaged", (attempt(question, each) for each in flipped(frames))
+    yield "delayed within the limit", (attempt(question, frames, pause=each) for each in pauses(frames))
+    yield (
+        "delayed",
+        (attempt(question, each, stay_open=True, timeout_s=SHORT_TIMEOUT_S) for each in cut(frames)),
+    )
+
+
+def counted(kind: str, ended: Sequence[Attempt]) -> dict[str, Any]:
     """A row: how many answers, how many gave the documented error, a value, or crashed the probe."""
-    told = [attempt(QUESTIONS[name], frames, timeout_s=TIMEOUT_S) for frames in every]
-    for each in told:
+    for each in ended:
         if each.outcome == "crash":
-            print(f"  {name}, {kind}: {each.why}")
-    row = {outcome: sum(each.outcome == outcome for each in told) for outcome in ("error", "value", "crash")}
+            print(f"  {kind}: {each.why}")
+    row = {outcome: sum(each.outcome == outcome for each in ended) for outcome in ("error", "value", "crash")}
     return {
-        "kind": f"answer to {name}, {kind}",
-        "inputs": len(told),
+        "kind": kind,
+        "inputs": len(ended),
         "refused": row["error"],
         "read": row["value"],
         "crashes": row["crash"],
-        "refusal": "OSError",
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
-    }
-
-
-def late(name: str) -> Iterator[dict[str, Any]]:
-    """Answers of which a part comes, and then nothing."""
-    frames = answers_of(QUESTIONS[name])
-    sizes = range(0, len(frames[0]), max(len(frames[0]) // 10, 1))
-    told = [attempt(QUESTIONS[name], [frames[0][:size]], stay_open=True, timeout_s=0.05) for size in sizes]
-    yield {
-        "kind": f"answer to {name}, delayed",
-        "inputs": len(told),
-        "refused": sum(each.outcome == "error" for each in told),
-        "read": sum(each.outcome == "value" for each in told),
-        "crashes": sum(each.outcome == "crash" for each in told),
         "refusal": "OSError",
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
     }
@@ -266,10 +286,7 @@ def main() -> None:
     """Count all of them."""
     began_s, rows = time.monotonic(), list[dict[str, Any]]()
     for name, question in QUESTIONS.items():
-        frames = answers_of(question)
-        for kind, damage in {"cut": cut, "damaged": flipped}.items():
-            rows.append(counted(name, kind, damage(frames)))
-        rows += late(name)
+        rows += [counted(f"answer to {name}, {kind}", list(ended)) for kind, ended in attempts(question)]
     write_rows(rows)
     for row in rows:
         print(", ".join(f"{key} {value}" for key, value in row.items()))

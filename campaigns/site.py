@@ -28,7 +28,7 @@ def publish(run: Path) -> Path:
     """
     page = run_page.publish(run, Places.beside(run.parent).site)
     if RunFolder(run).verdict_file.is_file():
-        with suppress(EvidenceError):  # judged by an earlier version: it has no metrics
+        with suppress(EvidenceError):  # judged by an earlier version, without metrics; or altered, as its page says
             archive.add(Places.beside(run.parent).archive, archive.rows_of(RunFolder(run)))
     return page
 

@@ -45,6 +45,7 @@ _RUN = [
     pa.field("labels", pa.map_(pa.string(), pa.string()), nullable=False),  # campaign, item, and the campaign's own
 ]
 ARCHIVE = pa.schema([*_RUN, *METRICS])
+READ = ("manifest.json", "events.jsonl")  # of what was recorded
 
 
 class _Invariant(BaseModel):
@@ -64,7 +65,7 @@ def rows_of(run: RunFolder) -> list[dict[str, Any]]:
     """The archive's rows of a judged run; one row without a metric where nothing was measured.
 
     Raises:
-        EvidenceError: the folder holds no manifest or no verdict.
+        EvidenceError: the folder holds no manifest or no verdict, or its verdict is of a record that was altered since.
     """
     manifest = read_manifest(run.manifest)
     try:
@@ -75,6 +76,10 @@ def rows_of(run: RunFolder) -> list[dict[str, Any]]:
         raise EvidenceError(
             f"{run.path} holds no verdict with metrics ({why}); judge it: plimsoll judge <folder>."
         ) from error
+    if run.is_sealed and verdict.verdict != "unknown" and (altered := run.check_seal(*READ)):
+        raise EvidenceError(
+            f"{run.path} is not what was sealed ({'; '.join(altered)}); judge it again: plimsoll judge <folder>."
+        )
     cluster = manifest.scenario.get("cluster", {})
     of_run = {
         **{name: getattr(manifest, name) for name in ("run_id", "started_at", "scenario_digest", "kafka_version")},

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -90,11 +90,16 @@ class RunFolder:
 
     # --- sealing -------------------------------------------------------------------------------
 
-    def _sealed_files(self) -> list[Path]:
+    def _below(self, parts: Collection[str]) -> Iterator[Path]:
+        """Every path in the folder, or in these parts of it."""
+        found = self.path.rglob("*")
+        return (path for path in found if path.relative_to(self.path).parts[0] in parts) if parts else found
+
+    def _sealed_files(self, parts: Collection[str] = ()) -> list[Path]:
         outside = {self.verdict, self.report, self.work, self.stages}
         return sorted(
             file
-            for file in self.path.rglob("*")
+            for file in self._below(parts)
             if file.is_file()
             and not file.is_symlink()
             and file.name != SEAL
@@ -110,8 +115,18 @@ class RunFolder:
     def is_sealed(self) -> bool:
         return (self.path / SEAL).is_file()
 
-    def check_seal(self) -> list[str]:
-        """What differs from the seal, one sentence each; empty when the recorded part is whole.
+    def require_intact(self, *parts: str) -> None:
+        """Nothing, where the record, or these parts of it (``events.jsonl``, ``offsets``), is what was sealed.
+
+        Raises:
+            EvidenceError: it is not, and in what; or this is no sealed run folder at all.
+        """
+        if broken := self.check_seal(*parts):
+            more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
+            raise EvidenceError(f"The run folder is not what was sealed: {'; '.join(broken[:3])}{more}.")
+
+    def check_seal(self, *parts: str) -> list[str]:
+        """What differs from the seal, in all of the record or in these parts, one sentence each; empty: nothing.
 
         Raises:
             EvidenceError: this is no sealed run folder at all.
@@ -123,22 +138,24 @@ class RunFolder:
             sealed: dict[str, str] = dict(json.loads(seal.read_bytes()))
         except (ValueError, TypeError, RecursionError) as error:
             raise EvidenceError(f"{seal} cannot be read as a list of files: {error}.") from error
-        found = self._digests()
+        if parts:
+            sealed = {name: digest for name, digest in sealed.items() if name.split("/")[0] in parts}
+        found = self._digests(parts)
         missing = [f"{name} is missing" for name in sealed.keys() - found.keys()]
         added = [f"{name} was added after sealing" for name in found.keys() - sealed.keys()]
         changed = [
             f"{name} was changed after sealing" for name in sealed.keys() & found.keys() if found[name] != sealed[name]
         ]
-        return sorted(missing + added + changed + self._links())
+        return sorted(missing + added + changed + self._links(parts))
 
-    def _links(self) -> list[str]:
+    def _links(self, parts: Collection[str]) -> list[str]:
         """A sentence for each symbolic link: what it leads to may lie anywhere, and was never recorded."""
-        found = self.path.rglob("*") if isinstance(self.path, Path) else []  # a store has none
+        found = self._below(parts) if isinstance(self.path, Path) else []  # a store has none
         return [f"{file.relative_to(self.path)} is a symbolic link" for file in found if file.is_symlink()]
 
-    def _digests(self) -> dict[str, str]:
+    def _digests(self, parts: Collection[str] = ()) -> dict[str, str]:
         """The SHA-256 of every recorded file by its name; several are read at a time, as of a store they wait for."""
-        files = self._sealed_files()
+        files = self._sealed_files(parts)
         with ThreadPoolExecutor(AT_ONCE) as pool:
             digests = pool.map(_sha256, files)
             return {str(file.relative_to(self.path)): digest for file, digest in zip(files, digests, strict=True)}

@@ -24,6 +24,7 @@ Row = dict[str, Any]
 SERIES = "timeline_replicas"
 GROUP = ("rebalances", "commits")  # tables of a run with a consumer group
 SHARE = ("share_reads", "share_acks")  # and with a share group
+READ = ("manifest.json", "events.jsonl", "clients", "offsets", "usage", *GROUP, *SHARE)  # of what was recorded
 NOT_JUDGED = "This run has not been judged yet, so nothing is said about it."
 
 
@@ -96,7 +97,7 @@ class RunData:
 
 
 def read_run(path: Path) -> RunData:
-    """Read a run folder, judged or not.
+    """Read a run folder, judged or not; one of which something was altered after sealing has the verdict unknown.
 
     Raises:
         EvidenceError: it holds no manifest of this format, so it is no run folder.
@@ -120,7 +121,8 @@ def read_run(path: Path) -> RunData:
             some = name == SERIES and len(partitions_of(tables)) > MOST_SHOWN
             rows = read_rows_of(files, schema, shown_of(tables)) if some else read_rows(files, schema)
             tables[name] = [{column: _finite(value) for column, value in row.items()} for row in rows]
-    return RunData(folder, manifest, _read_events(folder, missing), _read_verdict(folder, missing), tables, missing)
+    verdict = _altered(folder) or _read_verdict(folder, missing)
+    return RunData(folder, manifest, _read_events(folder, missing), verdict, tables, missing)
 
 
 def _finite(value: Any) -> Any:
@@ -133,6 +135,16 @@ def _read_events(folder: RunFolder, missing: list[str]) -> list[Event]:
     except (OSError, EvidenceError) as error:
         missing.append(f"events.jsonl: {_one_line(error)}")
         return []
+
+
+def _altered(folder: RunFolder) -> dict[str, Any] | None:
+    """The judge's verdict on a record that is not what was sealed; None where what is read here is."""
+    try:
+        if folder.is_sealed:
+            folder.require_intact(*READ)
+    except EvidenceError as error:
+        return {"verdict": "unknown", "sentence": str(error)}
+    return None
 
 
 def _read_verdict(folder: RunFolder, missing: list[str]) -> dict[str, Any]:

@@ -137,7 +137,7 @@ def judge_folder(folder: RunFolder, context: SparkContext) -> None:
     """Write ``verdict/`` of one run folder. Evidence that cannot be read makes it unknown, with the reason named."""
     folder.verdict.mkdir(exist_ok=True)
     try:
-        _check_seal(folder)
+        folder.require_intact()
         run = open_folder(folder)
         rows = sum(map(parquet_rows, run.files.values()))
         judged = judge_run(run, spread_over(context, folder, rows / CHECKED_ROWS_PER_S))
@@ -151,12 +151,6 @@ def judge_folder(folder: RunFolder, context: SparkContext) -> None:
     except Exception as error:  # a checker that crashed has proved nothing, and the next run waits
         log.exception("judging %s", folder.path)
         _unknown(folder, f"The judge itself failed: {type(error).__name__}: {error}")
-
-
-def _check_seal(folder: RunFolder) -> None:
-    if broken := folder.check_seal():
-        more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
-        raise EvidenceError(f"The run folder is not what was sealed: {'; '.join(broken[:3])}{more}.")
 
 
 def _conclude(run: Run, judged: Judged) -> None:

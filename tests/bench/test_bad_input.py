@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bench import bad_input
-from bench.bad_input import Group, Input, attempt, by_hand, count, groups, wrong_with
+from bench.bad_input import VALUES, Group, Input, attempt, by_hand, changed, count, groups, places, wrong_with
 from history.errors import BadInput
 
 GROUPS = {group.kind: group for group in groups()}
@@ -21,6 +23,25 @@ HERE = {"scenario": 12, "nightly": 4, "capacity": 4}  # drawn of their mutations
 def test_bad_input_is_refused_in_one_sentence(kind: str) -> None:
     """Of each kind the valid document passes, and all by hand and some mutations are refused, with nothing left."""
     assert count(GROUPS[kind], HERE.get(kind, 6)).wrong == []
+
+
+_TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
+_SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | _TEXT | st.dates()
+_VALUES = st.recursive(_SCALARS, lambda inner: st.lists(inner) | st.dictionaries(_TEXT, inner), max_leaves=5)
+
+
+@pytest.mark.parametrize("kind", ["scenario", "nightly", "capacity", "waivers"])
+@settings(max_examples=15)
+@given(data=st.data())
+def test_whatever_stands_in_one_place_is_accepted_or_refused_in_one_sentence(kind: str, data: st.DataObject) -> None:
+    """Any value at any place of a valid document, and nothing else is raised."""
+    document = yaml.safe_load(data.draw(st.sampled_from(sorted(GROUPS[kind].valid.values()))))
+    place = data.draw(st.sampled_from(list(places(document))))
+    value = data.draw(st.sampled_from(list(VALUES.values())) | _VALUES)
+    told = yaml.safe_dump(changed(document, place, value), allow_unicode=True)
+    _, wrong = attempt(GROUPS[kind], Input(f"{place} is {value!r}", told.encode()))
+
+    assert wrong is None
 
 
 def test_there_are_enough_of_them_by_hand() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,7 +107,7 @@ def put(root: Path, state: Tree) -> None:
 
 
 def test_a_campaign_that_was_killed_at_any_moment_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is left can be read and has whole rows alone; taken up again, it ends with the very same files."""
+    """Every archived row is kept from then on, and all are whole; taken up again, it ends with the very same files."""
     monkeypatch.setattr(experiment, "check", lambda *_, **__: None)
     monkeypatch.setattr(runner, "datetime", OneDay)
     root = tmp_path / "killed"
@@ -120,10 +121,13 @@ def test_a_campaign_that_was_killed_at_any_moment_goes_on(tmp_path: Path, monkey
     assert len(rows) == 8
     assert len(moments) > 80
 
+    archived: list[dict[str, Any]] = []
     for number, state in enumerate(moments):
         put(root, state)
         left = archive.read(places.archive)
         assert [row for row in left if row not in rows] == []
+        assert [row for row in archived if row not in left] == []
+        archived = left
         monkeypatch.setattr(os, "getpid", lambda number=number: 100_000 + number)
         work(places)
         assert settled(root) == whole

@@ -102,6 +102,21 @@ def test_a_run_that_was_not_judged_has_no_rows(tmp_path: Path) -> None:
         rows_of(run)
 
 
+@pytest.mark.parametrize("file", ["manifest.json", "events.jsonl"])
+def test_a_verdict_on_another_record_has_no_rows(tmp_path: Path, file: str) -> None:
+    """What is read here was altered after it was judged; a verdict that is unknown is archived, and says why."""
+    run = _judged(tmp_path / "run-1")
+    run.seal()
+    whole = rows_of(run)
+    (run.path / file).open("a").write("\n")
+
+    with pytest.raises(EvidenceError, match=rf"run-1 is not what was sealed \({file} was changed .* plimsoll judge"):
+        rows_of(run)
+    verdict = json.loads(run.verdict_file.read_text())
+    run.verdict_file.write_text(json.dumps(verdict | {"verdict": "unknown"}))
+    assert rows_of(run) == [row | {"verdict": "unknown"} for row in whole]
+
+
 @pytest.mark.parametrize(
     ("changed", "same"),
     [

@@ -114,6 +114,19 @@ def test_an_interrupted_seal_can_be_done_again(tmp_path: Path) -> None:
     assert folder.check_seal() == []
 
 
+def test_parts_are_checked_alone(folder: RunFolder) -> None:
+    """What differs elsewhere is not told, and a name that only begins like a part's is elsewhere."""
+    (folder.path / "sends" / "sends-producer.parquet").unlink()
+    (folder.path / "sends-2").mkdir()
+    (folder.path / "sends-2" / "a.parquet").write_bytes(b"PAR1")
+
+    assert folder.check_seal("manifest.json", "brokers", "usage") == []
+    assert folder.check_seal("events.jsonl", "sends") == ["sends/sends-producer.parquet is missing"]
+    folder.require_intact("brokers")
+    with pytest.raises(EvidenceError, match=r"not what was sealed: sends-2/a\.parquet was added .*; sends/"):
+        folder.require_intact()
+
+
 def test_a_folder_that_was_never_sealed_is_no_evidence(tmp_path: Path) -> None:
     """The sentence says which folder, and what is missing."""
     with pytest.raises(EvidenceError, match=r"a-run is no run folder .*: sealed\.json is missing\."):
@@ -208,6 +221,7 @@ def test_a_symbolic_link_is_no_evidence(folder: RunFolder, tmp_path: Path) -> No
     linked = ["away is a symbolic link", "brokers/secret is a symbolic link"]
 
     assert folder.check_seal() == linked
+    assert folder.check_seal("away", "events.jsonl") == linked[:1]
     folder.seal()
     assert folder.check_seal() == linked
     assert "secret" not in (folder.path / SEAL).read_text()

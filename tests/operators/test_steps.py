@@ -134,6 +134,16 @@ def test_a_cluster_that_lives_is_neither_started_nor_salvaged(run: Path, calls: 
     assert calls == []
 
 
+def test_the_cluster_of_a_collected_run_is_not_started(run: Path, calls: list[str]) -> None:
+    """What may be left of it is removed again, and its record stays as it is."""
+    RunFolder(run).seal()
+
+    with pytest.raises(HarnessError, match="a-run was collected and its cluster is gone, so start_cluster cannot run"):
+        StartCluster(task_id="start_cluster", run=str(run), stage=START).execute({})
+    assert calls == ["tear_down"]
+    assert RunFolder(run).check_seal() == []
+
+
 def test_a_run_that_was_ended_before_it_was_collected_is_red_and_gone(run: Path, calls: list[str]) -> None:
     """As by marking it as failed, which skips the rest of its tasks; one that was collected is torn down and green."""
     tear_down = TearDown(task_id="tear_down", run=str(run), stage=TEAR_DOWN)

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from history.errors import EvidenceError
+from history.folder import RunFolder
 from history.tables import JUDGED
 from reports.run_data import read_run
 from reports.run_page import render
@@ -53,6 +54,32 @@ def test_a_run_that_was_not_judged_is_unknown(tmp_path: Path) -> None:
 
     assert run.verdict["verdict"] == "unknown"
     assert run.missing == ["verdict/verdict.json: the run was not judged"]
+
+
+@pytest.mark.parametrize(
+    ("file", "shown"),
+    [
+        ("manifest.json", "unknown"),
+        ("events.jsonl", "unknown"),
+        ("clients/producer.json", "unknown"),
+        ("offsets/part-00000.parquet", "unknown"),
+        ("brokers/broker-1/server.log", "pass"),  # is not read here
+        ("verdict/verdict.json", "pass"),  # is not sealed
+    ],
+)
+def test_of_a_run_that_was_altered_after_sealing_the_verdict_is_unknown(tmp_path: Path, file: str, shown: str) -> None:
+    """The page would show another record than the one that was judged; it says in what they differ."""
+    folder = write_sample_run(tmp_path / "runs" / "run-1")
+    RunFolder(folder).seal()
+    before = read_run(folder).verdict
+    (folder / file).open("a").write("\n")
+    run = read_run(folder)
+
+    assert before["verdict"] == "pass"
+    assert run.verdict["verdict"] == shown
+    altered = f"The run folder is not what was sealed: {file} was changed after sealing."
+    assert run.verdict["sentence"] == (altered if shown == "unknown" else before["sentence"])
+    assert f'data-verdict="{shown}"' in render(run, tmp_path / "site")
 
 
 def test_a_word_that_is_no_verdict_is_unknown(tmp_path: Path) -> None:

@@ -2,8 +2,11 @@
 
 import csv
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +155,37 @@ def test_the_page_stays_small(tmp_path: Path) -> None:
     folder = write_sample_run(tmp_path / "runs" / "run-1", acks1=True, samples_per_s=400)
 
     assert publish(folder).stat().st_size < LARGEST_BYTES
+
+
+def _published(root: Path) -> dict[str, bytes]:
+    """What publishing wrote below a folder of runs and their site."""
+    return {
+        str(file.relative_to(root)): file.read_bytes()
+        for place in ("runs/run-1/report", "site")
+        for file in (root / place).rglob("*")
+        if file.is_file()
+    }
+
+
+def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
+    """Published again, or as a copy with another site by a process that hashes names in another order; a run without
+    what its producer said does not.
+    """
+    here, there = tmp_path / "here", tmp_path / "there"
+    run = write_sample_run(here / "runs" / "run-1", acks1=True)
+    shutil.copytree(here, there)
+    for seed, root in (("1", here), ("2", there)):
+        command = [sys.executable, "-m", "reports.run_page", str(root / "runs" / "run-1")]
+        subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": seed}, check=True)
+    written = _published(here)
+
+    assert written.keys() == {"runs/run-1/report/cases.csv", "runs/run-1/report/index.html", f"site/{PLOTLY}"}
+    assert _published(there) == written
+    publish(run)
+    assert _published(here) == written
+    (run / "clients" / "producer.json").unlink()
+    publish(run)
+    assert _published(here) != written
 
 
 def test_a_folder_that_is_no_run_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench import damaged_answers
-from bench.damaged_answers import QUESTIONS, Question, answers_of, attempt, cut, flipped
+from bench.damaged_answers import QUESTIONS, answers_of, attempt, cut, flipped, pauses
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +41,14 @@ def test_damage_to_records_is_told() -> None:
     assert damaged_answers.silent(QUESTIONS["consume"], step=3) == []
 
 
-def test_a_late_answer_is_a_timeout() -> None:
-    """Nothing within the time limit, or half an answer, is TimeoutError."""
-    question: Question = QUESTIONS["metadata"]
-    frames = answers_of(question)
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_an_answer_that_comes_late_is_a_timeout_or_whole(name: str, answers: dict[str, list[bytes]]) -> None:
+    """Nothing more within the time limit, whatever came before, is an error; the rest after a pause is a value."""
+    question, frames = QUESTIONS[name], answers[name]
+    ends = [attempt(question, each, stay_open=True, timeout_s=0.05) for each in cut(frames, step=17)]
+    paused = [attempt(question, frames, pause=each) for each in pauses(frames, step=5)]
 
-    assert attempt(question, frames, after_s=0.6, timeout_s=0.15).why == "TimeoutError"
-    assert attempt(question, [frames[0][:9]], stay_open=True, timeout_s=0.15).why == "TimeoutError"
+    assert {each.outcome for each in ends} == {"error"}
+    assert {each.why for each in ends} <= {"TimeoutError", "OSError"}
+    assert {each.outcome for each in paused} == {"value"}
+    assert {each.answer for each in pauses(frames, step=5)} == set(range(len(frames)))

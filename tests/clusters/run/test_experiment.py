@@ -6,6 +6,7 @@ import re
 import socket
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
@@ -24,6 +25,7 @@ from clusters.runtimes import kernel
 from clusters.runtimes.docker import daemon, image
 from clusters.runtimes.ports import PORTS
 from history.errors import BadInput, EvidenceError, HarnessError, NotRemoved, WaitTimeout
+from history.events import read_events
 from history.folder import RunFolder
 from history.partition import TopicPartition
 from tests.clusters.fakes import FakeWorld, scenario
@@ -674,7 +676,7 @@ def test_a_plan_survives_its_file(told: str, tmp_path: Path) -> None:
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A world of three brokers and two phases; captures are noted as events."""
     played: Any = FakeWorld(tmp_path / "a-run", scenario([{"hold": "1ms"}], [{"resume": "A"}]))
-    monkeypatch.setattr(experiment.World, "open", lambda _run: nullcontext(played))
+    monkeypatch.setattr(experiment.World, "open", lambda _run, _limit_s=None: nullcontext(played))
     monkeypatch.setattr(experiment, "capture_offsets", lambda world, label: world.events.add("capture", target=label))
     monkeypatch.setattr(experiment, "record_usage", lambda world, label: world.events.add("usage", target=label))
     return played
@@ -764,6 +766,26 @@ def test_clients_are_not_started_twice(world: Any, call: Any, there: str, said: 
     with pytest.raises(HarnessError, match=f"{said}; start a new run"):
         call(world.folder.path)
     assert (world.started, world.folder.events.exists()) == ([], False)
+
+
+@pytest.mark.parametrize(
+    ("call", "adds"),
+    [
+        (partial(experiment.capture, label="after"), ["usage", "capture"]),
+        (experiment.quiesce, ["quiesced"]),
+        (experiment.stop_producers, []),
+        (experiment.stop_clients, []),
+    ],
+)
+def test_what_looks_or_ends_may_be_done_again(
+    world: Any, call: Any, adds: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is seen then stands beside what was seen; who has ended is left alone."""
+    monkeypatch.setattr(experiment, "_is_quiet", lambda _: True)
+    world.events.add("run_started")
+    for times in (1, 2):
+        call(world.folder.path)
+        assert [event.kind for event in read_events(world.folder.events)] == ["run_started", *adds * times]
 
 
 def test_a_client_that_does_not_end_is_killed(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from clusters.live.world import Plan
 from clusters.run import experiment, leftovers, recorder
 from clusters.run.recorder import perform, record, salvage
-from clusters.run.stages import COLLECT, STOP_CLIENTS, TEAR_DOWN, Stage
+from clusters.run.stages import COLLECT, STOP_CLIENTS, TEAR_DOWN, Stage, stages
 from clusters.scenario.scenario import load_scenario
 from history.errors import HarnessError
 from history.events import EventLog, read_events
@@ -21,6 +22,7 @@ from history.java import Java
 from tests.clusters.noted import note_calls
 
 PHASE = Stage("phase_2_lags", "phase 2/2 lags", 1.0, call="run_phase", arguments=(1, "lags"), phase="lags")
+AFTER_THE_SEAL: dict[str, list[str]] = {"stop_clients": [], "collect": [], "tear_down": ["tear_down"]}  # calls of each
 
 
 @pytest.fixture
@@ -104,14 +106,23 @@ def test_what_the_call_recorded_itself_is_not_recorded_again(run: Path, monkeypa
     assert errors(run) == [("", "run_phase", "HarnessError: no broker")]
 
 
-def test_a_phase_is_refused_after_the_run_was_collected(run: Path, calls: list[str]) -> None:
-    """Clearing it would run it against no cluster; the sealed folder stays as it is."""
-    RunFolder(run).seal()
+@pytest.mark.parametrize("sealed", [False, True])
+@pytest.mark.parametrize("stage", stages(load_scenario("steady")), ids=lambda stage: stage.name)
+def test_a_stage_that_is_cleared_after_the_seal_changes_nothing(
+    run: Path, calls: list[str], stage: Stage, sealed: bool
+) -> None:
+    """What would need the cluster is refused, the end has nothing to do, the teardown removes again; before the seal
+    each makes its call, which refuses what cannot be done twice.
+    """
+    if sealed:
+        RunFolder(run).seal()
+    refused = sealed and stage.name not in AFTER_THE_SEAL
+    said = rf"a-run was collected .* {stage.name} cannot run .*; trigger the DAG"
+    with pytest.raises(HarnessError, match=said) if refused else nullcontext():
+        perform(run, stage)
 
-    with pytest.raises(HarnessError, match=r"a-run was collected .* phase_2_lags cannot run .*; trigger the DAG"):
-        perform(run, PHASE)
-    assert calls == []
-    assert RunFolder(run).check_seal() == []
+    assert [call.split()[0] for call in calls] == (AFTER_THE_SEAL.get(stage.name, []) if sealed else [stage.function])
+    assert not sealed or RunFolder(run).check_seal() == []
 
 
 def test_a_stage_acts_on_its_run_alone(run: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
