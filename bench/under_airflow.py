@@ -178,7 +178,7 @@ def mark_run(bed: Bed) -> None:
 
 
 def clear_task(bed: Bed) -> None:
-    """Of a run that was recorded and judged already, with what follows it, as Airflow's page proposes."""
+    """With what follows it, as Airflow's page proposes."""
     of_it = {"dag_run_id": bed.dag_run, "task_ids": [phase_task().name], "include_downstream": True}
     how = {"dry_run": False, "only_failed": False, "reset_dag_runs": True}
     bed.rest.ask(f"dags/{DAG}/clearTaskInstances", of_it | how)
@@ -249,6 +249,7 @@ class Trouble(NamedTuple):
     does: Callable[[Bed], None]
     state: str = "failed"
     when: When = "leader away"
+    runtime: str = "process"
 
 
 TROUBLES = (
@@ -257,8 +258,10 @@ TROUBLES = (
     Trouble("the DAG run is marked as failed", mark_run),
     Trouble("the DAG run is marked as failed before its cluster starts", mark_run, when="before"),
     Trouble("a task of a judged run is cleared", clear_task, when="afterwards"),
+    Trouble("a task is cleared while it runs", clear_task),
     Trouble("the process of a task is killed", kill_task),
     Trouble("a worker is killed with its task", kill_worker),
+    Trouble("a worker is killed with its task, in Docker", kill_worker, runtime="docker"),
     Trouble("a task hangs for longer than it may", hang),
     Trouble("Airflow is taken down and up again", restart_airflow),
     Trouble("the scheduler is killed", kill_scheduler, "success"),
@@ -270,7 +273,7 @@ TROUBLES = (
 
 
 @contextmanager
-def bed_in(folder: Path) -> Iterator[Bed]:
+def bed_in(folder: Path, runtime: str) -> Iterator[Bed]:
     """Airflow on a database of its own, and a run of it that has just begun; ended afterwards."""
     shutil.chown(folder, "postgres")
     database = Database(folder)
@@ -280,7 +283,7 @@ def bed_in(folder: Path) -> Iterator[Bed]:
     try:
         address = database.create()
         rest = Rest(service.url_of(service.up(port, home, address).airflow))
-        asked = {"logical_date": None, "conf": {"runtime": "process"}}
+        asked = {"logical_date": None, "conf": {"runtime": runtime}}
         wait_until(lambda: known(rest), limit_s=120, every_s=1, what="Airflow to know the DAG")
         dag_run = rest.ask(f"dags/{DAG}/dagRuns", asked)["dag_run_id"]
         yield Bed(home, port, database, address, rest, runs, dag_run)
@@ -304,7 +307,7 @@ def attempt(trouble: Trouble) -> dict[str, Any]:
     """
     before, began = inventory(), time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="under-airflow-", dir="/var/tmp"))
-    with bed_in(folder) as bed:
+    with bed_in(folder, trouble.runtime) as bed:
         if trouble.when != "before":
             wait_until(lambda: leader_is_away(bed), limit_s=300, every_s=0.2, what="the leader to be killed")
         if trouble.when == "afterwards":
