@@ -18,7 +18,8 @@ from history.manifest import Manifest
 from history.partition import TopicPartition
 from kafka_files.clock import Clock, wall_ns
 
-# kind: isr_shrinking | isr_updated | leader_started | follower_started | truncating | hw_lowered | log_loaded
+# kind: isr_shrinking | isr_updated | isr_refused | leader_started | follower_started | truncating | hw_lowered |
+# log_loaded
 BROKER_LOG = pa.schema(
     [
         pa.field("broker_id", pa.int32(), nullable=False),
@@ -32,7 +33,7 @@ BROKER_LOG = pa.schema(
         pa.field("high_watermark", pa.int64()),  # hw_lowered: the new one
         pa.field("previous_high_watermark", pa.int64()),  # hw_lowered only
         pa.field("log_end_offset", pa.int64()),  # truncating: the offset to which the log is cut
-        pa.field("isr", pa.list_(pa.int32())),  # isr_shrinking: the one to come
+        pa.field("isr", pa.list_(pa.int32())),  # isr_shrinking: the one to come; isr_refused: the one that was not
         pa.field("out_of_sync", pa.map_(pa.int32(), pa.int64())),  # isr_shrinking: who is to leave, and its log end
         pa.field("under_min_isr", pa.bool_()),
         pa.field("text", pa.string(), nullable=False),
@@ -51,6 +52,11 @@ _KINDS = {
     "isr_updated": re.compile(
         _OF + r"ISR updated to (?P<isr>[\d,]*) +(?P<under>\(under-min-isr\) )?and version updated to \[?(?P<pe>\d+)"
     ),
+    "isr_refused": re.compile(  # by ZooKeeper; a controller says it
+        r"\[Controller id=\d+\] Failed to update ISR to LeaderAndIsr\(leader=\d+, leaderEpoch=(?P<epoch>\d+), "
+        r"isrWithBrokerEpoch=List\((?P<members>.*)\), leaderRecoveryState=\w+, partitionEpoch=(?P<pe>\d+)\) for "
+        r"partition (?P<tp>\S+), bad ZK version"
+    ),
     "leader_started": re.compile(
         r"\[Broker id=\d+\] Leader (?P<tp>\S+) (?:with topic id \S+ )?starts at leader epoch (?P<epoch>\d+) from "
         r"offset (?P<leo>\d+) with (?:partition epoch (?P<pe>\d+), )?high watermark (?P<hw>\d+),? "
@@ -66,6 +72,7 @@ _KINDS = {
     ),
     "log_loaded": re.compile(_OF + r"Log loaded for partition \S+ with initial high watermark (?P<hw>\d+)"),
 }
+_MEMBER = re.compile(r"brokerId=(\d+)")
 _OUT_OF_SYNC = re.compile(r"\(brokerId: (\d+), endOffset: (-?\d+)")
 _BITS = ("partition", "leader_epoch", "partition_epoch")  # of 32 bits; offsets have 64
 _NUMBERS = {
@@ -107,6 +114,8 @@ def _parse(line: str) -> dict[str, Any] | None:
         values: dict[str, Any] = {name: int(known[group]) for group, name in _NUMBERS.items() if group in known}
         if "isr" in known:
             values["isr"] = sorted(int(broker_id) for broker_id in known["isr"].split(",") if broker_id)
+        if "members" in known:
+            values["isr"] = sorted(map(int, _MEMBER.findall(known["members"])))
         if "out" in known:
             values["out_of_sync"] = [(int(broker), int(end)) for broker, end in _OUT_OF_SYNC.findall(known["out"])]
         return {

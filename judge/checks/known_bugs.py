@@ -17,8 +17,8 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class KnownBug:
-    """Named where ``line`` finds one, among a broker's lines of ``kind`` in their order, that agrees with the evidence
-    of an invariant, one of ``shown_as``.
+    """Named where ``line`` finds one, among the lines of ``kind`` in their order, that agrees with the evidence of an
+    invariant, one of ``shown_as``. Where the evidence is about a broker, the lines are that broker's.
     """
 
     issue: str
@@ -52,6 +52,12 @@ def _caught_up_meanwhile(evidence: Row, lines: Sequence[Row]) -> Row | None:
     return None
 
 
+def _own_write_refused(evidence: Row, lines: Sequence[Row]) -> Row | None:
+    """A controller was refused the very ISR that ZooKeeper holds in that epoch: it had written it itself."""
+    held = (evidence["leader_epoch"], evidence["isr"])
+    return next((line for line in lines if (line["leader_epoch"], line["isr"]) == held), None)
+
+
 KNOWN_BUGS = (
     KnownBug(
         "KAFKA-14704",
@@ -73,6 +79,14 @@ KNOWN_BUGS = (
         frozenset({"I10"}),
         "isr_shrinking",
         _caught_up_meanwhile,
+    ),
+    KnownBug(
+        "STALE-ISR",
+        "a controller takes its own write, whose answer was lost, for another's, and keeps an ISR that ZooKeeper no "
+        "longer holds; up to 3.9",
+        frozenset({"I11"}),
+        "isr_refused",
+        _own_write_refused,
     ),
 )
 
@@ -101,7 +115,7 @@ def named(invariants: Iterable[Row], kafka_versions: Iterable[str], lines: Seque
 
 def _with_name(row: dict[str, Any], bugs: Sequence[KnownBug], lines: Sequence[Row]) -> dict[str, Any]:
     evidence = json.loads(row["evidence"] or "{}") if row["violations"] else {}
-    own = [line for line in lines if line["broker_id"] == evidence.get("broker_id")]
+    own = [line for line in lines if evidence.get("broker_id") in (None, line["broker_id"])]
     for bug in (bug for bug in bugs if row["invariant"] in bug.shown_as):
         line = bug.line(evidence, [line for line in own if line["kind"] == bug.kind])
         if line is not None:

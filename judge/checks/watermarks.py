@@ -171,7 +171,8 @@ def i11_frozen_below_min_isr(evidence: PartitionEvidence) -> Checks:
 
     While the ISR is smaller than min(min.insync.replicas, replicas), the leader's HW stands still. Checked on each
     state of the controller's history, but for its first two seconds, in which a follower that is fenced and lives may
-    still move it. Up to 3.6 HW goes on: a ``behaviour_change``.
+    still move it. Up to 3.6 HW goes on: a ``behaviour_change``. With ZooKeeper violated by STALE-ISR (up to 3.9): the
+    leader was not told of the ISR that ZooKeeper holds.
     """
     return checks_of(_below_min_isr(evidence) if evidence.facts.strict_min_isr else [])
 

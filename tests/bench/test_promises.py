@@ -76,10 +76,24 @@ def test_soaks_are_told_by_what_grew_most_of_our_own() -> None:
     other |= {"record_mb": 1470, "invariants": {"I1": "pass", "I2": "unknown"}}
 
     assert promises.soaked([row, other]) == (
-        "kraft 61 min, pass, zookeeper 60 min, unknown: 0 of 2 accuse Kafka, 1 invariants failed or were not judged; "
-        "of Plimsoll's own processes none grew by more than 3%; at most 90 MB of drain, 300 MB of driver, 1,200 MB of "
-        "driver's JVM; a record takes at most 1,470 MB"
+        "kraft 61 min, pass, zookeeper 60 min, unknown: 0 of 2 accuse Kafka of anything else, 1 invariants were not "
+        "judged; of Plimsoll's own processes none grew by more than 3%; at most 90 MB of drain, 300 MB of driver, "
+        "1,200 MB of driver's JVM; a record takes at most 1,470 MB"
     )
+
+
+@pytest.mark.parametrize(
+    ("bugs", "told"),
+    [
+        (["STALE-ISR"], "kraft 61 min, fail by STALE-ISR: 0 of 1 accuse Kafka of anything else"),
+        ([], "kraft 61 min, fail: 1 of 1 accuse Kafka of anything else"),
+    ],
+)
+def test_a_bug_of_kafka_is_no_false_finding_of_a_soak(bugs: list[str], told: str) -> None:
+    """It is named; a violation without a name counts."""
+    row = {"mode": "kraft", "minutes": 61.2, "verdict": "fail", "invariants": {"I11": "fail"}, "known_bugs": bugs}
+
+    assert promises.soaked([row | {"grew": {"prober": 0.0}, "most_mb": {}, "record_mb": 9}]).startswith(told)
 
 
 def test_troubles_of_airflow_are_counted() -> None:

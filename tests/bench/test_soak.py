@@ -27,6 +27,8 @@ def test_both_ways_to_run_a_cluster_are_soaked() -> None:
     [
         ({}, []),
         ({"verdict": "unknown", "sentence": "A gap."}, ["A gap."]),
+        ({"verdict": "fail", "sentence": "I11 does not hold."}, ["I11 does not hold."]),
+        ({"verdict": "fail", "invariants": {"I11": "fail"}, "known_bugs": ["STALE-ISR"]}, []),
         ({"grew": {"prober": 0.25}}, ["prober grew by 25%"]),
         ({"grew": {"prober": 0.2}}, []),
         ({"invariants": {"I1": "pass", "I9": "unknown"}}, ["I9 is unknown"]),

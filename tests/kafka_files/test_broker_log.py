@@ -46,6 +46,11 @@ LINES = {
         "kind": "isr_shrinking", "isr": [1], "high_watermark": 9, "log_end_offset": 12,
         "out_of_sync": [(2, 9), (3, 10)],
     },
+    "[Controller id=2] Failed to update ISR to LeaderAndIsr(leader=2, leaderEpoch=22, isrWithBrokerEpoch=List("
+    "BrokerState(brokerId=2, brokerEpoch=-1), BrokerState(brokerId=1, brokerEpoch=-1)), leaderRecoveryState=RECOVERED, "
+    "partitionEpoch=53) for partition orders-0, bad ZK version.": {
+        "kind": "isr_refused", "leader_epoch": 22, "isr": [1, 2], "partition_epoch": 53,
+    },
     # 4.3.0
     "[Broker id=2] Leader orders-0 with topic id Some(6bMx5csYTSWBG_50BMl_wQ) starts at leader epoch 1 from offset "
     "41501 with partition epoch 3, high watermark 41491, ISR [2,3], adding replicas [] and removing replicas [] . "

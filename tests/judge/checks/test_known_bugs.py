@@ -62,6 +62,25 @@ def test_a_high_watermark_that_waits_is_named_where_its_replica_caught_up_meanwh
 
 
 @pytest.mark.parametrize(
+    ("refused", "version", "is_named"),
+    [
+        ((22, [2]), "3.9.1", True),
+        ((22, [1, 2]), "3.9.1", False),
+        ((21, [2]), "3.9.1", False),
+        ((22, [2]), "4.0.0", False),
+    ],
+)
+def test_a_stale_isr_is_named_where_a_controller_was_refused_what_zookeeper_holds(
+    refused: tuple[int, list[int]], version: str, is_named: bool
+) -> None:
+    """Whichever broker the controller was; another ISR, or one of another epoch, was refused for another's write."""
+    row = BROKEN | {"invariant": "I11", "evidence": json.dumps({"leader": 2, "leader_epoch": 22, "isr": [2]})}
+    line = {"kind": "isr_refused", "broker_id": 3, "line": 7, "leader_epoch": refused[0], "isr": refused[1]}
+
+    assert ("This is STALE-ISR (" in named([row], [version], [line])[0]["reason"]) is is_named
+
+
+@pytest.mark.parametrize(
     "said",
     [
         reason("3.3.3"),
