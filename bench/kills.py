@@ -24,6 +24,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import count
@@ -35,6 +36,7 @@ import psutil
 from clusters.run.host_lock import LOCK
 from clusters.run.stages import TEAR_DOWN
 from clusters.waiting import wait_until
+from history.errors import WaitTimeout
 from history.events import read_events
 from history.folder import RunFolder
 from operators.stages import JUDGE, PUBLISH
@@ -46,6 +48,7 @@ AMID_FAULTS = 10_000  # the first of the tries that are amid faults
 # and who reads them, each for as long as it may take; that is some five minutes before the judge begins.
 END_LIMIT_S = 600.0
 STAGE_LIMIT_S = 300.0
+GONE_LIMIT_S = 15.0
 AFTER_THE_RECORD = {TEAR_DOWN.name, JUDGE.name, PUBLISH.name}  # it is sealed by then, and can be judged again
 
 # What a person reads of a stage, and about how long it lasts on two cores.
@@ -182,6 +185,13 @@ def left(before: Mapping[str, set[str]], after: Mapping[str, set[str]]) -> list[
     return [f"{kind}: {one}" for kind in before for one in sorted(after[kind] - before[kind] - STAYS)]
 
 
+def staying(before: Mapping[str, set[str]]) -> list[str]:
+    """What is left for longer than the kernel takes to remove a namespace with its links, which it does by and by."""
+    with suppress(WaitTimeout):
+        wait_until(lambda: not left(before, inventory()), limit_s=GONE_LIMIT_S, every_s=1, what="all to be gone")
+    return left(before, inventory())
+
+
 # --- a try ---------------------------------------------------------------------------------------
 
 
@@ -202,7 +212,7 @@ def attempt(at: Moment, runs: Path) -> dict[str, Any]:
             process.kill()
             code = None
     cleaned = subprocess.run([ROOT / "plimsoll", "clean"], capture_output=True, text=True, check=False)
-    after = inventory()
+    stays = staying(before)
     found = sorted(runs.glob("*/manifest.json"))
     return {
         **asdict(at),
@@ -210,7 +220,7 @@ def attempt(at: Moment, runs: Path) -> dict[str, Any]:
         "killed": killed,
         "exit_code": code,
         "clean": cleaned.returncode,
-        "left": left(before, after),
+        "left": stays,
         "judged": [judged(path.parent) for path in found],
     }
 

@@ -8,7 +8,19 @@ from typing import Any
 import pytest
 
 from bench import kills
-from bench.kills import AMID_FAULTS, AT_RISK, is_whole, left, met, moment, untried, victims, without_checkout, wrong
+from bench.kills import (
+    AMID_FAULTS,
+    AT_RISK,
+    is_whole,
+    left,
+    met,
+    moment,
+    staying,
+    untried,
+    victims,
+    without_checkout,
+    wrong,
+)
 from clusters.scenario.scenario import load_scenario
 
 ROW: dict[str, Any] = {
@@ -65,6 +77,16 @@ def test_left_is_what_was_not_there_before() -> None:
 
     assert left(before, {"containers": {"mine"}, "mounts": {"/"}}) == []
     assert left(before, {"containers": {"mine", "broker-1"}, "mounts": {"/"}}) == ["containers: broker-1"]
+
+
+@pytest.mark.parametrize(("looks", "stays"), [(2, []), (9, ["links: veth1"])])
+def test_what_goes_by_itself_is_not_left(monkeypatch: pytest.MonkeyPatch, looks: int, stays: list[str]) -> None:
+    """A link whose namespace is being removed is there for a moment longer; one that stays is left."""
+    seen = iter([{"links": {"veth1"}}] * looks + [{"links": set[str]()}] * 9)
+    monkeypatch.setattr(kills, "inventory", lambda: next(seen))
+    monkeypatch.setattr(kills, "GONE_LIMIT_S", 2.5)
+
+    assert staying({"links": set()}) == stays
 
 
 def test_what_is_meant_to_stay_is_not_left() -> None:
