@@ -186,10 +186,16 @@ def left(before: Mapping[str, set[str]], after: Mapping[str, set[str]]) -> list[
 
 
 def staying(before: Mapping[str, set[str]]) -> list[str]:
-    """What is left for longer than the kernel takes to remove a namespace with its links, which it does by and by."""
+    """What is left for longer than some seconds: links of a killed daemon went by themselves after a clean."""
+    stays = list[str]()
+
+    def gone() -> bool:
+        stays[:] = left(before, inventory())
+        return not stays
+
     with suppress(WaitTimeout):
-        wait_until(lambda: not left(before, inventory()), limit_s=GONE_LIMIT_S, every_s=1, what="all to be gone")
-    return left(before, inventory())
+        wait_until(gone, limit_s=GONE_LIMIT_S, every_s=1, what="all to be gone")
+    return stays
 
 
 # --- a try ---------------------------------------------------------------------------------------

@@ -381,9 +381,8 @@ def _call_tool(release: Release, work: Path, main: str, *arguments: str, secret:
     Raises:
         HarnessError: it failed.
     """
-    with NamedTemporaryFile(
-        "w", dir=work, suffix=".args"
-    ) as file:  # which no other user reads, as they do command lines
+    # Other users of the host can read a command line, and not this file.
+    with NamedTemporaryFile("w", dir=work, suffix=".args") as file:
         file.writelines(f"{_quoted(each)}\n" for each in (main, *arguments))
         file.flush()
         command = [*quick_java(release.java), "-cp", release.class_path, f"@{file.name}"]
