@@ -54,7 +54,7 @@ def _caught_up_meanwhile(evidence: Row, lines: Sequence[Row]) -> Row | None:
 
 def _own_write_refused(evidence: Row, lines: Sequence[Row]) -> Row | None:
     """A controller was refused the very ISR that ZooKeeper holds in that epoch: it had written it itself."""
-    held = (evidence["leader_epoch"], evidence["isr"])
+    held = (evidence.get("leader_epoch"), evidence.get("isr"))
     return next((line for line in lines if (line["leader_epoch"], line["isr"]) == held), None)
 
 
@@ -114,7 +114,9 @@ def named(invariants: Iterable[Row], kafka_versions: Iterable[str], lines: Seque
 
 
 def _with_name(row: dict[str, Any], bugs: Sequence[KnownBug], lines: Sequence[Row]) -> dict[str, Any]:
-    evidence = json.loads(row["evidence"] or "{}") if row["violations"] else {}
+    if not row["violations"]:
+        return row
+    evidence = json.loads(row["evidence"] or "{}")
     own = [line for line in lines if evidence.get("broker_id") in (None, line["broker_id"])]
     for bug in (bug for bug in bugs if row["invariant"] in bug.shown_as):
         line = bug.line(evidence, [line for line in own if line["kind"] == bug.kind])

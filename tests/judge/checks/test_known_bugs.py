@@ -80,6 +80,16 @@ def test_a_stale_isr_is_named_where_a_controller_was_refused_what_zookeeper_hold
     assert ("This is STALE-ISR (" in named([row], [version], [line])[0]["reason"]) is is_named
 
 
+@pytest.mark.parametrize("invariant", ["I2", "I6", "I10", "I11"])
+def test_an_invariant_that_holds_has_no_bug(invariant: str) -> None:
+    """Whatever the brokers' logs say; it has no evidence either."""
+    row = BROKEN | {"invariant": invariant, "violations": 0, "reason": "", "evidence": None}
+    kinds = ("hw_lowered", "truncating", "isr_shrinking", "isr_refused")
+    lines = [LINE | {"kind": kind, "log_end_offset": None, "leader_epoch": 1, "isr": [1]} for kind in kinds]
+
+    assert named([row], ["2.8.2", "3.9.1"], lines) == [row]
+
+
 @pytest.mark.parametrize(
     "said",
     [
