@@ -44,7 +44,7 @@ SHARED = re.compile(
 KEPT = re.compile(r"files: (.*/runs/\d[^/]+|.*/(archive|site))$")
 
 # What is no part of a sentence: what is fetched, warnings, log lines of what failed, and what make says of itself.
-BESIDE = re.compile(r"fetching|preparing|Setting up|(warning|ERROR|Error|WARNING): |make: \*\*\* ")
+BESIDE = re.compile(r"fetching|preparing|Setting up|(warning|ERROR|Error|WARNING): |make(\[\d+\])?: \*\*\* ")
 ADVICE = "Once that is fixed, start a new run."  # below the sentence of every run that broke, and where its log is
 
 

@@ -106,6 +106,7 @@ def test_the_host_is_looked_at_like_a_world_of_its_own(
         ("", ""),
         ("fetching Kafka 4.3.1, once\nThe disk is full.\n", "The disk is full."),
         ("warning: no Docker.\nERROR: none\nIt cannot be fetched.\nmake: *** [x] Error 3\n", "It cannot be fetched."),
+        ("It cannot be fetched.\nmake[1]: *** [x] Error 3\n", "It cannot be fetched."),  # below another make
         ("The disk is full.\nMake room.\n", "The disk is full.\nMake room."),
         (f"It broke.\n{ADVICE} Airflow's log: /x/airflow.log\n", f"It broke. {ADVICE}"),
         ("Airflow's log: /x/airflow.log\n", "Airflow's log: /x/airflow.log"),
