@@ -117,4 +117,14 @@ BUGS = (
         good="3.4.0",
         shown_as=("I10",),
     ),
+    Bug(
+        issue="STALE-ISR",
+        title="the controller takes its own write, whose answer was lost, for another's (no issue is known)",
+        scenario="stale_isr",
+        bad="3.9.1",
+        good="3.9.1",
+        shown_as=("I11",),
+        bad_changes={"cluster": {"session_timeout": "6s"}},
+        good_changes={"cluster": {"session_timeout": "18s"}},  # its client waits for longer than the cut lasts
+    ),
 )

@@ -22,7 +22,7 @@ from clusters.waiting import wait_until
 from history.errors import WaitTimeout
 
 Peer = Node | Literal["clients", "controller"]
-Direction = Literal["both", "in", "out"]
+Direction = Literal["both", "in", "out", "answers"]
 
 LIMIT_S = 10.0
 _ASKED_AT = {"broker": "REPLICATION", "controller": "CONTROLLER", "zookeeper": "ZOOKEEPER"}
@@ -169,11 +169,17 @@ def disconnect_each(
 
 
 def cut(world: World, network: Network, node: Node, peers: Sequence[Peer], direction: Direction) -> Dropping:
-    """Nothing passes between a node and its peers on the ports that they have with one another."""
-    found = tcp_paths(world, node, peers, direction)
-    return Dropping(
-        world, network, node, "disconnect", [match for way in found for match in (way.arriving, way.leaving)]
-    )
+    """Nothing passes between a node and its peers on the ports that they have with one another.
+
+    Of ``answers`` those to what the node asks are lost, by the packet that ends each: it has PSH set. All else passes,
+    for who is not acknowledged soon sends nothing new.
+    """
+    if direction == "answers":
+        matches = [f"{way.arriving} --tcp-flags PSH PSH" for way in tcp_paths(world, node, peers, "out")]
+    else:
+        found = tcp_paths(world, node, peers, direction)
+        matches = [match for way in found for match in (way.arriving, way.leaving)]
+    return Dropping(world, network, node, "disconnect", matches)
 
 
 def lose(world: World, network: Network, node: Node, peers: Sequence[Node], percent: float) -> Dropping:

@@ -40,7 +40,8 @@ class Disconnect(Step):
     """Drop all packets between a node and others; the probe's port stays open.
 
     TCP needs both ways, so one way is meant of requests: ``in`` drops what others ask of the node, ``out`` what the
-    node asks of others, each with its answers.
+    node asks of others, each with its answers. ``answers`` drops no more than the answers to what the node asks:
+    others receive its requests, and act upon them.
     """
 
     key = "disconnect"
@@ -51,16 +52,20 @@ class Disconnect(Step):
     of_controllers = True
     node: Node
     peers: Peers = Field(alias="from")
-    direction: Literal["both", "in", "out"] = "both"
+    direction: Literal["both", "in", "out", "answers"] = "both"
 
     @model_validator(mode="after")
     def _asks(self) -> Disconnect:
-        if self.direction == "out" and "clients" in self.peers:
-            raise ValueError("direction out cuts nothing from clients, which a broker asks nothing; use in or both")
+        if self.direction in ("out", "answers") and "clients" in self.peers:
+            raise ValueError(
+                f"direction {self.direction} cuts nothing from clients, which a broker asks nothing; use in or both"
+            )
         if self.node.role == "active controller" and "clients" in self.peers:
             raise ValueError("the active controller has no clients to be cut from; name brokers or controllers")
         if self.direction == "in" and "controller" in self.peers:
-            raise ValueError("direction in cuts nothing from the controller, which a broker asks; use out or both")
+            raise ValueError(
+                "direction in cuts nothing from the controller, which a broker asks; use out, answers or both"
+            )
         return self
 
 

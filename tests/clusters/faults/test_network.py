@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,14 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 ASKED = [f"-s {B} -d {A} -p tcp --dport 9091", f"-s {A} -d {B} -p tcp --sport 9091"]  # with its answers
 ASKS = [f"-s {B} -d {A} -p tcp --sport 9091", f"-s {A} -d {B} -p tcp --dport 9091"]
+ENDS = "--tcp-flags PSH PSH"  # the packet that ends an answer
 
 
-@pytest.mark.parametrize(("direction", "matches"), [("both", ASKED + ASKS), ("in", ASKED), ("out", ASKS)])
+@pytest.mark.parametrize(
+    ("direction", "matches"), [("both", ASKED + ASKS), ("in", ASKED), ("out", ASKS), ("answers", [f"{ASKS[0]} {ENDS}"])]
+)
 def test_brokers_are_cut_where_they_replicate(world: Any, direction: Any, matches: list[str]) -> None:
-    """One way is what is asked one way, with its answers."""
+    """One way is what is asked one way, with its answers; or these alone, as they arrive."""
     assert cut(world, world.runtime.network, world.brokers[1], [world.brokers[2]], direction).matches == matches
 
 
@@ -52,8 +56,10 @@ def test_the_controller_is_cut_where_brokers_ask_it(world: Any, role: str, port:
         f"-s {A} -d {COORDINATOR} -p tcp --dport {port}",
     ]
 
-    assert cut(world, world.runtime.network, world.brokers[1], ["controller"], "out").matches == asks
-    assert cut(world, world.runtime.network, world.brokers[1], world.metadata_nodes, "both").matches == asks
+    cut_from = partial(cut, world, world.runtime.network, world.brokers[1])
+    assert cut_from(["controller"], "out").matches == asks
+    assert cut_from(["controller"], "answers").matches == [f"{asks[0]} {ENDS}"]
+    assert cut_from(world.metadata_nodes, "both").matches == asks
 
 
 @pytest.mark.parametrize(("direction", "ways"), [("both", 3), ("in", 2), ("out", 1)])

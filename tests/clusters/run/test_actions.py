@@ -47,11 +47,12 @@ def kinds(world: FakeWorld) -> list[tuple[str, str, str]]:
 # --- cut and join ------------------------------------------------------------------------------
 
 
-def test_a_join_ends_the_cut_from_the_same_others(tmp_path: Path) -> None:
-    """The other cut of the same broker stays until the phase ends."""
+@pytest.mark.parametrize("direction", ["both", "in", "answers"])
+def test_a_join_ends_the_cut_from_the_same_others(tmp_path: Path, direction: str) -> None:
+    """Whichever its direction; the other cut of the same broker stays until the phase ends."""
     world = run(
         tmp_path,
-        {"disconnect": {"node": "A", "from": ["B", "C"], "direction": "in"}},
+        {"disconnect": {"node": "A", "from": ["B", "C"], "direction": direction}},
         {"disconnect": {"node": "A", "from": "clients"}},
         {"reconnect": {"node": "A", "from": ["B", "C"]}},
         {"hold": "1ms"},

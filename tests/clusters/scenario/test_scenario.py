@@ -183,7 +183,7 @@ NETWORK = st.one_of(
     st.fixed_dictionaries(
         {
             "disconnect": st.fixed_dictionaries(
-                {"node": TARGETS, "from": BROKERS, "direction": st.sampled_from(["in", "out"])}
+                {"node": TARGETS, "from": BROKERS, "direction": st.sampled_from(["in", "out", "answers"])}
             )
         }
     ),
@@ -448,7 +448,7 @@ ORDERS = {"replicas": ["A", "B", "C"]}
         ),
         (
             one_phase({"disconnect": {"node": "A", "from": ["B", "controller"], "direction": "in"}}),
-            "direction in cuts nothing from the controller, which a broker asks; use out or both",
+            "direction in cuts nothing from the controller, which a broker asks; use out, answers or both",
         ),
         (
             one_phase({"disconnect": {"node": "active controller", "from": ["brokers", "clients"]}}),
