@@ -18,11 +18,11 @@ from clusters.live.world import World
 from clusters.runtimes.nodes import Node
 from clusters.runtimes.ports import PORTS
 from clusters.runtimes.runtime import LimitCounters, Network
+from clusters.scenario.steps.network import Direction
 from clusters.waiting import wait_until
 from history.errors import WaitTimeout
 
 Peer = Node | Literal["clients", "controller"]
-Direction = Literal["both", "in", "out", "answers"]
 
 LIMIT_S = 10.0
 _ASKED_AT = {"broker": "REPLICATION", "controller": "CONTROLLER", "zookeeper": "ZOOKEEPER"}

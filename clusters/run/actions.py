@@ -16,7 +16,7 @@ from clusters.faults.copier import KilledCopier
 from clusters.faults.disk import DeletedCheckpoint, FailedLogDir, FlippedBit, FullDisk, ReadOnlyDisk, Truncated, Wiped
 from clusters.faults.lagging import LagFault
 from clusters.faults.members import KilledMember, PausedMember, StoppedMember
-from clusters.faults.network import Delayed, Direction, LimitedBandwidth, Peer, disconnect_each, lose
+from clusters.faults.network import Delayed, LimitedBandwidth, Peer, disconnect_each, lose
 from clusters.faults.processes import Killed, Paused, Stopped
 from clusters.faults.resources import LimitedCpu, SlowDisk
 from clusters.faults.topology import (
@@ -357,7 +357,7 @@ def _disconnect(run: PhaseRun, step: network.Disconnect) -> None:
 def _reconnect(run: PhaseRun, step: network.Reconnect) -> None:
     nodes, peers = run.nodes(step.node), _peers(run, step.peers)
     rules = {
-        disconnect_each(run.world, _network(run), nodes, peers, direction).rule for direction in get_args(Direction)
+        disconnect_each(run.world, _network(run), nodes, peers, direction).rule for direction in get_args(network.Direction)
     }
     run.heal_on(nodes, step.ends, lambda fault: getattr(fault, "rule", None) in rules)
 

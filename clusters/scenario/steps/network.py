@@ -12,6 +12,8 @@ from clusters.scenario.targets import Brokers, Node, Peers
 from clusters.scenario.values import BytesPerSecond, Seconds
 from history.traits import Trait
 
+Direction = Literal["both", "in", "out", "answers"]
+
 
 class Lag(Step):
     """Keep a follower alive and fetching, but about so many records behind, in the ISR."""
@@ -52,7 +54,7 @@ class Disconnect(Step):
     of_controllers = True
     node: Node
     peers: Peers = Field(alias="from")
-    direction: Literal["both", "in", "out", "answers"] = "both"
+    direction: Direction = "both"
 
     @model_validator(mode="after")
     def _asks(self) -> Disconnect:

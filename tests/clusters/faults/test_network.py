@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from clusters.faults import network
-from clusters.faults.network import Delayed, Direction, Dropping, LimitedBandwidth, cut, lose
+from clusters.faults.network import Delayed, Dropping, LimitedBandwidth, cut, lose
+from clusters.scenario.steps.network import Direction
 from history.errors import WaitTimeout
 from tests.clusters.fakes import FakeWorld, scenario
 
