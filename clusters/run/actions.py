@@ -357,7 +357,8 @@ def _disconnect(run: PhaseRun, step: network.Disconnect) -> None:
 def _reconnect(run: PhaseRun, step: network.Reconnect) -> None:
     nodes, peers = run.nodes(step.node), _peers(run, step.peers)
     rules = {
-        disconnect_each(run.world, _network(run), nodes, peers, direction).rule for direction in get_args(network.Direction)
+        disconnect_each(run.world, _network(run), nodes, peers, direction).rule
+        for direction in get_args(network.Direction)
     }
     run.heal_on(nodes, step.ends, lambda fault: getattr(fault, "rule", None) in rules)
 
