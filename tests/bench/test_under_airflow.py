@@ -1,11 +1,15 @@
 """Airflow's troubles: what they are, and what counts as wrong."""
 
 import socket
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from bench.under_airflow import TROUBLES, free_port, phase_task, wrong
+from bench import under_airflow
+from bench.under_airflow import TROUBLES, Bed, free_port, phase_task, wrong
 from operators.service import ADDRESS
 
 NAME = "a task is marked as failed"
@@ -45,3 +49,16 @@ def test_a_free_port_has_a_free_neighbour() -> None:
     port = free_port()
     for each in (port, port + 1):
         socket.create_server((ADDRESS, each)).close()
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_the_run_that_is_judged_is_the_only_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: int) -> None:
+    """What another DAG recorded beside it would be taken for it."""
+    for number in range(1 + others):
+        (tmp_path / f"run-{number}").mkdir()
+        (tmp_path / f"run-{number}" / "manifest.json").touch()
+    monkeypatch.setattr(under_airflow, "judged", lambda run: {"whole": run.name == "run-0"})
+    bed: Any = SimpleNamespace(runs=tmp_path)
+
+    with pytest.raises(ValueError, match="too many values") if others else nullcontext():
+        assert Bed.judged(bed) == {"whole": True}
