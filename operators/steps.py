@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseOperator
 
 from clusters.paths import runs_folder
-from clusters.run.stages import Stage
+from clusters.run.stages import TEAR_DOWN, Stage
 from history.errors import BadInput, HarnessError, PlimsollError
 from history.folder import RunFolder
 from operators.connections import ConnectedOperator
@@ -87,13 +88,25 @@ class RunStep(ConnectedOperator):
 
 
 class StartCluster(RunStep):
-    """Start the cluster; clean up if it comes up only half, because no teardown follows a setup that failed."""
+    """Start the cluster; clean up if it comes up only half, because no teardown follows a setup that failed.
+
+    A second time it is refused, and the cluster that this DAG run started before is removed: it was cleared, also along
+    with a task that runs, and the teardown will not follow. That of another DAG run is left alone.
+    """
 
     def execute(self, context: Context) -> None:
         from clusters.run import experiment, recorder  # heavy: not while a DAG file is parsed
 
         run = Path(self.run)
-        experiment.check_unstarted(run)  # what lives is not to be cleaned up
+        starter, this = RunFolder(run).work / "dag_run", context.get("run_id", "")
+        try:
+            experiment.check_unstarted(run)
+        except HarnessError:
+            if starter.is_file() and starter.read_text() == this:
+                recorder.perform(run, TEAR_DOWN)
+            raise
+        with suppress(OSError):  # a full disk is the start's to tell
+            starter.write_text(this)
         try:
             super().execute(context)
         except BaseException:

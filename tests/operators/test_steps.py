@@ -126,12 +126,26 @@ def test_a_cluster_that_comes_up_half_is_collected_and_removed(
 
 
 def test_a_cluster_that_lives_is_neither_started_nor_salvaged(run: Path, calls: list[str]) -> None:
-    """A second try is refused, and the first goes on."""
+    """A second DAG run with the same folder is refused, and the first goes on."""
     (run / "work" / "prefix").write_text("127.0.1")
+    (run / "work" / "dag_run").write_text("manual__1")
+    asked: Any = {"run_id": "manual__2"}
 
     with pytest.raises(HarnessError, match="a-run was started before; a run is never started twice, start a new one"):
-        StartCluster(task_id="start_cluster", run=str(run), stage=START).execute({})
+        StartCluster(task_id="start_cluster", run=str(run), stage=START).execute(asked)
     assert calls == []
+
+
+def test_a_start_that_is_cleared_removes_the_cluster(run: Path, calls: list[str]) -> None:
+    """With a task that runs Airflow clears it, too, and no teardown follows a setup that failed."""
+    start, asked = StartCluster(task_id="start_cluster", run=str(run), stage=START), context() | {"run_id": "manual__1"}
+    start.execute(asked)
+    (run / "work" / "prefix").write_text("127.0.1")
+
+    with pytest.raises(HarnessError, match="a-run was started before"):
+        start.execute(asked)
+    assert calls == ["start_cluster", "tear_down"]
+    assert not RunFolder(run).is_sealed
 
 
 def test_the_cluster_of_a_collected_run_is_not_started(run: Path, calls: list[str]) -> None:
