@@ -447,6 +447,10 @@ ORDERS = {"replicas": ["A", "B", "C"]}
             "direction out cuts nothing from clients, which a broker asks nothing; use in or both",
         ),
         (
+            one_phase({"disconnect": {"node": "A", "from": ["B", "clients"], "direction": "answers"}}),
+            "direction answers cuts nothing from clients, which a broker asks nothing; use in or both",
+        ),
+        (
             one_phase({"disconnect": {"node": "A", "from": ["B", "controller"], "direction": "in"}}),
             "direction in cuts nothing from the controller, which a broker asks; use out, answers or both",
         ),
