@@ -36,7 +36,7 @@ OTHERS_S = 20
 # A file's tests stay together, for they share a cluster, and files begin in their order: by number of tests, which is
 # pytest-xdist's own, the longest would begin last. Four are as many runs as were tried side by side.
 BESIDE_EACH_OTHER = ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "loadfile", "--no-loadscope-reorder"]
-SLOWEST = ["--durations=20", "--durations-min=15"]  # what to look at when a folder is over its budget
+SLOWEST = ["--durations=60", "--durations-min=5"]  # what to look at when a folder is over its budget
 
 
 def main() -> int:
