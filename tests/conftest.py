@@ -49,7 +49,7 @@ LACKING: dict[str, tuple[Callable[[], object], str]] = {
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def chromium_of_all() -> Iterator[Browser]:
     """The machine's Chromium, one for the tests of all pages: no other can be driven beside it."""
     found = chromium()
     assert found, "no Chromium on PATH: install chromium, chromium-browser or google-chrome"
@@ -57,6 +57,14 @@ def browser() -> Iterator[Browser]:
         launched = playwright.chromium.launch(executable_path=found, args=BROWSER_ARGUMENTS)
         yield launched
         launched.close()
+
+
+@pytest.fixture
+def browser(chromium_of_all: Browser) -> Iterator[Browser]:
+    """The machine's Chromium; pages that a test leaves open would go on to cost time."""
+    yield chromium_of_all
+    for context in chromium_of_all.contexts:
+        context.close()
 
 
 @pytest.fixture(scope="session", autouse=True)

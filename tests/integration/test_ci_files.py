@@ -121,20 +121,29 @@ def test_bad_input_is_told_from_a_failure(tmp_path: Path) -> None:
     assert not (tmp_path / "owned").exists()
 
 
-@pytest.mark.cluster
-def test_the_template_runs_a_scenario(tmp_path: Path) -> None:
-    """On real brokers, from a clone of its own; the packages are where the cache would put them."""
+@pytest.mark.parametrize(
+    ("command", "code", "outcome", "suites"),
+    [
+        pytest.param(IMPORT, 1, "fail", {"plimsoll"}, marks=pytest.mark.pipeline),
+        pytest.param(RUN, 0, "pass", {"plimsoll", "invariants.steady"}, marks=[pytest.mark.cluster, pytest.mark.slow]),
+    ],
+    ids=["import", "run"],
+)
+def test_the_template_ends_as_its_command(
+    tmp_path: Path, command: str, code: int, outcome: str, suites: set[str]
+) -> None:
+    """From a clone of its own; the packages are where the cache would put them. A scenario runs on real brokers."""
     job = read(TEMPLATE)[".plimsoll"]
     (tmp_path / ".plimsoll").mkdir()
     for cached in job["cache"]["paths"]:
         (tmp_path / cached).symlink_to((ROOT / Path(cached).name).resolve())
-    environment = {**os.environ, **job["variables"], "PLIMSOLL_COMMAND": RUN}
+    environment = {**os.environ, **job["variables"], "PLIMSOLL_COMMAND": command}
     environment |= {"PLIMSOLL_REPOSITORY": str(ROOT), "PLIMSOLL_REF": "HEAD"}
     script = "\n".join([*job["before_script"], *job["script"]])
     done = subprocess.run(["bash", "-eo", "pipefail", "-c", script], cwd=tmp_path, env=environment, check=False)
 
-    assert done.returncode == 0
+    assert done.returncode == code
     assert job["artifacts"]["reports"]["junit"] == "$PLIMSOLL_RESULTS/junit.xml"
     found = outcomes((tmp_path / "plimsoll-results" / "junit.xml").read_text())
-    assert found["plimsoll/plimsoll run"] == "pass"
-    assert any(name.startswith("invariants.steady/") for name in found)
+    assert found[f"plimsoll/plimsoll {command.split(maxsplit=1)[0]}"] == outcome
+    assert suites <= {name.split("/")[0] for name in found}

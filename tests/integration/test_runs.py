@@ -175,7 +175,6 @@ def _check_page(run: Path, browser: Browser) -> None:
     page.goto((run / "report" / "index.html").as_uri())
     assert page.evaluate("document.body.dataset.verdict") == "pass"
     figure = json.loads(page.locator("#figure-replicas").text_content() or "")
-    page.close()
     assert said == []
     of_killed = next(trace for trace in figure["data"] if "1 LEO" in trace["name"])
     assert None in of_killed["y"]
@@ -186,7 +185,7 @@ def _check_page(run: Path, browser: Browser) -> None:
     ("scenario", "runtime", "anomaly"),
     [
         ("acks1_lag_leader_kill", "process", "lost_write"),
-        pytest.param("retry_duplicates", "docker", "duplicate", marks=pytest.mark.docker),
+        pytest.param("retry_duplicates", "docker", "duplicate", marks=[pytest.mark.docker, pytest.mark.slow]),
     ],
 )
 def test_a_positive_control_is_seen_and_agrees_with_the_recount(
