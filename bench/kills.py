@@ -34,12 +34,12 @@ from typing import Any
 import psutil
 
 from clusters.run.host_lock import LOCK
-from clusters.run.stages import TEAR_DOWN
+from clusters.run.stages import TEAR_DOWN, stages
+from clusters.scenario.scenario import Scenario
 from clusters.waiting import wait_until
 from history.errors import WaitTimeout
 from history.events import read_events
 from history.folder import RunFolder
-from operators.stages import JUDGE, PUBLISH
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "data" / "kills.json"
@@ -49,7 +49,6 @@ AMID_FAULTS = 10_000  # the first of the tries that are amid faults
 END_LIMIT_S = 600.0
 STAGE_LIMIT_S = 300.0
 GONE_LIMIT_S = 15.0
-AFTER_THE_RECORD = {TEAR_DOWN.name, JUDGE.name, PUBLISH.name}  # it is sealed by then, and can be judged again
 
 # What a person reads of a stage, and about how long it lasts on two cores.
 AT_RISK = {
@@ -287,10 +286,21 @@ def judged(run: Path) -> dict[str, Any]:
 
 
 def is_whole(run: Path) -> bool:
-    """Whether a run was recorded to its end: sealed, and no stage before that failed."""
+    """Whether a run was recorded to its end: sealed, and every stage before the teardown ended, each time as a success.
+
+    One that was cut off has no end. Clients are stopped and evidence collected by whoever ends the run, so that these
+    may be cut off and done later.
+    """
     folder = RunFolder(run)
-    failed = {event.step for event in read_events(folder.stages) if event.detail.get("state") == "failed"}
-    return folder.is_sealed and failed <= AFTER_THE_RECORD
+    scenario = Scenario.model_validate(json.loads(folder.manifest.read_text())["scenario"])
+    ended = [(event.step, event.detail["state"]) for event in read_events(folder.stages) if event.kind == "stage_ended"]
+    states = {stage: {state for step, state in ended if step == stage} for stage in recorded_by(scenario)}
+    return folder.is_sealed and all(each == {"success"} for each in states.values())
+
+
+def recorded_by(scenario: Scenario) -> list[str]:
+    """The stages of a scenario's run up to the sealing; the teardown takes nothing from a record."""
+    return [stage.name for stage in stages(scenario) if stage != TEAR_DOWN]
 
 
 def wrong(row: Mapping[str, Any]) -> list[str]:

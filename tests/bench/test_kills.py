@@ -15,6 +15,7 @@ from bench.kills import (
     left,
     met,
     moment,
+    recorded_by,
     staying,
     untried,
     victims,
@@ -22,6 +23,7 @@ from bench.kills import (
     wrong,
 )
 from clusters.scenario.scenario import load_scenario
+from history.events import EventLog
 
 ROW: dict[str, Any] = {
     "killed": "java",
@@ -130,22 +132,27 @@ def test_the_next_try_is_one_without_a_row() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stage", "state", "sealed", "whole"),
+    ("missing", "added", "sealed", "whole"),
     [
-        ("collect", "success", True, True),
-        ("collect", "failed", True, False),
-        ("drain", "failed", True, False),
-        ("tear_down", "failed", True, True),
-        ("judge", "failed", True, True),
-        ("tear_down", "failed", False, False),
+        ("", [], True, True),
+        ("", [], False, False),
+        ("drain", [], True, False),  # its end, that is: it was cut off
+        ("phase_2_the_leader_dies", [], True, False),
+        ("", [("drain", "failed")], True, False),
+        ("collect", [("collect", "failed")], True, False),
+        ("", [("stop_clients", "success"), ("collect", "success")], True, True),  # performed again by who ends the run
+        ("", [("tear_down", "failed"), ("judge", "failed")], True, True),
     ],
 )
-def test_a_record_is_whole_when_it_is_sealed_and_nothing_before_failed(
-    tmp_path: Path, stage: str, state: str, sealed: bool, whole: bool
+def test_a_record_is_whole_when_it_is_sealed_and_each_stage_before_succeeded(
+    tmp_path: Path, missing: str, added: list[tuple[str, str]], sealed: bool, whole: bool
 ) -> None:
     """A daemon that is killed while it removes containers takes nothing from the record."""
-    event = {"t_ns": 1, "wall": "", "kind": "stage_ended", "phase": "", "step": stage, "target": ""}
-    (tmp_path / "stages.jsonl").write_text(json.dumps(event | {"detail": {"state": state}}) + "\n")
+    scenario = load_scenario(str(kills.ROOT / "bench" / "kills.yaml"))
+    log = EventLog(tmp_path / "stages.jsonl")
+    for stage, state in [*((each, "success") for each in recorded_by(scenario) if each != missing), *added]:
+        log.add("stage_ended", step=stage, state=state)
+    (tmp_path / "manifest.json").write_text(json.dumps({"scenario": scenario.model_dump(mode="json")}))
     if sealed:
         (tmp_path / "sealed.json").write_text("{}")
 
