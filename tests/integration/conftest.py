@@ -60,7 +60,7 @@ def two_log_dirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A cluster on docker, under load, whose brokers have two log directories each."""
     told = tmp_path_factory.mktemp("scenario") / "two_log_dirs.yaml"
     told.write_text(FAULTS.replace("brokers: 3,", "brokers: 3, log_dirs: 2,").replace("partitions: 1", "partitions: 2"))
-    for run in _started(tmp_path_factory.mktemp("runs"), told, "4.3.0", "docker"):
+    for run in _started(tmp_path_factory.mktemp("runs"), told, "3.9.1", "docker"):
         experiment.create_topics(run)
         experiment.start_clients(run)
         with World.open(run) as world:

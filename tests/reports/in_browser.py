@@ -9,8 +9,7 @@ from typing import Any
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
-SCHEMES = ("light", "dark")
-WIDTHS = (1280, 390)
+VIEWS = ((1280, "light"), (390, "dark"))  # what fits goes by the width, what can be read by the colours
 SEEN_ROWS = 10
 
 

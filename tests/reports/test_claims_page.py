@@ -9,7 +9,7 @@ from playwright.sync_api import Browser
 from history.results.claims import ClaimsResult
 from reports.claims_page import render
 from reports.page import write
-from tests.reports.in_browser import SCHEMES, WIDTHS, open_page
+from tests.reports.in_browser import VIEWS, open_page
 
 
 def result(**changes: Any) -> ClaimsResult:
@@ -84,8 +84,7 @@ def test_all_claims_are_in_sight() -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "scheme"), VIEWS)
 def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
     """No network, no complaint, nothing wider than the window, nothing that axe-core calls serious."""
     page = write(render(result(), {}), tmp_path / "claims" / "c1" / "index.html", tmp_path)

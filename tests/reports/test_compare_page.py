@@ -13,7 +13,7 @@ from reports.compare_page import PERCENTILES, render
 from reports.compare_plots import LOOKS, forest, latency, pairs_figure
 from reports.page import write
 from tests.campaigns.comparison import campaign, rows
-from tests.reports.in_browser import SCHEMES, WIDTHS, Opened, open_page
+from tests.reports.in_browser import VIEWS, Opened, open_page
 from tests.reports.sample_comparison import a_result
 
 RESULT = a_result()
@@ -218,8 +218,7 @@ def _open(browser: Browser, site: Path, width: int = 1280, scheme: str = "light"
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "scheme"), VIEWS)
 def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
     """No network, no complaint, nothing wider than the window, nothing that axe-core calls serious."""
     opened = _open(browser, tmp_path, width, scheme)

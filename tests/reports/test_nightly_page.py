@@ -10,7 +10,7 @@ from history.results.nightly import NightlyResult
 from reports.nightly_page import render
 from reports.nightly_plots import nightly_runs_figure, own_of
 from reports.page import write
-from tests.reports.in_browser import SCHEMES, WIDTHS, Opened, open_page
+from tests.reports.in_browser import VIEWS, Opened, open_page
 from tests.reports.nightly_runs import first_nightly_runs, late_nightly_run
 
 
@@ -165,7 +165,7 @@ def opened(browser: Browser, folder: Path, result: NightlyResult, width: int = 1
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("width", "scheme"), list(zip(WIDTHS, SCHEMES, strict=True)))
+@pytest.mark.parametrize(("width", "scheme"), VIEWS)
 def test_it_opens_from_disk_for_everybody(
     browser: Browser, tmp_path: Path, late: NightlyResult, width: int, scheme: str
 ) -> None:

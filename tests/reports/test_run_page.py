@@ -17,7 +17,7 @@ from history.events import Event
 from history.manifest import Incarnation, read_manifest
 from reports.page import PLOTLY, Bar, embedded
 from reports.run_page import _is_met, _labelled, main, publish
-from tests.reports.in_browser import Opened, open_page
+from tests.reports.in_browser import VIEWS, Opened, open_page
 from tests.reports.sample_run import BACK_S, KILL_S, write_sample_run
 
 LARGEST_BYTES = 2_000_000
@@ -206,10 +206,11 @@ def _open(browser: Browser, folder: Path, width: int = 1280, scheme: str = "ligh
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("width", "scheme"), VIEWS)
 def test_the_page_opens_from_disk_without_a_network(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
-    """Nothing but files is asked for, nothing is complained of, and nothing is wider than the window."""
+    """Nothing but files is asked for, nothing is complained of, nothing is wider than the window, and axe-core finds
+    nothing serious, with every folded part open.
+    """
     opened = _open(browser, write_sample_run(tmp_path / "runs" / "run-1", acks1=True), width, scheme)
 
     assert opened.page.evaluate("document.body.dataset.verdict") == "fail"
@@ -217,13 +218,7 @@ def test_the_page_opens_from_disk_without_a_network(browser: Browser, tmp_path: 
     assert len(opened.requests) == 2
     assert all(address.startswith("file:") for address in opened.requests)
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_is_accessible(browser: Browser, tmp_path: Path, scheme: str) -> None:
-    """axe-core finds nothing serious, with every folded part open."""
-    assert _open(browser, write_sample_run(tmp_path / "runs" / "run-1", acks1=True), 1280, scheme).inaccessible() == []
+    assert opened.inaccessible() == []
 
 
 @pytest.mark.browser
