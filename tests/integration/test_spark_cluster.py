@@ -110,7 +110,7 @@ def test_executors_that_cannot_reach_the_driver_are_an_end(
 def test_a_cluster_that_runs_is_not_started_again(
     cluster: SparkCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """And what is left of a dead one is removed, but not the one that runs."""
+    """And what is left of a dead one is removed, but not the one that runs. A host may have more that are dead."""
     folder = next(tmp_path_factory.getbasetemp().glob("cluster*"))
     dead = f"{spark_cluster.NAMESPACES}dead00-master"
     subprocess.run(["ip", "netns", "add", dead], check=True)
@@ -118,5 +118,6 @@ def test_a_cluster_that_runs_is_not_started_again(
     removed = spark_cluster.remove_leftovers(everything=False)
 
     assert spark_cluster.up(folder) == cluster
-    assert removed == [dead.removesuffix("-master")]
+    assert dead.removesuffix("-master") in removed
+    assert spark_cluster._prefix(folder) not in removed
     assert dead not in subprocess.run(["ip", "netns", "list"], check=True, capture_output=True, text=True).stdout
