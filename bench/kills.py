@@ -34,12 +34,13 @@ from typing import Any
 import psutil
 
 from clusters.run.host_lock import LOCK
-from clusters.run.stages import TEAR_DOWN, stages
+from clusters.run.stages import COLLECT, TEAR_DOWN, stages
 from clusters.scenario.scenario import Scenario
 from clusters.waiting import wait_until
 from history.errors import WaitTimeout
 from history.events import read_events
 from history.folder import RunFolder
+from history.manifest import read_manifest
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "data" / "kills.json"
@@ -286,21 +287,17 @@ def judged(run: Path) -> dict[str, Any]:
 
 
 def is_whole(run: Path) -> bool:
-    """Whether a run was recorded to its end: sealed, and every stage before the teardown ended, each time as a success.
+    """Whether a run was recorded to its end: sealed, and every stage up to there has succeeded, and not failed before.
 
-    One that was cut off has no end. Clients are stopped and evidence collected by whoever ends the run, so that these
-    may be cut off and done later.
+    A stage that was cut off has no end, so that it counts only if it was performed again. Collecting needs none: the
+    seal is its last act.
     """
     folder = RunFolder(run)
-    scenario = Scenario.model_validate(json.loads(folder.manifest.read_text())["scenario"])
-    ended = [(event.step, event.detail["state"]) for event in read_events(folder.stages) if event.kind == "stage_ended"]
-    states = {stage: {state for step, state in ended if step == stage} for stage in recorded_by(scenario)}
-    return folder.is_sealed and all(each == {"success"} for each in states.values())
-
-
-def recorded_by(scenario: Scenario) -> list[str]:
-    """The stages of a scenario's run up to the sealing; the teardown takes nothing from a record."""
-    return [stage.name for stage in stages(scenario) if stage != TEAR_DOWN]
+    scenario = Scenario.model_validate(read_manifest(folder.manifest).scenario)
+    recording = {stage.name for stage in stages(scenario)} - {TEAR_DOWN.name}
+    ends = [event for event in read_events(folder.stages) if event.kind == "stage_ended" and event.step in recording]
+    ended = {(COLLECT.name, "success"), *((event.step, event.detail["state"]) for event in ends)}
+    return folder.is_sealed and ended == {(stage, "success") for stage in recording}
 
 
 def wrong(row: Mapping[str, Any]) -> list[str]:

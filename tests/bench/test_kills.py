@@ -1,6 +1,5 @@
 """Kills at seeded moments: which ones, and what counts as wrong."""
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from bench.kills import (
     left,
     met,
     moment,
-    recorded_by,
     staying,
     untried,
     victims,
@@ -24,6 +22,7 @@ from bench.kills import (
 )
 from clusters.scenario.scenario import load_scenario
 from history.events import EventLog
+from tests.evidence.folders import manifest
 
 ROW: dict[str, Any] = {
     "killed": "java",
@@ -32,6 +31,12 @@ ROW: dict[str, Any] = {
     "left": [],
     "judged": [{"whole": False, "verdict": "unknown"}],
 }
+
+RECORDING = [
+    *("start_cluster", "create_topics", "start_clients", "capture_before"),
+    *("phase_1_baseline", "phase_2_the_leader_dies", "phase_3_it_is_back"),
+    *("stop_producers", "quiesce", "drain", "capture_after", "stop_clients", "collect"),
+]
 
 
 def test_two_hundred_moments_meet_everything() -> None:
@@ -138,6 +143,8 @@ def test_the_next_try_is_one_without_a_row() -> None:
         ("", [], False, False),
         ("drain", [], True, False),  # its end, that is: it was cut off
         ("phase_2_the_leader_dies", [], True, False),
+        ("stop_clients", [], True, False),
+        ("collect", [], True, True),  # killed after the seal
         ("", [("drain", "failed")], True, False),
         ("collect", [("collect", "failed")], True, False),
         ("", [("stop_clients", "success"), ("collect", "success")], True, True),  # performed again by who ends the run
@@ -149,10 +156,11 @@ def test_a_record_is_whole_when_it_is_sealed_and_each_stage_before_succeeded(
 ) -> None:
     """A daemon that is killed while it removes containers takes nothing from the record."""
     scenario = load_scenario(str(kills.ROOT / "bench" / "kills.yaml"))
+    recorded = manifest().model_copy(update={"scenario": scenario.model_dump(mode="json")})
+    recorded.write(tmp_path / "manifest.json")
     log = EventLog(tmp_path / "stages.jsonl")
-    for stage, state in [*((each, "success") for each in recorded_by(scenario) if each != missing), *added]:
+    for stage, state in [*((each, "success") for each in RECORDING if each != missing), *added]:
         log.add("stage_ended", step=stage, state=state)
-    (tmp_path / "manifest.json").write_text(json.dumps({"scenario": scenario.model_dump(mode="json")}))
     if sealed:
         (tmp_path / "sealed.json").write_text("{}")
 
