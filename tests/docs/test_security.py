@@ -13,13 +13,13 @@ PROMISES = json.loads((ROOT / "docs" / "data" / "security.json").read_text())
 
 @cache
 def functions_of(file: str) -> dict[str, bool]:
-    """The functions of a file, and whether `make test` leaves each out: it, or the whole file, is marked slow."""
+    """The tests of a file, and whether `make test` leaves each out: it, or the whole file, is marked slow."""
     tree = ast.parse((ROOT / file).read_text())
     of_file = [node.value for node in tree.body if isinstance(node, ast.Assign) and "pytestmark" in ast.unparse(node)]
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    tests = [each for each in functions if each.name.startswith("test_")]
     return {
-        each.name: any("mark.slow" in ast.unparse(mark) for mark in (*of_file, *each.decorator_list))
-        for each in functions
+        each.name: any("mark.slow" in ast.unparse(mark) for mark in (*of_file, *each.decorator_list)) for each in tests
     }
 
 

@@ -18,6 +18,7 @@ why: A cluster on which every fault is tried.
 cluster: {brokers: 3, session_timeout: 6s, config: {replica.lag.time.max.ms: 3000}}
 topics:
   orders: {partitions: 1, replicas: [A, B, C], config: {min.insync.replicas: 2}}
+  others: {partitions: 1, replicas: [A, B, C]}
 load: {topic: orders, rate: 500/s, group: {members: 1}}
 phases:
   - none: [{hold: 1s}]
@@ -45,26 +46,27 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="module", params=RUNTIMES)
-def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, scenario: Path) -> Iterator[World]:
-    """A cluster under load, once per runtime."""
-    for run in _started(tmp_path_factory.mktemp("runs"), scenario, "3.9.1", request.param):
+def _under_load(folder: Path, scenario: Path, runtime: str) -> Iterator[World]:
+    for run in _started(folder, scenario, "3.9.1", runtime):
         experiment.create_topics(run)
         experiment.start_clients(run)
         with World.open(run) as world:
             yield world
+
+
+@pytest.fixture(scope="module", params=RUNTIMES)
+def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, scenario: Path) -> Iterator[World]:
+    """A cluster under load, once per runtime; on docker its brokers have two log directories each."""
+    if request.param == "docker":
+        scenario = tmp_path_factory.mktemp("scenario") / "two_log_dirs.yaml"
+        scenario.write_text(FAULTS.replace("brokers: 3,", "brokers: 3, log_dirs: 2,"))
+    yield from _under_load(tmp_path_factory.mktemp("runs"), scenario, request.param)
 
 
 @pytest.fixture(scope="module")
-def two_log_dirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A cluster on docker, under load, whose brokers have two log directories each."""
-    told = tmp_path_factory.mktemp("scenario") / "two_log_dirs.yaml"
-    told.write_text(FAULTS.replace("brokers: 3,", "brokers: 3, log_dirs: 2,").replace("partitions: 1", "partitions: 2"))
-    for run in _started(tmp_path_factory.mktemp("runs"), told, "3.9.1", "docker"):
-        experiment.create_topics(run)
-        experiment.start_clients(run)
-        with World.open(run) as world:
-            yield world
+def one_log_dir(tmp_path_factory: pytest.TempPathFactory, scenario: Path) -> Iterator[World]:
+    """A cluster under load on docker, whose brokers end with the one log directory that each has."""
+    yield from _under_load(tmp_path_factory.mktemp("runs"), scenario, "docker")
 
 
 @pytest.fixture(scope="module", params=VERSIONS)

@@ -5,6 +5,9 @@ What a runtime does is tried on both; what Kafka is asked for, on one.
 
 from __future__ import annotations
 
+import ipaddress
+
+import psutil
 import pytest
 
 from clusters.live.world import World
@@ -12,6 +15,7 @@ from clusters.run.actions import perform
 from clusters.run.leftovers import hold_trial
 from clusters.run.phase import PhaseRun
 from clusters.runtimes.kernel import lacking
+from clusters.runtimes.process import processes_of
 from clusters.scenario.scenario import Phase
 from clusters.scenario.steps.catalog import STEPS as ALL_STEPS
 from clusters.waiting import wait_until
@@ -85,7 +89,6 @@ SLOW: dict[str, list[dict[str, object]]] = {
 ON_DOCKER: dict[str, list[dict[str, object]]] = {
     "limit_cpu": [{"limit_cpu": {"node": "leader of orders-0", "cpus": 0.1}}, {"hold": "1s"}],
     "slow_disk": [{"slow_disk": {"node": "follower of orders-0", "rate": "200kB/s"}}, {"hold": "1s"}],
-    "read_only_disk": [{"read_only_disk": "follower of orders-0"}],
     "cut off and killed": [{"disconnect": {"node": "A", "from": ["B", "C", "controller"]}}, {"kill": "A"}],
 }
 process_only = pytest.mark.parametrize("world", ["process"], indirect=True, scope="module")
@@ -177,11 +180,18 @@ def test_a_fault_of_docker_bites_and_is_gone_again(world: World, fault: str) -> 
     _bites_and_heals(world, fault, ON_DOCKER[fault])
 
 
+@pytest.mark.slow
 @pytest.mark.docker
+def test_a_broker_ends_with_its_only_log_directory(one_log_dir: World) -> None:
+    """Its own log shows it; once the disk can be written again, it is back."""
+    _bites_and_heals(one_log_dir, "read_only_disk", [{"read_only_disk": "follower of orders-0"}])
+
+
+@docker_only
 @pytest.mark.parametrize("role", ["leader", "follower"])
-def test_a_broker_goes_on_with_its_other_log_directory(two_log_dirs: World, role: str) -> None:
-    """Its replica of one partition is offline, that of the other one stays in sync."""
-    world, number = two_log_dirs, 0
+def test_a_broker_goes_on_with_its_other_log_directory(world: World, role: str) -> None:
+    """Its replica of one topic is offline, that of the other one stays in sync."""
+    number = 0
 
     def stays_in_sync() -> bool:
         view = world.partition_view(world.partitions[1])
@@ -219,6 +229,19 @@ def test_a_restarted_broker_had_closed_its_logs(world: World) -> None:
     assert "clean shutdown file" not in ended
     assert "Skipping recovery of" in started
     assert "no clean shutdown file" not in started
+
+
+@process_only
+def test_processes_listen_on_the_loopback_alone(world: World) -> None:
+    """Brokers and clients, on whatever port; of containers see test_rights.py."""
+    nodes = list(processes_of(world.folder.path))
+    listening = [
+        each.laddr for process in nodes for each in process.net_connections("inet") if each.status == psutil.CONN_LISTEN
+    ]
+
+    assert len(listening) >= 4
+    hosts = {address.ip.removeprefix("::ffff:") for address in listening}  # Java's sockets are of both families
+    assert [host for host in hosts if not ipaddress.ip_address(host).is_loopback] == []
 
 
 def test_a_lagging_follower_stays_in_the_isr_and_holds_the_high_watermark(world: World) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 import yaml
 
@@ -16,7 +14,6 @@ from clusters.live.world import World
 from clusters.run import experiment
 from clusters.runtimes.docker.daemon import RUN_LABEL
 from clusters.runtimes.docker.runtime import DockerRuntime
-from clusters.runtimes.process import processes_of
 from history.manifest import read_manifest
 
 MARKER = "plimsoll-was-here"
@@ -43,7 +40,10 @@ SCENARIO = {
 }
 
 
-@pytest.fixture(scope="module", params=["process", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param("process", marks=pytest.mark.slow), pytest.param("docker", marks=pytest.mark.docker)],
+)
 def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A broker under load, through the phases of a scenario full of commands, once per runtime."""
     told = dict(SCENARIO)
@@ -88,7 +88,6 @@ def containers(world: World) -> list[dict[str, Any]]:
 on_docker = pytest.mark.parametrize(
     "world", [pytest.param("docker", marks=pytest.mark.docker)], indirect=True, scope="module"
 )
-on_processes = pytest.mark.parametrize("world", ["process"], indirect=True, scope="module")
 pytestmark = pytest.mark.cluster
 
 
@@ -178,16 +177,3 @@ def test_containers_listen_on_the_runs_own_bridge_alone(world: World) -> None:
     every = containers(world)
     beside = {f"container:{name}" for attrs in every for name in (attrs["Id"], attrs["Name"].removeprefix("/"))}
     assert {attrs["HostConfig"]["NetworkMode"] for attrs in every} <= {network.name, "none", *beside}
-
-
-@on_processes
-def test_processes_listen_on_the_loopback_alone(world: World) -> None:
-    """Brokers and clients, on whatever port."""
-    nodes = list(processes_of(world.folder.path))
-    listening = [
-        each.laddr for process in nodes for each in process.net_connections("inet") if each.status == psutil.CONN_LISTEN
-    ]
-
-    assert len(listening) >= 4
-    hosts = {address.ip.removeprefix("::ffff:") for address in listening}  # Java's sockets are of both families
-    assert [host for host in hosts if not ipaddress.ip_address(host).is_loopback] == []

@@ -126,6 +126,7 @@ def test_the_main_scenario_shows_the_lag_the_release_and_the_new_epoch(tmp_path:
     _check_page(done.run, browser)
 
 
+@pytest.mark.slow
 def test_a_killed_copier_that_commits_apart_copies_again(tmp_path: Path) -> None:
     """The control of exactly once: copies are found twice, which is permitted, and each kill is verified."""
     done = told(tmp_path, "offsets_apart", "process")
@@ -200,6 +201,7 @@ def test_a_positive_control_is_seen_and_agrees_with_the_recount(
     assert recount(done.run) == judged(done.run)
 
 
+@pytest.mark.slow
 def test_a_wait_that_runs_out_is_evidence_and_an_error_of_the_harness_ends_the_experiment(tmp_path: Path) -> None:
     """The leader does not change by itself, and the run goes on; nobody stopped the broker that is to be started, and
     what there is by then is collected, judged as unknown and torn down.
@@ -218,7 +220,10 @@ def test_a_wait_that_runs_out_is_evidence_and_an_error_of_the_harness_ends_the_e
     assert (done.run / "report" / "index.html").exists()
 
 
-@pytest.mark.parametrize("runtime", ["process", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.mark.parametrize(
+    "runtime",
+    [pytest.param("process", marks=pytest.mark.slow), pytest.param("docker", marks=pytest.mark.docker)],
+)
 def test_a_killed_run_leaves_what_clean_removes(tmp_path: Path, runtime: str) -> None:
     """SIGKILL of the whole command leaves nodes behind; ``reap`` finds and removes them all."""
     process = subprocess.Popen(

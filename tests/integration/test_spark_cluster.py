@@ -92,6 +92,7 @@ def test_a_cluster_judges_as_one_process_does(
     assert settings["spark.pyspark.python"] == PYTHON
 
 
+@pytest.mark.slow
 def test_executors_that_cannot_reach_the_driver_are_an_end(
     cluster: SparkCluster, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -128,6 +128,7 @@ def test_a_cluster_that_comes_up_half_is_collected_and_torn_down(tmp_path: Path)
     assert command.process.returncode == 2
 
 
+@pytest.mark.slow
 def test_a_failed_verdict_is_published_and_told_by_the_exit_code(tmp_path: Path) -> None:
     """The judge's task is red; that is a result, not a broken harness."""
     command, output, complaints = run(tmp_path, FAKE_JUDGE="1")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
-VIEWS = list(product((1280, 390), ("light", "dark")))  # a narrow page hides what a wide one shows
+WIDTHS = (1280, 390)  # a narrow page hides what a wide one shows
+SCHEMES = ("light", "dark")
 FEW_OF_EACH_SHAPE = """
 for (const body of document.querySelectorAll("tbody")) {
   const met = {};
@@ -54,23 +54,26 @@ class Opened:
         return found
 
     def inaccessible(self) -> list[str]:
-        """What axe-core finds serious or critical, folded parts opened: the rule and the elements.
+        """What axe-core finds serious or critical in each scheme, folded parts opened: scheme, rule and elements.
 
         Of rows that differ in their text alone the page keeps a few: axe-core takes milliseconds for each cell.
         """
         self.page.evaluate("for (const folded of document.querySelectorAll('details')) folded.open = true")
         self.page.evaluate(FEW_OF_EACH_SHAPE)
-        found = Axe().run(self.page).response["violations"]
-        return [
-            f"{violation['id']}: {', '.join(node['html'][:120] for node in violation['nodes'][:3])}"
-            for violation in found
-            if violation["impact"] in ("serious", "critical")
-        ]
+        found = []
+        for scheme in SCHEMES:
+            self.page.emulate_media(color_scheme=scheme)
+            found += [
+                f"{scheme}, {violation['id']}: {', '.join(node['html'][:120] for node in violation['nodes'][:3])}"
+                for violation in Axe().run(self.page).response["violations"]
+                if violation["impact"] in ("serious", "critical")
+            ]
+        return found
 
 
-def open_page(browser: Browser, path: Path, width: int = 1280, scheme: str = "light") -> Opened:
+def open_page(browser: Browser, path: Path, width: int = 1280) -> Opened:
     """Open a page and wait until its figures are drawn."""
-    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]  # a literal
+    page = browser.new_page(viewport={"width": width, "height": 900})
     opened = Opened(page)
     page.on("request", lambda request: opened.requests.append(request.url))
     page.on("console", lambda message: opened.complaints.append(message.text))

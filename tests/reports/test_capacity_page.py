@@ -12,7 +12,7 @@ from history.results.capacity import CapacityResult
 from reports.capacity_page import render
 from reports.page import write
 from tests.campaigns.capacity_rows import archive, campaign
-from tests.reports.in_browser import VIEWS, open_page
+from tests.reports.in_browser import WIDTHS, open_page
 
 SECTIONS = [
     "plan",
@@ -91,10 +91,10 @@ def test_a_load_without_end_is_not_drawn_to_infinity() -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("width", "scheme"), VIEWS)
-def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
+@pytest.mark.parametrize("width", WIDTHS)
+def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, width: int) -> None:
     """No network, no complaint, nothing wider than the window, nothing that axe-core calls serious."""
-    opened = open_page(browser, _written(tmp_path), width, scheme)
+    opened = open_page(browser, _written(tmp_path), width)
 
     assert (opened.complaints, opened.strangers, opened.overflow) == ([], [], 0)
     assert opened.inaccessible() == []

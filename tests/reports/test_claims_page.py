@@ -9,7 +9,7 @@ from playwright.sync_api import Browser
 from history.results.claims import ClaimsResult
 from reports.claims_page import render
 from reports.page import write
-from tests.reports.in_browser import VIEWS, open_page
+from tests.reports.in_browser import WIDTHS, open_page
 
 
 def result(**changes: Any) -> ClaimsResult:
@@ -84,11 +84,11 @@ def test_all_claims_are_in_sight() -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("width", "scheme"), VIEWS)
-def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
+@pytest.mark.parametrize("width", WIDTHS)
+def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, width: int) -> None:
     """No network, no complaint, nothing wider than the window, nothing that axe-core calls serious."""
     page = write(render(result(), {}), tmp_path / "claims" / "c1" / "index.html", tmp_path)
-    opened = open_page(browser, page, width, scheme)
+    opened = open_page(browser, page, width)
 
     assert (opened.complaints, opened.strangers, opened.overflow) == ([], [], 0)
     assert opened.inaccessible() == []

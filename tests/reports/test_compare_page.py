@@ -13,7 +13,7 @@ from reports.compare_page import PERCENTILES, render
 from reports.compare_plots import LOOKS, forest, latency, pairs_figure
 from reports.page import write
 from tests.campaigns.comparison import campaign, rows
-from tests.reports.in_browser import VIEWS, Opened, open_page
+from tests.reports.in_browser import WIDTHS, Opened, open_page
 from tests.reports.sample_comparison import a_result
 
 RESULT = a_result()
@@ -212,16 +212,16 @@ def test_latencies_that_are_close_have_an_even_scale():
 # --- the page in a browser -------------------------------------------------------------------------
 
 
-def _open(browser: Browser, site: Path, width: int = 1280, scheme: str = "light") -> Opened:
+def _open(browser: Browser, site: Path, width: int = 1280) -> Opened:
     page = write(render(RESULT, LINKS), site / "compare" / "c1" / "index.html", site)
-    return open_page(browser, page, width, scheme)
+    return open_page(browser, page, width)
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("width", "scheme"), VIEWS)
-def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
+@pytest.mark.parametrize("width", WIDTHS)
+def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, width: int) -> None:
     """No network, no complaint, nothing wider than the window, nothing that axe-core calls serious."""
-    opened = _open(browser, tmp_path, width, scheme)
+    opened = _open(browser, tmp_path, width)
 
     assert (opened.complaints, opened.strangers, opened.overflow) == ([], [], 0)
     assert opened.inaccessible() == []

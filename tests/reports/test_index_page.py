@@ -9,7 +9,7 @@ from playwright.sync_api import Browser
 from history.results.base import Summary
 from reports.index_page import Concluded, render
 from reports.page import write
-from tests.reports.in_browser import VIEWS, open_page
+from tests.reports.in_browser import WIDTHS, open_page
 
 
 def _run(run_id: str, day: int, verdict: str = "pass", scenario: str = "steady") -> dict[str, Any]:
@@ -53,12 +53,10 @@ def test_an_empty_archive_says_how_to_begin() -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("width", "scheme"), VIEWS)
-def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
+@pytest.mark.parametrize("width", WIDTHS)
+def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, width: int) -> None:
     """No network, no complaint, not too wide, accessible; the figure holds what its table holds."""
-    opened = open_page(
-        browser, write(render(RUNS, [NIGHTLY_RUN], LINKS), tmp_path / "index.html", tmp_path), width, scheme
-    )
+    opened = open_page(browser, write(render(RUNS, [NIGHTLY_RUN], LINKS), tmp_path / "index.html", tmp_path), width)
 
     assert (opened.complaints, opened.strangers, opened.overflow) == ([], [], 0)
     assert opened.inaccessible() == []

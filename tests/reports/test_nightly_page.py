@@ -10,7 +10,7 @@ from history.results.nightly import NightlyResult
 from reports.nightly_page import render
 from reports.nightly_plots import nightly_runs_figure, own_of
 from reports.page import write
-from tests.reports.in_browser import VIEWS, Opened, open_page
+from tests.reports.in_browser import WIDTHS, Opened, open_page
 from tests.reports.nightly_runs import first_nightly_runs, late_nightly_run
 
 
@@ -158,19 +158,17 @@ def test_small_wobbles_look_small(late: NightlyResult) -> None:
 # --- in a browser ------------------------------------------------------------------------------------------
 
 
-def opened(browser: Browser, folder: Path, result: NightlyResult, width: int = 1280, scheme: str = "light") -> Opened:
+def opened(browser: Browser, folder: Path, result: NightlyResult, width: int = 1280) -> Opened:
     """The page, opened from disk."""
     page = write(render(result, links(result)), folder / "nightly" / "n" / "index.html", folder)
-    return open_page(browser, page, width, scheme)
+    return open_page(browser, page, width)
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("width", "scheme"), VIEWS)
-def test_it_opens_from_disk_for_everybody(
-    browser: Browser, tmp_path: Path, late: NightlyResult, width: int, scheme: str
-) -> None:
+@pytest.mark.parametrize("width", WIDTHS)
+def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, late: NightlyResult, width: int) -> None:
     """No network, no complaint, nothing wider than the window, nothing that axe-core calls serious."""
-    page = opened(browser, tmp_path, late, width, scheme)
+    page = opened(browser, tmp_path, late, width)
 
     assert (page.complaints, page.strangers, page.overflow) == ([], [], 0)
     assert page.inaccessible() == []

@@ -7,7 +7,7 @@ from playwright.sync_api import Browser
 
 from reports.cells import Cell, plain, table
 from reports.page import PLOTLY, Listing, Page, Plot, Section, Words, embedded, render, write
-from tests.reports.in_browser import VIEWS, open_page
+from tests.reports.in_browser import WIDTHS, open_page
 
 TABLE = table("Two runs", plain("run", "p99"), [(Cell("run-1", link="../runs/run-1"), 12), ("run-2", 15)])
 FIGURE = {
@@ -61,10 +61,10 @@ def test_a_page_without_figures_loads_none() -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("width", "scheme"), VIEWS)
-def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
+@pytest.mark.parametrize("width", WIDTHS)
+def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, width: int) -> None:
     """No network, no complaint, nothing wider than the window, nothing that axe-core calls serious."""
-    opened = open_page(browser, write(render(PAGE), tmp_path / "index.html", tmp_path), width, scheme)
+    opened = open_page(browser, write(render(PAGE), tmp_path / "index.html", tmp_path), width)
 
     assert (opened.complaints, opened.strangers, opened.overflow) == ([], [], 0)
     assert opened.inaccessible() == []

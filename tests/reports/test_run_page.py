@@ -17,7 +17,7 @@ from history.events import Event
 from history.manifest import Incarnation, read_manifest
 from reports.page import PLOTLY, Bar, embedded
 from reports.run_page import _is_met, _labelled, main, publish
-from tests.reports.in_browser import VIEWS, Opened, open_page
+from tests.reports.in_browser import WIDTHS, Opened, open_page
 from tests.reports.sample_run import BACK_S, KILL_S, write_sample_run
 
 LARGEST_BYTES = 2_000_000
@@ -201,17 +201,17 @@ def test_a_folder_that_is_no_run_is_bad_input(tmp_path: Path, capsys: pytest.Cap
 # --- the page in a browser -------------------------------------------------------------------------
 
 
-def _open(browser: Browser, folder: Path, width: int = 1280, scheme: str = "light") -> Opened:
-    return open_page(browser, publish(folder), width, scheme)
+def _open(browser: Browser, folder: Path, width: int = 1280) -> Opened:
+    return open_page(browser, publish(folder), width)
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("width", "scheme"), VIEWS)
-def test_the_page_opens_from_disk_without_a_network(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_page_opens_from_disk_without_a_network(browser: Browser, tmp_path: Path, width: int) -> None:
     """Nothing but files is asked for, nothing is complained of, nothing is wider than the window, and axe-core finds
     nothing serious, with every folded part open.
     """
-    opened = _open(browser, write_sample_run(tmp_path / "runs" / "run-1", acks1=True), width, scheme)
+    opened = _open(browser, write_sample_run(tmp_path / "runs" / "run-1", acks1=True), width)
 
     assert opened.page.evaluate("document.body.dataset.verdict") == "fail"
     assert opened.complaints == []

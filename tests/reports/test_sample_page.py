@@ -7,7 +7,7 @@ from playwright.sync_api import Browser
 
 from reports.page import write
 from reports.sample_page import Made, Shown, duration, render
-from tests.reports.in_browser import VIEWS, open_page
+from tests.reports.in_browser import WIDTHS, open_page
 
 MADE = Shown("A run", "one scenario", "plimsoll run steady", "", Made("../runs/a/index.html", "pass", "It held.", 150))
 OPEN = Shown("A nightly run", "a matrix", "plimsoll nightly", "settings/n.yaml", None)
@@ -36,9 +36,9 @@ def test_a_duration_is_in_minutes_from_two_on(seconds: int, shown: str) -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("width", "scheme"), VIEWS)
-def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
+@pytest.mark.parametrize("width", WIDTHS)
+def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, width: int) -> None:
     """No network, no complaint, not too wide, accessible."""
-    opened = open_page(browser, write(render([MADE, OPEN]), tmp_path / "sample.html", tmp_path), width, scheme)
+    opened = open_page(browser, write(render([MADE, OPEN]), tmp_path / "sample.html", tmp_path), width)
 
     assert (opened.strangers, opened.complaints, opened.overflow, opened.inaccessible()) == ([], [], 0, [])
