@@ -53,6 +53,11 @@ def _clean(of: PartitionEvidence) -> bool:
     return of.clean
 
 
+def _followed(of: PartitionEvidence) -> bool:
+    """Whether a leader may have had a follower; the controller's history alone can say that it never had one."""
+    return of.clean and not (of.facts.states and all(len(state.replicas) == 1 for state in of.facts.states))
+
+
 def _clean_logs(of: PartitionEvidence) -> bool:
     return of.clean and bool(of.replicas)
 
@@ -103,7 +108,7 @@ INVARIANTS = {
         "every member of the ISR holds all that a leader has shown as committed",
         (watermarks.i7_isr_covers_hw,),
         needs=DATES,
-        applies=_clean,
+        applies=_followed,
     ),
     "I8": Invariant(
         "a new leader's log starts its epoch at or above every earlier high watermark",
@@ -115,7 +120,7 @@ INVARIANTS = {
         "no follower's high watermark is ahead of its leader's",
         (watermarks.i9_follower_below_leader,),
         needs=HISTORY,
-        applies=_clean,
+        applies=_followed,
     ),
     "I10": Invariant(
         "without produce the high watermark reaches the log end on every in-sync replica",

@@ -70,7 +70,7 @@ def _one_after_another(sent_ns: Ints, received_ns: Ints) -> Ints:
 
 
 def i7_isr_covers_hw(evidence: PartitionEvidence) -> Checks:
-    """I7, all versions, clean topics; serves C1, C4, C6 and C10.
+    """I7, all versions, clean topics, partitions that had a second replica; serves C1, C4, C6 and C10.
 
     For every HW that a leader showed before, a replica that was asked while the controller's history has it in the ISR
     has LEO >= HW. Sound across epochs: HW waits for every member, and joining the ISR takes LEO >= HW.
@@ -124,7 +124,7 @@ def _members(brokers: Ints, states: Ints, stretches: Sequence[Stretch]) -> Bools
 
 
 def i9_follower_below_leader(evidence: PartitionEvidence) -> Checks:
-    """I9, all versions, clean topics; serves C11, C21 and C47.
+    """I9, all versions, clean topics, partitions that had a second replica; serves C11, C21 and C47.
 
     A follower's HW in epoch E above E's start came from E's leader, as every HW of an earlier epoch lies at or below
     that start (I8). So a later sample of the leader in E shows at least as much.

@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from evidence.facts import Facts
 from evidence.partition import Replica
 from history.partition import TopicPartition
 from judge.checks import invariants
 from judge.checks.findings import Findings, Tally
 from judge.checks.invariants import DATES, HISTORY, INVARIANTS, SEGMENTS, Owed, needing
+from kafka_files.states import State
 from tests.evidence.folders import S, isr_view, sample
 from tests.evidence.probed import partition
 
@@ -80,6 +82,26 @@ def test_what_is_asked_follows_from_the_partition():
     assert asked(replace(quiet, idempotent=True)) == of_all | of_clean | {"I17"}
     assert asked(replace(quiet, transactional=True)) == of_all | of_clean | {"I26", "I27"}
     assert asked(replace(quiet, replicas=(Replica(1, [], None),))) == of_all | of_clean | {"I12"}
+
+
+def test_followers_are_asked_about_where_there_may_have_been_one():
+    """Not of a partition of which the controller's history knows one replica only, at any time; without that history
+    they are.
+    """
+
+    def asked_with(*assignments):
+        known = [state(position, replicas) for position, replicas in enumerate(assignments)]
+        quiet = partition([sample(1, S, 5, 5)], [isr_view(0, 1, 0, [1])], facts=Facts(states=known))
+        return asked(quiet) & {"I6", "I7", "I9"}
+
+    assert asked_with((1,), (1,)) == {"I6"}
+    assert asked_with((1,), (1, 2), (1,)) == {"I6", "I7", "I9"}
+    assert asked_with() == {"I6", "I7", "I9"}
+
+
+def state(position, replicas):
+    """A state of orders-0, led by its first replica."""
+    return State("orders", 0, "metadata_log", position, S * position, replicas[0], 0, position, replicas, replicas)
 
 
 def test_every_invariant_names_its_function():
