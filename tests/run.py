@@ -21,16 +21,17 @@ PARTS = {
     "with real brokers, browser, Spark and Airflow": ["-m", "(cluster or pipeline or browser) and not slow"],
 }
 BUDGETS_S = {
-    "bench": 80,
-    "campaigns": 90,
-    "clusters": 90,
-    "docs": 50,
-    "imports": 60,
-    "integration": 1500,
-    "judge": 120,
-    "operators": 120,
-    "reports": 270,
-    "spark": 300,
+    "bench": 130,
+    "campaigns": 200,
+    "clusters": 80,
+    "commands": 40,
+    "docs": 40,
+    "expectations": 30,
+    "integration": 1850,
+    "judge": 40,
+    "operators": 160,
+    "reports": 320,
+    "spark": 130,
 }
 OTHERS_S = 20
 # A file's tests stay together, for they share a cluster, and files begin in their order: by number of tests, which is

@@ -5,8 +5,8 @@ from pathlib import Path
 from tests.run import budget_table, spent_by_folder
 
 RESULTS = """<testsuites><testsuite>
-<testcase classname="tests.spark.test_job" name="a" time="200.5"/>
-<testcase classname="tests.spark.deep.test_b" name="b" time="99.4"/>
+<testcase classname="tests.spark.test_job" name="a" time="80.5"/>
+<testcase classname="tests.spark.deep.test_b" name="b" time="49.4"/>
 <testcase classname="tests.imports.test_cli" name="c" time="61"/>
 <testcase classname="tests.test_imports" name="d" time="0.25"/>
 </testsuite></testsuites>"""
@@ -19,8 +19,8 @@ def test_seconds_stand_beside_their_budget(tmp_path: Path) -> None:
 
     assert budget_table(spent_by_folder(results)).splitlines() == [
         "folder         seconds  budget",
-        "spark              300     300",
-        "imports             61      60  over",
+        "spark              130     130",
+        "imports             61      20  over",
         "(none)               0      20",
     ]
 

@@ -56,12 +56,13 @@ def test_faults_go_by_the_names_of_steps(tmp_path: Path, capsys: pytest.CaptureF
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow  # tests/integration/test_ci_files.py has the first of them judged
 @pytest.mark.pipeline
 @pytest.mark.parametrize(
     ("example", "origin", "verdict", "anomalies"),
     [
         ("operations.jsonl", "operations", "fail", {"lost_write": 1, "poll_skip": 1}),
-        pytest.param("verifiable.json", "verifiable", "pass", {}, marks=pytest.mark.slow),
+        ("verifiable.json", "verifiable", "pass", {}),
     ],
 )
 def test_an_example_is_judged_to_the_end(

@@ -65,6 +65,7 @@ def test_duckdb_and_pandas_read_it_by_the_page(written: Path) -> None:
     assert dict(told.fetchall()) == also.to_dict() == {"3.9.0": 20.5, "3.9.1": 20.5}
 
 
+@pytest.mark.slow
 @pytest.mark.pipeline
 def test_spark_reads_it_by_the_page(written: Path) -> None:
     """By the line as it stands there, in a process of its own."""

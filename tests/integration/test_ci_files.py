@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -110,7 +111,10 @@ def test_the_action_fails_with_the_exit_code_of_what_it_ran(tmp_path: Path) -> N
     found = tmp_path / "kept here"
     assert outcomes((found / "junit.xml").read_text())["plimsoll/plimsoll import"] == "fail"
     assert (tmp_path / "step.md").read_text().strip() == (found / "summary.md").read_text().strip()
-    assert len(list((found / "runs").iterdir())) == 1
+    (run,) = (found / "runs").iterdir()
+    verdict = json.loads((run / "verdict" / "verdict.json").read_text())
+    assert verdict["anomalies"] == {"lost_write": 1, "poll_skip": 1}
+    assert (run / "report" / "index.html").is_file()
 
 
 def test_bad_input_is_told_from_a_failure(tmp_path: Path) -> None:
