@@ -58,8 +58,7 @@ def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, widt
     """No network, no complaint, not too wide, accessible; the figure holds what its table holds."""
     opened = open_page(browser, write(render(RUNS, [NIGHTLY_RUN], LINKS), tmp_path / "index.html", tmp_path), width)
 
-    assert (opened.complaints, opened.strangers, opened.overflow) == ([], [], 0)
-    assert opened.inaccessible() == []
+    assert (opened.strangers, opened.overflow, opened.inaccessible(), opened.complaints) == ([], 0, [], [])
     drawn = {
         (x, y, trace["name"]) for trace in opened.drawn("verdicts") for x, y in zip(trace["x"], trace["y"], strict=True)
     }
