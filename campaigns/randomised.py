@@ -16,11 +16,14 @@ from clusters.paths import ROOT
 from clusters.runtimes import capabilities, choose_runtime
 from clusters.scenario.scenario import Scenario, load_scenario
 from clusters.scenario.schedules import FAULT_MIX, FaultMix, as_yaml, kernel_parts, possible, read_fault_mix
+from history.archive import READ
+from history.errors import EvidenceError
 from history.folder import RunFolder
 from history.kafka_versions import DEFAULT_RELEASE
 from history.results.schedules import ScheduleRun, SchedulesResult
 from history.yaml_files import read_mapping
 
+UNJUDGED: Mapping[str, Any] = {"verdict": "unknown", "sentence": "It was not recorded to its end, or not judged."}
 _BASE = "steady"  # an item is a named scenario with a patch; this one is patched away
 MAX_S = 4 * 3600
 
@@ -100,9 +103,7 @@ def result(kind: Literal["fuzz", "soak"], campaign: Campaign, runs: Mapping[str,
 
 def run_of(item: Item, run: Path | None) -> ScheduleRun:
     """What the judge said of an item's run, if there is one."""
-    verdict: dict[str, Any] = {"verdict": "unknown", "sentence": "It was not recorded to its end, or not judged."}
-    if run and RunFolder(run).verdict_file.is_file():
-        verdict = json.loads(RunFolder(run).verdict_file.read_text())
+    verdict = _verdict_of(RunFolder(run)) if run else UNJUDGED
     return ScheduleRun(
         item=item.name,
         seed=item.seed or 0,
@@ -112,6 +113,18 @@ def run_of(item: Item, run: Path | None) -> ScheduleRun:
         sentence=verdict["sentence"],
         violations=violations_of(RunFolder(run)) if run and verdict["verdict"] == "fail" else [],
     )
+
+
+def _verdict_of(run: RunFolder) -> Mapping[str, Any]:
+    """The judge's, unless the record was altered since."""
+    if not run.verdict_file.is_file():
+        return UNJUDGED
+    try:
+        run.require_intact(*READ)
+    except EvidenceError as error:
+        return {"verdict": "unknown", "sentence": str(error)}
+    verdict: Mapping[str, Any] = json.loads(run.verdict_file.read_text())
+    return verdict
 
 
 def violations_of(run: RunFolder) -> list[str]:

@@ -191,8 +191,9 @@ def open_recording(run: Path) -> Recording:
     """Read a collected run folder.
 
     Raises:
-        EvidenceError: it is no run folder, or what was recorded cannot be read.
+        EvidenceError: it is no run folder, or what was recorded cannot be read, or is not what was sealed.
     """
+    RunFolder(run).require_intact()
     opened = open_folder(RunFolder(run))
     manifest, tables = opened.manifest, Tables(opened.folder)
     polls = defaultdict[str, list[dict[str, Any]]](list)

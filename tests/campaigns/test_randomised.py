@@ -97,6 +97,8 @@ def judged(folder: Path, verdict: str, *, violations: int = 0) -> Path:
         pa.Table.from_pylist([row | {"violations": violations}], schema=INVARIANTS), run.judged("invariants")
     )
     pq.write_table(pa.Table.from_pylist([], schema=ANOMALIES), run.judged("anomalies"))
+    run.events.write_text("")
+    run.seal()
     return folder
 
 
@@ -125,6 +127,22 @@ def test_the_result_counts_schedules(tmp_path: Path, verdicts: list[str], state:
     page = fuzz_page.render(result, {"schedule-1": "../x.html"})
     assert f'data-verdict="{state}"' in page
     assert 'href="../x.html"' in page
+
+
+def test_what_was_altered_after_its_verdict_is_no_answer(tmp_path: Path) -> None:
+    """Neither a pass nor a violation."""
+    campaign = planned("fuzz", FUZZ | {"schedules": 2})
+    runs = {
+        item.name: judged(tmp_path / item.name, verdict, violations=int(verdict == "fail"))
+        for item, verdict in zip(campaign.items, ["pass", "fail"], strict=True)
+    }
+    for run in runs.values():
+        RunFolder(run).events.write_text("{}")
+    result = kinds.of("fuzz").campaign.result(campaign, runs)
+
+    assert [run.verdict for run in result.runs] == ["unknown", "unknown"]
+    assert result.sentence == "No violation in 2 schedules on Kafka 3.0.2; 2 could not be judged."
+    assert "events.jsonl was changed after sealing" in result.lines[0]
 
 
 def test_a_soaks_page_is_that_of_one_schedule(tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from claims.recording import Recording, open_recording
+from history.errors import EvidenceError
 from history.events import Event
 from tests.claims.rows import ORDERS, line, ns, recording, state, still
 from tests.evidence import folders
@@ -50,6 +53,7 @@ def test_a_run_folder_is_opened(tmp_path: Path) -> None:
     debug = f"{wall}+0000 [t] DEBUG kafka.cluster.Partition - [Partition orders-0 broker=1] "
     log = folder.brokers / "broker-1" / "server.log"
     log.write_text(f"{debug}Recorded replica 2 log end offset (LEO) position 7.\n{debug}Something else\n")
+    folder.seal()
     told = open_recording(folder.path)
 
     assert (told.kafka, told.mode, told.effective_min_isr) == ("4.3.0", "kraft", {"orders": 2})
@@ -71,3 +75,15 @@ def test_what_the_judge_finds_in_a_run_folder_is_told(tmp_path: Path) -> None:
     told = open_recording(cut.write(tmp_path / "cut").path)
     assert {row.source for row in told.against("lost_write")} == {"verdict/anomalies/"}
     assert told.against("duplicate") == []
+
+
+def test_a_record_that_was_altered_answers_no_claim(tmp_path: Path) -> None:
+    """Nor does one that was not collected to the end."""
+    folder = folders.clean().write(tmp_path / "altered")
+    (folder.brokers / "broker-1" / "server.log").write_text("Something else\n")
+    unsealed = folders.clean().write(tmp_path / "unsealed", seal=False)
+
+    with pytest.raises(EvidenceError, match=r"server\.log was changed after sealing"):
+        open_recording(folder.path)
+    with pytest.raises(EvidenceError, match="no run folder that was collected"):
+        open_recording(unsealed.path)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -24,7 +25,7 @@ def family(request: pytest.FixtureRequest) -> Iterator[tuple[psutil.Popen, psuti
         (child,) = wait_until(parent.children, limit_s=10, what="a child")
         yield parent, child
         for process in (child, parent):
-            if process.is_running():
+            with suppress(psutil.NoSuchProcess):
                 process.kill()
 
 

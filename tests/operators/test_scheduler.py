@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
+import signal
 import socket
 import subprocess
 import urllib.request
@@ -154,12 +155,11 @@ def test_what_ends_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(service, "_AGAIN_S", 0.01)
     starts = tmp_path / "what it's started"
     command = ["sh", "-c", 'echo x >> "$0"', str(starts)]
-    shell = subprocess.Popen(["/bin/sh", "-c", f"{service._kept(command)} wait"])
+    shell = subprocess.Popen(["/bin/sh", "-c", f"{service._kept(command)} wait"], start_new_session=True)
     try:
         wait_until(lambda: starts.exists() and starts.read_text().count("x") >= 3, limit_s=20, what="three starts")
     finally:
-        for process in [*psutil.Process(shell.pid).children(recursive=True), shell]:
-            process.kill()
+        os.killpg(shell.pid, signal.SIGKILL)
         shell.wait()
 
 
