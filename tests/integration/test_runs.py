@@ -233,10 +233,12 @@ def test_a_killed_run_leaves_what_clean_removes(tmp_path: Path, runtime: str) ->
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    wait_until(lambda: list(tmp_path.glob("*/clients/producer.json")), limit_s=120, what="the run to be under load")
-    held = experiment.reap()
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    try:
+        wait_until(lambda: list(tmp_path.glob("*/clients/producer.json")), limit_s=600, what="the run to be under load")
+        held = experiment.reap()
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
     assert not [name for name in held if str(tmp_path) in name]
     assert leftovers(tmp_path)
 

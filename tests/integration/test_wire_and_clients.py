@@ -71,7 +71,7 @@ def topic(to: dict[int, Connection]) -> str:
     admin.create_topic(to[3], name, ASSIGNMENT, {"min.insync.replicas": "2"})
     wait_until(
         lambda: all(wire.probe(to[broker], name, p).error is None for p in ASSIGNMENT for broker in ASSIGNMENT[p]),
-        limit_s=20,
+        limit_s=60,
         what=f"all replicas of {name}",
     )
     return name
@@ -89,7 +89,7 @@ def settled(to: dict[int, Connection], topic: str, log_end: int) -> list[wire.Re
         samples = [wire.probe(to[broker], topic, 0) for broker in ASSIGNMENT[0]]
         return samples if all(sample.high_watermark == sample.log_end_offset == log_end for sample in samples) else []
 
-    return wait_until(there, limit_s=10, what=f"{topic}-0 at {log_end} on every replica")
+    return wait_until(there, limit_s=60, what=f"{topic}-0 at {log_end} on every replica")
 
 
 def test_empty_replicas_tell_zeros(to: dict[int, Connection], topic: str) -> None:
@@ -142,7 +142,7 @@ def test_epoch_without_a_batch_is_seen_through(to: dict[int, Connection], topic:
     list(wire.produce(to[1], topic, 0, [[b"x"] * 7], "all"))
     settled(to, topic, 7)
     admin.reassign(to[1], {TopicPartition(topic, 0): [3, 2, 1]})
-    wait_until(lambda: _elected(to, topic, 3), limit_s=20, what=f"3 to lead {topic}-0", every_s=0.2)
+    wait_until(lambda: _elected(to, topic, 3), limit_s=60, what=f"3 to lead {topic}-0", every_s=0.2)
     samples = settled(to, topic, 7)
 
     assert min(s.leader_epoch or 0 for s in samples) >= 1
@@ -230,8 +230,8 @@ def _clients_agree(
         for module, config in (("prober", prober), ("consumer", consumer), (own_module, producer)):
             clients.append((config, start(module, config)))
         for config, _ in clients:
-            wait_until(lambda config=config: summary(config)["ready_ns"], limit_s=30, what=config.client_id)  # type: ignore[misc]  # bound per turn
-        wait_until(lambda: wire.list_offset(to[1], topic, 0).offset or 0, limit_s=10, what="records")
+            wait_until(lambda config=config: summary(config)["ready_ns"], limit_s=60, what=config.client_id)  # type: ignore[misc]  # bound per turn
+        wait_until(lambda: wire.list_offset(to[1], topic, 0).offset or 0, limit_s=60, what="records")
         _stop(clients[2][1])
         assert start("drain", drain).wait(60) == 0
         for _, process in clients[:2]:

@@ -11,10 +11,10 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
 
 import pytest
 
+from clusters.waiting import wait_until
 from history.events import read_events
 from history.folder import RunFolder
 from operators.airflow_home import HOMES, make_home
@@ -22,6 +22,7 @@ from tests.operators.calls import AFTERWARDS, ALWAYS, END, PHASE, START
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FAKE_WORLD = Path(__file__).parent / "fake_world"
+LIMIT_S = 600  # on a busy host Airflow alone needs two minutes; this ends what hangs
 pytestmark = pytest.mark.pipeline
 
 SETUP = ["reap False", *START]
@@ -81,7 +82,7 @@ def run(tmp_path: Path, **fakes: str) -> tuple[Command, str, str]:
     """Start the command and wait; returns what it said on stdout and stderr."""
     command = start(tmp_path, **fakes)
     try:
-        output, complaints = command.process.communicate(timeout=120)
+        output, complaints = command.process.communicate(timeout=LIMIT_S)
     finally:
         command.process.kill()
     return command, output, complaints
@@ -151,13 +152,12 @@ def test_a_failed_teardown_is_not_a_good_run(tmp_path: Path) -> None:
 def hanging(tmp_path: Path) -> Iterator[Command]:
     """A run that is in its phase and will not leave it."""
     command = start(tmp_path, FAKE_HANG="run_phase")
-    for _ in range(600):
-        if PHASE in command.calls:
-            break
-        Event().wait(0.1)
-    yield command
-    command.process.kill()
-    command.process.communicate()
+    try:
+        wait_until(lambda: PHASE in command.calls, limit_s=LIMIT_S, what="the phase")
+        yield command
+    finally:
+        command.process.kill()
+        command.process.communicate()
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_an_interrupted_run_is_collected_and_torn_down_but_not_published(hanging
     way.
     """
     hanging.process.send_signal(by)
-    output, _ = hanging.process.communicate(timeout=60)
+    output, _ = hanging.process.communicate(timeout=LIMIT_S)
 
     assert [*SETUP, PHASE, *ALWAYS] == [call for call in hanging.calls if call not in AFTERWARDS]
     assert hanging.folder.is_sealed
