@@ -46,14 +46,14 @@ def after_kills(rows: Rows) -> str:
     """Rows of ``bench.kills``; a try whose process had ended already is no kill."""
     left = sum(bool(row["left"]) for row in rows)
     judged = [run for row in rows for run in row["judged"]]
-    whole = sum(run["whole"] for run in judged)
-    passed = sum(run["verdict"] == "pass" and not run["whole"] for run in judged)
+    passed = [run for run in judged if run["verdict"] == "pass"]
+    unearned = sum(not run["whole"] for run in passed)
     accuse = sum(run["verdict"] == "fail" for run in judged)
     amid = kills.met([row for row in rows if row["number"] >= kills.AMID_FAULTS])
     return (
         f"{kills.met(rows)} kills ({amid} amid faults) of {len(rows)} tries: {left} left something behind; of "
-        f"{len(judged)} runs that could be judged {whole} had a whole record, {passed} of the others passed, {accuse} "
-        "say that Kafka lost a record"
+        f"{len(judged)} runs that could be judged {len(passed)} pass, {unearned} of them without a whole record, and "
+        f"{accuse} say that Kafka lost a record"
     )
 
 
