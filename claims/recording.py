@@ -193,8 +193,9 @@ def open_recording(run: Path) -> Recording:
     Raises:
         EvidenceError: it is no run folder, or what was recorded cannot be read, or is not what was sealed.
     """
-    RunFolder(run).require_intact()
-    opened = open_folder(RunFolder(run))
+    folder = RunFolder(run)
+    folder.require_intact()
+    opened = open_folder(folder)
     manifest, tables = opened.manifest, Tables(opened.folder)
     polls = defaultdict[str, list[dict[str, Any]]](list)
     for row in sorted(_rows(tables, "polls"), key=itemgetter("received_ns")):

@@ -6,13 +6,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 
 import psutil
 import pytest
 
 from clusters.waiting import wait_until
-from operators.processes import kill_descendants, kill_tree, lives, with_variable
+from operators.processes import kill, kill_descendants, kill_tree, lives, with_variable
 
 FAMILY = "import subprocess; subprocess.run(['sleep', '60'], start_new_session=bool({apart}))"
 
@@ -24,9 +23,7 @@ def family(request: pytest.FixtureRequest) -> Iterator[tuple[psutil.Popen, psuti
     with psutil.Popen([sys.executable, "-c", program], start_new_session=True) as parent:
         (child,) = wait_until(parent.children, limit_s=10, what="a child")
         yield parent, child
-        for process in (child, parent):
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
+        kill([child, parent])
 
 
 def test_a_killed_family_is_gone(family: tuple[psutil.Popen, psutil.Process]) -> None:
