@@ -170,7 +170,7 @@ def inventory() -> dict[str, set[str]]:
 
 
 def _said(*command: str) -> set[str]:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # who says nothing would have nothing
     return {line.strip() for line in done.stdout.splitlines() if line.strip()}
 
 
@@ -270,10 +270,16 @@ def without_checkout(text: str) -> str:
 
 
 def _start_docker() -> None:
-    """The daemon again, as an init system would."""
-    Path("/var/run/docker.pid").unlink(missing_ok=True)
+    """The daemon again, as an init system would; its containerd is dead with it, but may still have its number."""
+    for of in ("docker.pid", "docker/containerd/containerd.pid"):
+        Path("/var/run", of).unlink(missing_ok=True)
     subprocess.Popen(["dockerd"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-    wait_until(lambda: bool(_said("docker", "version")), limit_s=60, what="the Docker daemon to answer")
+    info = ["docker", "info"]  # which fails without a daemon; `docker version` prints the client's
+    wait_until(
+        lambda: not subprocess.run(info, capture_output=True, check=False).returncode,
+        limit_s=60,
+        what="the Docker daemon to answer",
+    )
 
 
 def judged(run: Path) -> dict[str, Any]:
