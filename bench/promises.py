@@ -44,7 +44,7 @@ class Promise(NamedTuple):
 
 def after_kills(rows: Rows) -> str:
     """Rows of ``bench.kills``; a try whose process had ended already is no kill."""
-    left = sum(bool(row["left"]) for row in rows)
+    left = sum(bool(row["left"] or row["clean"]) for row in rows)  # a failed clean may not have seen what is left
     judged = [run for row in rows for run in row["judged"]]
     passed = [run for run in judged if run["verdict"] == "pass"]
     unearned = sum(not run["whole"] for run in passed)

@@ -10,7 +10,13 @@ import pytest
 from bench import promises
 from bench.promises import NOT_MEASURED, Promise
 
-KILL: dict[str, Any] = {"number": 1, "killed": "java", "left": [], "judged": [{"verdict": "unknown", "whole": False}]}
+KILL: dict[str, Any] = {
+    "number": 1,
+    "killed": "java",
+    "clean": 0,
+    "left": [],
+    "judged": [{"verdict": "unknown", "whole": False}],
+}
 
 
 @pytest.mark.parametrize(
@@ -22,6 +28,7 @@ KILL: dict[str, Any] = {"number": 1, "killed": "java", "left": [], "judged": [{"
             "1 kills (0 amid faults) of 2 tries: 0 left something behind; of 2 runs that could be judged 0 pass, 0 of",
         ),
         ({"left": ["mounts: /x"]}, "1 left something behind"),
+        ({"clean": 2}, "1 left something behind"),
         ({"judged": [{"verdict": "pass", "whole": False}]}, "1 pass, 1 of them without a whole record"),
         ({"judged": [{"verdict": "pass", "whole": True}]}, "1 pass, 0 of them without a whole record"),
         ({"judged": [{"verdict": "fail", "whole": False}]}, "1 say that Kafka lost a record"),
