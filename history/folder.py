@@ -123,7 +123,8 @@ class RunFolder:
         """
         if broken := self.check_seal(*parts):
             more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
-            raise EvidenceError(f"The run folder is not what was sealed: {'; '.join(broken[:3])}{more}.")
+            which = f"The run folder {self.path.resolve().name}"
+            raise EvidenceError(f"{which} is not what was sealed: {'; '.join(broken[:3])}{more}.")
 
     def check_seal(self, *parts: str) -> list[str]:
         """What differs from the seal, in all of the record or in these parts, one sentence each; empty: nothing.

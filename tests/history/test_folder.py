@@ -123,7 +123,8 @@ def test_parts_are_checked_alone(folder: RunFolder) -> None:
     assert folder.check_seal("manifest.json", "brokers", "usage") == []
     assert folder.check_seal("events.jsonl", "sends") == ["sends/sends-producer.parquet is missing"]
     folder.require_intact("brokers")
-    with pytest.raises(EvidenceError, match=r"not what was sealed: sends-2/a\.parquet was added .*; sends/"):
+    told = rf"{folder.path.name} is not what was sealed: sends-2/a\.parquet was added .*; sends/"
+    with pytest.raises(EvidenceError, match=told):
         folder.require_intact()
 
 

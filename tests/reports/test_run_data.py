@@ -77,7 +77,7 @@ def test_of_a_run_that_was_altered_after_sealing_the_verdict_is_unknown(tmp_path
 
     assert before["verdict"] == "pass"
     assert run.verdict["verdict"] == shown
-    altered = f"The run folder is not what was sealed: {file} was changed after sealing."
+    altered = f"The run folder run-1 is not what was sealed: {file} was changed after sealing."
     assert run.verdict["sentence"] == (altered if shown == "unknown" else before["sentence"])
     assert f'data-verdict="{shown}"' in render(run, tmp_path / "site")
 
