@@ -3,17 +3,21 @@
 The loop that sends is first on its core (``producer.go_first``), and the library's threads are not. When one of them is
 taken off its core while it holds a lock that the loop needs, the loop waits until the brokers beside it have had their
 turn: milliseconds, many times a second (docs/dev/performance.md). A lock with PTHREAD_PRIO_INHERIT lets its holder go
-on at once. The library does not ask for that, so its calls of ``mtx_init`` are led through a function that does.
+on at once. The library does not ask for that, so its calls of ``mtx_init`` are led through a function that does. It is
+one of Python's, and the library calls it for as long as there is a producer: the process ends by ``end_process``.
 """
 
 from __future__ import annotations
 
 import ctypes
+import logging
+import os
 import struct
+import sys
 from collections.abc import Iterator
 from ctypes import CFUNCTYPE, c_char_p, c_int, c_void_p
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 _RELA = 4  # a section's type (elf.h)
 _PRIO_INHERIT = 32  # a bit of a mutex's kind, PTHREAD_MUTEX_PRIO_INHERIT_NP of glibc
@@ -51,6 +55,16 @@ def lend_priority(function: Any) -> bool:
     for cell in cells:
         c_void_p.from_address(cell).value = ctypes.cast(_kept[-1], c_void_p).value
     return True
+
+
+def end_process(code: int) -> NoReturn:
+    """End without taking the interpreter apart, in which a thread of the library's may be: it would crash the process,
+    or be ended with a lock in its hand.
+    """
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def cells_of(library: bytes, symbol: bytes) -> Iterator[int]:

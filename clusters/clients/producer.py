@@ -28,6 +28,7 @@ import pyarrow as pa
 from clusters.clients.configs import OFFER, OFFERED, ProducerConfig
 from clusters.clients.engines import CHOOSE, ENGINES, Answers, Batch, Engine, OneByOne
 from clusters.clients.ledger import NEVER_SENT, NO_ANSWER, NOT_SEEN, About, Ints, Ledger, outcome, same_error
+from clusters.clients.lending import end_process
 from clusters.clients.librdkafka import lend_priority
 from clusters.clients.memory import keep_freed_memory
 from clusters.clients.pacing import SECOND_NS, Constant, Schedule, curve_of
@@ -319,4 +320,10 @@ if __name__ == "__main__":
     if asked.engine == "confluent-kafka":  # kafka-python does all its work in this interpreter, and would keep a core
         # confluent-kafka's own calls, which transactions need, keep the interpreter's lock, and lending wants it.
         go_first(lends=not asked.transaction_records)
-    run(asked, stop_on_sigterm())
+    code = 1
+    try:
+        run(asked, stop_on_sigterm())
+        code = 0
+    except Exception:
+        log.exception("broken off")
+    end_process(code)

@@ -37,6 +37,29 @@ def test_the_library_makes_locks_that_lend(lends: bool) -> None:
     assert (int(printed.stdout) != 0) is lends
 
 
+# An interpreter that is taken apart calls what was registered.
+ENDED = """
+import atexit, logging
+from clusters.clients.lending import end_process
+
+atexit.register(print, "taken apart")
+logging.error("a last line")
+print("a last word")
+{ends}
+"""
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"), [("end_process(3)", "a last word\n"), ("exit(3)", "a last word\ntaken apart\n")]
+)
+def test_a_process_that_lends_ends_with_its_interpreter_whole(ends: str, said: str) -> None:
+    """What it wrote is out, and its exit code is what it says; another process takes its interpreter apart."""
+    ended = subprocess.run([sys.executable, "-c", ENDED.format(ends=ends)], capture_output=True, text=True, check=False)
+
+    assert (ended.returncode, ended.stdout) == (3, said)
+    assert "a last line" in ended.stderr
+
+
 def test_a_function_that_is_not_called_has_no_cell() -> None:
     """Only what the library calls can be led elsewhere."""
     library = next(
