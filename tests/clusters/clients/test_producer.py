@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import subprocess
+import sys
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +22,7 @@ from clusters.clients.engines import CHOOSE, Answer, NotTakenError, OneByOne
 from clusters.clients.ledger import ABORTED, NOT_SEEN, Ints, outcome
 from clusters.clients.pacing import Constant, Schedule
 from clusters.clients.producer import AT_A_TIME, Offers, OpenLoop, go_first
+from clusters.paths import ROOT
 from history.draws import Keys, partitions_of
 from history.folder import write_atomically
 from history.payload import decode
@@ -354,3 +357,16 @@ def test_a_thread_goes_first_where_it_may(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(os, "sched_setscheduler", refuse)
     go_first(lends=True)
     assert lent == [True]
+
+
+def test_a_producer_that_breaks_off_says_why(tmp_path: Path) -> None:
+    """Its interpreter stays whole, and tells of the error all the same."""
+    config = tmp_path / "config.json"
+    own = {"out": str(tmp_path), "summary": str(tmp_path / "p1.json"), "engine": "confluent-kafka"}
+    config.write_text(dataclasses.replace(CONFIG, **own, compression="none of them").to_json())
+
+    command = [sys.executable, "-m", "clusters.clients.producer", str(config)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 1
+    assert "librdkafka does not take compression.type" in ended.stderr
