@@ -35,6 +35,7 @@ import psutil
 
 from clusters.run.host_lock import LOCK
 from clusters.run.stages import COLLECT, TEAR_DOWN, stages
+from clusters.runtimes.docker.daemon import daemon_answers
 from clusters.scenario.scenario import Scenario
 from clusters.waiting import wait_until
 from history.errors import WaitTimeout
@@ -274,12 +275,7 @@ def _start_docker() -> None:
     for of in ("docker.pid", "docker/containerd/containerd.pid"):
         Path("/var/run", of).unlink(missing_ok=True)
     subprocess.Popen(["dockerd"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-    info = ["docker", "info"]  # which fails without a daemon; `docker version` prints the client's
-    wait_until(
-        lambda: not subprocess.run(info, capture_output=True, check=False).returncode,
-        limit_s=60,
-        what="the Docker daemon to answer",
-    )
+    wait_until(daemon_answers, limit_s=60, what="the Docker daemon to answer")
 
 
 def judged(run: Path) -> dict[str, Any]:
