@@ -291,20 +291,19 @@ class ShapedTraffic:
             self._trailed_s = now_s
 
     def open(self) -> None:
-        self._shape(None)
+        self.network.restore_ingress(self.fault.node, self._senders)
 
     def _let_through(self, share: float) -> None:
         bytes_per_s = self._append_rate * PROTOCOL_OVERHEAD * share
         if abs(bytes_per_s - self._limit) > 0.15 * self._limit:  # a change costs a container start
             began_s = time.monotonic()
-            self._shape(bytes_per_s)
+            self.network.limit_ingress(self.fault.node, self._senders, PORTS["REPLICATION"], bytes_per_s)
             self._limit = bytes_per_s
             self._trailed_s += time.monotonic() - began_s  # nothing was seen meanwhile
 
-    def _shape(self, bytes_per_s: float | None) -> None:
-        node = self.fault.node
-        senders = [other for other in self.world.brokers.values() if other != node]
-        self.network.limit_ingress(node, senders, PORTS["REPLICATION"], bytes_per_s)
+    @property
+    def _senders(self) -> list[Node]:
+        return [other for other in self.world.brokers.values() if other != self.fault.node]
 
     def _append_rates(self) -> Iterator[float]:
         """Bytes a second that the partition's leader has for the follower, second by second, for some seconds."""

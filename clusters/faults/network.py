@@ -26,7 +26,6 @@ Peer = Node | Literal["clients", "controller"]
 
 LIMIT_S = 10.0
 _ASKED_AT = {"broker": "REPLICATION", "controller": "CONTROLLER", "zookeeper": "ZOOKEEPER"}
-UNLIMITED_BYTES_PER_S = 1.25e9
 
 
 @dataclass(frozen=True)
@@ -192,7 +191,7 @@ def lose(world: World, network: Network, node: Node, peers: Sequence[Node], perc
 
 @dataclass
 class _Classed:
-    """What ``senders`` send to a node's replica fetchers goes through a class of the kernel's, at each of them."""
+    """What ``senders`` send to a node's replica fetchers is held back in a class of the kernel's, at each of them."""
 
     world: World
     network: Network
@@ -204,19 +203,18 @@ class _Classed:
         return [self.node]
 
     def verify_injected(self) -> Evidence:
-        """The kernel counts bytes in the class of every sender; to a node that is paused nothing may be sent."""
+        """The kernel counts bytes at every sender; to a node that is paused nothing may be sent."""
         running = self.world.runtime.state(self.node.name) == "running"
 
         def through_the_classes() -> list[int] | None:
-            passed = self._passed()
-            counted = [count for count in passed if count is not None]
-            return counted if len(counted) == len(passed) and (any(counted) or not running) else None
+            passed = [limited.passed_bytes for limited in self._limited() if limited]
+            return passed if len(passed) == len(self.senders) and (any(passed) or not running) else None
 
         passed = wait_until(through_the_classes, limit_s=LIMIT_S, what=f"traffic to {self.node.name} in the limit")
         return {"passed_bytes": sum(passed)}
 
     def heal(self) -> None:
-        self._limit(None)
+        self.network.restore_ingress(self.node, list(self.senders))
 
     def verify_cleared(self) -> Evidence:
         wait_until(
@@ -226,14 +224,8 @@ class _Classed:
         )
         return {"classes": 0}
 
-    def _passed(self) -> list[int | None]:
-        return [limited.passed_bytes if limited else None for limited in self._limited()]
-
     def _limited(self) -> list[LimitCounters | None]:
         return [self.network.limited(self.node, sender) for sender in self.senders]
-
-    def _limit(self, bytes_per_s: float | None) -> None:
-        self.network.limit_ingress(self.node, list(self.senders), PORTS["REPLICATION"], bytes_per_s)
 
 
 @dataclass
@@ -246,7 +238,7 @@ class LimitedBandwidth(_Classed):
     _held_back: int = field(default=0, init=False)
 
     def inject(self) -> None:
-        self._limit(self.bytes_per_s)
+        self.network.limit_ingress(self.node, list(self.senders), PORTS["REPLICATION"], self.bytes_per_s)
 
     def heal(self) -> None:
         self._limited()
@@ -275,9 +267,5 @@ class Delayed(_Classed):
     overtaking: float = 0.0
 
     def inject(self) -> None:
-        self._limit(UNLIMITED_BYTES_PER_S)
-        for sender in self.senders:
-            self.network.delay_ingress(self.node, sender, self.by_s, self.overtaking)
-
-    def _passed(self) -> list[int | None]:
-        return [self.network.delayed_bytes(self.node, sender) for sender in self.senders]
+        port = PORTS["REPLICATION"]
+        self.network.delay_ingress(self.node, list(self.senders), port, self.by_s, self.overtaking)

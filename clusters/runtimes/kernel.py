@@ -36,6 +36,9 @@ PARTS = {
         "tc qdisc add dev lo root handle 1: htb && tc class add dev lo parent 1: classid 1:1 htb rate 1mbit && "
         "tc filter add dev lo parent 1: protocol ip prio 1 u32 match ip sport 1 0xffff flowid 1:1",
     ),
+    "tbf": Part(
+        "sch_tbf", "pause", "tc qdisc del dev lo root; tc qdisc add dev lo root tbf rate 1mbit burst 15k limit 1mb"
+    ),
     "netem": Part(
         "sch_netem",
         "limit_bandwidth, which makes large answers late, or lag",

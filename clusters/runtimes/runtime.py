@@ -58,7 +58,7 @@ class Runtime(Protocol):
 
 
 class LimitCounters(NamedTuple):
-    """What passed a limit, and how often the limit held something back."""
+    """What passed a limit or delay, and how often something was held back."""
 
     passed_bytes: int
     held_back: int
@@ -79,22 +79,20 @@ class Network(Protocol):
         """End it; returns how many packets were dropped, or None where the kernel still lists it."""
         ...
 
-    def limit_ingress(self, node: Node, senders: list[Node], port: int, bytes_per_s: float | None, /) -> None:
-        """Limit what ``senders`` send from ``port`` to a node; None lifts the limit."""
+    def limit_ingress(self, node: Node, senders: list[Node], port: int, bytes_per_s: float, /) -> None:
+        """Limit what ``senders`` send from ``port`` to a node; once more to change the limit."""
+        ...
+
+    def delay_ingress(self, node: Node, senders: list[Node], port: int, by_s: float, overtaking: float = 0.0) -> None:
+        """Hold it back for so long instead, but for so many per cent."""
+        ...
+
+    def restore_ingress(self, node: Node, senders: list[Node], /) -> None:
+        """End either; what is held back at that moment arrives."""
         ...
 
     def limited(self, node: Node, sender: Node) -> LimitCounters | None:
-        """What the kernel counted within ``limit_ingress`` from a sender so far; None without a limit."""
-        ...
-
-    def delay_ingress(self, node: Node, sender: Node, by_s: float, overtaking: float = 0.0) -> None:
-        """Hold back what ``limit_ingress`` lets through from a sender, but for so many per cent, until that limit is
-        lifted.
-        """
-        ...
-
-    def delayed_bytes(self, node: Node, sender: Node) -> int | None:
-        """What ``delay_ingress`` has let through from a sender so far; None without a delay."""
+        """What the kernel counted of what a sender's limit or delay let through so far; None without either."""
         ...
 
 

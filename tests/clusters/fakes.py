@@ -41,7 +41,7 @@ class FakeNetwork:
         self.stubborn: set[str] = set()  # nodes of which no rule can be ended
         self.rules: dict[tuple[str, str], list[str]] = {}  # (node, name) → which packets are dropped
         self.drops = 0  # the counter of every rule
-        self.limits_into: dict[str, float | None] = {}
+        self.limits_into: dict[str, float | None] = {}  # node → bytes a second; None once it is restored
         self.delays: dict[tuple[str, str], float] = {}  # (node, sender)
         self.overtaking = 0.0  # per cent that no delay holds back
         self.passed: dict[str, int] = {}  # sender → bytes within the limit on what it sends
@@ -59,19 +59,19 @@ class FakeNetwork:
         del self.rules[node.name, rule]
         return self.drops
 
-    def limit_ingress(self, node: Node, _senders: list[Node], _port: int, bytes_per_s: float | None) -> None:
+    def limit_ingress(self, node: Node, _senders: list[Node], _port: int, bytes_per_s: float) -> None:
         self.limits_into[node.name] = bytes_per_s
 
-    def delay_ingress(self, node: Node, sender: Node, by_s: float, overtaking: float = 0.0) -> None:
-        self.delays[node.name, sender.name] = by_s
+    def delay_ingress(self, node: Node, senders: list[Node], _port: int, by_s: float, overtaking: float = 0.0) -> None:
+        self.delays |= {(node.name, sender.name): by_s for sender in senders}
         self.overtaking = overtaking
+
+    def restore_ingress(self, node: Node, _senders: list[Node]) -> None:
+        self.limits_into[node.name] = None
 
     def limited(self, _node: Node, sender: Node) -> LimitCounters | None:
         passed = self.passed.get(sender.name)
         return None if passed is None else LimitCounters(passed, self.held_back)
-
-    def delayed_bytes(self, node: Node, sender: Node) -> int | None:
-        return self.passed.get(sender.name) if (node.name, sender.name) in self.delays else None
 
 
 class FakeLimits:

@@ -1,4 +1,6 @@
-"""The traffic between containers: iptables drops it, HTB classes limit it, netem within them delays it."""
+"""The traffic between containers: iptables drops it, HTB classes tell it apart, tbf within them limits it and netem
+delays it.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,8 @@ from clusters.runtimes.runtime import LimitCounters
 
 HAS_EGRESS_LIMIT = "tc class show dev eth0 | grep -q 'htb 1:1 '"
 NETEM_PACKETS = 100_000  # held back at a time; more are dropped
+TBF_QUEUE = "16mb"  # likewise
+UNLIMITED = "10gbit"
 STILL_THERE = "still there"
 
 
@@ -38,54 +42,67 @@ class DockerNetwork:
         said = self._namespaces.run_script(node, script, f"stop dropping packets of {node.name}")
         return None if STILL_THERE in said else _packets(said)
 
-    def limit_ingress(self, node: Node, senders: list[Node], port: int, bytes_per_s: float | None) -> None:
-        script = _unlimit(node) if bytes_per_s is None else _limit(node, port, bytes_per_s)
+    def limit_ingress(self, node: Node, senders: list[Node], port: int, bytes_per_s: float) -> None:
+        # Not by the class's own rate: HTB lets a piece of 64 kB through whole, and then nothing as long as that takes
+        # at the rate it had, whatever it is changed to. tbf cuts it into packets, and a new rate counts at once.
+        rate = f"rate {max(int(bytes_per_s * 8), 8)}bit burst 15k limit {TBF_QUEUE}"
+        self._hold_back(node, senders, port, f"tbf {rate}", "limit")
 
-        def limit(sender: Node) -> None:
-            self._namespaces.run_script(sender, script, f"limit what {sender.name} sends to {node.name}")
+    def delay_ingress(self, node: Node, senders: list[Node], port: int, by_s: float, overtaking: float = 0.0) -> None:
+        reorder = f" reorder {overtaking:g}%" if overtaking else ""
+        self._hold_back(node, senders, port, f"netem delay {by_s * 1000:g}ms{reorder} limit {NETEM_PACKETS}", "delay")
+
+    def _hold_back(self, node: Node, senders: list[Node], port: int, how: str, what: str) -> None:
+        minor = _class_of(node)
+        hold = f"tc qdisc replace dev eth0 parent 1:{minor} handle {minor}: {how}"
+        self._at_each(senders, f"{_classed(node, port)} && {hold}", f"{what} what {{}} sends to {node.name}")
+
+    def restore_ingress(self, node: Node, senders: list[Node]) -> None:
+        self._at_each(senders, _restored(node), f"restore what {{}} sends to {node.name}")
+
+    def _at_each(self, senders: list[Node], script: str, what: str) -> None:
+        def run(sender: Node) -> None:
+            self._namespaces.run_script(sender, script, what.format(sender.name))
 
         with ThreadPoolExecutor(len(senders)) as pool:  # each is the start of a container
-            list(pool.map(limit, senders))
+            list(pool.map(run, senders))
 
     def limited(self, node: Node, sender: Node) -> LimitCounters | None:
-        command = ("tc", "-s", "class", "show", "dev", "eth0", "classid", f"1:{_class_of(node)}")
+        shown = self._namespaces.show(sender, "tc", "-s", "qdisc", "show", "dev", "eth0")
         counted = re.search(
-            r"Sent (\d+) bytes .*overlimits (\d+) .*\n.*backlog (\S+)", self._namespaces.show(sender, *command)
+            rf"parent 1:{_class_of(node)} .*\n Sent (\d+) bytes .*overlimits (\d+) .*\n.*backlog (\S+)", shown
         )
         if counted is None:
             return None
         waiting = counted[3] != "0b"
         return LimitCounters(passed_bytes=int(counted[1]), held_back=int(counted[2]) + waiting)
 
-    def delay_ingress(self, node: Node, sender: Node, by_s: float, overtaking: float = 0.0) -> None:
-        reorder = f" reorder {overtaking:g}%" if overtaking else ""
-        held = f"netem delay {by_s * 1000:g}ms{reorder} limit {NETEM_PACKETS}"
-        script = f"tc qdisc add dev eth0 parent 1:{_class_of(node)} {held}"
-        self._namespaces.run_script(sender, script, f"delay what {sender.name} sends to {node.name}")
 
-    def delayed_bytes(self, node: Node, sender: Node) -> int | None:
-        shown = self._namespaces.show(sender, "tc", "-s", "qdisc", "show", "dev", "eth0")
-        sent = re.search(rf"netem \S+ parent 1:{_class_of(node)} .*\n *Sent (\d+) bytes", shown)
-        return int(sent[1]) if sent else None
+def _classed(node: Node, port: int) -> str:
+    """A class of its own for what is sent to a node's fetchers, of which it holds nothing back; once.
 
-
-def _limit(node: Node, port: int, bytes_per_s: float) -> str:
-    minor, rate = _class_of(node), f"rate {max(int(bytes_per_s * 8), 8)}bit burst 15k"
-    # Below the class of the sender's own limit, where it has one, so that its traffic counts there, too.
+    It is below the class of the sender's own limit, where it has one, so that its traffic counts there, too.
+    """
+    minor = _class_of(node)
     return (
         f"parent=1:; {HAS_EGRESS_LIMIT} && parent=1:1; "
-        f"tc class change dev eth0 parent $parent classid 1:{minor} htb {rate} 2>/dev/null || ("
+        f"tc filter show dev eth0 parent 1: prio {minor} 2>/dev/null | grep -q . || ("
         "(tc qdisc show dev eth0 | grep -q 'htb 1:' || tc qdisc add dev eth0 root handle 1: htb default 0)"
-        f" && tc class add dev eth0 parent $parent classid 1:{minor} htb {rate} && "
+        f" && tc class add dev eth0 parent $parent classid 1:{minor} htb rate {UNLIMITED} quantum 60000 && "
         f"tc filter add dev eth0 parent 1: protocol ip prio {minor} u32 match ip dst {node.address}/32 "
-        f"match ip sport {port} 0xffff flowid 1:{minor}) && tc class show dev eth0"
+        f"match ip sport {port} 0xffff flowid 1:{minor})"
     )
 
 
-def _unlimit(node: Node) -> str:
+def _restored(node: Node) -> str:
+    """What waits goes first: TCP sends again what is thrown away, but after a time that has grown with the waiting."""
     minor = _class_of(node)
+    waits = f"tc -s qdisc show dev eth0 | grep -A2 'parent 1:{minor} ' | grep -q 'backlog [^0]'"
     return (
-        f"tc filter del dev eth0 parent 1: prio {minor}; tc class del dev eth0 classid 1:{minor}; "
+        f"tc qdisc change dev eth0 parent 1:{minor} handle {minor}: tbf rate {UNLIMITED} burst 1mb limit {TBF_QUEUE}; "
+        f"tc filter del dev eth0 parent 1: prio {minor}; "
+        f"turns=0; while [ $turns -lt 100 ] && {waits}; do turns=$((turns + 1)); sleep 0.02; done; "
+        f"tc class del dev eth0 classid 1:{minor}; "
         "tc class show dev eth0 | grep -q htb || tc qdisc del dev eth0 root; tc qdisc show dev eth0"
     )
 

@@ -20,7 +20,7 @@ class Lag(Step):
 
     key = "lag"
     traits = frozenset({Trait.RECOVERY_EXPECTED, Trait.NEEDS_LOAD})
-    kernel = ("htb",)
+    kernel = ("htb", "tbf")
     fault = True
     node: Node
     records: int = Field(gt=0)
@@ -31,7 +31,7 @@ class Slow(Step):
 
     key = "slow"
     traits = frozenset({Trait.HOLDS_BACK_FOLLOWER, Trait.RECOVERY_EXPECTED, Trait.NEEDS_LOAD})
-    kernel = ("htb",)
+    kernel = ("htb", "tbf")
     fault = True
     node: Node
     until: Condition
@@ -97,7 +97,7 @@ class LimitBandwidth(_ToFetchers):
 
     key = "limit_bandwidth"
     traits = frozenset({Trait.RECOVERY_EXPECTED, Trait.NEEDS_LOAD, Trait.BETWEEN_NODES})
-    kernel = ("htb",)
+    kernel = ("htb", "tbf")
     rate: BytesPerSecond
 
 
@@ -117,10 +117,7 @@ class Delay(_ToFetchers):
 
     key = "delay"
     traits = frozenset({Trait.RECOVERY_EXPECTED, Trait.BETWEEN_NODES})
-    kernel = (
-        "htb",
-        "netem",
-    )
+    kernel = ("htb", "netem")
     by: Seconds
 
 
@@ -129,10 +126,7 @@ class Reorder(_ToFetchers):
 
     key = "reorder"
     traits = frozenset({Trait.RECOVERY_EXPECTED, Trait.BETWEEN_NODES})
-    kernel = (
-        "htb",
-        "netem",
-    )
+    kernel = ("htb", "netem")
     percent: float = Field(gt=0, lt=100)
     by: Seconds = 0.01
 

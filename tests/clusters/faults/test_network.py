@@ -236,16 +236,16 @@ def test_to_a_paused_broker_nothing_need_flow(world: Any) -> None:
     assert shaped(world).verify_injected() == {"passed_bytes": 0}
 
 
-def test_a_delay_is_put_into_the_class_of_every_sender(world: Any) -> None:
-    """That class limits nothing by itself, so that its bytes prove nothing, and the delay goes with it."""
+def test_a_delay_is_proven_by_what_passed_it_at_every_sender(world: Any) -> None:
+    """Bytes at one of two prove nothing; it limits nothing and ends as a limit does."""
     fault = Delayed(world, world.runtime.network, world.brokers[1], [world.brokers[2], world.brokers[3]], 0.1)
 
     fault.inject()
-    assert world.runtime.network.limits_into == {"broker-1": network.UNLIMITED_BYTES_PER_S}
     assert world.runtime.network.delays == {("broker-1", "broker-2"): 0.1, ("broker-1", "broker-3"): 0.1}
+    assert world.runtime.network.limits_into == {}
     world.runtime.network.passed = {"broker-2": 4, "broker-3": 5}
     assert fault.verify_injected() == {"passed_bytes": 9}
-    del world.runtime.network.delays["broker-1", "broker-3"]
+    del world.runtime.network.passed["broker-3"]
     with pytest.raises(WaitTimeout, match="for traffic to broker-1 in the limit"):
         fault.verify_injected()
     fault.heal()

@@ -53,7 +53,8 @@ def test_only_what_is_needed_is_tried_and_once(daemon: Any) -> None:
         (["iptables", "xt_statistic"], [1], ["xt_statistic"]),
         (["iptables", "xt_statistic"], [0, 1], ["iptables", "xt_statistic"]),
         (["netem", "htb"], [1], ["sch_netem"]),
-        (["htb"], [0], ["sch_htb or cls_u32"]),
+        (["htb", "tbf"], [0], ["sch_htb or cls_u32"]),
+        (["htb", "tbf"], [1], ["sch_tbf"]),
     ],
 )
 def test_what_fails_its_trial_is_missing(daemon: Any, parts: list[str], fails: list[int], missing: list[str]) -> None:

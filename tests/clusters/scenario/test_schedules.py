@@ -173,7 +173,7 @@ def test_what_the_kernel_lacks_is_not_drawn() -> None:
 
     assert FAULT_MIX.faults.keys() - left.faults.keys() == {"packets are lost", "a broker has little CPU"}
     assert left.during == FAULT_MIX.during
-    assert kernel_parts(left) == {"iptables", "htb"}
+    assert kernel_parts(left) == {"iptables", "htb", "tbf"}
 
 
 def test_a_fault_mix_that_is_not_there_is_refused(tmp_path: Path) -> None:

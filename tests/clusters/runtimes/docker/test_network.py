@@ -36,16 +36,27 @@ def played(said: str = "") -> tuple[DockerNetwork, list[tuple[str, str]]]:
 
 
 def test_shaping_is_set_at_every_sender() -> None:
-    """What a follower receives is limited where it is sent, by address and port; None takes it away."""
+    """What a follower receives is limited where it is sent, by address and port, and restored there."""
     network, scripts = played()
     a, b, c = (Node(name, "broker", f"172.30.7.{n}", Path("/w"), "java", ()) for n, name in enumerate("abc", 11))
     network.limit_ingress(a, [b, c], 9091, 1000.0)
-    network.limit_ingress(a, [b, c], 9091, None)
+    network.restore_ingress(a, [b, c])
 
-    assert [name for name, _ in scripts] == ["b", "c", "b", "c"]
+    assert sorted(name for name, _ in scripts[:2]) == sorted(name for name, _ in scripts[2:]) == ["b", "c"]
     assert all("match ip dst 172.30.7.11/32" in script for _, script in scripts[:2])
-    assert all("match ip sport 9091" in script and "rate 8000bit" in script for _, script in scripts[:2])
+    assert all("match ip sport 9091" in script and "tbf rate 8000bit" in script for _, script in scripts[:2])
     assert all("tc qdisc del" in script for _, script in scripts[2:])
+
+
+def test_what_waits_goes_before_its_class_does() -> None:
+    """First the rate, then the filter, then the class; what is thrown away TCP would send again much later."""
+    network, scripts = played()
+    a, b = (Node(name, "broker", "172.30.7.1", Path("/w"), "java", (), node_id=n) for n, name in enumerate("ab", 1))
+    network.restore_ingress(a, [b])
+
+    ((_, script),) = scripts
+    order = [script.index(part) for part in ("tbf rate 10gbit", "tc filter del", "backlog [^0]", "tc class del")]
+    assert order == sorted(order)
 
 
 def test_a_resource_limit_and_a_lag_share_one_tree() -> None:
@@ -55,14 +66,15 @@ def test_a_resource_limit_and_a_lag_share_one_tree() -> None:
     a, b = (Node(name, "broker", f"172.30.7.{n}", Path("/w"), "java", ()) for n, name in enumerate("ab", 11))
     limits.limit_egress(b, 1_000_000.0)
     network.limit_ingress(a, [b], 9091, 1000.0)
-    network.limit_ingress(a, [b], 9091, None)
+    network.restore_ingress(a, [b])
     own, lag, lifted = (script for _, script in namespaces.scripts)
 
     assert "parent 1: classid 1:1 htb rate 8000000bit" in own
     assert "parent 1:1 classid 1:2 htb rate 800000bit ceil 8000000bit" in own
     assert "grep -q 'htb 1:1 ' && parent=1:1" in lag
     assert "parent $parent classid 1:10" in lag
-    assert "tc filter del dev eth0 parent 1: prio 10; tc class del dev eth0 classid 1:10;" in lifted
+    assert "tc filter del dev eth0 parent 1: prio 10;" in lifted
+    assert "tc class del dev eth0 classid 1:10;" in lifted
     assert "tc class show dev eth0 | grep -q htb || tc qdisc del dev eth0 root" in lifted
 
 
@@ -79,61 +91,51 @@ def test_traffic_into_two_brokers_is_limited_side_by_side() -> None:
     assert ["flowid 1:12" in script and "prio 12 u32" in script for _, script in scripts] == [False, True]
 
 
-def test_packets_are_held_back_within_the_limits_class() -> None:
-    """So that only those are which the limit is about, and lifting it lifts both."""
+def test_packets_are_held_back_in_the_same_class() -> None:
+    """So that only those are which the delay is about; nothing limits them."""
     network, scripts = played()
     a, b = (Node(name, "broker", "172.30.7.1", Path("/w"), "java", (), node_id=n) for n, name in enumerate("ab", 1))
-    network.delay_ingress(a, b, 0.25)
-    network.delay_ingress(a, b, 0.01, 25)
+    network.delay_ingress(a, [b], 9091, 0.25)
+    network.delay_ingress(a, [b], 9091, 0.01, 25)
 
-    assert scripts == [
-        ("b", "tc qdisc add dev eth0 parent 1:11 netem delay 250ms limit 100000"),
-        ("b", "tc qdisc add dev eth0 parent 1:11 netem delay 10ms reorder 25% limit 100000"),
+    held = "tc qdisc replace dev eth0 parent 1:11 handle 11: netem"
+    assert [script.split(" && ")[-1] for _, script in scripts] == [
+        f"{held} delay 250ms limit 100000",
+        f"{held} delay 10ms reorder 25% limit 100000",
     ]
-
-
-CLASS = """class htb 1:11 root prio 0 rate 80Kbit ceil 80Kbit burst 15Kb cburst 1600b
- Sent 905 bytes 3 pkt (dropped 0, overlimits 7 requeues 0)
- backlog 0b 0p requeues 0
- lended: 3 borrowed: 0 giants: 0
-"""
-
-
-@pytest.mark.parametrize(
-    ("shown", "counted"),
-    [
-        (CLASS, LimitCounters(905, 7)),
-        (CLASS.replace("backlog 0b 0p", "backlog 1514b 1p"), LimitCounters(905, 8)),
-        ("", None),
-    ],
-)
-def test_what_passed_a_limit_and_had_to_wait_is_the_kernels_count(shown: str, counted: LimitCounters | None) -> None:
-    """Where there is no such class it lists nothing; what waits at this moment counts, too."""
-    network, _ = played(shown)
-    a, b = (Node(name, "broker", "172.30.7.1", Path("/w"), "java", (), node_id=1) for name in "ab")
-
-    assert network.limited(a, b) == counted
+    assert all("flowid 1:11" in script and "tbf" not in script for _, script in scripts)
 
 
 QDISCS = """qdisc htb 1: root refcnt 2 r2q 10 default 0 direct_packets_stat 5 direct_qlen 1000
  Sent 99 bytes 9 pkt (dropped 0, overlimits 0 requeues 0)
  backlog 0b 0p requeues 0
-qdisc netem 8002: parent 1:12 limit 100000 delay 50ms
+qdisc netem 12: parent 1:12 limit 100000 delay 50ms
  Sent 44 bytes 4 pkt (dropped 0, overlimits 0 requeues 0)
- backlog 0b 0p requeues 0
-qdisc netem 8001: parent 1:11 limit 100000 delay 50ms
- Sent 905 bytes 3 pkt (dropped 0, overlimits 0 requeues 0)
  backlog 66b 1p requeues 0
+qdisc tbf 11: parent 1:11 rate 80Kbit burst 15Kb lat 1.41e+03s
+ Sent 905 bytes 3 pkt (dropped 0, overlimits 7 requeues 0)
+ backlog 0b 0p requeues 0
 """
 
 
-@pytest.mark.parametrize(("shown", "delayed"), [(QDISCS, 905), (QDISCS.replace("1:11", "1:13"), None), ("", None)])
-def test_what_was_delayed_is_netems_own_count(shown: str, delayed: int | None) -> None:
-    """Not that of the class above it, nor of the delay into another broker."""
+@pytest.mark.parametrize(
+    ("shown", "node_id", "counted"),
+    [
+        (QDISCS, 1, LimitCounters(905, 7)),
+        (QDISCS.replace("backlog 0b 0p", "backlog 1514b 1p"), 1, LimitCounters(905, 8)),
+        (QDISCS, 2, LimitCounters(44, 1)),
+        (QDISCS, 3, None),
+        ("", 1, None),
+    ],
+)
+def test_what_passed_and_had_to_wait_is_the_kernels_count(
+    shown: str, node_id: int, counted: LimitCounters | None
+) -> None:
+    """Of that broker's limit or delay and no other's; what waits at this moment counts, too."""
     network, _ = played(shown)
-    a, b = (Node(name, "broker", "172.30.7.1", Path("/w"), "java", (), node_id=1) for name in "ab")
+    a, b = (Node(name, "broker", "172.30.7.1", Path("/w"), "java", (), node_id=node_id) for name in "ab")
 
-    assert network.delayed_bytes(a, b) == delayed
+    assert network.limited(a, b) == counted
 
 
 CHAIN = """Chain cut-1 (2 references)
