@@ -15,6 +15,7 @@ HAS_EGRESS_LIMIT = "tc class show dev eth0 | grep -q 'htb 1:1 '"
 NETEM_PACKETS = 100_000  # held back at a time; more are dropped
 TBF_QUEUE = "16mb"  # likewise
 UNLIMITED = "10gbit"
+QUANTUM = 60_000  # bytes; what HTB makes of so high a rate by itself it warns of in the kernel's log
 STILL_THERE = "still there"
 
 
@@ -88,7 +89,7 @@ def _classed(node: Node, port: int) -> str:
         f"parent=1:; {HAS_EGRESS_LIMIT} && parent=1:1; "
         f"tc filter show dev eth0 parent 1: prio {minor} 2>/dev/null | grep -q . || ("
         "(tc qdisc show dev eth0 | grep -q 'htb 1:' || tc qdisc add dev eth0 root handle 1: htb default 0)"
-        f" && tc class add dev eth0 parent $parent classid 1:{minor} htb rate {UNLIMITED} quantum 60000 && "
+        f" && tc class add dev eth0 parent $parent classid 1:{minor} htb rate {UNLIMITED} quantum {QUANTUM} && "
         f"tc filter add dev eth0 parent 1: protocol ip prio {minor} u32 match ip dst {node.address}/32 "
         f"match ip sport {port} 0xffff flowid 1:{minor})"
     )
@@ -108,7 +109,7 @@ def _restored(node: Node) -> str:
 
 
 def _class_of(node: Node) -> int:
-    """The minor number of the HTB class, and the priority of its filter, that limits traffic into a broker."""
+    """The minor number of the HTB class, and the priority of its filter, of the traffic into a broker."""
     return 10 + (node.node_id or 0)  # two digits at the least, so that no class of a resource limit is meant
 
 

@@ -385,12 +385,13 @@ def test_a_broker_that_is_stopped_in_turn_is_not_paused(world: Any, monkeypatch:
 
 def test_traffic_is_shaped_at_the_other_brokers(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """To the measured rate times the share; small changes are not worth a helper container; open lifts it."""
-    calls: list[tuple[str, list[str], int, float | None]] = []
+    calls: list[tuple[str, list[str], int, float]] = []
+    restored: list[tuple[str, list[str]]] = []
     network: Any = FakeNetwork()
     network.limit_ingress = lambda node, senders, port, limit: calls.append(
         (node.name, [sender.name for sender in senders], port, limit)
     )
-    network.restore_ingress = lambda node, senders: network.limit_ingress(node, senders, 0, None)
+    network.restore_ingress = lambda node, senders: restored.append((node.name, [sender.name for sender in senders]))
     lagged = fault(world, 2000)
     shaped = ShapedTraffic(world, network, lagged, _append_rate=100_000.0, _trailed_s=lagging.time.monotonic())
     monkeypatch.setattr(lagged.ended, "wait", lambda _: None)
@@ -399,10 +400,10 @@ def test_traffic_is_shaped_at_the_other_brokers(world: Any, monkeypatch: pytest.
         shaped.tick()
     shaped.open()
 
-    assert [call[:2] for call in calls] == [("broker-3", ["broker-1", "broker-2"])] * 3
-    assert [call[2] for call in calls] == [9091, 9091, 0]
+    assert [call[:3] for call in calls] == [("broker-3", ["broker-1", "broker-2"], 9091)] * 2
     full = 100_000 * PROTOCOL_OVERHEAD
-    assert [call[3] for call in calls] == [pytest.approx(full), pytest.approx(full / 2), None]
+    assert [call[3] for call in calls] == [pytest.approx(full), pytest.approx(full / 2)]
+    assert restored == [("broker-3", ["broker-1", "broker-2"])]
 
 
 @pytest.mark.parametrize(("took_s", "limits"), [(0.9, 1), (0.0, 2)])
