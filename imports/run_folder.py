@@ -63,11 +63,20 @@ def _write_table(folder: Path, rows: list[Row], schema: pa.Schema) -> None:
     write_partitioned(pa.Table.from_pylist(rows, schema=schema).to_batches(), folder / "imported.parquet", schema)
 
 
+def distinct_names(files: Sequence[Path]) -> list[str]:
+    """Return the last parts of each file's path, as many as tell the files apart: the names, where those differ."""
+    paths = [file.absolute().parts for file in files]
+    parts = next(n for n in range(1, max(map(len, paths)) + 1) if len({p[-n:] for p in paths}) == len(set(paths)))
+    return ["/".join(path[-parts:]) for path in paths]
+
+
 def _manifest(
     run_id: str, now: datetime, *, origin: Origin, sources: Sequence[Path], tables: Tables, settings: Settings
 ) -> Manifest:
-    digests = {str(source.name): hashlib.sha256(source.read_bytes()).hexdigest() for source in sources}
-    names = [source.name for source in sources]
+    names = distinct_names(sources)
+    digests = {
+        name: hashlib.sha256(source.read_bytes()).hexdigest() for name, source in zip(names, sources, strict=True)
+    }
     return Manifest(
         origin=origin,
         run_id=run_id,

@@ -98,15 +98,22 @@ class Turns:
         return False
 
     def committed(self) -> dict[str, int]:
-        """How far the group has committed, by partition, as its coordinator says."""
+        """Commit what was stored, and return the group's offset of each partition as its coordinator reports it."""
         if not self._inside:
-            self._consumer.commit(asynchronous=False)
+            self._commit_stored()
         wanted = [TopicPartition(self._config.topic, number) for number in range(self._config.partitions)]
         told = self._consumer.committed(wanted, ASK_S)
         return {f"{each.topic}-{each.partition}": max(each.offset, 0) for each in told}
 
+    def _commit_stored(self) -> None:
+        try:
+            self._consumer.commit(asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._NO_OFFSET:  # noqa: SLF001  # all is committed already
+                raise
+
     def close(self) -> None:
-        """Let go of both; what was begun is aborted by the next one with this transactional id, or by its time-out."""
+        """Close both; what was begun is aborted by the next one with this transactional id, or by its time-out."""
         self._consumer.close()
 
 
@@ -126,6 +133,7 @@ def run(config: CopierConfig, stop: threading.Event) -> None:
             if count:
                 summary.ready()
             elif stop.is_set() and turns.at_end:
+                committed = turns.committed()
                 break
         except KafkaException as error:
             log.warning("begins anew after: %s", error)
@@ -133,7 +141,7 @@ def run(config: CopierConfig, stop: threading.Event) -> None:
                 turns.close()
             turns = None
             pause.wait(AGAIN_S)
-    summary.end(rows=copied, committed=turns.committed())
+    summary.end(rows=copied, committed=committed)
     turns.close()
     log.info("ended after %d records", copied)
 

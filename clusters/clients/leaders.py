@@ -31,16 +31,18 @@ class Leaders:
     def __init__(self) -> None:
         self.addresses: dict[int, tuple[str, int]] = {}
         self._newest: dict[TopicPartition, tuple[int, int]] = {}
+        self._updates = threading.Lock()  # each reading thread reports leaders
 
     def newest(self, partition: TopicPartition) -> tuple[int, int]:
         """Leader and epoch, ``UNKNOWN`` while nobody told."""
         return self._newest.get(partition, UNKNOWN)
 
     def told(self, partition: TopicPartition, leader: int, epoch: int) -> None:
-        """Somebody says so; what is older than known changes nothing. A newer epoch may have nobody yet."""
-        known, known_epoch = self.newest(partition)
-        if epoch > known_epoch or (epoch == known_epoch and known == NOBODY):
-            self._newest[TopicPartition(*partition)] = leader, epoch
+        """Take a leader and its epoch unless a newer epoch is known; a new epoch may have no leader yet."""
+        with self._updates:
+            known, known_epoch = self.newest(partition)
+            if epoch > known_epoch or (epoch == known_epoch and known == NOBODY):
+                self._newest[TopicPartition(*partition)] = leader, epoch
 
 
 class NewestLeaders(ClusterMetadata):  # type: ignore[misc]  # kafka-python has no types

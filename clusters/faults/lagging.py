@@ -119,9 +119,9 @@ class LagFault:
         return seen
 
     def verify_injected(self) -> Evidence:
-        """Lag: the follower trails by half of what was asked or more, in the ISR, and holds the high watermark.
+        """``lag``: the follower trails by half of what was asked or more, in the ISR, and holds the high watermark.
 
-        LimitedCpu: it trails by a second of traffic or more; its eviction is the step's own condition.
+        ``slow``: it trails by a second of traffic or more; its eviction is the step's own condition.
         """
         wanted = self.records / 2 if self.records else self.rate or 1
 

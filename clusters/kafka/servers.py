@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -312,14 +313,28 @@ def _replication_defaults(cluster: Cluster) -> dict[str, str]:
 
 
 def render(config: Mapping[str, str]) -> str:
-    """A configuration as a properties file, which Java reads as ISO 8859-1: any other letter of a path is escaped."""
-    return "".join(f"{name}={_escaped(value)}\n" for name, value in sorted(config.items()))
+    """Return a configuration as a properties file, which Java's ``Properties.load`` reads back unchanged."""
+    return "".join(f"{_escaped(name, ' :=#!')}={_escaped_value(value)}\n" for name, value in sorted(config.items()))
 
 
-def _escaped(text: str) -> str:
-    r"""Letters beyond ASCII as \uXXXX, two of them for one beyond 16 bits."""
+def change(properties: str, settings: Mapping[str, str]) -> str:
+    """Return a file that ``render`` wrote, with other or more settings; the other lines stay byte for byte."""
+    lines = [*properties.splitlines(keepends=True), *render(settings).splitlines(keepends=True)]
+    by_name = {re.split(r"(?<!\\)=", line, maxsplit=1)[0]: line for line in lines}
+    return "".join(line for _, line in sorted(by_name.items()))
+
+
+def _escaped_value(text: str) -> str:
+    """Java drops blanks before a value, but not within it."""
+    rest = text.lstrip(" ")
+    return "\\ " * (len(text) - len(rest)) + _escaped(rest)
+
+
+def _escaped(text: str, signs: str = "") -> str:
+    r"""Escape line ends, backslashes and ``signs``, and each UTF-16 unit beyond ASCII as \uXXXX."""
+    named = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\f": r"\f", "\\": r"\\", **{sign: f"\\{sign}" for sign in signs}}
     units = memoryview(text.encode("utf-16-le")).cast("H")
-    return "".join(chr(unit) if unit < 128 else f"\\u{unit:04x}" for unit in units)
+    return "".join(named.get(chr(unit), chr(unit)) if unit < 128 else f"\\u{unit:04x}" for unit in units)
 
 
 def format_storage(

@@ -228,10 +228,10 @@ class World:
         """
         path = node.folder / "server.properties"
         with opened(node, path, os.O_RDWR) as descriptor, open(descriptor, "r+", closefd=False) as file:
-            told = dict(line.split("=", 1) for line in file.read().splitlines())
+            changed = servers.change(file.read(), settings)
             file.seek(0)
             file.truncate()
-            file.write(servers.render({**told, **settings}))
+            file.write(changed)
 
     def _incarnations(self) -> dict[str, int]:
         return self._noted("incarnations.json")

@@ -8,6 +8,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -56,16 +57,25 @@ def prepare(
     now = datetime.now(UTC)
     name = plan.scenario.name.replace("_", "-")
     stem = f"{now:%Y%m%d-%H%M%S}-{name}-{re.sub('[^A-Za-z0-9]+', '-', plan.kafka_version)}"[:57].rstrip("-")
-    run_id = f"{stem}-{secrets.token_hex(2)}"
-    folder = RunFolder(runs.resolve() / run_id)
+    folder = _new_folder(runs.resolve(), stem)
     try:
-        folder.work.mkdir(parents=True)
+        folder.work.mkdir()
         write_atomically(folder.work / "plan.json", plan.model_dump_json(indent=1))
         write_lease(folder.path, lease)
     except OSError:
         shutil.rmtree(folder.path, ignore_errors=True)
         raise
     return folder.path
+
+
+def _new_folder(runs: Path, stem: str) -> RunFolder:
+    """Make the folder of a run id that no other run has."""
+    runs.mkdir(parents=True, exist_ok=True)
+    while True:
+        folder = RunFolder(runs / f"{stem}-{secrets.token_hex(2)}")
+        with suppress(FileExistsError):
+            folder.path.mkdir()
+            return folder
 
 
 def check(scenario: str, *, kafka: str, runtime: str = "auto", changes: Mapping[str, Any] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What a wait waits for, and a window looks at."""
+"""Conditions, for which the steps wait, slow and require look."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class OffsetBetween(Model):
 
 
 class Condition(Model):
-    """What a wait waits for, and a window looks at; exactly one of them."""
+    """One of these conditions."""
 
     out_of_isr: Node | None = None
     in_isr: Node | None = None

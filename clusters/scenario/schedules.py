@@ -1,7 +1,7 @@
 """Random schedules of faults: a seed, a length and a fault mix make an ordinary scenario. Pure functions.
 
 A fault is a phase: what the fault mix says, then everything is healed and the ISR is awaited. Between faults there is a
-quiet phase. The fault mix is data (``randomised_schedule.yaml``).
+quiet phase. The fault mix is data (``fault_mix.yaml``).
 """
 
 from __future__ import annotations

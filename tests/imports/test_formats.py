@@ -36,6 +36,22 @@ def test_every_example_becomes_a_sealed_run_folder(tmp_path, origin):
     assert [path.name for path in tmp_path.iterdir()] == [folder.run_id]
 
 
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [(("a/h.jsonl", "b/h.jsonl"), ["a/h.jsonl", "b/h.jsonl"]), (("a/h.jsonl", "b/i.jsonl"), ["h.jsonl", "i.jsonl"])],
+)
+def test_every_file_has_a_digest(tmp_path, files, names):
+    """Files of one name are told apart by their folders; others are recorded by their name alone."""
+    sources = []
+    for number, file in enumerate(files):
+        (tmp_path / file).parent.mkdir()
+        sources.append(write(tmp_path / file, send(1, "ok", ("x", number, number))))
+    manifest = read_manifest(formats.import_history(sources, "operations", Settings(), tmp_path / "runs").manifest)
+
+    assert list(manifest.scenario["files"]) == names
+    assert len(set(manifest.scenario["files"].values())) == 2
+
+
 def test_the_manifest_says_what_stands_for_what(tmp_path):
     """Keys by partition, the settings that were given, and the weakest acks of a ledger's rows."""
     history = write(tmp_path / "h.jsonl", send(1, "ok", ("x", 1, 0), f="txn"), send(2, "ok", ("x", 2, 1)))

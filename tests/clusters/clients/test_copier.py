@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from clusters.clients import copier
 from clusters.clients.configs import CopierConfig
 from history.payload import decode
 
-EOF = -191  # librdkafka's _PARTITION_EOF
+EOF, NO_OFFSET = -191, -168  # librdkafka's _PARTITION_EOF and _NO_OFFSET
 
 
 class Kafka:
@@ -28,6 +29,7 @@ class Kafka:
         self.output: list[tuple[int, bytes]] = []
         self.log: list[str] = []
         self.fails: list[str] = []  # calls that fail once
+        self.commits_by_itself = False  # enable.auto.commit, whose interval has passed by the next call
 
     def act(self, what: str) -> None:
         self.log.append(what)
@@ -44,11 +46,11 @@ def message(offset: int, code: int | None = None) -> Any:
 
 
 class FakeConsumer:
-    """Reads on from what the group has committed."""
+    """Reads on from what the group has committed; as librdkafka it commits what was stored since the last commit."""
 
     def __init__(self, kafka: Kafka, settings: dict[str, Any]) -> None:
         self.kafka, self.settings, self.at = kafka, settings, kafka.committed
-        self.stored = kafka.committed
+        self.stored: int | None = None
 
     def subscribe(self, topics: list[str]) -> None:
         assert topics == ["orders"]
@@ -63,10 +65,15 @@ class FakeConsumer:
 
     def store_offsets(self, offsets: list[Any]) -> None:
         self.stored = offsets[0].offset
+        if self.kafka.commits_by_itself:
+            self.commit(asynchronous=False)
 
     def commit(self, *, asynchronous: bool) -> None:
         assert not asynchronous
-        self.kafka.committed = self.stored
+        self.kafka.act("commit offsets")
+        if self.stored is None:
+            raise KafkaException(KafkaError(NO_OFFSET))
+        self.kafka.committed, self.stored = self.stored, None
 
     def committed(self, wanted: list[Any], _timeout: float) -> list[Any]:
         return [SimpleNamespace(topic="orders", partition=w.partition, offset=self.kafka.committed) for w in wanted]
@@ -151,7 +158,33 @@ def test_it_copies_to_the_end_and_says_how_far_its_group_is(kafka: Kafka, tmp_pa
     ]
     assert [len(value) for _, value in kafka.output] == [64, 65, 66]
     assert (summary["clean"], summary["rows"], summary["committed"]) == (True, 3, {"orders-0": 3})
-    assert kafka.log == ["init", "begin", "commit", "begin", "commit", "close"]
+    own = ["commit offsets"] if offsets == "apart" else []
+    assert kafka.log == ["init", "begin", "commit", "begin", "commit", *own, "close"]
+
+
+def test_nothing_is_left_to_commit_after_an_automatic_commit(kafka: Kafka, tmp_path: Path) -> None:
+    """librdkafka then raises ``_NO_OFFSET``; the copier ends as it should, with the group's offset."""
+    kafka.commits_by_itself = True
+    told = threading.Event()
+    told.set()
+    with suppress(KafkaException):
+        copier.run(config(tmp_path, "apart"), told)
+    summary = json.loads((tmp_path / "copier.json").read_text())
+
+    assert (summary.get("clean"), summary.get("committed")) == (True, {"orders-0": 3})
+
+
+def test_a_last_commit_that_fails_is_tried_again(kafka: Kafka, tmp_path: Path) -> None:
+    """Another copier reads from what is committed; records that were copied before it are copied twice."""
+    kafka.fails = ["commit offsets"]
+    told = threading.Event()
+    told.set()
+    with suppress(KafkaException):
+        copier.run(config(tmp_path, "apart"), told)
+    summary = json.loads((tmp_path / "copier.json").read_text())
+
+    assert (summary.get("clean"), summary.get("committed")) == (True, {"orders-0": 3})
+    assert [decode(value).seq for _, value in kafka.output] == [0, 1, 2, 0, 1, 2]
 
 
 def test_after_an_error_it_begins_anew_from_what_is_committed(kafka: Kafka, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from contextlib import suppress
 from typing import Any
@@ -125,6 +126,25 @@ def test_the_newest_leader_is_kept(said: tuple[int, int], then: tuple[int, int])
     leaders.told(T0, 2, 1)
     leaders.told(T0, *said)
     assert leaders.newest(T0) == then
+
+
+def test_two_threads_do_not_give_up_a_newer_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Epoch 9 arrives after the reader of epoch 2 has looked, and before it writes."""
+    leaders, look = Leaders(), Leaders.newest
+    other = threading.Thread(target=leaders.told, args=(T0, 3, 9))
+
+    def newest(self: Leaders, partition: TopicPartition) -> tuple[int, int]:
+        found = look(self, partition)
+        if threading.current_thread() is not other:
+            other.start()
+            other.join(0.5)  # it ends, or waits for this thread
+        return found
+
+    monkeypatch.setattr(Leaders, "newest", newest)
+    leaders.told(T0, 1, 2)
+    other.join()
+
+    assert look(leaders, T0) == (3, 9)
 
 
 def test_offsets_are_asked_of_each_leader_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -226,7 +226,14 @@ def test_a_configuration_file_has_a_line_per_setting() -> None:
 def test_letters_beyond_ascii_are_escaped() -> None:
     """Java reads such a file as ISO 8859-1, and would store a broker's data below another path; blanks may stay."""
     assert render({"log.dirs": "/für Übungen/𝄞/data"}) == "log.dirs=/f\\u00fcr \\u00dcbungen/\\ud834\\udd1e/data\n"
-    assert render({"log.dirs": "/f\\u00fcr"}) == "log.dirs=/f\\u00fcr\n"  # as it is read back
+
+
+def test_a_value_ends_with_its_line() -> None:
+    """A backslash, a line end and a blank in front are the value's own; a blank within needs no backslash."""
+    jaas = 'a required\n  user_a="\\d";'
+    assert render({"sasl.jaas.config": jaas}) == 'sasl.jaas.config=a required\\n  user_a="\\\\d";\n'
+    assert render({"a": " b c"}) == "a=\\ b c\n"
+    assert render({"a b": "c"}) == "a\\ b=c\n"
 
 
 def cluster_with(**fields: Any) -> Cluster:

@@ -427,10 +427,10 @@ def test_settings_are_changed_from_the_next_start_on(world: World) -> None:
     """In the file that the broker reads; what is not named stays."""
     node = world.brokers[2]
     node.folder.mkdir()
-    (node.folder / "server.properties").write_text("a=1\nb=x=y\n")
-    world.configure(node, {"a": "2", "c": "3"})
+    (node.folder / "server.properties").write_text("a=1\nb=x=y\nd=/f\\u00fcr\\\\\n")
+    world.configure(node, {"a": "2", "c": "3\n4"})
 
-    assert (node.folder / "server.properties").read_text() == "a=2\nb=x=y\nc=3\n"
+    assert (node.folder / "server.properties").read_text() == "a=2\nb=x=y\nc=3\\n4\nd=/f\\u00fcr\\\\\n"
 
 
 def test_settings_are_not_changed_through_a_link(world: World, tmp_path: Path) -> None:
