@@ -191,7 +191,19 @@ def _zeros(used: Sequence[PairOfRuns]) -> str:
 def _judged(family: Sequence[Measured]) -> list[Effect]:
     """Holm over the family, then each verdict and, where there is none to be had, the reason."""
     adjusted = iter(effects.holm([effect.p or 0.0 for effect, judge in family if judge]))
-    return [_verdict(effect, judge, next(adjusted) if judge else None) for effect, judge in family]
+    judged = [_verdict(effect, judge, next(adjusted) if judge else None) for effect, judge in family]
+    return [_changed(own, needed=_needed(own, len(family))) if _is_open(own) else own for own in judged]
+
+
+def _is_open(effect: Effect) -> bool:
+    """Whether more pairs would decide a primary metric."""
+    return (effect.role, effect.verdict, effect.method) == ("primary", "inconclusive", "paired")
+
+
+def _needed(effect: Effect, tests: int) -> int | None:
+    """How many pairs detect a worsening by twice the margin in four cases of five."""
+    size = math.log1p(SIZE_IN_MARGINS * effect.margin)
+    return effects.pairs_needed(size, sd=effect.sd_log or 0.0, margin=effect.margin, tests=tests)
 
 
 def _verdict(effect: Effect, judge: Callable[..., Verdict] | None, p_holm: float | None) -> Effect:
@@ -214,7 +226,7 @@ def _without_survivors(effect: Effect) -> Effect:
 def noise(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[Noise]:
     """Base against itself: each judged metric's noise, its verdict, and what the pairs of the comparison can show."""
     return [
-        Noise(**dict(own), **_detected(own, settings["pairs"], len(family)))
+        Noise(**{**dict(own), **_detected(own, settings["pairs"], len(family))})
         for family in _families(settings, calibrated)
         for own in _judged(family)
         if own.method == "paired"
@@ -246,7 +258,7 @@ def _detected(own: Effect, pairs: int, tests: int) -> dict[str, Any]:
     return {
         "pairs_planned": pairs,
         "size": 100 * size,
-        "needed": effects.pairs_needed(math.log1p(size), sd=sd, margin=own.margin, tests=tests),
+        "needed": _needed(own, tests),
         "sd_low": percent(low),
         "sd_high": percent(high),
         **dict(zip(("smallest", "smallest_low", "smallest_high"), smallest, strict=True)),

@@ -130,6 +130,7 @@ def further_sentences(result: CompareResult) -> list[str]:
         _not_asked(result),
         _survivors(result),
         _detected(result),
+        pairs_that_decide(result),
         proposal(result) if open_ and result.noise else "",
         _restless(result),
         _injected(result),
@@ -216,6 +217,17 @@ def proposal(result: CompareResult) -> str:
     return (
         f"Pairs that detect a worsening by twice its margin in four cases of five, by base with itself: {each}. {last}"
     )
+
+
+def pairs_that_decide(result: CompareResult) -> str:
+    """How many pairs would decide the primary metrics that are open, by how far their own pairs scatter."""
+    open_ = [own for own in _primary(result)["inconclusive"] if own.method == "paired"]
+    if not open_:
+        return ""
+    needed = [own.needed for own in open_]
+    if None in needed:
+        return f"Even {MAX_PAIRS} pairs would decide it less than four times in five: the host is too restless for it."
+    return f"About {max(filter(None, needed))} pairs would decide."
 
 
 def _restless(result: CompareResult) -> str:

@@ -11,22 +11,27 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from campaigns.campaign import MAX_TIMES, Campaign, Item
-from campaigns.clients import campaign as clients
 from campaigns.compare import campaign as compare
 from campaigns.compare.findings import BY_DESIGN
+from campaigns.compare.words import pairs_that_decide
 from campaigns.kinds import split_words
 from campaigns.known_bugs import campaign as known_bugs
 from campaigns.known_bugs.bugs import BUGS
 from campaigns.qualify import KIND
 from campaigns.qualify.questions import MEASURED, VIEWS, Asked, Sides, correctness, questions
 from history.kafka_versions import CLIENT_RELEASES, FEATURES, Version
+from history.results.compare import CompareResult
 from history.results.known_bugs import Arm
 from history.results.qualify import STATES, Answer, Line, QualifyResult
 
 Row = Mapping[str, Any]
 _VIEWS = {"default_settings": "performance, default settings", "same_settings": "performance, same settings"}
-_ANSWERS: dict[str, Answer] = {"pass": "go", "fail": "no-go", "unknown": "not yet"}  # to the verdict of a run
-_PERFORMANCE: dict[str, Answer] = {"correctness regression": "no-go", "regression": "not yet", "inconclusive": "note"}
+_PERFORMANCE: dict[str, Answer] = {
+    "correctness regression": "no-go",
+    "regression": "not yet",
+    "no violation": "not yet",  # and no primary metric could be asked
+    "inconclusive": "note",
+}
 
 
 class Settings(BaseModel):
@@ -97,18 +102,31 @@ def _rows_of(campaign: Campaign, rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:
     """What failed on the new version, on that of today; and one more try of each bug that missed its window."""
-    own = _rows_of(campaign, rows)
-    failed = {row["labels"]["of"]: None for row in own["correctness"] if _failed_on_head(row)}
-    asked = _settings(campaign).asked
-    again = [_of_question("correctness", item) for item in correctness("base", asked, campaign.seed, list(failed))]
+    own, asked = _rows_of(campaign, rows), _settings(campaign).asked
+    scenarios, releases = (
+        {row["labels"][name]: None for row in own.get(question, []) if _failed_on_head(row)}
+        for question, name in (("correctness", "of"), ("clients", "role"))
+    )
+    again = [_of_question("correctness", item) for item in correctness("base", asked, campaign.seed, list(scenarios))]
+    again += [
+        _of_question("clients", _on_base(item, asked))
+        for item in _question(campaign, "clients").items
+        if item.labels["role"] in releases
+    ]
     if "bugs" in own:
         tries = known_bugs.follow_up(_question(campaign, "bugs"), own["bugs"])
         again += [_of_question("bugs", item) for item in tries]
     return again
 
 
+def _on_base(item: Item, asked: Asked) -> Item:
+    """A client's run against the version of today."""
+    name = f"base-{item.name.removeprefix('clients-')}"
+    return item.model_copy(update={"name": name, "kafka": asked.sides.base, "labels": {**item.labels, "side": "base"}})
+
+
 def _failed_on_head(row: Row) -> bool:
-    return bool(row["labels"]["side"] == "head" and row["verdict"] == "fail")
+    return bool(row["labels"].get("side") != "base" and row["verdict"] == "fail")
 
 
 def _settings(campaign: Campaign) -> Settings:
@@ -156,31 +174,58 @@ def _digest(jars: Mapping[str, Sequence[str]], rows: Iterable[Row]) -> str:
 
 
 def _lines(campaign: Campaign, own: Mapping[str, Sequence[Row]]) -> Iterator[Line]:
+    recorded = {row["labels"]["item"] for rows in own.values() for row in rows}
+    for line, items in _answered(campaign, own):
+        yield _complete(line, [item.name for item in items if item.name not in recorded])
+
+
+def _complete(line: Line, missing: Sequence[str]) -> Line:
+    """The line; while planned runs of it are missing, nothing but a no-go is an answer."""
+    if not missing:
+        return line
+    answer: Answer = "no-go" if line.answer == "no-go" else "not yet"
+    return line.model_copy(update={"answer": answer, "sentence": f"{line.sentence} {len(missing)} not recorded."})
+
+
+def _answered(campaign: Campaign, own: Mapping[str, Sequence[Row]]) -> Iterator[tuple[Line, Sequence[Item]]]:
+    """Each line as the recorded runs answer it, with the planned items that it rests on."""
     told = _settings(campaign)
     upgrade = _question(campaign, "upgrade")
     for way, words in (("upgrade", "upgraded node by node, leaders dying"), ("rollback", "upgraded and rolled back")):
         items = [item for item in upgrade.items if item.labels["role"] == way]
-        yield _of_runs("upgrade", words, items, own["upgrade"])
+        yield _of_runs("upgrade", words, items, own["upgrade"]), items
     for scenario in told.scenarios:
-        yield _of_scenario(scenario, _question(campaign, "correctness"), own["correctness"])
+        items = [item for item in _question(campaign, "correctness").items if item.labels["of"] == scenario]
+        tries = [row for row in own["correctness"] if row["labels"]["of"] == scenario]
+        yield _of_both_sides("correctness", scenario, items, tries), items
     if "bugs" in own:
-        found = known_bugs.result(_question(campaign, "bugs"), own["bugs"])
+        part = _question(campaign, "bugs")
+        found = known_bugs.result(part, own["bugs"])
         for bug in dict.fromkeys(arm.bug for arm in found.arms):
             arms = {arm.kafka: arm for arm in found.arms if arm.bug == bug}
-            yield _of_bug(arms[told.base], arms[told.head])
-    yield from _bugs_on_both(told.asked.sides)
-    if "clients" in own:
-        for run in clients.result(_question(campaign, "clients"), own["clients"]).runs:
-            runs = [run.run_id] if run.run_id else []
-            answer = _ANSWERS[run.verdict]
-            yield Line(question="clients", what=f"Java {run.client}", answer=answer, sentence=run.sentence, runs=runs)
+            yield _of_bug(arms[told.base], arms[told.head]), [item for item in part.items if item.labels["bug"] == bug]
+    yield from ((line, []) for line in _bugs_on_both(told.asked.sides))
+    for item in _question(campaign, "clients").items:
+        release = item.labels["role"]
+        tries = [row for row in own["clients"] if row["labels"]["role"] == release]
+        yield _of_both_sides("clients", f"Java {release}", [item], tries), [item]
     for view in (view for view in VIEWS if view in own):
-        compared = compare.result(_question(campaign, view), own[view])
-        answer = _PERFORMANCE.get(compared.verdict, "go")
-        if compared.state == "unknown" and answer == "go":
-            answer = "not yet"
-        runs = [run.run_id for run in compared.runs.each]
-        yield Line(question=_VIEWS[view], what=MEASURED, answer=answer, sentence=compared.sentence, runs=runs)
+        part = _question(campaign, view)
+        yield _of_performance(_VIEWS[view], compare.result(part, own[view])), part.items
+
+
+def _of_performance(question: str, compared: CompareResult) -> Line:
+    """A regression is a price that a person decides on; noise is a note, missing evidence is not yet."""
+    answer, words = _PERFORMANCE.get(compared.verdict, "go"), compared.sentence
+    unjudged = sum(run.verdict == "unknown" for run in compared.runs.each)
+    if answer == "note":
+        words = f"{words} {pairs_that_decide(compared)}".rstrip()
+    if unjudged:
+        words = f"{words} {unjudged} of {compared.runs.planned} runs {'has' if unjudged == 1 else 'have'} no verdict."
+    if answer != "no-go" and (unjudged or compared.refusals or (compared.state == "unknown" and answer == "go")):
+        answer = "not yet"
+    runs = [run.run_id for run in compared.runs.each]
+    return Line(question=question, what=MEASURED, answer=answer, sentence=words, runs=runs)
 
 
 def _of_runs(question: str, what: str, items: Sequence[Item], rows: Sequence[Row]) -> Line:
@@ -195,39 +240,27 @@ def _of_runs(question: str, what: str, items: Sequence[Item], rows: Sequence[Row
 def _counted(runs: Sequence[Row], planned: int) -> str:
     """``2 of 2 runs pass.``, with what the worst run says where not all do."""
     passed = sum(row["verdict"] == "pass" for row in runs)
-    words = f"{passed} of {planned} runs pass."
     worst = next((row for verdict in ("fail", "unknown") for row in runs if row["verdict"] == verdict), None)
-    missing = planned - len(runs)
-    recorded = f" {missing} not recorded." if missing > 0 else ""
-    return f"{words}{recorded}{' ' + worst['sentence'] if worst else ''}"
+    return f"{passed} of {planned} runs pass.{' ' + worst['sentence'] if worst else ''}"
 
 
 def _ids(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(str(row["run_id"]) for row in rows))
 
 
-def _of_scenario(scenario: str, part: Campaign, rows: Sequence[Row]) -> Line:
-    """What fails on both sides is no obstacle, and is told."""
-    items = [item for item in part.items if item.labels["of"] == scenario]
-    own = [row for row in rows if row["labels"]["of"] == scenario]
-    head, base = (
-        list({row["labels"]["item"]: row for row in own if row["labels"]["side"] == side}.values())
-        for side in ("head", "base")
-    )
-    line = _of_runs("correctness", scenario, items, head)
+def _of_both_sides(question: str, what: str, items: Sequence[Item], rows: Sequence[Row]) -> Line:
+    """What has to pass on the new version; what fails on both sides is no regression of the upgrade, and a note."""
+    base = list({row["labels"]["item"]: row for row in rows if row["labels"].get("side") == "base"}.values())
+    line = _of_runs(question, what, items, rows)
     if line.answer != "no-go":
         return line
-    if _fails(base):
+    if any(row["verdict"] == "fail" for row in base):
         words = f"{line.sentence} It fails on the version of today, too: {_counted(base, len(base))}"
-        return line.model_copy(update={"answer": "note", "sentence": words, "runs": _ids([*head, *base])})
+        return line.model_copy(update={"answer": "note", "sentence": words, "runs": [*line.runs, *_ids(base)]})
     if any(row["verdict"] == "pass" for row in base):
         return line
     words = f"{line.sentence} The version of today was not tried, or has no verdict."
     return line.model_copy(update={"answer": "not yet", "sentence": words})
-
-
-def _fails(rows: Sequence[Row]) -> bool:
-    return any(row["verdict"] == "fail" for row in rows)
 
 
 def _of_bug(base: Arm, head: Arm) -> Line:

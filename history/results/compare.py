@@ -130,6 +130,8 @@ class Effect(Model):
 
     ``base`` and ``head`` are medians; ``mean``, ``low``, ``high`` (95 %) and ``sd`` are in percent, ``sd_log`` is a
     log-ratio's. ``method`` is paired (t test of log-ratios), log-rank (times of which some had not ended) or none.
+    ``needed`` pairs detect a worsening by twice the margin in four cases of five; of an inconclusive primary effect by
+    its own ``sd_log``, None where that is more than anybody runs.
     """
 
     role: Role
@@ -156,6 +158,7 @@ class Effect(Model):
     p_holm: float | None = None
     verdict: EffectVerdict | None = None
     why: str | None = None
+    needed: int | None = None
     survival: Survival | None = None
 
     @property
@@ -184,14 +187,11 @@ class NotAsked(Model):
 class Noise(Effect):
     """Base compared with itself. ``smallest`` is the worsening that the comparison's pairs detect in four cases of
     five, ``detection`` how often they detect some others; each ``_low`` and ``_high`` is that of the noise's interval.
-    These are of ``pairs_planned`` pairs; ``needed`` detect a worsening by ``size`` percent so often, None: more than
-    anybody runs.
+    These are of ``pairs_planned`` pairs; ``needed`` detect a worsening by ``size`` percent so often.
     """
 
     pairs_planned: int
     size: float
-    needed: int | None
-
     sd_low: float
     sd_high: float
     smallest: float

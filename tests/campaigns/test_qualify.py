@@ -14,9 +14,10 @@ from campaigns.qualify import questions
 from history.errors import BadInput
 from history.kafka_versions import FEATURES
 from history.results.qualify import Line, QualifyResult
-from tests.campaigns.comparison import P99, run_rows
+from tests.campaigns.comparison import run_rows
 from tests.junit_schema import outcomes_of
 
+PRIMARY = [(name, "measured") for name in ("latency_p99_ms", "end_to_end_p99_ms", "broker_cpu_s_per_gb")]
 MENDED = Bug("KAFKA-18723", "records are gone", "steady", "3.9.0", "3.9.1", ("I6",))
 OLD = Bug("STALE-HW", "it stands still", "steady", "3.4.1", "3.4.0", ("I10",))
 
@@ -42,7 +43,7 @@ def rows(campaign: Campaign, /, **about: dict[str, Any]) -> list[dict[str, Any]]
 def rows_of(item: Item, **about: Any) -> list[dict[str, Any]]:
     """One run as the archive has it."""
     usual = {"precondition_met": True, "labels": {**item.labels, "campaign": "q1", "item": item.name}}
-    return run_rows(item, {P99: 10.0}, **usual | about)
+    return run_rows(item, dict.fromkeys(PRIMARY, 10.0), **usual | about)
 
 
 FOUND = {"verdict": "fail", "broken": ["I6"], "sentence": "500 records are gone."}
@@ -191,6 +192,60 @@ def test_a_run_that_is_missing_is_never_go() -> None:
     assert (found.answer, found.sentence) == ("not yet", "1 of 2 runs pass. 1 not recorded.")
 
 
+@pytest.mark.parametrize("part", ["upgrade", "correctness", "bugs", "clients", "default_settings", "same_settings"])
+def test_no_part_is_go_while_one_of_its_runs_is_missing(part: str) -> None:
+    """The line, and so the whole, is not yet; the same plan with every run recorded is not held back."""
+    planned = plan(tries=2, pairs=2, clients=1)
+    every = rows(planned, bugs_kafka_18723_given_1_01=FOUND, bugs_kafka_18723_given_1_02=FOUND)
+    lost = [item.name for item in planned.items if item.labels["question"] == part][-1]
+    result = qualify.result(planned, [row for row in every if row["labels"]["item"] != lost])
+
+    assert (result.state, result.verdict) == ("unknown", "not yet")
+    (held,) = (each for each in result.answers if each.answer == "not yet")
+    assert "not recorded" in held.sentence
+    assert qualify.result(planned, every).verdict == "go"
+
+
+def test_performance_without_a_verdict_is_not_yet() -> None:
+    """A comparison whose runs could not be judged is missing evidence, not a note on noise."""
+    planned = plan(pairs=2)
+    lost = next(item.name for item in planned.items if item.labels["question"] == "same_settings")
+    result = answered(planned, **{lost.replace("-", "_"): {"verdict": "unknown", "sentence": "No probe."}})
+
+    found = line(result, "performance, same settings")
+    assert (found.answer, result.verdict) == ("not yet", "not yet")
+    assert "1 of 4 runs has no verdict" in found.sentence
+
+
+def test_a_note_on_performance_says_how_many_pairs_would_decide() -> None:
+    """Two pairs with noise decide nothing."""
+    planned = plan(pairs=3)
+    values = iter([10.0, 12.0, 15.0, 11.0, 10.0, 14.0] * 4)
+    found: list[dict[str, Any]] = []
+    for item in planned.items:
+        usual = {"precondition_met": True, "labels": {**item.labels, "campaign": "q1", "item": item.name}}
+        value = next(values) if "comparison" in item.name else 10.0
+        found += run_rows(item, dict.fromkeys(PRIMARY, value), **usual)
+
+    noted = line(qualify.result(planned, found), "performance, default settings")
+    assert noted.answer == "note"
+    assert "pairs would decide" in noted.sentence
+
+
+def test_performance_of_which_no_primary_metric_was_measured_is_not_yet() -> None:
+    """No guarantee was violated, and performance is not answered."""
+    planned = plan(pairs=2)
+    found = [
+        row
+        for item in planned.items
+        for row in run_rows(
+            item, {("latency_p99_ms", "warm up"): 10.0}, labels={**item.labels, "campaign": "q1", "item": item.name}
+        )
+    ]
+
+    assert line(qualify.result(planned, found), "performance, default settings").answer == "not yet"
+
+
 def test_nothing_recorded_is_not_yet() -> None:
     """There is no evidence."""
     result = qualify.result(plan(), [])
@@ -231,7 +286,24 @@ def test_a_missed_window_of_a_bug_is_tried_once_more() -> None:
     assert [item.name for item in qualify.follow_up(planned, missed)] == ["bugs-kafka-18723-given-1-02"]
 
 
-@pytest.mark.parametrize(("verdict", "answer"), [("pass", "go"), ("fail", "no-go"), ("unknown", "not yet")])
+@pytest.mark.parametrize(
+    ("on_base", "answer"), [("fail", "note"), ("pass", "no-go"), ("unknown", "not yet"), ("", "not yet")]
+)
+def test_a_failing_client_counts_if_it_passes_on_the_version_of_today(on_base: str, answer: str) -> None:
+    """A client that fails against both versions is no regression; without a run against both nothing is known."""
+    planned = plan(clients=1)
+    found = rows(planned, **{"clients_client_4.3.1": FAILS})
+    again = [item for item in qualify.follow_up(planned, found) if item.labels["question"] == "clients"]
+    if on_base and again:
+        assert [(item.kafka, item.changes) for item in again] == [("3.9.0", {"load": {"client": "4.3.1"}})]
+        found += rows_of(again[0], verdict=on_base)
+    told = line(qualify.result(planned, found), "clients")
+
+    assert told.answer == answer
+    assert qualify.follow_up(planned, rows(planned)) == []
+
+
+@pytest.mark.parametrize(("verdict", "answer"), [("pass", "go"), ("fail", "not yet"), ("unknown", "not yet")])
 def test_each_client_is_a_line(verdict: str, answer: str) -> None:
     """By its run's verdict."""
     planned = plan(clients=1)
