@@ -17,7 +17,7 @@ UNFETCHED = echo "The Python packages cannot be fetched; name an index that this
 # a command does not take; the other targets take none.
 GIVEN := $(filter-out PYTHON -*-command-variables-*-,$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 PLIMSOLL = exec ./plimsoll --from-make "$(GIVEN)"
-COMMANDS := demo run scenarios judge import compare qualify bisect nightly capacity known-bugs clients claims soak fuzz sample archive doctor up down spark-cluster clean
+COMMANDS := demo run scenarios judge import inspect compare qualify bisect nightly capacity known-bugs clients claims soak fuzz sample archive doctor up down spark-cluster clean
 OTHERS := $(filter-out $(COMMANDS),$(or $(MAKECMDGOALS),help))
 $(if $(and $(GIVEN),$(OTHERS)),$(error make $(firstword $(OTHERS)) takes no $(firstword $(GIVEN))=; it takes no variables))
 
@@ -86,6 +86,10 @@ judge: $(VENV)/.ready ## Judge recorded runs again: RUN="<folder> …"
 .PHONY: import
 import: $(VENV)/.ready $(if $(filter jepsen,$(FORMAT)),$(VENV)/.edn) ## Judge a history that another tool recorded: HISTORY="<file> …" FORMAT=jepsen
 	@$(PLIMSOLL) import
+
+.PHONY: inspect
+inspect: $(VENV)/.ready ## Read a broker's log directory or a segment: LOGS="<folder or file> …"
+	@$(PLIMSOLL) inspect
 
 .PHONY: compare
 compare: $(VENV)/.ready ## Compare two versions: BASE=3.0.2 HEAD=3.1.2 SCENARIO=… PAIRS=10

@@ -274,6 +274,23 @@ def import_(
     return import_and_judge(history, format, settings, runs.resolve())
 
 
+@command(RUN, "inspect /var/lib/kafka/data", "inspect data/orders-0/00000000000000000000.log --json", name="inspect")
+def inspect_(
+    logs: Annotated[
+        list[Path],
+        typer.Argument(help="Log directories, folders of replicas, or segments.", metavar="LOGS"),
+    ],
+) -> Outcome:
+    """Read a broker's log directory or a segment: batches, CRCs, leader epochs, gaps, transaction markers, problems.
+
+    It needs no cluster and no run, and changes nothing. Records inside of batches are not decoded. Exit code 1 means
+    that there is a problem; a gap alone is none, since compaction leaves gaps.
+    """
+    from commands.inspect import inspect_logs
+
+    return inspect_logs(logs)
+
+
 @command(RUN, "scenarios")
 def scenarios() -> Outcome:
     """List the scenarios, and why each is run."""

@@ -4,7 +4,7 @@ A segment is read in two steps, each in slices, so that memory does not grow wit
 
 1. ``batches.header_slices(data)`` yields the headers of all batches as NumPy structured arrays (``batches.HEADERS``),
    each batch with its CRC-32C verified. A row's ``problem`` is 0 or a ``batches.Problem``: a torn tail, a wrong
-   CRC, an unknown magic. Damage is a row, never an exception.
+   CRC, another message format. Damage is a row, never an exception.
 2. ``records.decode(data, headers)`` decodes the records of any selection of these rows (of the batches that differ
    between replicas, say) and yields ``records.Decoded(headers, records)``: the rows of a slice, whose ``problem`` may
    now be ``MALFORMED``, ``CODEC`` or ``TOO_LARGE``, and an Arrow RecordBatch of ``records.RECORDS``, integers only:
@@ -25,5 +25,5 @@ of few records.
 
 The other files: ``segments`` (which segments a folder holds, and one Arrow table of all of it), ``checkpoints``
 (leader-epoch-checkpoint and the offset checkpoints), ``indexes`` (.index and .timeindex), ``metadata_log``,
-``znodes``, ``states``, ``broker_log``, ``clock``. ``codecs`` decompresses.
+``znodes``, ``states``, ``broker_log``, ``clock``. ``codecs`` decompresses. ``inspection`` reports on a broker's disk.
 """

@@ -1,7 +1,8 @@
 """Record batches v2 (KIP-98): the headers of a segment's batches as NumPy rows, each CRC-32C verified.
 
-Damage is a row with a ``problem``, never an exception. A length or a count that lies reserves no memory. Only the
-part of a file from ``start`` on is read, ``most`` batches at a time, so that memory does not grow with the segment.
+Messages of formats 0 and 1 are rows, too (``message_sets``), with ``Problem.MAGIC``. Damage is a row with a
+``problem``, never an exception. A length or a count that lies reserves no memory. Only the part of a file from
+``start`` on is read, ``most`` batches at a time, so that memory does not grow with the segment.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from history.remote import RemotePath
+from kafka_files import message_sets
 
 Data: TypeAlias = bytes | mmap.mmap | memoryview
 Headers: TypeAlias = npt.NDArray[np.void]
@@ -64,7 +66,7 @@ class Problem(IntEnum):
 
     TORN_TAIL = 1  # the segment ends within a batch, or a length leads nowhere: nothing after it is read
     BAD_CRC = 2
-    MAGIC = 3  # not format 2
+    MAGIC = 3  # not format 2: the records are not read, those of formats 0 and 1 are counted
     CODEC = 4  # no codec that Kafka has
     MALFORMED = 5  # the CRC is right, and the records are not
     TOO_LARGE = 6  # the records take more than ``records.MAX_BATCH_BYTES``
@@ -98,12 +100,7 @@ def headers(data: Data, start: int = 0, most: int = SLICE_BATCHES, *, verify: bo
     at = np.array(positions, np.int64)
     found = np.zeros(len(at) + (torn is not None), HEADERS)
     if len(at):
-        every_byte = np.ndarray((len(data) - HEADER.size + 1,), _AS_STORED, data, strides=(1,))
-        stored = every_byte[at]
-        for name in FIELDS:
-            found[name][: len(at)] = stored[name]
-        found["position"][: len(at)] = at
-        found["size"][: len(at)] = found["length"][: len(at)].astype(np.int64) + LENGTH_FROM
+        _fill(data, at, found[: len(at)])
         found["problem"][: len(at)] = _problems(data, found[: len(at)], verify=verify)
     if torn is not None:
         found[-1] = _torn(data, torn)
@@ -144,18 +141,37 @@ def problem_text(header: np.void) -> str | None:
 
 
 def _walk(data: Data, start: int, most: int) -> tuple[list[int], int | None]:
-    """Where batches start, and where the tail is torn, if it is."""
+    """Return where batches and old messages start, and where the tail is torn, if it is."""
     positions: list[int] = []
     at, end, length_at = start, len(data), _LENGTH.unpack_from
     while at < end and len(positions) < most:
-        if end - at < HEADER.size:
-            return positions, at
-        following = at + LENGTH_FROM + length_at(data, at + 8)[0]
+        following = at + LENGTH_FROM + length_at(data, at + 8)[0] if end - at >= HEADER.size else at
         if following < at + HEADER.size or following > end:
-            return positions, at
+            short = message_sets.end_of(data, at)
+            if short is None:
+                return positions, at
+            following = short
         positions.append(at)
         at = following
     return positions, None
+
+
+def _fill(data: Data, at: npt.NDArray[np.int64], found: Headers) -> None:
+    """Write the headers at some positions into their rows."""
+    whole = at <= len(data) - HEADER.size  # the others are old messages at the end, shorter than a header
+    every_byte = np.ndarray((max(len(data) - HEADER.size + 1, 0),), _AS_STORED, data, strides=(1,))
+    stored = every_byte[at[whole]]
+    for name in FIELDS:
+        found[name][whole] = stored[name]
+    found["position"] = at
+    found["size"] = found["length"].astype(np.int64) + LENGTH_FROM
+    old = ~whole | np.isin(found["magic"], message_sets.FORMATS)
+    if old.any():
+        sizes = [_LENGTH.unpack_from(data, position + 8)[0] for position in at[old].tolist()]
+        rows = found[old]
+        rows["size"] = np.array(sizes, np.int64) + LENGTH_FROM
+        message_sets.fill(data, rows)
+        found[old] = rows
 
 
 def _torn(data: Data, at: int) -> np.void:
@@ -169,13 +185,14 @@ def _torn(data: Data, at: int) -> np.void:
 
 
 def _problems(data: Data, found: Headers, *, verify: bool) -> npt.NDArray[Any]:
-    problems = np.zeros(len(found), np.uint8)
+    problems = np.where(found["magic"] != 2, Problem.MAGIC, 0).astype(np.uint8)
     if verify:
+        old = np.flatnonzero(np.isin(found["magic"], message_sets.FORMATS))
+        problems[[row for row in old.tolist() if not message_sets.is_sound(data, found[row])]] = Problem.BAD_CRC
         ends = (found["position"] + found["size"]).tolist()
         starts = (found["position"] + CRC_FROM).tolist()
         sums = [crc_of(data, start, end) for start, end in zip(starts, ends, strict=True)]
-        problems[np.array(sums, np.uint32) != found["crc"]] = Problem.BAD_CRC
-    problems[found["magic"] != 2] = Problem.MAGIC  # others have their checksum elsewhere
+        problems[(np.array(sums, np.uint32) != found["crc"]) & (found["magic"] == 2)] = Problem.BAD_CRC
     return problems
 
 

@@ -1,4 +1,7 @@
-"""Kafka's checkpoint files: a version, the number of entries, then an entry a line, its fields apart by spaces."""
+"""Kafka's checkpoint files: a version, the number of entries, then an entry a line, its fields apart by spaces.
+
+Kafka ends each line, the last one too: a line without an end is torn, and its number may lack digits.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"  # in each replica's folder
 HIGH_WATERMARKS = "replication-offset-checkpoint"  # in each log directory, as the two below
 LOG_STARTS = "log-start-offset-checkpoint"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
-_EPOCH = re.compile(r"^(\d{1,10}) (\d{1,18})$", re.MULTILINE)
-_OFFSET = re.compile(r"^(\S+) (\d{1,10}) (\d{1,18})$", re.MULTILINE)
+_EPOCH = re.compile(r"^(\d{1,10}) (\d{1,18})\n", re.MULTILINE)
+_OFFSET = re.compile(r"^(\S+) (\d{1,10}) (\d{1,18})\n", re.MULTILINE)
 
 
 class EpochStart(NamedTuple):

@@ -18,7 +18,7 @@ from kafka_files.batches import (
     whole_batches,
 )
 from tests.evidence.folders import batch, values
-from tests.kafka_files.written import Record, batch_of
+from tests.kafka_files.written import Record, batch_of, message
 
 TWO = batch(0, values(0, 1)) + batch(2, values(2), epoch=1)
 LENGTH_AT, MAGIC_AT, EPOCH_AT = 8, 16, 15
@@ -84,11 +84,20 @@ def test_a_large_batch_is_verified_in_pieces():
     assert problems(changed(data, len(data) - 2, 1)) == [Problem.BAD_CRC]
 
 
-def test_another_format_is_named():
-    """Its checksum stands elsewhere, so that it is not looked at."""
-    (row, sound) = headers(changed(TWO, MAGIC_AT, 1))
+def test_an_unknown_format_is_named():
+    """Its checksum is elsewhere, so that it is not verified."""
+    (row, sound) = headers(changed(TWO, MAGIC_AT, 3))
 
-    assert (problem_text(row), problem_text(sound)) == ("magic 1", None)
+    assert (problem_text(row), problem_text(sound)) == ("magic 3", None)
+
+
+def test_a_batch_behind_old_messages_is_read():
+    """Messages of formats 0 and 1 may be shorter than a header of format 2; each is named, sound or damaged."""
+    old = message(0, b"tiny", magic=0) + message(1, b"tiny", magic=1)
+
+    assert problems(old + batch(2, values(2))) == [Problem.MAGIC, Problem.MAGIC, 0]
+    assert problems(changed(old, len(old) - 1, 0)) == [Problem.MAGIC, Problem.BAD_CRC]
+    assert problems(old[:-1]) == [Problem.MAGIC, Problem.TORN_TAIL]
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])

@@ -36,3 +36,13 @@ def test_torn_and_strange_lines_are_left_out(tmp_path):
 
     assert read_epochs(epochs) == [(0, 0), (4, 20)]
     assert read_offsets(offsets) == {TopicPartition("orders", 0): 42}
+
+
+def test_a_last_line_without_its_end_is_torn(tmp_path):
+    """Kafka ends each line: a number that was cut is another number."""
+    epochs, offsets = tmp_path / "epochs", tmp_path / "offsets"
+    epochs.write_text("0\n2\n0 0\n7 1")  # of "7 100"
+    offsets.write_text("0\n2\norders 0 42\norders 1 7")
+
+    assert read_epochs(epochs) == [(0, 0)]
+    assert read_offsets(offsets) == {TopicPartition("orders", 0): 42}

@@ -2,6 +2,7 @@
 
 import gzip
 import struct
+import zlib
 from dataclasses import dataclass
 
 import google_crc32c
@@ -46,3 +47,10 @@ def gzipped(base_offset, records, **other):
     """A batch whose records are compressed by the standard library."""
     body = gzip.compress(b"".join(map(record, records)))
     return batch_of(base_offset, records, attributes=1, body=body, **other)
+
+
+def message(offset, value, *, magic, attributes=0, timestamp_ms=1_466_000_000_000):
+    """A message of format 0 or 1, without a key."""
+    time = struct.pack(">q", timestamp_ms) if magic else b""
+    covered = struct.pack(">bb", magic, attributes) + time + struct.pack(">ii", -1, len(value)) + value
+    return struct.pack(">qiI", offset, 4 + len(covered), zlib.crc32(covered)) + covered

@@ -1,0 +1,93 @@
+"""What a broker's disk holds, replica by replica."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from commands.outcome import Outcome, say
+from history.exit_codes import FAIL, PASS
+from kafka_files.inspection import MOST_FINDINGS, Finding, Replica, inspect, is_open
+
+MOST_SHOWN = 20  # findings of a replica, for people
+
+
+def inspect_logs(paths: Sequence[Path]) -> Outcome:
+    """Print what each replica's files hold, as soon as it is read; fail if there is a problem.
+
+    Raises:
+        BadInput: a path holds no segment.
+    """
+    replicas, open_folders = [], set[Path]()
+    for replica in inspect(paths):
+        folder = replica.folder.parent
+        if is_open(folder) and folder not in open_folders:
+            open_folders.add(folder)
+            say(f"A broker has {folder} open: it may be writing the last batch of each replica.")
+        for line in _lines(replica):
+            say(line)
+        replicas.append(replica)
+    problems = sum(replica.problems for replica in replicas)
+    facts = {"replicas": [_facts(replica) for replica in replicas], "problems": problems}
+    end = f"{_counted(len(replicas), 'replica')}, {_counted(problems, 'problem')}."
+    return Outcome(FAIL if problems else PASS, ["", end], facts)
+
+
+def _facts(replica: Replica) -> dict[str, Any]:
+    """Return a replica as JSON: the fields of ``Replica``, its lists of tuples as objects."""
+    listed = ("epochs", "open_transactions", "findings")
+    return {
+        **asdict(replica),
+        "folder": str(replica.folder),
+        **{name: [each._asdict() for each in getattr(replica, name)] for name in listed},
+    }
+
+
+def _lines(replica: Replica) -> Iterator[str]:
+    offsets = "empty"
+    if replica.first_offset is not None and replica.end_offset is not None:
+        offsets = f"offsets {replica.first_offset:,} to {replica.end_offset - 1:,}"
+    counts = [(replica.segments, "segment"), (replica.size_bytes, "byte"), (replica.batches, "batch")]
+    counts.append((replica.records, "record"))
+    yield f"{replica.folder.name}: {', '.join(_counted(*each) for each in counts)}, {offsets}"
+    for title, text in _details(replica):
+        yield f"  {title:<15}{text}"
+    for finding in replica.findings[:MOST_SHOWN]:
+        yield f"  {'PROBLEM' if finding.is_problem else 'note':<15}{_place(finding)}: {finding.text}"
+    if (left := replica.problems + replica.notes - MOST_SHOWN) > 0:
+        yield f"  {'':<15}{left:,} more (--json has the first {MOST_FINDINGS:,})"
+
+
+def _details(replica: Replica) -> Iterator[tuple[str, str]]:
+    if replica.epochs:
+        shown = [f"{each.epoch} from {each.first_offset:,}" for each in replica.epochs[-MOST_SHOWN:]]
+        yield "leader epochs", ", ".join([*(["…"] if len(replica.epochs) > MOST_SHOWN else []), *shown])
+    if replica.checkpoints:
+        yield "checkpoints", ", ".join(f"{name} {offset:,}" for name, offset in replica.checkpoints.items())
+    if set(replica.formats) - {2}:
+        formats = [f"{count:,} in format {magic}" for magic, count in sorted(replica.formats.items())]
+        yield "formats", f"{', '.join(formats)}; the records of formats 0 and 1 are counted, not read"
+    if replica.commits or replica.aborts or replica.open_transactions:
+        open_now = [f"producer id {each.producer_id} from {each.first_offset:,}" for each in replica.open_transactions]
+        shown = [
+            *open_now[:MOST_SHOWN],
+            *([f"{len(open_now) - MOST_SHOWN:,} more"] if len(open_now) > MOST_SHOWN else []),
+        ]
+        ended = f"{_counted(replica.commits, 'commit marker')}, {_counted(replica.aborts, 'abort marker')}"
+        yield "transactions", f"{ended}, open: {'; '.join(shown) or 'none'}"
+
+
+def _place(finding: Finding) -> str:
+    at = [finding.file]
+    if finding.position is not None:
+        at.append(f"byte {finding.position:,}")
+        if finding.offset is not None:
+            at.append(f"offset {finding.offset:,}")
+    return ", ".join(at)
+
+
+def _counted(number: int, noun: str) -> str:
+    plural = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"

@@ -1,0 +1,51 @@
+"""``plimsoll inspect``: a broker's disk, for people and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from commands.main import main
+from tests.evidence.folders import batch, values
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    """A log directory with one replica, whose second batch does not fit its CRC."""
+    folder = tmp_path / "data" / "orders-0"
+    folder.mkdir(parents=True)
+    (folder / "00000000000000000000.log").write_bytes(batch(0, values(0, 1)) + batch(2, values(2))[:-1] + b"\xff")
+    return tmp_path / "data"
+
+
+def test_a_problem_is_shown_and_ends_with_1(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has its segment, its byte and its offset; a sound segment ends with 0."""
+    assert main(["inspect", str(log_dir)]) == 1
+    out = capsys.readouterr().out
+    assert "orders-0: 1 segment" in out
+    assert "00000000000000000000.log, byte 279, offset 2: bad crc" in out
+    assert out.endswith("1 replica, 1 problem.\n")
+
+    (log_dir / "orders-0" / "00000000000000000000.log").write_bytes(batch(0, values(0, 1)))
+    assert main(["inspect", str(log_dir)]) == 0
+
+
+def test_json_has_each_replica_and_finding(log_dir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """One object on stdout, what people read on stderr."""
+    assert main(["inspect", str(log_dir), "--json"]) == 1
+    told = json.loads(capfd.readouterr().out)
+
+    (replica,) = told["replicas"]
+    (finding,) = replica["findings"]
+    assert (replica["records"], replica["end_offset"], told["problems"]) == (2, 2, 1)
+    assert (finding["position"], finding["offset"], finding["is_problem"]) == (279, 2, True)
+
+
+def test_what_is_no_log_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 3, nothing on the output."""
+    assert main(["inspect", str(tmp_path / "none")]) == 3
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "does not exist; name a log directory" in err
