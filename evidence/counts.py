@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -92,6 +92,7 @@ class Counts:
     ends: dict[Replica, int] = field(default_factory=dict)  # log ends at the capture AFTER
     log_ends: dict[Replica, int] = field(default_factory=dict)  # of the exported logs; none: no segment file
     log_problems: dict[Replica, list[str]] = field(default_factory=dict)
+    log_holes: dict[Replica, tuple[int, int]] = field(default_factory=dict)  # the first offsets that no file covers
     copies: dict[TopicPartition, Copies] = field(default_factory=dict)  # by the partition that a copier writes
     silences: list[Silence] = field(default_factory=list)  # times without a word of the probe on a broker
 
@@ -116,6 +117,7 @@ class Counts:
             self.ends |= other.ends
             self.log_ends |= other.log_ends
             self.log_problems |= other.log_problems
+            self.log_holes |= other.log_holes
             self.copies |= other.copies
             self.silences += other.silences
         return self
@@ -185,24 +187,31 @@ def of_replicas(where: TopicPartition, samples: Samples, phases: Phases, *, rows
     )
 
 
-def of_logs(where: TopicPartition, log_ends: Mapping[int, int], unreadable: Iterable[Unreadable]) -> Counts:
-    """What was exported of one partition's logs: where each broker's ends (``log_end``), and what cannot be read."""
+def of_logs(
+    where: TopicPartition,
+    log_ends: Mapping[int, int],
+    unreadable: Iterable[Unreadable],
+    holes: Mapping[int, tuple[int, int]],
+) -> Counts:
+    """Return what was exported of one partition's logs: where each broker's ends (``log_end``), which places cannot be
+    read, and the offsets (from, to) that no file covers.
+    """
     problems: dict[Replica, set[str]] = {}
     for place in unreadable:
         problems.setdefault((place.broker_id, *where), set()).add(place.problem)
     return Counts(
         log_ends={(broker, *where): end for broker, end in log_ends.items()},
         log_problems={replica: sorted(found) for replica, found in problems.items()},
+        log_holes={(broker, *where): hole for broker, hole in holes.items()},
     )
 
 
-def log_end(files: Sequence[Path], segments: pa.Table) -> int:
-    """Where a replica's exported log ends, from its files and their rows of ``kafka_files.segments.SEGMENTS``.
-
-    An empty segment is named after the log end.
+def log_end(file: Path, rows: pa.Table) -> int:
+    """Return the offset at which a segment ends, from its rows of ``kafka_files.segments.SEGMENTS``; an empty segment
+    ends where it begins.
     """
-    last = pc.max(segments.filter(pc.is_null(segments["problem"]))["last_offset"]).as_py()
-    return max(*(int(file.stem) for file in files), -1 if last is None else last + 1)
+    last = pc.max(rows.filter(pc.is_null(rows["problem"]))["last_offset"]).as_py()
+    return max(int(file.stem), -1 if last is None else last + 1)
 
 
 def of_captures(rows: Iterable[Mapping[str, Any]]) -> Counts:

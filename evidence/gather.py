@@ -123,7 +123,6 @@ class Question:
     final: int | None = None
     clean: bool = True
     kept: bool = True
-    promised: bool = False
     idempotent: bool = False
     facts: Facts = field(default_factory=Facts)
     lines: Sequence[Row] = ()
@@ -186,11 +185,14 @@ def gather(run: RunFacts, question: Question) -> Gathered:
     probes, shown = tables.read("replicas", where), tables.read("isr", where)
     samples, views = Samples.of(probes), Views.of(shown, names)
     held = _Logs(names, run.nodes)
-    for replica in question.replicas:
-        held.read(replica)
+    replicas = tuple(held.read(each, kept=question.kept) for each in question.replicas)
+    replicas = tuple(each for each in replicas if each.segments)
     damaged = {place.broker_id for place in held.unreadable if place.problem.startswith(UNREADABLE)}
-    whole = {broker for broker in question.assigned if broker in held.ends and broker not in damaged}
-    to_the_end = {broker for broker in whole if held.ends[broker] >= question.ends.get(broker, 0)}
+    complete = frozenset(
+        broker
+        for broker, end in held.ends.items()
+        if broker not in damaged and broker in question.ends and end >= question.ends[broker]
+    )
     evidence = PartitionEvidence(
         where=where,
         names=names,
@@ -203,7 +205,8 @@ def gather(run: RunFacts, question: Question) -> Gathered:
         unreadable=tuple(held.unreadable),
         nodes=run.nodes,
         drain=question.drain,
-        whole=bool(question.assigned) and to_the_end == set(question.assigned),
+        complete=complete,
+        whole=bool(question.assigned) and complete.issuperset(question.assigned),
         deleted_before=question.deleted_before,
         leaders=first_leaders(views),
         unclean_producers=run.unclean_producers,
@@ -213,16 +216,15 @@ def gather(run: RunFacts, question: Question) -> Gathered:
         facts=question.facts,
         epoch_starts=_starts(question.replicas),
         observed=observed(probes),
-        replicas=question.replicas,
-        batches={} if run.foreign else {each.broker_id: read_batches(each.segments) for each in question.replicas},
+        replicas=replicas,
+        batches={} if run.foreign else {each.broker_id: read_batches(each.segments) for each in replicas},
         final=question.final,
         clean=question.clean,
         kept=question.kept,
-        promised=question.promised,
         idempotent=question.idempotent,
         transactional=run.transactional,
         copied=_copied(tables, question.input) if question.input else None,
-        members={broker: question.owed.get(broker, 0) for broker in final_isr(views) if broker in to_the_end},
+        members={broker: question.owed.get(broker, 0) for broker in final_isr(views) if broker in complete},
         short=() if run.foreign else short_isrs(question.facts, views, names),
         lines=question.lines,
         captures=question.captures,
@@ -232,7 +234,7 @@ def gather(run: RunFacts, question: Question) -> Gathered:
     counts = of_clients(sends, polls, seeks, names).merge(
         [
             of_replicas(where, samples, run.ended, rows=probes.num_rows, isr_rows=shown.num_rows),
-            of_logs(where, held.ends, held.unreadable),
+            of_logs(where, held.ends, held.unreadable, held.holes),
             of_copier(where, evidence.copied),
         ]
     )
@@ -263,7 +265,9 @@ def _starts(replicas: Sequence[Replica]) -> dict[int, int]:
 
 @dataclass
 class _Logs:
-    """The replicas' logs as columns, where each ends, and the places that cannot be read."""
+    """The replicas' logs as columns, where each ends, the places that cannot be read, and the first offsets that no
+    exported file covers (from, to).
+    """
 
     names: Names
     nodes: Mapping[int, str]
@@ -271,12 +275,28 @@ class _Logs:
     markers: dict[int, Markers] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
     unreadable: list[Unreadable] = field(default_factory=list)
+    holes: dict[int, tuple[int, int]] = field(default_factory=dict)
 
-    def read(self, replica: Replica) -> None:
-        broker, files, node = replica.broker_id, replica.segments, self.nodes[replica.broker_id]
-        slices = (rows for file in files for rows in read_segment(node, file))
-        table = pa.Table.from_batches(slices, SEGMENTS)
-        self.ends[broker] = log_end(files, table)
+    def read(self, replica: Replica, *, kept: bool) -> Replica:
+        """Read a replica's files up to the first one that is missing, and return it with the files that were read.
+
+        Kafka begins a segment where the one before ends; compaction (not ``kept``) may remove what lies at its end.
+        """
+        broker, node = replica.broker_id, self.nodes[replica.broker_id]
+        parts, end = [SEGMENTS.empty_table()], replica.log_start_offset or 0
+        for file in replica.segments:
+            if kept and int(file.stem) > end:
+                self.holes[broker] = end, int(file.stem)
+                break
+            parts.append(pa.Table.from_batches(read_segment(node, file), SEGMENTS))
+            end = log_end(file, parts[-1])
+        files = replica.segments[: len(parts) - 1]
+        if files:
+            self._keep(broker, node, pa.concat_tables(parts))
+            self.ends[broker] = end
+        return replica._replace(segments=files)
+
+    def _keep(self, broker: int, node: str, table: pa.Table) -> None:
         for row in table.filter(pc.is_valid(table["problem"])).select(["batch_offset", "problem"]).to_pylist():
             self.unreadable.append(Unreadable(broker, node, row["batch_offset"], row["problem"]))
         ends = table.filter(pc.is_in(table["marker"], pa.array(["commit", "abort"])))

@@ -70,20 +70,20 @@ class Replica(NamedTuple):
 class PartitionEvidence:
     """One partition's columns, with the few facts about it that follow from the whole run.
 
-    ``logs`` maps a broker to its replica's log. ``whole`` says that every replica's log could be read from end to end,
-    where the last capture saw that;
-    ``deleted_before`` up to where its records were deleted, by order or by retention. ``leaders`` maps a leader epoch
-    to who led it and when that was first seen (``views.first_leaders``). ``unclean_producers`` did not end in order:
-    their ledgers may lack sends. ``nodes`` maps a broker to its node's name. ``views`` are the observers' metadata, and
-    ``changes`` the partition's states in order (``views.changes``). ``epoch_starts`` maps an epoch to the smallest
-    start that any replica's leader-epoch-checkpoint names. ``observed`` maps a broker to the times of the first and
-    the last probe of its replica, good or not (``views.observed``). ``replicas`` are those with exported files, of
-    which ``final`` (a broker) is the one whose log is the partition's, and ``batches`` maps a broker to the batches of
-    its files. ``clean`` says that nothing committed may be missing, ``kept`` that nothing is compacted, ``promised``
-    that some producer asks for acks=all, ``idempotent`` and ``transactional`` that some producer is. ``members`` maps
-    the brokers of the final ISR whose logs are whole to the offset from which on each owes its records, ``short`` are
-    the stretches below min.insync.replicas. ``lines`` are the brokers' own words on the partition (rows of
-    ``kafka_files.broker_log.BROKER_LOG``), ``captures`` the answers that captures got (``history.tables.OFFSETS``).
+    ``logs`` maps a broker to its replica's log. ``complete`` are the brokers whose log was read from its start to the
+    end that the last capture saw; ``whole`` says that all are. ``deleted_before`` is up to where its records were
+    deleted, by order or by retention. ``leaders`` maps a leader epoch to who led it and when that was first seen
+    (``views.first_leaders``). ``unclean_producers`` did not end in order: their ledgers may lack sends. ``nodes`` maps
+    a broker to its node's name. ``views`` are the observers' metadata, and ``changes`` the partition's states in order
+    (``views.changes``). ``epoch_starts`` maps an epoch to the smallest start that any replica's leader-epoch-checkpoint
+    names. ``observed`` maps a broker to the times of the first and the last probe of its replica, good or not
+    (``views.observed``). ``replicas`` are those with exported files, of which ``final`` (a broker) is the one whose log
+    is the partition's, and ``batches`` maps a broker to the batches of its files. ``clean`` says that nothing committed
+    may be missing, ``kept`` that nothing is compacted, ``idempotent`` and ``transactional`` that some producer is.
+    ``members`` maps the brokers of the final ISR whose logs are whole to the offset from which on each owes its
+    records, ``short`` are the stretches below min.insync.replicas. ``lines`` are the brokers' own words on the
+    partition (rows of ``kafka_files.broker_log.BROKER_LOG``), ``captures`` the answers that captures got
+    (``history.tables.OFFSETS``).
     ``group`` and ``share`` are what a consumer or a share group recorded, where one reads the topic and what its
     members recorded is whole.
     """
@@ -96,6 +96,7 @@ class PartitionEvidence:
     samples: Samples
     logs: Mapping[int, Log] = field(default_factory=dict)
     markers: Mapping[int, Markers] = field(default_factory=dict)
+    complete: frozenset[int] = frozenset()
     unreadable: tuple[Unreadable, ...] = ()
     nodes: Mapping[int, str] = field(default_factory=dict)
     drain: Drain | None = None
@@ -114,7 +115,6 @@ class PartitionEvidence:
     final: int | None = None
     clean: bool = True
     kept: bool = True
-    promised: bool = True
     idempotent: bool = True
     transactional: bool = False
     copied: Copied | None = None  # of a partition that a copier writes

@@ -67,7 +67,7 @@ def judge_run(run: Run, spread: Spread) -> Judged:
     items = evidence.evidence(run, counts)
     seeks = read_rows(run.files["seeks"], SEEKS)
     loads = latency.merge_phases(answer.loads for answer in answers)
-    tables = {name: table_of(rows, JUDGED[name]) for name, rows in _rows(run, answers, findings, items, loads)}
+    tables = {name: table_of(rows, JUDGED[name]) for name, rows in _rows(run, answers, findings, counts, loads)}
     tables |= {name: _joined(name, answers) for name in ("timeline_replicas", "timeline_isr")}
     manifest = run.manifest
     log = latency.histogram_log(loads, manifest.started_ns, datetime.fromisoformat(manifest.started_at).timestamp())
@@ -151,8 +151,6 @@ def questions(premises: Premises) -> list[Question]:
     named = set(run.partitions).union(Tables(run.folder).partitions("sends", "polls"))
     sizes = Tables(run.folder).sizes()
     lines, captures, reached = by_place(run.lines), by_place(run.captures), drains(run.clients)
-    all_acked = {producer.topic for producer in manifest.producers if producer.acks == "all"}
-    promised = any(where.topic in all_acked and premises.clean(where) for where in run.partitions)
     found = []
     for where in sorted(named):
         topic = manifest.topics.get(where.topic)
@@ -173,7 +171,6 @@ def questions(premises: Premises) -> list[Question]:
                 final=premises.final(where) if clean else None,
                 clean=clean,
                 kept=topic is not None and premises.kept(where.topic),
-                promised=promised,
                 idempotent=any(producer.idempotence for producer in producers),
                 facts=premises.facts(where) if topic else Facts(),
                 lines=lines.get(where, ()),
@@ -237,7 +234,7 @@ def _rows(
     run: Run,
     answers: Sequence[Answer],
     findings: Findings,
-    items: Sequence[evidence.Item],
+    counts: Counts,
     phase_loads: latency.Phases,
 ) -> Iterator[tuple[str, list[Json]]]:
     """The judged tables but for the series: their names and rows."""
@@ -245,7 +242,7 @@ def _rows(
     examples, counted = rows_of(findings, anomalies.SEVERITY)
     yield "anomalies", examples
     yield "anomaly_counts", counted
-    yield "invariants", _invariants(run, answers, findings, items)
+    yield "invariants", _invariants(run, answers, findings, counts)
     delivered = list(delivery(answers))
     yield "delivery", delivered
     states = sorted(
@@ -273,36 +270,37 @@ def _joined(name: str, answers: Sequence[Answer]) -> pa.Table:
     return pa.concat_tables([JUDGED[name].empty_table(), *(answer.series[name] for answer in answers)])
 
 
-def _invariants(run: Run, answers: Sequence[Answer], findings: Findings, items: Sequence[evidence.Item]) -> list[Json]:
-    """The invariants that this configuration lets us consider, with their verdicts."""
+def _invariants(run: Run, answers: Sequence[Answer], findings: Findings, counts: Counts) -> list[Json]:
+    """Return the invariants that this configuration lets us consider, with their verdicts."""
     manifest = run.manifest
     if manifest.foreign:  # nobody saw its replicas
         return []
-    lacking, tallies = without_history(run, answers), dict(findings.tallies)
-    if segments := next((why for item, why in items if item == evidence.SEGMENTS_ITEM), None):
-        lacking |= dict.fromkeys(invariants.needing(invariants.SEGMENTS), segments)
-        if "I16" in tallies:  # a log that is not whole cannot say that a record is missing from it
-            tallies["I16"] = Tally()
-    found = invariants.rows(tallies, lacking, owes_history=run.owes_history, origin_ns=_origin_ns(run))
+    left_open = open_invariants(run, answers, evidence.missing_segments(run, counts))
+    found = invariants.rows(findings.tallies, left_open, origin_ns=_origin_ns(run))
     return known_bugs.named(found, manifest.kafka_versions, run.lines)
 
 
-def without_history(run: Run, answers: Iterable[Answer]) -> dict[str, str]:
-    """Invariant → what the controller's history lacks of the first partition that was asked for it: what others show
-    says nothing of that one.
+def open_invariants(
+    run: Run, answers: Iterable[Answer], missing_segments: Mapping[TopicPartition, str]
+) -> dict[str, str]:
+    """Return why each invariant is open that some partition of the run leaves open: the first one's reason, and how
+    many others there are. What other partitions show proves nothing of it.
     """
-    found: dict[str, str] = {}
-    owed = set(run.partitions) if run.owes_history else set()
+    found: dict[str, list[str]] = {}
+    assigned = set(run.partitions)
     for answer in answers:
-        missing = _missing_history(run, answer.where) if answer.where in owed else {}
-        for name in answer.findings.tallies:
-            if why := missing.get(invariants.INVARIANTS[name].needs):
-                found.setdefault(name, why)
-    return found
+        if answer.where not in assigned:
+            continue
+        missing = _missing_history(run, answer.where) if run.owes_history else {}
+        if answer.where in missing_segments:
+            missing[invariants.SEGMENTS] = missing_segments[answer.where]
+        for name, why in invariants.why_open(answer.where, answer.findings, missing, owes_history=run.owes_history):
+            found.setdefault(name, []).append(why)
+    return {name: evidence.counted(whys, "partition") for name, whys in found.items()}
 
 
 def _missing_history(run: Run, where: TopicPartition) -> dict[str | None, str]:
-    """Kind of evidence → why there is none of it in a partition's history."""
+    """Return why a partition's history lacks a kind of evidence, by kind."""
     states = run.states.get(where)
     if not states:
         what = "ZooKeeper's transaction log" if run.manifest.mode == "zookeeper" else "the controller's metadata log"

@@ -302,8 +302,9 @@ def i17_sequences(of: PartitionEvidence) -> Checks:
 
     In the final log the sequence numbers of one producer id and epoch have no gap and no repetition: the leader refuses
     every other batch. A producer's first batch may begin anywhere, as the ones before it may have been deleted.
+    Nothing is asked of a final log that was not exported to its end.
     """
-    if not (of.clean and of.kept) or of.final is None or of.final not in of.batches:
+    if not (of.clean and of.kept) or of.final is None or of.final not in of.complete:
         return _NO_CHECKS
     batches = of.batches[of.final].batches
     rows = np.flatnonzero(batches.idempotent)

@@ -89,11 +89,14 @@ class Tally:
 
 @dataclass
 class Findings:
-    """Cases by their kind, with examples as rows of ``history.tables.ANOMALIES``, and invariants by their name."""
+    """Cases by their kind, with examples as rows of ``history.tables.ANOMALIES``, and invariants by their name;
+    ``unchecked`` are those that a partition had to be checked for and was not.
+    """
 
     counts: Counter[Kind] = field(default_factory=Counter)
     examples: dict[Kind, list[dict[str, Any]]] = field(default_factory=dict)
     tallies: dict[str, Tally] = field(default_factory=dict)
+    unchecked: set[str] = field(default_factory=set)
 
     def add_cases(
         self, where: TopicPartition, cases: Cases, names: Names, permitted: Permitted, brought_about: BroughtAbout

@@ -11,8 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from evidence.columns import FINAL
 from evidence.partition import PartitionEvidence
 from evidence.views import last_views
+from history.partition import TopicPartition
 from history.words import in_words
 from judge.checks import agreement, elections, groups, log_content, replicas, shares, watermarks
 from judge.checks.findings import Check, Checks, Findings, Tally, checks_of
@@ -22,7 +26,7 @@ HISTORY, DATES, SEGMENTS = "history", "dates", "segments"
 
 
 class Owed(Enum):
-    """Whether a run owes the evidence for an invariant that applies to it: without it the invariant is unknown."""
+    """Whether an invariant has to be checked on each partition that it applies to: where it was not, it is unknown."""
 
     ALWAYS = "always"
     WITH_HISTORY = "with a controller of its own"
@@ -32,8 +36,9 @@ class Owed(Enum):
 class Invariant(NamedTuple):
     """An invariant: its title on pages, its severity, and the functions that check it on one partition.
 
-    ``documented`` are those whose docstrings tell of it, where ``checks`` only call them; ``applies`` says of
-    a partition whether it may be asked there; ``needs`` is the evidence without which holding proves nothing.
+    ``documented`` are those whose docstrings tell of it, where ``checks`` only call them. ``applies`` says of a
+    partition whether it may be asked there, and ``occasion`` whether anything happened there that it is about: then
+    ``owed`` decides whether it has to be checked. ``needs`` is the evidence without which holding proves nothing.
     """
 
     title: str
@@ -42,6 +47,7 @@ class Invariant(NamedTuple):
     owed: Owed = Owed.WITH_HISTORY
     needs: str | None = None
     applies: Callable[[PartitionEvidence], bool] = lambda _: True
+    occasion: Callable[[PartitionEvidence], bool] = lambda _: True
     documented: tuple[Callable[..., Any], ...] = ()
 
 
@@ -75,6 +81,22 @@ def _in_share(of: PartitionEvidence) -> bool:
 def _epochs_changed(of: PartitionEvidence) -> bool:
     """Whether a second leader epoch was seen: without one there is no election to check."""
     return of.clean and len(of.leader_epochs) > 1
+
+
+def _sampled_before_a_change(of: PartitionEvidence) -> bool:
+    """Whether the probe saw an epoch that another one followed."""
+    sampled = of.samples.with_epoch.epoch
+    return bool(sampled.size) and int(sampled.min()) < max(of.leader_epochs)
+
+
+def _written(of: PartitionEvidence) -> bool:
+    """Whether a replica has shown a record as committed."""
+    return bool(np.any(of.samples.hw > of.log_start))
+
+
+def _drained(of: PartitionEvidence) -> bool:
+    """Whether the final drain returned a record."""
+    return bool(np.any(of.polls.pass_ == FINAL))
 
 
 INVARIANTS = {
@@ -115,12 +137,14 @@ INVARIANTS = {
         (replicas.i8_leader_completeness,),
         owed=Owed.ALWAYS,
         applies=_epochs_changed,
+        occasion=_sampled_before_a_change,
     ),
     "I9": Invariant(
         "no follower's high watermark is ahead of its leader's",
         (watermarks.i9_follower_below_leader,),
         needs=HISTORY,
         applies=_followed,
+        occasion=_written,
     ),
     "I10": Invariant(
         "without produce the high watermark reaches the log end on every in-sync replica",
@@ -159,13 +183,13 @@ INVARIANTS = {
         "a record acknowledged with acks=all is on every replica of the final ISR",
         (log_content.i15_durability,),
         needs=SEGMENTS,
-        applies=lambda of: of.clean and of.kept and of.promised,
+        applies=lambda of: of.clean and of.kept and log_content.promised(of).size > 0,
     ),
     "I16": Invariant(
         "what a consumer read stands in the final log",
         (log_content.i16_no_phantom_read,),
         needs=SEGMENTS,
-        applies=lambda of: of.clean and of.kept and of.final in of.logs,
+        applies=lambda of: of.clean and of.kept and log_content.readable(of).size > 0,
     ),
     "I17": Invariant(
         "an idempotent producer's sequence numbers follow one another",
@@ -238,6 +262,7 @@ INVARIANTS = {
         (log_content.i27_markers,),
         needs=SEGMENTS,
         applies=lambda of: of.clean and of.transactional,
+        occasion=lambda of: log_content.committed(of).size > 0,
     ),
     "I28": Invariant(
         "below min.insync.replicas nothing is acknowledged with acks=all",
@@ -275,6 +300,7 @@ INVARIANTS = {
         (shares.i33_accepted_for_good,),
         owed=Owed.ALWAYS,
         applies=_in_share,
+        occasion=_drained,
     ),
     "I34": Invariant(
         "a record in a share group has one holder until its lock runs out",
@@ -287,6 +313,7 @@ INVARIANTS = {
         (shares.i35_delivery_limit,),
         owed=Owed.ALWAYS,
         applies=_in_share,
+        occasion=_drained,
     ),
     "I36": Invariant(
         "the delivery count of a record in a share group grows with each delivery",
@@ -297,44 +324,54 @@ INVARIANTS = {
 }
 
 
-def needing(kind: str) -> list[str]:
-    """The invariants that need a kind of evidence."""
-    return [name for name, invariant in INVARIANTS.items() if invariant.needs == kind]
-
-
 def check(of: PartitionEvidence, findings: Findings) -> None:
     """Check every invariant that applies to a partition."""
     for name, invariant in INVARIANTS.items():
         if invariant.applies(of):
             for each in invariant.checks:
                 findings.add_checks(of.where, name, each(of))
+            if not findings.tallies[name].checked and invariant.occasion(of):
+                findings.unchecked.add(name)
+
+
+def why_open(
+    where: TopicPartition, found: Findings, missing: Mapping[str | None, str], *, owes_history: bool
+) -> Iterator[tuple[str, str]]:
+    """Return the invariants that one partition leaves open, each with the reason.
+
+    ``missing`` maps a kind of evidence to why the partition lacks it.
+    """
+    required = {Owed.ALWAYS, Owed.WITH_HISTORY} if owes_history else {Owed.ALWAYS}
+    for name in found.tallies:
+        invariant = INVARIANTS[name]
+        if invariant.needs in missing:
+            yield name, missing[invariant.needs]
+        elif name in found.unchecked and invariant.owed in required:
+            yield name, f"nothing that was recorded of {where} could be checked"
 
 
 def rows(
-    tallies: Mapping[str, Tally], lacking: Mapping[str, str], *, owes_history: bool, origin_ns: int | None = None
+    tallies: Mapping[str, Tally], left_open: Mapping[str, str], *, origin_ns: int | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Rows of ``history.tables.INVARIANTS``: those that this run lets us consider.
+    """Return the rows of ``history.tables.INVARIANTS``: the invariants that were checked or had to be.
 
-    ``lacking`` says of an invariant what is missing of the evidence that it needs, be it of one partition only: that
-    turns a pass into unknown. Nothing checked is unknown, never pass. Reasons count their seconds from ``origin_ns``.
+    ``left_open`` maps an invariant to why some partition leaves it open: it is unknown unless it is violated elsewhere.
+    Reasons count their seconds from ``origin_ns``.
     """
-    for name, invariant in INVARIANTS.items():
-        tally = tallies.get(name)
-        if tally is None:
-            continue
-        owed = invariant.owed is Owed.ALWAYS or (owes_history and invariant.owed is Owed.WITH_HISTORY)
-        if tally.checked or owed or name in lacking:
-            yield row(name, tally, lacking.get(name), origin_ns)
+    for name in INVARIANTS:
+        tally = tallies.get(name, Tally())
+        if tally.checked or name in left_open:
+            yield row(name, tally, left_open.get(name), origin_ns)
 
 
 def row(name: str, tally: Tally, lacking: str | None, origin_ns: int | None = None) -> dict[str, Any]:
-    """A row of ``history.tables.INVARIANTS``; ``lacking`` says what evidence is missing, if any."""
+    """Return a row of ``history.tables.INVARIANTS``; ``lacking`` says what evidence is missing, if any."""
     verdict, reason, evidence = "pass", None, None
     if tally.first:
         _, where, evidence = tally.first
         verdict, reason = "fail", f"first violation on {where}: {in_words(json.loads(evidence), origin_ns)}"
-    elif lacking or not tally.checked:
-        verdict, reason = "unknown", lacking or "nothing that was recorded could be checked"
+    elif lacking:
+        verdict, reason = "unknown", lacking
     return {
         "invariant": name,
         "title": INVARIANTS[name].title,

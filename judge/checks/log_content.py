@@ -33,6 +33,25 @@ def stands(log: Log, offset: Ints, value: Ints) -> Bools:
     return np.fromiter((each in held for each in asked), dtype=np.bool_, count=offset.size)
 
 
+def promised(of: PartitionEvidence) -> Ints:
+    """Return the sends that acks=all promises to keep: acknowledged at an offset below which nothing was deleted."""
+    sends = of.sends
+    acked = (sends.outcome == OK) & (sends.acks == ACKS_ALL) & (sends.offset != NULL)
+    return np.flatnonzero(acked & (sends.offset >= (of.deleted_before or 0)))
+
+
+def readable(of: PartitionEvidence) -> Ints:
+    """Return the reads of our records that the final log still has to hold."""
+    return np.flatnonzero((of.polls.value >= 0) & (of.polls.offset >= of.log_start))
+
+
+def committed(of: PartitionEvidence) -> Ints:
+    """Return the sends of transactions whose commit was confirmed."""
+    sends = of.sends
+    own = (sends.transaction != NULL) & (sends.outcome == OK)
+    return np.flatnonzero(own & ((sends.offset == NULL) | (sends.offset >= (of.deleted_before or 0))))
+
+
 def i15_durability(of: PartitionEvidence) -> Checks:
     """I15, all versions; serves C1 and C27. It stands there at its offset.
 
@@ -40,12 +59,10 @@ def i15_durability(of: PartitionEvidence) -> Checks:
     a clean election and every later join need the committed prefix. Reads each replica's log itself. A log that was not
     exported to its end is not asked, nor is one below where its own retention may have deleted.
     """
-    sends = of.sends
-    promised = np.flatnonzero((sends.outcome == OK) & (sends.acks == ACKS_ALL) & (sends.offset != NULL))
-    promised = promised[sends.offset[promised] >= (of.deleted_before or NULL)]
+    sends, owed = of.sends, promised(of)
     checked, missing, lacking = 0, [], []
     for broker, from_offset in sorted(of.members.items()):
-        asked = promised[sends.offset[promised] >= from_offset]
+        asked = owed[sends.offset[owed] >= from_offset]
         checked += asked.size
         gone = asked[~stands(of.logs[broker], sends.offset[asked], sends.value[asked])]
         missing.append(gone)
@@ -66,12 +83,12 @@ def i16_no_phantom_read(of: PartitionEvidence) -> Checks:
 
     A record that a consumer was given at an offset is at that offset in the partition's final log: it was below a high
     watermark, so it was committed. Violated by KAFKA-14704 (2.8.0 to 3.4.0), where a follower served what it was about
-    to cut.
+    to cut. Nothing is asked of a final log that was not exported to its end.
     """
     polls = of.polls
-    if of.final is None or of.final not in of.logs:
+    if of.final is None or of.final not in of.complete:
         return Checks(0, np.empty(0, dtype=np.int64), lambda _: {})
-    read = np.flatnonzero((polls.value >= 0) & (polls.offset >= of.log_start))
+    read = readable(of)
     log = of.logs[of.final]
     wrong = read[~stands(log, polls.offset[read], polls.value[read])]
 

@@ -19,7 +19,6 @@ from history.share_groups import SETTLE
 from history.traits import Trait
 from kafka_files.clock import Clock
 
-SEGMENTS_ITEM = "segments of every replica"
 MEMBER_TABLES = ("group_reads", "rebalances", "commits", "share_reads", "share_acks")
 MAX_NEVER_SENT = 0.005  # a share; beyond it latencies are of another load, too (``judge.measures.metrics``)
 WATCHERS = ("prober", "consumer", "drain")  # roles of clients
@@ -58,11 +57,6 @@ def assigned(manifest: Manifest) -> set[Replica]:
     }
 
 
-def _cut(counts: Counts, replica: Replica) -> bool:
-    """Whether a log was exported only to below the end that the last capture saw."""
-    return counts.log_ends.get(replica, 0) < counts.ends.get(replica, 0)
-
-
 def _unreadable(counts: Counts, replica: Replica) -> list[str]:
     return [problem for problem in counts.log_problems.get(replica, []) if problem.startswith(UNREADABLE)]
 
@@ -90,7 +84,7 @@ def evidence(run: Run, counts: Counts) -> list[Item]:
         ("every read was answered", _first(_unanswered(run.clients))),
         ("offsets captured before", _capture("before", replicas, counts)),
         ("offsets captured after", _capture("after", replicas, counts)),
-        (SEGMENTS_ITEM, _first(_segments(replicas, counts))),
+        ("segments of every replica", _first(sentence for _, sentence in _segments(replicas, counts))),
         ("everything copied", _first(_copied(run, counts))),
         ("broker logs", _first(_broker_logs(run))),
     ]
@@ -114,6 +108,12 @@ def _first(sentences: Iterable[str]) -> str | None:
     if not found:
         return None
     return found[0] if len(found) == 1 else f"{found[0]} ({len(found) - 1} more of this kind)"
+
+
+def counted(sentences: Sequence[str], what: str) -> str:
+    """Return the first of some sentences as a clause, and how many more of ``what`` there are."""
+    first, more = sentences[0].rstrip("."), len(sentences) - 1
+    return f"{first} (and {more:,} more {what}{'s' if more > 1 else ''})" if more else first
 
 
 def _collected(events: list[Event]) -> str | None:
@@ -342,15 +342,30 @@ def _capture(name: str, replicas: set[Replica], counts: Counts) -> str | None:
     return _first(_without(replicas, counts.captured.get(name, set()), f"is missing in the capture {name!r}"))
 
 
-def _segments(replicas: set[Replica], counts: Counts) -> Iterator[str]:
-    yield from _without(replicas, counts.log_ends.keys(), "has no exported segment")
-    for replica in sorted(replicas & counts.log_ends.keys()):
+def _segments(replicas: Iterable[Replica], counts: Counts) -> Iterator[tuple[TopicPartition, str]]:
+    """Return what is missing of each replica's log, with its partition."""
+    for replica in sorted(replicas):
         broker_id, topic, partition = replica
-        where = f"The log of {topic}-{partition} on broker {broker_id}"
-        if problems := _unreadable(counts, replica):
-            yield f"{where} cannot be read to the end: {', '.join(problems)}."
-        elif _cut(counts, replica):
-            yield (f"{where} was exported up to {counts.log_ends.get(replica, 0)}; its end was {counts.ends[replica]}.")
+        where = TopicPartition(topic, partition)
+        log, end = f"log of {where} on broker {broker_id}", counts.log_ends.get(replica)
+        if replica in counts.log_holes:
+            yield where, "The {} lacks its segments from {} to {}.".format(log, *counts.log_holes[replica])
+        elif end is None:
+            yield where, f"The replica of {where} on broker {broker_id} has no exported segment."
+        elif problems := _unreadable(counts, replica):
+            yield where, f"The {log} cannot be read to the end: {', '.join(problems)}."
+        elif replica not in counts.ends:
+            yield where, f"The {log} may have been exported in part: no capture saw its end."
+        elif end < counts.ends[replica]:
+            yield where, f"The {log} was exported up to {end}; its end was {counts.ends[replica]}."
+
+
+def missing_segments(run: Run, counts: Counts) -> dict[TopicPartition, str]:
+    """Return what is missing of the segments of each partition that lacks any."""
+    found: dict[TopicPartition, list[str]] = {}
+    for where, sentence in _segments(assigned(run.manifest), counts):
+        found.setdefault(where, []).append(sentence)
+    return {where: counted(sentences, "replica") for where, sentences in found.items()}
 
 
 def _broker_logs(run: Run) -> Iterator[str]:

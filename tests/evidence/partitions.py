@@ -34,6 +34,7 @@ def evidence(
         seeks=Seeks.of(pa.Table.from_pylist(list(seeks), SEEKS), names),
         samples=Samples.of(pa.Table.from_pylist(list(samples), REPLICAS)),
         logs={broker: log_of(rows, names) for broker, rows in (logs or {}).items()},
+        complete=frozenset(logs or {}),
         nodes={broker: f"broker-{broker}" for broker in logs or {}},
     )
     return replace(of, **facts)

@@ -81,10 +81,11 @@ def test_a_log_has_its_end_and_its_problems():
     places = [
         Unreadable(2, "broker-2", at, problem) for at, problem in ((5, "torn tail"), (1, "bad crc"), (3, "bad crc"))
     ]
-    found = counts.of_logs(WHERE, {1: 9, 2: 5}, places)
+    found = counts.of_logs(WHERE, {1: 9, 2: 5}, places, {2: (5, 7)})
 
     assert found.log_ends == {(1, "orders", 0): 9, (2, "orders", 0): 5}
     assert found.log_problems == {(2, "orders", 0): ["bad crc", "torn tail"]}
+    assert found.log_holes == {(2, "orders", 0): (5, 7)}
 
 
 def test_a_capture_counts_what_answered():

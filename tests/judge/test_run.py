@@ -18,7 +18,7 @@ from judge.checks import atomicity
 from judge.checks.allowed import LOSS
 from judge.checks.findings import Findings
 from judge.checks.log_content import OpenEnds
-from judge.run import ask, compare_ends, judge_run, one_by_one, without_history
+from judge.run import ask, compare_ends, judge_run, one_by_one, open_invariants
 from kafka_files.states import State
 from tests.evidence.folders import MS, S, batch, clean, manifest, polled, sent, truncated, values
 
@@ -70,7 +70,7 @@ def asked(tmp_path_factory):
     segment = folder.brokers / "broker-1" / "orders-1" / f"{0:020}.log"
     segment.parent.mkdir(parents=True)
     segment.write_bytes(batch(200, values(1, producer_id="above")))
-    both = {"drain": Drain(100, 100, True), "assigned": (1,)}
+    both = {"drain": Drain(100, 100, True), "assigned": (1,), "ends": {1: 201}}
     run = RunFacts(folder.path, transactional=True, nodes={1: "broker-1"})
     return run, [
         Question(TopicPartition("orders", 0), **both),
@@ -140,7 +140,7 @@ def test_what_one_partition_lacks_of_the_history_another_does_not_make_good():
         every = [
             SimpleNamespace(where=where, findings=Findings(tallies=dict.fromkeys(names))) for where, names in asked
         ]
-        return without_history(run, every)
+        return open_invariants(run, every, {})
 
     assert lacking((places[0], {"I7", "I21"})) == {}
     undated = lacking((places[0], {"I7", "I11"}), (places[1], {"I2", "I7", "I9", "I21", "I24"}))

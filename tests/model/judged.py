@@ -106,6 +106,7 @@ def evidence_of(history: History, folder: Path) -> PartitionEvidence:
         epoch_starts=starts(history),
         replicas=files,
         batches={each.broker_id: read_batches(each.segments) for each in files},
+        complete=frozenset(history.logs),
         final=history.leader,
         drain=Drain(history.drain_end, history.drain_end, True),
         lines=placed(history.lines),

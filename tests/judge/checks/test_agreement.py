@@ -35,7 +35,7 @@ def logs_in(folder, logs, *, epochs=None, hw=10, log_start=0, ends=None, **other
         seen = hw.get(broker_id) if isinstance(hw, dict) else hw
         replicas.append(Replica(broker_id, [file], known, log_start, seen, (ends or {}).get(broker_id)))
     read = {replica.broker_id: read_batches(replica.segments) for replica in replicas}
-    return evidence(replicas=tuple(replicas), batches=read, **({"final": 1} | other))
+    return evidence(replicas=tuple(replicas), batches=read, **({"final": 1, "complete": frozenset(logs)} | other))
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ def _logs(run):
             rows = pa.Table.from_batches((batch for file in files for batch in read_segment(node.name, file)), SEGMENTS)
             problems = rows.filter(pc.is_valid(rows["problem"]))["problem"].to_pylist()
             unreadable = [Unreadable(node.node_id, node.name, None, problem) for problem in problems]
-            yield counted.of_logs(WHERE, {node.node_id: counted.log_end(files, rows)}, unreadable)
+            yield counted.of_logs(WHERE, {node.node_id: counted.log_end(files[-1], rows)}, unreadable, {})
 
 
 def members(run):
@@ -485,7 +485,9 @@ def test_a_log_that_was_not_exported_to_its_end_proves_no_absence(tmp_path):
 
 def test_a_log_of_which_all_was_deleted_is_whole(tmp_path):
     """Its one segment is empty and named after its end, 50; one that begins below it was cut."""
-    run = open_folder(clean().write(tmp_path / "run"))
+    history = clean()
+    history.replicas = [row | {"log_start_offset": 50} for row in history.replicas]
+    run = open_folder(history.write(tmp_path / "run"))
     for name, base in (("broker-2", 50), ("broker-3", 49)):
         (segment,) = (run.folder.brokers / name).rglob("orders-0/*.log")
         segment.unlink()
@@ -493,9 +495,9 @@ def test_a_log_of_which_all_was_deleted_is_whole(tmp_path):
     counts = count(open_folder(run.folder))
 
     assert members(run) == {1, 2}
-    assert list(evidence._segments(evidence.assigned(run.manifest), counts)) == [
-        "The log of orders-0 on broker 3 was exported up to 49; its end was 50."
-    ]
+    assert evidence.missing_segments(run, counts) == {
+        WHERE: "The log of orders-0 on broker 3 was exported up to 49; its end was 50"
+    }
 
 
 A_MEMBER = {"role": "member", "clean": True, "group_reads": 1, "rebalances": 0, "commits": 0}

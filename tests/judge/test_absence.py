@@ -1,0 +1,109 @@
+"""Missing evidence: what is left open without it, by partition and replica, and what stays decided."""
+
+import json
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from bench import folders
+from bench.generated.plan import Plan
+from evidence.run import open_folder
+from judge.run import judge_run, one_by_one
+from tests.evidence.folders import batch, clean, values
+
+
+def judged(folder):
+    """Judge a folder without Spark."""
+    return judge_run(open_folder(folder), one_by_one)
+
+
+def invariants(folder):
+    """Return each invariant's (verdict, violations)."""
+    rows = judged(folder).tables["invariants"].to_pylist()
+    return {row["invariant"]: (row["verdict"], row["violations"]) for row in rows}
+
+
+def keep(folder, table, rows):
+    """Keep the rows of a table for which an expression holds; return how many there are."""
+    (file,) = folder.table(table).glob("*.parquet")
+    kept = pq.read_table(file).filter(rows)
+    pq.write_table(kept, file)
+    return kept.num_rows
+
+
+@pytest.fixture
+def two_partitions(tmp_path):
+    """A sound run folder with two partitions."""
+    return folders.write(Plan(records=200, partitions=2, seconds=10), tmp_path / "run")
+
+
+def test_a_partition_without_metadata_leaves_its_required_invariants_open(two_partitions):
+    """I3 and I15 need to know its leader and ISR; what orders-0 shows proves nothing of orders-1."""
+    assert {verdict for verdict, _ in invariants(two_partitions).values()} == {"pass"}
+    kept = keep(two_partitions, "isr", pc.field("partition") == 0)
+    words = two_partitions.clients / "prober.json"
+    words.write_text(json.dumps(json.loads(words.read_text()) | {"isr_rows": kept}))
+
+    found = {row["invariant"]: row for row in judged(two_partitions).tables["invariants"].to_pylist()}
+    assert {name: row["verdict"] for name, row in found.items() if row["verdict"] != "pass"} == {
+        "I3": "unknown",
+        "I15": "unknown",
+    }
+    assert found["I3"]["reason"] == "nothing that was recorded of orders-1 could be checked"
+    assert found["I3"]["checked"] > 0
+
+
+@pytest.mark.parametrize(("cut", "expected"), [((), ("fail", 1)), ((3,), ("fail", 1)), ((1, 3), ("unknown", 0))])
+def test_a_read_that_the_final_log_lacks_is_a_violation_whatever_other_logs_lack(tmp_path, cut, expected):
+    """Broker 1 has the final log, and record 3 is not in it; unless that log itself was exported short."""
+    history = clean()
+    history.logs = {
+        broker: [(0, 0, values(0, 1, 2)), (4, 0, values(*range(4, 40 if broker in cut else 50)))]
+        for broker in (1, 2, 3)
+    }
+
+    assert invariants(history.write(tmp_path / "run"))["I16"] == expected
+
+
+def test_a_log_whose_end_no_capture_saw_proves_no_loss(tmp_path):
+    """Each export ends ten records early, and the last capture is missing: they may be behind."""
+    history = clean()
+    history.logs = {broker: [(0, 0, values(*range(40)))] for broker in (1, 2, 3)}
+    history.polls, history.end_offset = history.polls[:40], 40
+    folder = history.write(tmp_path / "run")
+    keep(folder, "offsets", pc.field("capture") != "after")
+    found = judged(folder)
+
+    assert found.tables["anomaly_counts"].to_pylist()[0]["anomaly"] == "unseen"
+    (delivery,) = found.tables["delivery"].to_pylist()
+    assert (delivery["unseen"], delivery["truncated_ack"]) == (10, 0)
+    assert invariants(folder)["I15"] == ("unknown", 0)
+    assert dict(found.items)["segments of every replica"].startswith(
+        "The log of orders-0 on broker 1 may have been exported in part: no capture saw its end."
+    )
+
+
+@pytest.mark.parametrize("segment", ["00000000000000000000", "00000000000000000020"])
+def test_a_segment_that_is_missing_proves_no_loss(tmp_path, segment):
+    """The first of three, or one in the middle, on every replica: the log is read up to there only."""
+    folder = clean().write(tmp_path / "run", seal=False)
+    for log in list(folder.brokers.rglob("orders-0/*.log")):
+        write_segments(log.parent, [(0, 20), (20, 40), (40, 50)])
+        (log.parent / f"{segment}.log").unlink()
+    found = invariants(folder)
+
+    assert {name for name, (verdict, _) in found.items() if verdict == "fail"} == set()
+    assert found["I15"] == found["I16"] == ("unknown", 0)
+    end = int(segment)
+    assert dict(judged(folder).items)["segments of every replica"].startswith(
+        f"The log of orders-0 on broker 1 lacks its segments from {end} to {end + 20}."
+    )
+
+
+def write_segments(replica, ranges):
+    """Write a replica's log anew, one segment for each range of offsets."""
+    for log in replica.glob("*.log"):
+        log.unlink()
+    for begin, end in ranges:
+        (replica / f"{begin:020}.log").write_bytes(batch(begin, values(*range(begin, end))))
