@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import re
-import subprocess
+import shutil
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from clusters.kafka.tools import tool_node
 from clusters.paths import locked
-from clusters.runtimes.nodes import Node
+from clusters.runtimes.nodes import Node, opened
+from clusters.runtimes.runtime import Runtime
+from clusters.runtimes.tools import run_tool
+from history.errors import HarnessError
 from history.java import Java
 
 log = logging.getLogger("plimsoll.class_archive")
 
 LIST = "classes.txt"  # in a server's folder
-LIMIT_S = 120.0
 _NUMBER = re.compile(r" id: \d+$")
 
 
@@ -38,35 +43,45 @@ def with_archive(node: Node, archive: Path) -> Node:
     return replace(node, arguments=(*node.arguments[:at], flag, *node.arguments[at:]))
 
 
-def make(archive: Path, java: Sequence[str], nodes: Iterable[Node]) -> None:
-    """Make an archive from what running servers wrote down; where that fails, later ones start as these did.
-
-    ``java`` is the command, with the flags of those that will map it.
-    """
-    lists = [file for node in nodes if (file := node.folder / LIST).is_file()]
+def make(archive: Path, runtime: Runtime, java: Java, nodes: Sequence[Node]) -> None:
+    """Make an archive from what running servers wrote down; where that fails, later ones start as these did."""
     jars = archive.parent
     with locked(jars.parent / f".{jars.name}.lock"):
-        if archive.is_file() or not lists:
+        if archive.is_file():
             return
-        log.info("archiving the classes of Kafka %s for later starts, once (about 10 s)", jars.name)
         try:
-            _archive(archive, java, merged(file.read_text() for file in lists))
-        except (OSError, subprocess.SubprocessError) as error:
-            said = error.stdout[-300:] if isinstance(error, subprocess.CalledProcessError) else ""
-            log.warning("no classes were archived: %s %s", error, said)
+            if lists := [text for node in nodes if (text := _loaded(node))]:
+                log.info("archiving the classes of Kafka %s for later starts, once (about 10 s)", jars.name)
+                _archive(archive, runtime, java, nodes[0], merged(lists))
+        except (OSError, HarnessError) as error:
+            log.warning("no classes were archived: %s", error)
 
 
-def _archive(archive: Path, java: Sequence[str], classes: str) -> None:
-    loaded, new = archive.with_suffix(".txt"), archive.with_suffix(".new")
-    asked = ["-Xshare:dump", f"-XX:SharedClassListFile={loaded}", f"-XX:SharedArchiveFile={new}"]
-    command = [*java, *asked, "-cp", f"{archive.parent}/*"]
+def _loaded(node: Node) -> str:
+    path = node.folder / LIST
+    with suppress(FileNotFoundError), opened(node, path, os.O_RDONLY) as file, open(file, closefd=False) as loaded:
+        return loaded.read()
+    return ""
+
+
+def _archive(archive: Path, runtime: Runtime, java: Java, beside: Node, classes: str) -> None:
+    """In a node, since the build's classes are loaded; what it wrote is copied to the jars, which no node may write."""
+    tool = tool_node(java, archive.parent, beside, "class-archive")
+    loaded, made, new = tool.folder / LIST, tool.folder / archive.name, archive.with_suffix(".new")
+    asked = ("-Xshare:dump", f"-XX:SharedClassListFile={loaded}", f"-XX:SharedArchiveFile={made}")
+    loaded.write_text(classes)
     try:
-        loaded.write_text(classes)
-        subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=True)
+        run_tool(runtime, replace(tool, arguments=(*asked, *tool.arguments)))
+        with (
+            opened(tool, made, os.O_RDONLY) as descriptor,
+            open(descriptor, "rb", closefd=False) as written,
+            new.open("wb") as copy,
+        ):
+            shutil.copyfileobj(written, copy)
         new.rename(archive)
     finally:
-        loaded.unlink(missing_ok=True)
         new.unlink(missing_ok=True)
+        made.unlink(missing_ok=True)
 
 
 def merged(lists: Iterable[str]) -> str:

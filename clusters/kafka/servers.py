@@ -5,20 +5,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Literal
 
 from clusters.kafka.jars import version_of
 from clusters.kafka.metrics import RULES
-from clusters.kafka.security import FOLDER, USER, Access
+from clusters.kafka.security import FOLDER, Access
 from clusters.runtimes.nodes import Node
 from clusters.runtimes.ports import PORTS
 from clusters.scenario.scenario import Cluster
-from history.errors import BadInput, HarnessError
+from history.errors import BadInput
 from history.java import Java
 from history.kafka_versions import FEATURES, Version
 
@@ -27,11 +25,11 @@ CONTROLLER_ID = 100  # of the first
 PROTOCOL_VERSION = "inter.broker.protocol.version"
 ELR = "eligible.leader.replicas.version"
 _LISTENERS = ("REPLICATION", "CLIENT", "PROBE")
-_SCRAM = "SCRAM-SHA-512"
+SCRAM = "SCRAM-SHA-512"
 _SASL_CALLS_REMOVED = 23  # the Java that did (KAFKA-17078)
 
 # Small heaps and a quick start: for scenarios about correctness, never for a benchmark.
-_QUICK_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+QUICK_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 # kafka-run-class.sh, called by kafka-server-start.sh; the MaxInlineLevel=15 of some versions is Java 17's default.
 _STOCK_JVM = (
     "-server",
@@ -41,7 +39,7 @@ _STOCK_JVM = (
     "-XX:+ExplicitGCInvokesConcurrent",
 )
 _GC_LOG = ("-Xlog:gc*:file=gc.log:time,tags:filecount=10,filesize=100M",)
-_HEADLESS = "-Djava.awt.headless=true"
+HEADLESS = "-Djava.awt.headless=true"
 _STOCK_HEAPS = {"broker": "1G", "controller": "1G", "zookeeper": "512M"}  # the three start scripts' own
 _QUICK_HEAPS = {"broker": "384m", "controller": "256m", "zookeeper": "256m"}
 _LOGGING = (
@@ -125,7 +123,7 @@ def check_storage(version: str, mode: Mode, cluster: Cluster) -> None:
             "directories; use 3.7 or later, or mode: zookeeper."
         )
     sasl = cluster.security.sasl if cluster.security else None
-    if sasl == _SCRAM and mode == "kraft" and min(levels) not in FEATURES["kraft_scram"]:
+    if sasl == SCRAM and mode == "kraft" and min(levels) not in FEATURES["kraft_scram"]:
         raise BadInput(
             f"cluster.security: Kafka {min(levels)} in KRaft mode has no users for {sasl}; use 3.5 or later, sasl: "
             "PLAIN, or mode: zookeeper."
@@ -224,13 +222,8 @@ def _jvm_flags(cluster: Cluster, role: str) -> tuple[str, ...]:
     heap, flags = (cluster.heap, cluster.jvm_flags) if role == "broker" else (None, None)
     if cluster.jvm == "production":
         heap = heap or _STOCK_HEAPS[role]
-        return (f"-Xmx{heap}", f"-Xms{heap}", *(flags or _STOCK_JVM), *_GC_LOG, _HEADLESS)
-    return (f"-Xmx{heap or _QUICK_HEAPS[role]}", *(flags or _QUICK_JVM), _HEADLESS)
-
-
-def quick_java(java: Java) -> tuple[str, ...]:
-    """The command of a JVM that lives for seconds, or whose speed nobody measures."""
-    return (java.command, *_QUICK_JVM, _HEADLESS)
+        return (f"-Xmx{heap}", f"-Xms{heap}", *(flags or _STOCK_JVM), *_GC_LOG, HEADLESS)
+    return (f"-Xmx{heap or _QUICK_HEAPS[role]}", *(flags or QUICK_JVM), HEADLESS)
 
 
 def jvm_flags(node: Node) -> list[str]:
@@ -251,7 +244,7 @@ def metadata_node_config(
             "maxClientCnxns": "0",
         }
     return {
-        **_kraft_config(node, metadata_nodes),
+        **kraft_config(node, metadata_nodes),
         **_session_config(release.mode, cluster),
         "process.roles": "controller",
         "listeners": f"CONTROLLER://{node.address}:{PORTS['CONTROLLER']}",
@@ -283,7 +276,7 @@ def broker_config(release: Release, cluster: Cluster, node: Node, metadata_nodes
         if cluster.metadata_version:
             own[PROTOCOL_VERSION] = cluster.metadata_version
     else:
-        own = {**_kraft_config(node, metadata_nodes), "process.roles": "broker"}
+        own = {**kraft_config(node, metadata_nodes), "process.roles": "broker"}
         if cluster.log_dirs > 1:
             own["metadata.log.dir"] = str(node.metadata_dir)
     if access := access_of(cluster, node.folder.parent, node.name):
@@ -291,7 +284,8 @@ def broker_config(release: Release, cluster: Cluster, node: Node, metadata_nodes
     return {**common, **own, **cluster.config}
 
 
-def _kraft_config(node: Node, voters: Sequence[Node]) -> dict[str, str]:
+def kraft_config(node: Node, voters: Sequence[Node]) -> dict[str, str]:
+    """Return the settings that controllers, brokers and the storage tool have in common."""
     return {
         "node.id": str(node.node_id),
         "controller.quorum.voters": ",".join(f"{v.node_id}@{v.address}:{PORTS['CONTROLLER']}" for v in voters),
@@ -335,86 +329,3 @@ def _escaped(text: str, signs: str = "") -> str:
     named = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\f": r"\f", "\\": r"\\", **{sign: f"\\{sign}" for sign in signs}}
     units = memoryview(text.encode("utf-16-le")).cast("H")
     return "".join(named.get(chr(unit), chr(unit)) if unit < 128 else f"\\u{unit:04x}" for unit in units)
-
-
-def format_storage(
-    release: Release, cluster: Cluster, controllers: Sequence[Node], brokers: Sequence[Node], identity: str
-) -> None:
-    """Format the storage of a whole KRaft cluster with one call of Kafka's tool.
-
-    A JVM per node would cost a second each. The tool formats every folder of ``log.dirs``, so it gets all
-    nodes' folders at once; what differs between nodes afterwards is ``node.id`` in ``meta.properties``.
-
-    Raises:
-        HarnessError: the tool failed.
-    """
-    nodes, first = [*controllers, *brokers], controllers[0]
-    folders = {folder: node for node in nodes for folder in (*node.log_dirs, node.metadata_dir)}
-    together = first.folder / "format.properties"
-    together.write_text(
-        render(
-            {
-                **_kraft_config(first, controllers),
-                "process.roles": "broker,controller",
-                "listeners": f"CONTROLLER://:{PORTS['CONTROLLER']},REPLICATION://:{PORTS['REPLICATION']}",
-                "inter.broker.listener.name": "REPLICATION",
-                "log.dirs": ",".join(map(str, folders)),
-            }
-        )
-    )
-    work = first.folder.parent
-    password = _scram_password(cluster, work)
-    user = ("--add-scram", f"{_SCRAM}=[name={USER},password={password}]") if password else ()
-    arguments = ("format", *_features(cluster), *user, "-t", identity, "-c", str(together))
-    _call_tool(release, work, "kafka.tools.StorageTool", *arguments, secret=password)
-    for folder, node in folders.items():
-        properties = folder / "meta.properties"
-        properties.write_text(properties.read_text().replace(f"node.id={first.node_id}", f"node.id={node.node_id}"))
-
-
-def store_user(release: Release, cluster: Cluster, zookeeper: Node) -> None:
-    """Let ZooKeeper know SCRAM's user before the first broker, which logs in to the others as that.
-
-    Raises:
-        HarnessError: the tool failed.
-    """
-    work = zookeeper.folder.parent
-    if password := _scram_password(cluster, work):
-        at = f"{zookeeper.address}:{PORTS['ZOOKEEPER']}"
-        user = ("--entity-type", "users", "--entity-name", USER, "--add-config", f"{_SCRAM}=[password={password}]")
-        _call_tool(release, work, "kafka.admin.ConfigCommand", "--zookeeper", at, "--alter", *user, secret=password)
-
-
-def _scram_password(cluster: Cluster, work: Path) -> str | None:
-    access = access_of(cluster, work, USER)
-    return access.password() if access and access.sasl == _SCRAM else None
-
-
-def _call_tool(release: Release, work: Path, main: str, *arguments: str, secret: str | None) -> None:
-    """Call one of Kafka's tools, by a file of arguments; what it says goes on without the secret that it was told.
-
-    Raises:
-        HarnessError: it failed.
-    """
-    # Other users of the host can read a command line, and not this file.
-    with NamedTemporaryFile("w", dir=work, suffix=".args") as file:
-        file.writelines(f"{_quoted(each)}\n" for each in (main, *arguments))
-        file.flush()
-        command = [*quick_java(release.java), "-cp", release.class_path, f"@{file.name}"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        said = (done.stdout + done.stderr).strip()
-        raise HarnessError(f"{main} failed: {(said.replace(secret, '***') if secret else said)[-600:]}")
-
-
-def _quoted(argument: str) -> str:
-    """An argument in a file that Java's launcher reads."""
-    escaped = argument.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
-def _features(cluster: Cluster) -> list[str]:
-    told = ["--release-version", cluster.metadata_version] if cluster.metadata_version else []
-    if cluster.elr is not None:
-        told += ["--feature", f"{ELR}={int(cluster.elr)}"]
-    return told

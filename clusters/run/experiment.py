@@ -30,6 +30,7 @@ from clusters.clients.nodes import (
 )
 from clusters.kafka import certificates, class_archive, servers
 from clusters.kafka.admin import alter_config, create_topic
+from clusters.kafka.tools import Tools
 from clusters.kafka.wire import ReplicaSample
 from clusters.live.capture import capture_offsets
 from clusters.live.resource_limits import end_cpu_limits, limit_clients, limit_cluster
@@ -115,19 +116,20 @@ def _start_cluster(world: World) -> None:
                 Path(path).mkdir(parents=True, exist_ok=True)
         (folder / "server.properties").write_text(servers.render(config))
     manifest_of(world, configs).write(world.folder.manifest)
+    tools = Tools(world.runtime, world.release, world.scenario.cluster)
     if world.plan.mode == "kraft":
         identity = servers.cluster_id(world.folder.run_id)
         brokers = list(world.brokers.values())
-        servers.format_storage(world.release, world.scenario.cluster, world.metadata_nodes, brokers, identity)
+        tools.format_storage(world.metadata_nodes, brokers, identity)
     for node in world.metadata_nodes:
         world.start(node)
     if world.plan.mode == "zookeeper":
-        servers.store_user(world.release, world.scenario.cluster, *world.metadata_nodes)
+        tools.store_user(*world.metadata_nodes)
     for node in world.brokers.values():
         world.start(node)
     world.wait_for_brokers()
     if archive := world.class_archive(world.plan.jars):
-        class_archive.make(archive, servers.quick_java(world.plan.java), world.servers)
+        class_archive.make(archive, world.runtime, world.plan.java, world.servers)
     add_features(world)
     limit_cluster(world)
 

@@ -36,6 +36,7 @@ class Node:
     disk_bytes: int | None = None  # the size of a disk of its own for its data (``disks``); None: the host's
     disk_read: float | None = None  # bytes a second that it may read from its disk (``resource_limits``)
     environment: dict[str, str] = field(default_factory=dict)
+    beside: Node | None = None  # whose network and address it shares
 
     @property
     def log(self) -> Path:

@@ -26,6 +26,8 @@ from history.errors import BadInput, HarnessError
 
 RUN_VARIABLE = "PLIMSOLL_RUN"
 NODE_VARIABLE = "PLIMSOLL_NODE"
+# All that a node has of the environment of whoever starts it, which may hold keys of an object store or of Airflow.
+PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "TZ")
 
 
 class ProcessRuntime:
@@ -55,7 +57,7 @@ class ProcessRuntime:
     def start(self, node: Node) -> None:
         program = sys.executable if node.program == "python" else node.program
         environment = {
-            **os.environ,
+            **{name: os.environ[name] for name in PASSED_ON if name in os.environ},
             "LC_ALL": "C.UTF-8",  # else Java cannot open a path with letters beyond ASCII
             **node.environment,
             "PYTHONPATH": str(ROOT),
@@ -98,6 +100,13 @@ class ProcessRuntime:
             if process is not None:
                 return "paused" if process.status() == psutil.STATUS_STOPPED else "running"
         return "exited"
+
+    def exit_status(self, name: str) -> int | None:
+        """Known of nodes that this process started."""
+        with suppress(FileNotFoundError, ValueError):
+            child = self._children.get(int((self._run / "work" / name / "pid").read_text()))
+            return child.poll() if child else None
+        return None
 
     def usage(self, name: str) -> dict[str, float]:
         process = self._process(name)

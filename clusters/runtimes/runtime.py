@@ -48,6 +48,10 @@ class Runtime(Protocol):
 
     def state(self, name: str) -> NodeState: ...
 
+    def exit_status(self, name: str) -> int | None:
+        """Return the exit status of a node that has ended (137 or -9 after SIGKILL), or None where it is not known."""
+        ...
+
     def usage(self, name: str) -> dict[str, float]:
         """What a node has used since its process began (see ``counters``); of one that does not run, nothing."""
         ...

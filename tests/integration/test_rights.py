@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,16 +11,20 @@ from typing import Any
 import pytest
 import yaml
 
+from clusters.kafka.builds import Build, build_of
 from clusters.live.world import World
 from clusters.run import experiment
 from clusters.runtimes.docker.daemon import RUN_LABEL
 from clusters.runtimes.docker.runtime import DockerRuntime
+from history.java import Java, java_of
 from history.manifest import read_manifest
 
 MARKER = "plimsoll-was-here"
 TOLD_TO_SHELLS = [f"; touch {MARKER}", f"$(touch {MARKER})", f"`touch {MARKER}`", f"' && touch {MARKER} #"]
 TEXT = " ".join(TOLD_TO_SHELLS)
 NET_ADMIN = 1 << 12
+# All variables of a container; none of the host's is among them.
+ENVIRONMENT = {"PATH", "LC_ALL", "LOG", "HOME", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH"}
 # Text that a shell would run, in the fields that take any and that a broker starts with (test_scenario.py has all).
 SCENARIO = {
     "name": "rights",
@@ -129,6 +134,7 @@ def test_no_container_has_rights_over_the_host(world: World) -> None:
         assert not host["PortBindings"], name
         assert not any((attrs["NetworkSettings"]["Ports"] or {}).values()), name
         assert not host["Devices"], name
+        assert {each.partition("=")[0] for each in attrs["Config"]["Env"]} <= ENVIRONMENT, name
         sources = [mount.get("Source", "") for mount in attrs["Mounts"]]
         assert not [source for source in sources if source.endswith(".sock") or source in ("/", "/etc", "/proc")], name
     status = _exec(world, "broker-1", "cat", "/proc/1/status")
@@ -177,3 +183,69 @@ def test_containers_listen_on_the_runs_own_bridge_alone(world: World) -> None:
     every = containers(world)
     beside = {f"container:{name}" for attrs in every for name in (attrs["Id"], attrs["Name"].removeprefix("/"))}
     assert {attrs["HostConfig"]["NetworkMode"] for attrs in every} <= {network.name, "none", *beside}
+
+
+# Writes a file of the user's as soon as it runs a class path, and notes in the node's own folder what it ran.
+UNTRUSTED = """#!/bin/sh
+case "$*" in *-cp*) touch {marker} 2>/dev/null; echo "$*" >>ran.txt;; esac
+exec "${{0%/*}}/real" "$@"
+"""
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize(
+    ("cluster", "tools"),
+    [
+        ({"jvm": "fast_start"}, {"kafka.tools.StorageTool", "class-archive"}),
+        (
+            {"mode": "zookeeper", "security": {"sasl": "SCRAM-SHA-512"}, "jvm": "production"},
+            {"kafka.admin.ConfigCommand"},
+        ),
+    ],
+)
+def test_the_build_under_test_runs_in_nodes_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: dict[str, Any], tools: set[str]
+) -> None:
+    """Servers and every tool of Kafka's: none of them reaches a file of the user's that no node is given."""
+    marker, java = tmp_path / MARKER, _untrusted_java(tmp_path)
+    monkeypatch.setattr("clusters.run.prepare.java_of", lambda _: java)
+    monkeypatch.setattr("clusters.run.prepare.build_of", lambda kafka: _copied(build_of(kafka), tmp_path / "jars"))
+    (tmp_path / "small.yaml").write_text(
+        yaml.safe_dump(
+            {
+                "name": "small",
+                "why": "An untrusted build.",
+                "cluster": {"brokers": 1, "config": {"offsets.topic.replication.factor": 1}, **cluster},
+                "topics": {"orders": {"replicas": ["A"]}},
+                "phases": [{"none": [{"hold": "100ms"}]}],
+            }
+        )
+    )
+    run = experiment.prepare(
+        str(tmp_path / "small.yaml"), kafka="3.9.1", runtime="docker", runs=tmp_path / "runs", lease="process"
+    )
+    with experiment.hold_lease(run):
+        try:
+            experiment.start_cluster(run)
+            ran = {file.parent.name for file in (run / "work").glob("*/ran.txt")}
+        finally:
+            experiment.tear_down(run)
+
+    assert not marker.exists()
+    assert ran == {"broker-1", "zookeeper" if "mode" in cluster else "controller", *tools}
+
+
+def _untrusted_java(folder: Path) -> Java:
+    trusted, home = java_of(), folder / "java"
+    shutil.copytree(trusted.home, home, symlinks=True)
+    (home / "bin" / "java").rename(home / "bin" / "real")
+    (home / "bin" / "java").write_text(UNTRUSTED.format(marker=folder / MARKER))
+    (home / "bin" / "java").chmod(0o755)
+    return trusted.model_copy(update={"home": home})
+
+
+def _copied(build: Build, jars: Path) -> Build:
+    """Jars of which no class archive was made yet."""
+    if not jars.exists():
+        shutil.copytree(build.jars, jars, ignore=shutil.ignore_patterns("*.jsa"))
+    return build.model_copy(update={"jars": jars})

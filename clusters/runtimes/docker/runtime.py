@@ -77,7 +77,7 @@ class DockerRuntime:
         return True
 
     def start(self, node: Node) -> None:
-        holder = self._namespaces.holder(node)
+        holder = self._namespaces.holder(node.beside or node)
         remove_container(self._daemon, self._daemon.container_name(node.name))
         mounts = {str(path): {"bind": str(path), "mode": "ro"} for path in node.readable}
         environment = {"LC_ALL": "C.UTF-8", **node.environment}  # else Java opens no path with letters beyond ASCII
@@ -107,6 +107,7 @@ class DockerRuntime:
                 labels={**self._daemon.label, NODE_LABEL: node.name},
                 cap_drop=["ALL"],
                 security_opt=NO_NEW_PRIVILEGES,
+                use_config_proxy=False,  # the user's Docker may know a proxy's password
                 # Docker takes this limit at the creation only, and of a device only.
                 device_read_bps=[{"Path": disk, "Rate": int(node.disk_read)}] if disk and node.disk_read else None,
             )
@@ -145,6 +146,14 @@ class DockerRuntime:
         if status == "paused":
             return "paused"
         return "running" if status == "running" else "exited"
+
+    def exit_status(self, name: str) -> int | None:
+        with trying(f"tell how {name} ended"):
+            try:
+                state = self._daemon.container(name).attrs["State"]
+            except NotFound:
+                return None
+        return int(state["ExitCode"]) if state["Status"] == "exited" else None
 
     def usage(self, name: str) -> dict[str, float]:
         pid = pid_of(self._daemon, name)

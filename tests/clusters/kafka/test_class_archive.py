@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import subprocess
 from importlib.util import find_spec
@@ -11,19 +12,21 @@ from pathlib import Path
 import pytest
 
 from clusters.kafka.class_archive import LIST, archive_of, make, merged, with_archive
-from clusters.kafka.servers import quick_java
+from clusters.kafka.servers import HEADLESS, QUICK_JVM
 from clusters.runtimes.nodes import Node
-from history.java import java_of
+from clusters.runtimes.process import ProcessRuntime
+from history.java import Java, java_of
 from tests.clusters.fakes import A_JAVA
 
 MAIN = "org.apache.ivy.Main"
 SHARED = f"{MAIN} source: shared objects file"
 
 
-def node(folder: Path, *main: str) -> Node:
-    """A server that runs a class of the jars beside its folder."""
-    folder.mkdir(exist_ok=True)
-    return Node(folder.name, "broker", "127.1.1.11", folder, "java", ("-cp", f"{folder.parent}/jars/*", *main))
+def node(run: Path, *main: str) -> Node:
+    """A server of a run that runs a class of the jars in the run's folder."""
+    folder = run / "work" / "broker-1"
+    folder.mkdir(parents=True, exist_ok=True)
+    return Node(folder.name, "broker", "127.1.1.11", folder, "java", ("-cp", f"{run}/jars/*", *main))
 
 
 @pytest.fixture
@@ -40,50 +43,76 @@ def jars(tmp_path: Path) -> Path:
 
 def run(started: Node) -> str:
     """What the JVM says of the classes that it loads."""
-    command = [*quick_java(java_of()), "-Xlog:class+load", *started.arguments]
+    command = [java_of().command, *QUICK_JVM, HEADLESS, "-Xlog:class+load", *started.arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def test_a_second_start_takes_its_classes_from_the_archive(jars: Path) -> None:
     """The first writes down what it loads, from which the archive is made, once."""
-    archive, server = archive_of(jars, java_of(), "kraft"), node(jars.parent / "broker-1", MAIN, "-version")
+    archive, server = archive_of(jars, java_of(), "kraft"), node(jars.parent, MAIN, "-version")
     assert SHARED not in run(with_archive(server, archive))
 
-    make(archive, quick_java(java_of()), [server])
+    make(archive, ProcessRuntime(jars.parent), java_of(), [server])
     made_ns = archive.stat().st_mtime_ns
     assert SHARED in run(with_archive(server, archive))
-    make(archive, quick_java(java_of()), [server])
+    make(archive, ProcessRuntime(jars.parent), java_of(), [server])
     assert archive.stat().st_mtime_ns == made_ns
     assert sorted(file.suffix for file in jars.iterdir()) == [".jar", ".jsa"]
 
 
 def test_jars_that_changed_are_read_themselves(jars: Path) -> None:
     """Their archive is left alone, and all goes on."""
-    archive, server = archive_of(jars, java_of(), "kraft"), node(jars.parent / "broker-1", MAIN, "-version")
+    archive, server = archive_of(jars, java_of(), "kraft"), node(jars.parent, MAIN, "-version")
     run(with_archive(server, archive))
-    make(archive, quick_java(java_of()), [server])
+    make(archive, ProcessRuntime(jars.parent), java_of(), [server])
     (jar,) = jars.glob("*.jar")
-    jar.touch()
+    os.utime(jar, ns=(0, jar.stat().st_mtime_ns + 2_000_000_000))  # a JVM compares whole seconds
 
     told = run(with_archive(server, archive))
     assert MAIN in told
     assert SHARED not in told
 
 
-def test_without_an_archive_all_goes_on(jars: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Servers that wrote down nothing have none; of a Java that fails the log says why."""
-    archive, server = archive_of(jars, A_JAVA, "kraft"), node(jars.parent / "broker-1")
-    make(archive, ["false"], [server])
-    assert not archive.exists()
+def java_that(home: Path, does: str) -> Java:
+    """A Java whose command is a line of shell."""
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "java").write_text(f"#!/bin/sh\n{does}\n")
+    (home / "bin" / "java").chmod(0o755)
+    return A_JAVA.model_copy(update={"home": home})
 
+
+@pytest.mark.parametrize(
+    ("does", "why"), [("echo no room; exit 7", "failed with exit status 7: no room"), ("exit 0", "No such file")]
+)
+def test_without_an_archive_all_goes_on(jars: Path, caplog: pytest.LogCaptureFixture, does: str, why: str) -> None:
+    """The log tells why a Java made none."""
+    java = java_that(jars.parent / "java", does)
+    archive, server = archive_of(jars, java, "kraft"), node(jars.parent)
     (server.folder / LIST).write_text("java/lang/Object id: 0\n")
     with caplog.at_level(logging.WARNING):
-        make(archive, ["false"], [server])
-        make(archive, ["true"], [server])
-        make(archive, ["/no/java"], [server])
-    assert caplog.text.count("no classes were archived") == 3
-    assert "returned non-zero exit status 1" in caplog.text
+        make(archive, ProcessRuntime(jars.parent), java, [server])
+
+    assert caplog.text.count("no classes were archived") == 1
+    assert why in caplog.text
     assert [file.suffix for file in jars.iterdir()] == [".jar"]
+
+
+def test_servers_that_wrote_down_nothing_have_no_archive(jars: Path) -> None:
+    """No Java is started for it."""
+    archive = archive_of(jars, A_JAVA, "kraft")
+    make(archive, ProcessRuntime(jars.parent), A_JAVA, [node(jars.parent)])
+
+    assert not archive.exists()
+
+
+def test_no_link_is_read_for_an_archive(jars: Path) -> None:
+    """A build may have put one where its list should be, to a file of the user's."""
+    archive, server = archive_of(jars, A_JAVA, "kraft"), node(jars.parent)
+    (server.folder / LIST).symlink_to(jars.parent / "credentials")
+    (jars.parent / "credentials").write_text("key\n")
+    make(archive, ProcessRuntime(jars.parent), A_JAVA, [server])
+
+    assert not list(jars.parent.rglob("class-archive"))
 
 
 def test_an_archive_is_of_one_java_and_one_mode() -> None:

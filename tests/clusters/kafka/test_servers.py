@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import base64
-import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clusters.kafka import servers as kafka
 from clusters.kafka.metrics import RULES
 from clusters.kafka.servers import (
-    CONTROLLER_ID,
     Mode,
     Release,
     broker_config,
@@ -22,16 +18,14 @@ from clusters.kafka.servers import (
     check_storage,
     choose_mode,
     cluster_id,
-    format_storage,
     jvm_flags,
     metadata_node_config,
     metadata_nodes_of,
     render,
-    store_user,
 )
 from clusters.runtimes.nodes import Node
 from clusters.scenario.scenario import Cluster
-from history.errors import BadInput, HarnessError
+from history.errors import BadInput
 from history.java import Java
 from tests.clusters.fakes import A_JAVA
 
@@ -325,20 +319,6 @@ def test_three_controllers_are_voters_of_one_quorum() -> None:
     assert [node.name for node in metadata_nodes_of(release, CLUSTER, addresses, Path("/w"))] == ["controller"]
 
 
-@pytest.mark.parametrize(
-    ("fields", "flags"),
-    [
-        ({"elr": True}, ["--feature", "eligible.leader.replicas.version=1"]),
-        ({"elr": False}, ["--feature", "eligible.leader.replicas.version=0"]),
-        ({"metadata_version": "3.8"}, ["--release-version", "3.8"]),
-        ({}, []),
-    ],
-)
-def test_features_are_what_storage_is_formatted_with(fields: dict[str, Any], flags: list[str]) -> None:
-    """What is not told is the version's own."""
-    assert kafka._features(cluster_with(**fields)) == flags
-
-
 def test_an_older_protocol_between_brokers_is_a_setting_in_zookeeper_mode() -> None:
     """There is no storage to be formatted; without it the version's own holds."""
     release, metadata_node, broker = nodes("zookeeper")
@@ -346,37 +326,6 @@ def test_an_older_protocol_between_brokers_is_a_setting_in_zookeeper_mode() -> N
 
     assert broker_config(release, asked, broker, [metadata_node])["inter.broker.protocol.version"] == "2.8"
     assert "inter.broker.protocol.version" not in broker_config(release, CLUSTER, broker, [metadata_node])
-
-
-def arguments_of(command: list[str]) -> list[str]:
-    """What Java's launcher reads in the file that ends a tool's command."""
-    file = Path(command[-1].removeprefix("@"))
-    assert file.stat().st_mode & 0o777 == 0o600
-    return [json.loads(line) for line in file.read_text().splitlines()]
-
-
-def test_storage_is_formatted_at_once_and_each_node_keeps_its_id(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Kafka's tool writes the controller's id everywhere; afterwards every folder has its own."""
-    release, controller, _ = nodes("kraft", tmp_path)
-    broker = broker_node(release, cluster_with(log_dirs=2), 1, "127.1.1.11", tmp_path)
-    folders = [controller.folder / "data", *(broker.folder / name for name in ("data", "data-2", "metadata"))]
-    for folder in folders:
-        folder.mkdir(parents=True)
-
-    def tool(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        properties = Path(arguments_of(command)[-1])
-        told = dict(line.split("=", 1) for line in properties.read_text().splitlines())
-        for folder in told["log.dirs"].split(","):
-            (Path(folder) / "meta.properties").write_text(f"cluster.id=x\nnode.id={told['node.id']}\n")
-        return subprocess.CompletedProcess(command, 0, "", "")
-
-    monkeypatch.setattr(subprocess, "run", tool)
-    format_storage(release, CLUSTER, [controller], [broker], "an-id")
-
-    ids = [(folder / "meta.properties").read_text().split()[-1] for folder in folders]
-    assert ids == [f"node.id={CONTROLLER_ID}", "node.id=1", "node.id=1", "node.id=1"]
 
 
 @pytest.mark.parametrize(("mode", "metadata"), [("kraft", "/w/broker-1/metadata"), ("zookeeper", None)])
@@ -391,16 +340,6 @@ def test_metadata_lie_apart_from_several_log_directories(mode: Mode, metadata: s
     assert (config["log.dirs"], config.get("metadata.log.dir")) == ("/w/broker-1/data,/w/broker-1/data-2", metadata)
     assert "metadata.log.dir" not in broker_config(*nodes(mode)[:1], CLUSTER, nodes(mode)[2], [metadata_node])
     assert metadata_node.log_dir_count == 1
-
-
-def test_a_storage_tool_that_fails_tells_what_it_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its output is the only hint."""
-    release, controller, _ = nodes("kraft", tmp_path)
-    controller.folder.mkdir()
-    monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 1, "", "No space"))
-
-    with pytest.raises(HarnessError, match=r"kafka\.tools\.StorageTool failed: No space"):
-        format_storage(release, CLUSTER, [controller], [], "an-id")
 
 
 SCRAM = cluster_with(security={"tls": "mutual", "sasl": "SCRAM-SHA-512"})
@@ -419,50 +358,6 @@ def test_brokers_alone_are_secured(mode: Mode, controllers: str) -> None:
     assert Path("/w/security") in broker.readable
     assert "ssl" not in str(metadata_node_config(release, SCRAM, metadata_node, [metadata_node]))
     assert "config.providers" not in broker_config(release, CLUSTER, broker, [metadata_node])
-
-
-@pytest.fixture
-def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """What Kafka's tools were told, all of which fail and say it; a password is there, and in no command line."""
-    (tmp_path / "security").mkdir()
-    (tmp_path / "security" / "password").write_text("s3cret")
-    (tmp_path / "controller").mkdir()
-    calls: list[list[str]] = []
-
-    def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        assert "s3cret" not in str(command)
-        calls.append(arguments_of(command))
-        return subprocess.CompletedProcess(command, 1, "", " ".join(calls[-1]))
-
-    monkeypatch.setattr(subprocess, "run", run)
-    return calls
-
-
-def test_scrams_user_is_in_the_storage_from_the_start(tmp_path: Path, tools: list[list[str]]) -> None:
-    """KIP-900; the brokers log in to one another as that. Whatever the tool says is told without the password."""
-    release, controller, _ = nodes("kraft", tmp_path)
-    with pytest.raises(HarnessError, match="password=") as raised:
-        format_storage(release, SCRAM, [controller], [], "an-id")
-    with pytest.raises(HarnessError):
-        format_storage(release, CLUSTER, [controller], [], "an-id")
-
-    assert "s3cret" not in str(raised.value)
-    at = tools[0].index("--add-scram")
-    assert tools[0][at + 1] == "SCRAM-SHA-512=[name=plimsoll,password=s3cret]"
-    assert "--add-scram" not in tools[1]
-    assert list(tmp_path.glob("*.args")) == []
-
-
-def test_zookeeper_knows_scrams_user_before_the_first_broker(tmp_path: Path, tools: list[list[str]]) -> None:
-    """By Kafka's own tool; where there are no such users it is not called."""
-    release, zookeeper, _ = nodes("zookeeper", tmp_path)
-    with pytest.raises(HarnessError, match="ConfigCommand failed") as raised:
-        store_user(release, SCRAM, zookeeper)
-    store_user(release, cluster_with(security={"sasl": "PLAIN"}), zookeeper)
-    store_user(release, CLUSTER, zookeeper)
-
-    assert "s3cret" not in str(raised.value)
-    assert [command[-1] for command in tools] == ["SCRAM-SHA-512=[password=s3cret]"]
 
 
 def test_brokers_alone_log_more_where_the_scenario_asks() -> None:

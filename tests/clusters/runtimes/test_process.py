@@ -74,6 +74,32 @@ def test_a_killed_node_can_be_started_again(runtime: ProcessRuntime) -> None:
     assert node(runtime).log.read_text() == "first\nsecond\n"
 
 
+def test_no_secret_of_the_environment_reaches_a_node(runtime: ProcessRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow's connections put keys there; a node has a few named variables, its own, and none of the rest."""
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", "{}")
+    monkeypatch.setenv("TZ", "Europe/Zurich")
+    runtime.start(node(runtime, code="import os; print(*sorted(os.environ))"))
+    await_state(runtime, "broker-1", "exited")
+    names = set(node(runtime).log.read_text().split())
+
+    own = {"COLOUR", "LC_ALL", "PYTHONPATH", module.RUN_VARIABLE, module.NODE_VARIABLE}
+    assert names - {"PATH", "LD_LIBRARY_PATH", "TMPDIR"} == own | {"TZ"}
+
+
+def test_the_exit_status_of_a_node_is_known(runtime: ProcessRuntime) -> None:
+    """To whoever started it; not to another process, nor while it runs."""
+    runtime.start(node(runtime, code="raise SystemExit(3)"))
+    runtime.start(node(runtime, "broker-2"))
+    await_state(runtime, "broker-1", "exited")
+
+    assert (runtime.exit_status("broker-1"), runtime.exit_status("broker-2")) == (3, None)
+    assert ProcessRuntime(runtime._run).exit_status("broker-1") is None
+    runtime.kill("broker-2", "SIGKILL")
+    await_state(runtime, "broker-2", "exited")
+    assert runtime.exit_status("broker-2") == -9
+
+
 def test_a_node_has_its_environment_and_folder(runtime: ProcessRuntime) -> None:
     """And imports the project."""
     runtime.start(node(runtime, code="import os, clusters.runtimes.nodes; print(os.environ['COLOUR'], os.getcwd())"))

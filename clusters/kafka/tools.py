@@ -1,0 +1,116 @@
+"""Kafka's command-line tools. The build under test is run in nodes alone, with no more rights than any node."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from clusters.kafka.security import USER
+from clusters.kafka.servers import ELR, HEADLESS, QUICK_JVM, SCRAM, Release, access_of, kraft_config, render
+from clusters.runtimes.nodes import Node, opened
+from clusters.runtimes.ports import PORTS
+from clusters.runtimes.runtime import Runtime
+from clusters.runtimes.tools import run_tool
+from clusters.scenario.scenario import Cluster
+from history.errors import HarnessError
+from history.java import Java
+
+
+def tool_node(java: Java, jars: Path, beside: Node, name: str, *arguments: str) -> Node:
+    """Return a node that runs a program of a build to its end, in the network of another node; its folder is made."""
+    folder = beside.folder.parent / name
+    folder.mkdir()
+    return Node(
+        name=name,
+        role="tool",
+        address=beside.address,
+        folder=folder,
+        program=java.command,
+        arguments=(*QUICK_JVM, HEADLESS, "-cp", f"{jars}/*", *arguments),
+        readable=(jars, java.home),
+        beside=beside,
+    )
+
+
+@dataclass(frozen=True)
+class Tools:
+    """The tools of a cluster's own Kafka; all calls may raise HarnessError with what the tool printed."""
+
+    runtime: Runtime
+    release: Release
+    cluster: Cluster
+
+    def format_storage(self, controllers: Sequence[Node], brokers: Sequence[Node], identity: str) -> None:
+        """Format the storage of a whole KRaft cluster with one call of Kafka's tool.
+
+        A JVM per node would cost a second each. The tool formats every folder of ``log.dirs``, so it gets all
+        nodes' folders at once; what differs between nodes afterwards is ``node.id`` in ``meta.properties``.
+        """
+        nodes, first = [*controllers, *brokers], controllers[0]
+        folders = {folder: node for node in nodes for folder in (*node.log_dirs, node.metadata_dir)}
+        together = first.folder / "format.properties"
+        together.write_text(
+            render(
+                {
+                    **kraft_config(first, controllers),
+                    "process.roles": "broker,controller",
+                    "listeners": f"CONTROLLER://:{PORTS['CONTROLLER']},REPLICATION://:{PORTS['REPLICATION']}",
+                    "inter.broker.listener.name": "REPLICATION",
+                    "log.dirs": ",".join(map(str, folders)),
+                }
+            )
+        )
+        password = self._password(first)
+        user = ("--add-scram", f"{SCRAM}=[name={USER},password={password}]") if password else ()
+        told = ("format", *self._features(), *user, "-t", identity, "-c", str(together))
+        self._call(first, "kafka.tools.StorageTool", *told, writable=tuple(node.folder for node in nodes))
+        for folder, node in folders.items():
+            _replace_in(node, folder / "meta.properties", f"node.id={first.node_id}", f"node.id={node.node_id}")
+
+    def store_user(self, zookeeper: Node) -> None:
+        """Let ZooKeeper know SCRAM's user before the first broker, which logs in to the others as that."""
+        if password := self._password(zookeeper):
+            at = f"{zookeeper.address}:{PORTS['ZOOKEEPER']}"
+            user = ("--entity-type", "users", "--entity-name", USER, "--add-config", f"{SCRAM}=[password={password}]")
+            self._call(zookeeper, "kafka.admin.ConfigCommand", "--zookeeper", at, "--alter", *user)
+
+    def _call(self, beside: Node, main: str, *arguments: str, writable: tuple[Path, ...] = ()) -> None:
+        """The arguments are in a file, since other users of the host can read a command line."""
+        tool = tool_node(self.release.java, self.release.jars, beside, main)
+        told = tool.folder / "arguments"
+        told.touch(mode=0o600)
+        try:
+            told.write_text("".join(f"{_quoted(each)}\n" for each in (main, *arguments)))
+            run_tool(self.runtime, replace(tool, arguments=(*tool.arguments, f"@{told}"), writable=writable))
+        except HarnessError as error:
+            password = self._password(beside)
+            raise HarnessError(str(error).replace(password, "***") if password else str(error)) from None
+        finally:
+            told.unlink(missing_ok=True)
+
+    def _password(self, node: Node) -> str | None:
+        access = access_of(self.cluster, node.folder.parent, USER)
+        return access.password() if access and access.sasl == SCRAM else None
+
+    def _features(self) -> list[str]:
+        cluster = self.cluster
+        told = ["--release-version", cluster.metadata_version] if cluster.metadata_version else []
+        if cluster.elr is not None:
+            told += ["--feature", f"{ELR}={int(cluster.elr)}"]
+        return told
+
+
+def _replace_in(node: Node, path: Path, old: str, new: str) -> None:
+    with opened(node, path, os.O_RDWR) as descriptor, open(descriptor, "r+", closefd=False) as file:
+        text = file.read().replace(old, new)
+        file.seek(0)
+        file.truncate()
+        file.write(text)
+
+
+def _quoted(argument: str) -> str:
+    """An argument in a file that Java's launcher reads."""
+    escaped = argument.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
