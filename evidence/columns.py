@@ -50,6 +50,10 @@ class Names:
             self.listed.append(name)
         return found
 
+    def held(self, names: Iterable[str]) -> Codes:
+        """Return the codes of those names that were met."""
+        return np.array([self._codes[name] for name in names if name in self._codes], dtype=np.int32)
+
     def codes(self, column: pa.ChunkedArray) -> Codes:
         """The codes of a column of strings, -1 for a null."""
         encoded = column.combine_chunks().dictionary_encode()

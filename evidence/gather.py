@@ -64,8 +64,9 @@ class RunFacts:
     ``gave_up`` those that are idempotent, without transactions, and stopped waiting for the answer to some record.
     ``faults`` are the times in which some fault was active, and a transaction may be open for
     ``transaction_limit_ns`` outside of these. ``subscribed`` are the consumers of an imported history that a group
-    assigned. Sentences count their seconds from ``origin_ns``. ``group``
-    and ``share`` are known of a run whose consumer or share group left whole records.
+    assigned, ``from_start`` by partition those that are known to have begun at its first record. Sentences count their
+    seconds from ``origin_ns``. ``group`` and ``share`` are known of a run whose consumer or share group left whole
+    records.
     """
 
     folder: Path
@@ -75,6 +76,7 @@ class RunFacts:
     permitted: Permitted = field(default_factory=dict)
     unclean_producers: frozenset[str] = frozenset()
     subscribed: frozenset[str] = frozenset()
+    from_start: Mapping[TopicPartition, Sequence[str]] = field(default_factory=dict)
     open_loops: frozenset[str] = frozenset()
     resending: frozenset[str] = frozenset()
     gave_up: frozenset[str] = frozenset()

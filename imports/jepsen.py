@@ -106,7 +106,7 @@ def _operation(line: Line, form: dict[str, Any], number: int) -> Operation | Non
         mops=tuple(_mops(line, value)) if f in DATA else (),
         keys=_keys(line, value) if f in ASSIGNING else None,
         from_beginning=seek,
-        rebalanced=tuple(_rebalanced(line, form.get("rebalance-log"))),
+        rebalanced=tuple(_rebalanced(line, form["rebalance-log"])) if "rebalance-log" in form else None,
         error=None if form.get("error") is None else _plain(form["error"]),
     )
 

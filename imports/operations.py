@@ -7,7 +7,7 @@ all of its sends were written, or none. docs/imports.md describes the file forma
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -52,7 +52,7 @@ class Operation:
     mops: tuple[Sent | Polled, ...] = ()
     keys: tuple[Any, ...] | None = None
     from_beginning: bool = False  # the assignment went back to the first record
-    rebalanced: tuple[Any, ...] = ()  # keys that were handed around while it ran
+    rebalanced: tuple[Any, ...] | None = None  # keys that were handed around while it ran; None: it does not say
     error: str | None = None
 
 
@@ -105,18 +105,25 @@ def _operation(line: Line, row: dict[str, Any]) -> Operation:
         type=kind,
         f=f,
         time_ns=line.integer(row.get("time", index), "time"),
+        rebalanced=_keys_at(line, row, "rebalanced"),
         error=None if row.get("error") is None else str(row["error"]),
     )
     if f in DATA:
         return replace(operation, mops=tuple(_mops(line, line.field(row, "mops"))))
-    keys = row.get("keys", row.get("mops"))
-    if keys is not None and not isinstance(keys, list):
-        line.refuse(f"the keys of {f} must be a list.")
     return replace(
         operation,
-        keys=tuple(line.scalar(key, "key") for key in keys) if keys is not None else None,
+        keys=_keys_at(line, row, "keys" if "keys" in row else "mops"),
         from_beginning=row.get("from_beginning") is True,
     )
+
+
+def _keys_at(line: Line, row: dict[str, Any], name: str) -> tuple[Any, ...] | None:
+    keys = row.get(name)
+    if keys is None:
+        return None
+    if not isinstance(keys, list):
+        line.refuse(f"{name} must be a list of keys, not {keys!r}.")
+    return tuple(line.scalar(key, "key") for key in keys)
 
 
 def _mops(line: Line, mops: Any) -> Iterator[Sent | Polled]:
@@ -151,11 +158,13 @@ def history_of(operations: Iterable[Operation]) -> History:
     """Sends and reads of a history of operations, in the order of their completions."""
     found = list(pairs(operations))
     sends = [send for number, pair in enumerate(found) for send in _sends(number, pair)]
-    subscribed: set[str] = set()
-    reads = list(_reads(found, subscribed))
+    hands = _Hands(told=any(pair.last.rebalanced is not None for pair in found))
+    reads = list(_reads(found, hands))
     keys = [key for pair in found for key in _keys(pair)]
     transactional = frozenset(pair.last.process for pair in found if pair.last.f == "txn" and pair.sends)
-    return History(sends, reads, places_of(keys), transactional, frozenset(subscribed))
+    places = places_of(keys)
+    from_start = frozenset((key, consumer) for key, consumer in hands.from_start if key in places)
+    return History(sends, reads, places, transactional, frozenset(hands.subscribed), from_start)
 
 
 def pairs(operations: Iterable[Operation]) -> Iterator[Pair]:
@@ -195,42 +204,81 @@ def _sends(number: int, pair: Pair) -> Iterator[Send]:
         )
 
 
-def _reads(found: Iterable[Pair], subscribed: set[str]) -> Iterator[Read]:
-    """What the polls returned. A key that was not in a process's hands all the time is read by another consumer, and
-    so is one of which a poll did not end well: nobody knows how far it went. Adds to ``subscribed``.
-    """
-    turns: dict[tuple[str, str], int] = {}
-    modes: dict[str, str] = {}
+@dataclass
+class _Hands:
+    """Which keys each process reads, and as which of its readers: a reader is one unbroken sequence of reads."""
 
-    def held(process: str) -> list[str]:
-        return [key for each, key in turns if each == process]
+    told: bool  # the history reports rebalances
+    turns: dict[tuple[str, str], int] = field(default_factory=dict)
+    last: dict[tuple[str, str], int] = field(default_factory=dict)  # where a reader's sequence got to
+    modes: dict[str, str] = field(default_factory=dict)
+    subscribed: set[str] = field(default_factory=set)
+    from_start: set[tuple[str, str]] = field(default_factory=set)
 
-    def begin_anew(process: str, keys: Iterable[str]) -> None:
+    def held(self, process: str) -> list[str]:
+        return [key for each, key in self.turns if each == process]
+
+    def begin_anew(self, process: str, keys: Iterable[str]) -> None:
         for key in keys:
-            if (process, key) in turns:
-                turns[process, key] += 1
+            if (process, key) in self.turns:
+                self.turns[process, key] += 1
+                self.last.pop((process, key), None)
 
+    def consumer(self, process: str, key: str, offset: int) -> str:
+        """Return the reader of a record. A group may move a subscribed consumer ahead; where the history does not
+        report rebalances, a step ahead begins a new reader, as it may be one.
+        """
+        at = process, key
+        subscribes = self.modes.get(process) == "subscribe"
+        if subscribes and not self.told and offset > self.last.get(at, offset) + 1:
+            self.begin_anew(process, [key])
+        turn = self.turns.setdefault(at, 0)
+        self.last[at] = offset
+        name = f"{process}~{turn}" if turn else process
+        if subscribes:
+            self.subscribed.add(name)
+        return name
+
+
+def _reads(found: Sequence[Pair], hands: _Hands) -> Iterator[Read]:
+    """What the polls returned. A key that was not in a process's hands all the time is read by another consumer, and
+    so is one of which a poll did not end well: nobody knows how far it went.
+    """
     for pair in found:
         last = pair.last
-        rebalanced = [json_text(key) for key in last.rebalanced]
-        begin_anew(last.process, held(last.process) if last.f == "crash" else rebalanced)
+        rebalanced = [json_text(key) for key in last.rebalanced or ()]
+        hands.begin_anew(last.process, hands.held(last.process) if last.f == "crash" else rebalanced)
         if last.f in ASSIGNING:
-            modes[last.process] = last.f
-            begin_anew(last.process, _given_up(pair, held(last.process)))
+            hands.modes[last.process] = last.f
+            hands.begin_anew(last.process, _given_up(pair, hands.held(last.process)))
+            for key in _sent_back(pair):
+                turn = hands.turns.setdefault((last.process, key), 0)
+                hands.from_start.add((key, f"{last.process}~{turn}" if turn else last.process))
         for mop in last.mops:
             if isinstance(mop, Polled):
-                turn = turns.setdefault((last.process, json_text(mop.key)), 0)
-                consumer = f"{last.process}~{turn}" if turn else last.process
-                if modes.get(last.process) == "subscribe":
-                    subscribed.add(consumer)
+                consumer = hands.consumer(last.process, json_text(mop.key), mop.offset)
                 yield Read(consumer, mop.key, mop.offset, mop.value, pair.outcome == "ok", last.time_ns)
         lost_track = pair.outcome != "ok" and last.f in ("poll", "txn")
-        begin_anew(last.process, held(last.process) if lost_track else rebalanced)
+        hands.begin_anew(last.process, hands.held(last.process) if lost_track else rebalanced)
+
+
+def _said(pair: Pair) -> list[Operation]:
+    """Return what there is of an assignment, its completion first."""
+    return [each for each in (pair.completed, pair.invoked) if each is not None]
+
+
+def _keys_of(pair: Pair) -> set[str]:
+    keys = next((each.keys for each in _said(pair) if each.keys is not None), ())
+    return {json_text(key) for key in keys}
 
 
 def _given_up(pair: Pair, held: Iterable[str]) -> list[str]:
     """Keys that an assignment took away or put back to their beginning."""
-    said = [each for each in (pair.completed, pair.invoked) if each is not None]
-    keys = next((each.keys for each in said if each.keys is not None), ())
-    kept = set() if any(each.from_beginning for each in said) else {json_text(key) for key in keys}
+    kept = set() if any(each.from_beginning for each in _said(pair)) else _keys_of(pair)
     return [key for key in held if key not in kept]
+
+
+def _sent_back(pair: Pair) -> set[str]:
+    """Return the keys that an assignment is known to have put to their first record; a subscription has none yet."""
+    put_back = pair.last.f == "assign" and pair.outcome == "ok" and any(each.from_beginning for each in _said(pair))
+    return _keys_of(pair) if put_back else set()

@@ -61,6 +61,7 @@ class History:
     places: Mapping[str, tuple[str, int]]
     transactional: frozenset[str] = frozenset()  # processes that sent in transactions
     subscribed: frozenset[str] = frozenset()  # consumers that may be rebalanced without a word
+    from_start: frozenset[tuple[str, str]] = frozenset()  # (key's JSON, consumer) that began at the first record
     gaps: Sequence[str] = ()
 
 
@@ -74,6 +75,7 @@ class Tables:
     keys: dict[str, str] = field(default_factory=dict)  # "topic-partition" → key as JSON
     transactional: frozenset[str] = frozenset()
     subscribed: frozenset[str] = frozenset()
+    from_start: dict[str, list[str]] = field(default_factory=dict)  # "topic-partition" → consumers
     gaps: Sequence[str] = ()
 
 
@@ -125,8 +127,20 @@ def tables(history: History, acks: str, isolation: str) -> Tables:
         row = _poll_row(read, record, history.places[key], position[read.consumer])
         polls.append(row | {"isolation": isolation})
         position[read.consumer] += 1
-    keys = {f"{topic}-{partition}": key for key, (topic, partition) in history.places.items()}
-    return Tables(sends, polls, imported, keys, history.transactional, history.subscribed, history.gaps)
+    names_of_places = {key: f"{topic}-{partition}" for key, (topic, partition) in history.places.items()}
+    from_start: dict[str, list[str]] = {}
+    for key, consumer in sorted(history.from_start):
+        from_start.setdefault(names_of_places[key], []).append(consumer)
+    return Tables(
+        sends=sends,
+        polls=polls,
+        imported=imported,
+        keys={where: key for key, where in names_of_places.items()},
+        transactional=history.transactional,
+        subscribed=history.subscribed,
+        from_start=from_start,
+        gaps=history.gaps,
+    )
 
 
 def _send_row(send: Send, producer_id: str, seq: int, place: tuple[str, int], acks: str) -> Row:

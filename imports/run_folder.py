@@ -87,6 +87,7 @@ def _manifest(
             "files": digests,
             "keys": tables.keys,
             "subscribed": sorted(tables.subscribed),
+            "from_start": tables.from_start,
         },
         scenario_digest=hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest(),
         faults=list(settings.faults),

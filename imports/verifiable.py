@@ -31,12 +31,19 @@ class _Tool:
     reads: list[Read] = field(default_factory=list)
     ranges: list[Read] = field(default_factory=list)  # of a consumer that did not name values
     turns: dict[Place, int] = field(default_factory=dict)
+    reading: set[Place] = field(default_factory=set)  # those that the reader of this turn has read
     claimed: int | None = None  # acknowledgements that the producer says it had
     ended: bool = False
     gaps: list[str] = field(default_factory=list)
 
+    def begin_anew(self, places: Iterable[Place]) -> None:
+        for place in self.reading.intersection(places):
+            self.turns[place] += 1
+            self.reading.remove(place)
+
     def consumer(self, place: Place) -> str:
         turn = self.turns.setdefault(place, 0)
+        self.reading.add(place)
         return f"consumer-{self.name}~{turn}" if turn else f"consumer-{self.name}"
 
 
@@ -111,11 +118,13 @@ def _consumed(tool: _Tool, line: Line, row: Row) -> None:
         tool.ranges += [Read(tool.consumer(place), _key(*place), offset, Unnamed, True, time_ns) for offset in offsets]
 
 
-def _revoked(tool: _Tool, line: Line, row: Row) -> None:
-    for part in _parts(line, row, "partitions"):
-        place = _partition(line, part)
-        if place in tool.turns:
-            tool.turns[place] += 1
+def _moved(tool: _Tool, line: Line, row: Row) -> None:
+    """A partition that is taken or given is read by another reader from then on: the group says from where."""
+    tool.begin_anew([_partition(line, part) for part in _parts(line, row, "partitions")])
+
+
+def _started(tool: _Tool, _line: Line, _row: Row) -> None:
+    tool.begin_anew(tool.turns)
 
 
 def _tool_data(tool: _Tool, line: Line, row: Row) -> None:
@@ -131,7 +140,9 @@ _EVENTS = {
     FAILED: _error,
     "record_data": _record,
     "records_consumed": _consumed,
-    "partitions_revoked": _revoked,
+    "startup_complete": _started,
+    "partitions_assigned": _moved,
+    "partitions_revoked": _moved,
     COUNTS: _tool_data,
     "shutdown_complete": _shutdown,
 }

@@ -91,6 +91,9 @@ def run_facts(premises: Premises) -> RunFacts:
         },
         unclean_producers=evidence.unclean_producers(run, Tables(run.folder).counted("sends", "producer_id")),
         subscribed=frozenset(manifest.scenario.get("subscribed", [])),
+        from_start={
+            TopicPartition.parse(where): names for where, names in manifest.scenario.get("from_start", {}).items()
+        },
         open_loops=frozenset(producer.producer_id for producer in manifest.producers if producer.rate_per_s),
         spans=tuple(spans),
         load_spans=tuple(recovery.load_spans(run.events)),

@@ -172,6 +172,7 @@ def _conclude(run: Run, judged: Judged) -> None:
         *judged.items,
         evidence.undecided(invariants),
         evidence.undrained(delivered),
+        evidence.offsets_told(run.manifest, forbidden),
         evidence.control_seen(run.manifest.control, counted),
     ]
     permitted = allowed(run.manifest, run.events, Premises(run).led_cleanly)

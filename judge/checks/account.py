@@ -91,13 +91,15 @@ def account(
     deleted_before: int | None = None,
     kept: bool = True,
     siblings: Ints | None = None,
+    since: Ints | None = None,
 ) -> Account:
     """Decide the fate of every send.
 
     ``whole`` says that every replica's log could be read from end to end: where one is missing, absence proves nothing.
     Nor does it where records may have been compacted (not ``kept``).
     ``siblings`` are values of indeterminate sends that must have been committed, as another record of their
-    transaction was seen, perhaps in another partition.
+    transaction was seen, perhaps in another partition. ``since`` has, for each read, the offset from which its reader
+    had passed everything when it returned that read; None: every reader of the final pass began at the log's start.
     """
     groups = Groups.of(sends.value, polls.value)
     found = _found(groups, polls)
@@ -106,7 +108,7 @@ def account(
     committed = (sends.outcome == OK) | ((sends.outcome == INFO) & seen[of_send])
     if siblings is not None and siblings.size:
         committed |= (sends.outcome == INFO) & (places(np.unique(siblings), sends.value) >= 0)
-    lost = _passed(sends, polls, groups, committed)
+    lost = _passed(sends, polls, groups, committed, since)
     read = (found.copies > 0)[of_send]
     open_case = committed & ~read
     unseen = open_case & ~lost
@@ -169,11 +171,13 @@ def _reached(groups: Groups, rows: Bools, offsets: Ints) -> tuple[Bools, Ints]:
     return furthest != NULL, furthest
 
 
-def _passed(sends: Sends, polls: Polls, groups: Groups, committed: Bools) -> Bools:
-    """The sends that a completed read has passed.
+def _passed(sends: Sends, polls: Polls, groups: Groups, committed: Bools, since: Ints | None) -> Bools:
+    """Return which sends a reader of the final pass has passed.
 
-    The log is every record that a reader saw and every committed send with a known offset. The bound is the largest
-    first place of a value that the final drain returned: a value whose last place lies at or below it was passed.
+    The log is every record that a reader saw and every committed send with a known offset. A read of the final pass
+    covers the offsets from ``since`` to the first place of the value that it returned: a send whose last place lies in
+    there was passed. An offset that was read without its value proves nothing about the send that was acknowledged
+    there.
     """
     ours = groups.of_read >= 0
     placed = committed & (sends.offset != NULL)
@@ -185,25 +189,37 @@ def _passed(sends: Sends, polls: Polls, groups: Groups, committed: Bools) -> Boo
     ):
         np.minimum.at(first, of_value, offsets)
         np.maximum.at(last, of_value, offsets)
-    drained = ours & (polls.pass_ == FINAL)
-    bound = int(first[groups.of_read[drained]].max(initial=NULL))
-    bound = max(bound, _bound_of_unsent(polls, groups))
-    of_send = last[groups.of_send]
-    passed: Bools = (of_send != NULL) & (of_send <= bound)
-    return passed
+    until = np.full(len(polls), NULL)
+    until[ours] = first[groups.of_read[ours]]
+    unsent = (polls.value >= 0) & ~ours
+    if unsent.any():
+        until[unsent] = _first_places(polls.value[unsent], polls.offset[unsent])
+    drained = (polls.pass_ == FINAL) & (polls.value >= 0)
+    at = last[groups.of_send]
+    if since is None:
+        passed: Bools = (at != NULL) & (at <= until[drained].max(initial=NULL))
+        return passed
+    return _covered(since[drained], until[drained], at) & ~np.isin(at, polls.offset[polls.value < 0])
 
 
-def _bound_of_unsent(polls: Polls, groups: Groups) -> int:
-    """The same of values that were read and never sent here."""
-    unsent = (polls.value >= 0) & (groups.of_read < 0)
-    if not unsent.any():
-        return NULL
-    values, of_value = np.unique(polls.value[unsent], return_inverse=True)
-    first = np.full(values.size, _FAR)
-    np.minimum.at(first, of_value, polls.offset[unsent])
-    drained = np.zeros(values.size, dtype=np.bool_)
-    drained[of_value[polls.pass_[unsent] == FINAL]] = True
-    return int(first[drained].max(initial=NULL))
+def _first_places(values: Ints, offsets: Ints) -> Ints:
+    """Return for each read the least offset at which its value was read."""
+    distinct, of_value = np.unique(values, return_inverse=True)
+    first = np.full(distinct.size, _FAR)
+    np.minimum.at(first, of_value, offsets)
+    found: Ints = first[of_value]
+    return found
+
+
+def _covered(since: Ints, until: Ints, offset: Ints) -> Bools:
+    """Return which offsets lie in one of the ranges, whose ends both belong to them."""
+    if not since.size:
+        return np.zeros(offset.size, dtype=np.bool_)
+    order = np.argsort(since, kind="stable")
+    furthest = np.maximum.accumulate(until[order])
+    at = np.searchsorted(since[order], offset, side="right") - 1
+    covered: Bools = (at >= 0) & (offset != NULL) & (furthest[at] >= offset)
+    return covered
 
 
 def _held(sends: Sends, unseen: Ints, logs: Mapping[int, Log]) -> Ints:

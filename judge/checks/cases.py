@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from evidence.columns import Polls
+from evidence.columns import FINAL, Polls
 from evidence.gather import Question, RunFacts
 from evidence.partition import PartitionEvidence
 from judge.checks import (
@@ -29,7 +29,10 @@ def accounted(run: RunFacts, question: Question, of: PartitionEvidence) -> Accou
     if run.transactional:
         polls = atomicity.stable(polls, of.sends)
         committed = atomicity.siblings(of.sends, of.names, set(question.committed))
-    told = account(
+    since = None
+    if run.foreign and not (of.polls.pass_ == FINAL).any():
+        since = imported.passed_since(polls, of.names.held(run.from_start.get(of.where, ())))
+    return account(
         of.sends,
         polls,
         of.logs,
@@ -38,8 +41,8 @@ def accounted(run: RunFacts, question: Question, of: PartitionEvidence) -> Accou
         deleted_before=of.deleted_before,
         kept=of.kept,
         siblings=committed,
+        since=since,
     )
-    return imported.with_acknowledged_place(told, of.sends) if run.foreign else told
 
 
 def _reads(run: RunFacts, of: PartitionEvidence) -> Polls:
@@ -50,7 +53,7 @@ def cases(run: RunFacts, of: PartitionEvidence, told: Account) -> Iterator[Cases
     """The cases of every kind in one partition; nobody saw the replicas of an imported history."""
     found = [*record_cases(run, of, told)]
     if run.foreign:
-        yield from (imported.told_with_names(each, of, run.subscribed) for each in found)
+        yield from (imported.told_with_names(each, of, run) for each in found)
         return
     yield from found
     yield visibility.precommitted_read(of)
@@ -77,12 +80,12 @@ def record_cases(run: RunFacts, of: PartitionEvidence, told: Account) -> Iterato
     yield records.aborted_read(seen, told)
     yield records.inconsistent_offset(seen, told)
     taken, acked = reading_order.steps(of), reading_order.acknowledged(of)
-    standing = imported.standing(of) if run.foreign else None
-    yield reading_order.poll_skip(of, taken, standing)
+    wrong = imported.misplaced(told, of.sends) if run.foreign else None
+    yield reading_order.poll_skip(of, taken, None if wrong is None else imported.standing(of, wrong))
     yield reading_order.nonmonotonic_poll(of, taken)
-    yield reading_order.nonmonotonic_send(of, acked)
+    yield reading_order.nonmonotonic_send(of, acked if wrong is None else reading_order.acknowledged(of, ~wrong))
     if not run.foreign:
         yield reading_order.leader_epoch_regression(of, taken)
         yield reading_order.nonrepeatable_read(of)
         yield reading_order.realtime_order_violation(of)
-        yield reading_order.bad_ack_offset(of, acked, run.resending)
+    yield reading_order.bad_ack_offset(of, acked, run.resending, told if run.foreign else None)

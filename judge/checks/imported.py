@@ -1,6 +1,7 @@
-"""What is different about an imported history: no drain, no probe and no segments, only what its clients told.
+"""Judge an imported history: it has no drain, no probe and no segments, only what its clients recorded.
 
-Every completed read counts as a drain does in a run of our own, and what lies above the last of them is unseen.
+A record is lost if one reader read past it, on both sides, and no reader returned it. Where no reader is known to have
+passed it, it is unseen: a reader may begin at the log's end or behind a gap that a commit of its group left.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from evidence.columns import FAIL, FINAL, LIVE, NULL, OK, Ints, Polls, Sends, places
-from evidence.gather import Transaction
+from evidence.columns import FAIL, FINAL, LIVE, NULL, OK, Bools, Codes, Ints, Polls, Sends, places
+from evidence.gather import RunFacts, Transaction
 from evidence.partition import PartitionEvidence
 from judge.checks.account import Account
 from judge.checks.atomicity import Part
@@ -29,28 +30,40 @@ def as_drain(polls: Polls) -> Polls:
     return replace(polls, pass_=np.where(polls.pass_ == LIVE, FINAL, polls.pass_).astype(np.int8))
 
 
-def with_acknowledged_place(found: Account, sends: Sends) -> Account:
-    """Widens where a record stands: also where its acknowledgement says.
+def passed_since(polls: Polls, from_start: Codes) -> Ints:
+    """Return for each read the offset from which its reader had passed everything: the one that it read before.
 
-    A run of our own has the log itself to look at; here a record that was acknowledged at one offset and read at
-    another is the only sign of its second copy.
+    A reader's first read, and one behind a read whose operation did not end well, covers only its own offset. Readers
+    of ``from_start`` are known to have begun at the log's first record.
     """
-    copies, several = found.copies.copy(), dict(found.all_found)
-    known = np.flatnonzero(found.read & found.committed & (sends.offset != NULL))
-    for row in known[found.found_at[known] != sends.offset[known]].tolist():
-        stands = sorted({*found.offsets(row), int(sends.offset[row])})
-        copies[row] = len(stands)
-        several[int(found.groups.of_send[row])] = stands
-    return replace(found, copies=copies, all_found=several)
+    order = np.lexsort((polls.position, polls.consumer))
+    consumer, offset = polls.consumer[order], polls.offset[order]
+    follows = np.zeros(order.size, dtype=np.bool_)
+    follows[1:] = (consumer[1:] == consumer[:-1]) & (polls.pass_[order][:-1] == FINAL)
+    begins = np.ones(order.size, dtype=np.bool_)
+    begins[1:] = consumer[1:] != consumer[:-1]
+    since = np.where(follows, np.roll(offset, 1), offset)
+    since[begins & np.isin(consumer, from_start)] = 0
+    found = np.empty_like(since)
+    found[order] = since
+    return found
 
 
-def standing(of: PartitionEvidence) -> tuple[Ints, Ints]:
-    """The records that are known to be in the log, by offset and value: read by anybody and not reported as failed, or
-    acknowledged at an offset.
+def misplaced(found: Account, sends: Sends) -> Bools:
+    """Return the acknowledged sends that readers returned, and never at the offset of the acknowledgement."""
+    wrong: Bools = found.read & (sends.outcome == OK) & (sends.offset != NULL) & (found.found_at != sends.offset)
+    several = np.flatnonzero(wrong & (found.copies > 1))
+    wrong[several] = [int(sends.offset[row]) not in found.offsets(row) for row in several.tolist()]
+    return wrong
+
+
+def standing(of: PartitionEvidence, wrong: Bools) -> tuple[Ints, Ints]:
+    """Return the records that are known to be in the log, by offset and value: those that a reader returned and that
+    were not reported as failed, and those that were acknowledged at an offset that is not known to be wrong.
     """
     failed = np.unique(of.sends.value[of.sends.outcome == FAIL])
     read = (of.polls.value >= 0) & (places(failed, of.polls.value) < 0)
-    acked = (of.sends.outcome == OK) & (of.sends.offset >= 0)
+    acked = (of.sends.outcome == OK) & (of.sends.offset >= 0) & ~wrong
     both = np.stack(
         [
             np.concatenate([of.polls.offset[read], of.sends.offset[acked]]),
@@ -61,10 +74,11 @@ def standing(of: PartitionEvidence) -> tuple[Ints, Ints]:
     return offset, value
 
 
-def told_with_names(cases: Cases, of: PartitionEvidence, subscribed: frozenset[str]) -> Cases:
-    """Adds key and value, as the history had them, to explanation and evidence; tells what became of unread records.
+def told_with_names(cases: Cases, of: PartitionEvidence, run: RunFacts) -> Cases:
+    """Add key and value, as the history had them, to explanation and evidence; tell what became of unread records.
 
-    A step back or ahead is permitted to consumers that subscribe: a rebalance may put them anywhere.
+    A step back or ahead is permitted to consumers that subscribe: a rebalance may put them anywhere. What permits the
+    loss of a record permits the loss of one of its copies, so that it is read where it was not acknowledged.
     """
 
     def example(place: int) -> Mapping[str, Any]:
@@ -77,11 +91,19 @@ def told_with_names(cases: Cases, of: PartitionEvidence, subscribed: frozenset[s
         named = _named(of, value, there)
         return row | {"explanation": sentence + named["explanation"], "evidence": named["evidence"] | row["evidence"]}
 
-    def why(place: int) -> str | None:
-        return _MOVED if cases.example(place)["evidence"].get("consumer_id") in subscribed else None
+    def moved(place: int) -> str | None:
+        return _MOVED if cases.example(place)["evidence"].get("consumer_id") in run.subscribed else None
 
-    moves = cases.anomaly in {"poll_skip", "nonmonotonic_poll"} and subscribed
-    return Cases(cases.anomaly, cases.values, example, why if moves else cases.why)
+    def copy_lost(place: int) -> str | None:
+        producer = of.names.name(int(cases.values[place]))[0] or ""
+        return next((each.why for each in run.permitted.get(producer, {}).get("lost_write", ())), None)
+
+    why = cases.why
+    if cases.anomaly in {"poll_skip", "nonmonotonic_poll"} and run.subscribed:
+        why = moved
+    elif cases.anomaly == "bad_ack_offset":
+        why = copy_lost
+    return Cases(cases.anomaly, cases.values, example, why)
 
 
 def parts_with_names(parts: Mapping[Transaction, Part], of: PartitionEvidence) -> dict[Transaction, Part]:
@@ -115,5 +137,5 @@ def _unread(anomaly: str, name: tuple[str | None, int | None], row: Mapping[str,
     written = " has no known end and must have been written" if info else " was acknowledged"
     at = "" if row["offset"] is None else f" at offset {row['offset']}"
     lost = anomaly == "lost_write"
-    then = "; reads went past it, and none returned it." if lost else "; no read that completed went as far."
+    then = "; reads went past it, and none returned it." if lost else "; no reader is known to have passed it."
     return f"Record {name[0]}/{name[1]}{written}{at}{then}"

@@ -15,7 +15,9 @@ import numpy as np
 
 from evidence.columns import ACKS_0, ACKS_ALL, FINAL, NULL, OK, Bools, Ints, known, producer_of, seq_of
 from evidence.partition import PartitionEvidence
+from judge.checks.account import Account
 from judge.checks.findings import Cases
+from judge.checks.imported import misplaced
 from judge.checks.records import clashes, record
 
 
@@ -232,9 +234,12 @@ class Acknowledged:
     top: Ints
 
 
-def acknowledged(of: PartitionEvidence) -> Acknowledged:
-    """A producer's acknowledged records in the order of their numbers; acks=0 is no acknowledgement."""
-    rows = np.flatnonzero((of.sends.outcome == OK) & (of.sends.acks != ACKS_0))
+def acknowledged(of: PartitionEvidence, trusted: Bools | None = None) -> Acknowledged:
+    """Return a producer's acknowledged records in the order of their numbers, or the ``trusted`` ones of the sends;
+    acks=0 is no acknowledgement.
+    """
+    acked = (of.sends.outcome == OK) & (of.sends.acks != ACKS_0)
+    rows = np.flatnonzero(acked if trusted is None else acked & trusted)
     rows = rows[np.argsort(of.sends.value[rows], kind="stable")]
     offset, producers = of.sends.offset[rows], producer_of(of.sends.value[rows])
     top = np.full(rows.size, NULL)
@@ -279,25 +284,34 @@ _KNOWN_ALREADY = (
 )
 
 
-def bad_ack_offset(of: PartitionEvidence, told: Acknowledged, resending: Collection[str] = ()) -> Cases:
+def bad_ack_offset(
+    of: PartitionEvidence, told: Acknowledged, resending: Collection[str] = (), found: Account | None = None
+) -> Cases:
     """An acknowledgement with no offset, -1, or, with acks=all, 0 after a larger one of the same producer; serves C7.
 
     With acks=1 the whole log may have been lost, so that its offsets begin again. No offset is permitted to idempotent
     producers that may have sent a batch again to a new leader (``resending``).
+    An imported history (``found``) may leave offsets out, and has no log to compare them with: there the offset is
+    wrong if readers returned the record and only elsewhere, or if it is such a 0 and no reader returned the record.
     """
     offset = of.sends.offset[told.rows]
     zero = (offset == 0) & (told.top > 0) & (of.sends.acks[told.rows] == ACKS_ALL)
-    bad = np.flatnonzero((offset < 0) | zero)
+    if found is None:
+        bad = np.flatnonzero((offset < 0) | zero)
+    else:
+        bad = np.flatnonzero(misplaced(found, of.sends)[told.rows] | (zero & ~found.read[told.rows]))
 
     def example(place: int) -> Mapping[str, Any]:
         at = int(bad[place])
         what = "no offset" if offset[at] == NULL else f"offset {offset[at]}"
         name = record(of.names, of.sends.value[told.rows[at]])
         earlier = None if told.top[at] == NULL else _earlier(of, told, at)
+        read_at = found.offsets(int(told.rows[at])) if found else []
+        where = f" and was read at offset {', '.join(map(str, read_at))}" if read_at else ""
         return {
             "offset": known(offset[at]),
-            "explanation": f"{name} was acknowledged with {what}.",
-            "evidence": {"offset": known(offset[at]), "earlier": earlier},
+            "explanation": f"{name} was acknowledged with {what}{where}.",
+            "evidence": {"offset": known(offset[at]), "earlier": earlier} | ({"read_at": read_at} if read_at else {}),
             "at_ns": known(of.sends.done_ns[told.rows[at]]),
         }
 

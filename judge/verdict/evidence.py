@@ -388,10 +388,17 @@ def undrained(row: dict[str, int]) -> Item:
     split = ("truncated_ack", "invisible_ack", "unknown_offset_ack")
     open_ones = row["unseen"] - sum(row[name] for name in split)
     what = (
-        f"What became of {open_ones} acknowledged records cannot be told: the reads or a replica's log end before, or "
-        "they may have been deleted or compacted."
+        f"What became of {open_ones} acknowledged records cannot be told: no reader is known to have passed them, a "
+        "replica's log ends before them, or they may have been deleted or compacted."
     )
     return "every acknowledged record decided", what if open_ones else None
+
+
+def offsets_told(manifest: Manifest, forbidden: Mapping[str, int]) -> Item:
+    """An imported history has no log, so that nothing else tells where a record with a wrong offset was written."""
+    wrong = forbidden.get("bad_ack_offset", 0) if manifest.foreign else 0
+    what = f"{wrong} acknowledgements name a wrong offset (bad_ack_offset): what else they say cannot be relied on."
+    return "every acknowledged offset holds", what if wrong else None
 
 
 def control_seen(control: str | None, found: dict[str, int]) -> Item:

@@ -12,9 +12,26 @@ from judge.checks.allowed import allowed_to
 from judge.run import judge_run
 from tests.imports.histories import invoked, poll, send, write
 
+# Process 2 begins to read these keys at their first record; where any other key is concerned nothing is known of that.
+FROM_START = ["lost", "atomic too", "acknowledged in part", "lost as a whole", "bound by a failure"]
+ASSIGNED = {"process": 2, "type": "ok", "f": "assign", "keys": FROM_START, "from_beginning": True}
 # What happens to keys of the case's own name.
 CASES = {
     "lost": [send(1, "ok", ("lost", "a", 0)), send(1, "ok", ("lost", "b", 1)), poll(2, "ok", ("lost", 1, "b"))],
+    "begun behind": [
+        send(1, "ok", ("begun behind", "a", 0)),
+        send(1, "ok", ("begun behind", "b", 1)),
+        poll(2, "ok", ("begun behind", 1, "b")),
+    ],
+    "crossed": [
+        *(send(1, "ok", ("crossed", value, offset)) for offset, value in enumerate("abc")),
+        poll(2, "ok", ("crossed", 0, "a"), ("crossed", 2, "c")),
+    ],
+    "crossed by two": [
+        *(send(1, "ok", ("crossed by two", value, offset)) for offset, value in enumerate("abc")),
+        poll(2, "ok", ("crossed by two", 0, "a")),
+        poll(3, "ok", ("crossed by two", 2, "c")),
+    ],
     "read by others": [
         send(1, "ok", ("read by others", "a", 0)),
         send(1, "ok", ("read by others", "b", 1)),
@@ -173,7 +190,7 @@ def cases_of(folder):
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     """The anomalies of every case above, as one history."""
-    operations = [operation for case in CASES.values() for operation in case]
+    operations = [ASSIGNED, *(operation for case in CASES.values() for operation in case)]
     return cases_of(folder_of(tmp_path_factory.mktemp("imported"), *operations))
 
 
@@ -184,11 +201,12 @@ def test_hits_are_found_and_near_misses_are_not(found):
     assert sorted((row["anomaly"], facts["key"], row["offset"], facts["value"]) for row, facts in told) == [
         ("aborted_read", "aborted in part", 0, "a"),
         ("aborted_read", "failed", 4, "a"),
-        ("duplicate", "elsewhere", 1, "a"),
+        ("bad_ack_offset", "elsewhere", 0, "a"),
         ("duplicate", "twice", 3, "a"),
         ("inconsistent_offset", "given twice", 0, "a"),
         ("lost_write", "acknowledged in part", 1, "b"),
         ("lost_write", "atomic too", 0, "b"),
+        ("lost_write", "crossed", 1, "b"),
         ("lost_write", "given twice", 0, "a"),
         ("lost_write", "lost", 0, "a"),
         ("lost_write", "lost as a whole", 0, "a"),
@@ -199,11 +217,14 @@ def test_hits_are_found_and_near_misses_are_not(found):
         ("phantom_record", "phantom", 1, "ghost"),
         ("phantom_record", "phantom elsewhere", 1, "1"),
         ("poll_skip", "acknowledged in part", 1, "b"),
+        ("poll_skip", "crossed", 1, "b"),
         ("poll_skip", "skipped", 1, "b"),
         ("poll_skip", "skipped by two polls", 1, "b"),
         ("torn_transaction", "acknowledged in part", 1, "b"),
         ("torn_transaction", "atomic too", 0, "b"),
+        ("unseen", "begun behind", 0, "a"),
         ("unseen", "bound by a failure", 0, "a"),
+        ("unseen", "crossed by two", 1, "b"),
         ("unseen", "no offset", None, "a"),
         ("unseen", "read in part", 1, "b"),
         ("unseen", "unseen", 1, "b"),
@@ -237,7 +258,7 @@ def test_every_explanation_names_key_and_value(found):
         "has no known end and must have been written at offset 0" in explanation for _, explanation in explanations
     )
     assert any(
-        explanation.endswith('no read that completed went as far. Key "no offset", value "a".')
+        explanation.endswith('no reader is known to have passed it. Key "no offset", value "a".')
         for _, explanation in explanations
     )
 
@@ -273,3 +294,83 @@ def test_evidence_is_missing_where_nothing_was_acknowledged_or_read(tmp_path):
     assert missing("unknown", {**sent, "type": "info"}, read) == ["something acknowledged"]
     assert missing("unread", sent, {**read, "type": "info"}) == ["something read"]
     assert missing("whole", sent, read) == []
+
+
+def verifiable_of(where, *files):
+    """The run folder of what verifiable clients printed: events as (name, fields), a file for each client."""
+    paths = [where / f"{number}.json" for number in range(len(files))]
+    for path, events in zip(paths, files, strict=True):
+        path.write_text("".join(json.dumps({"name": name, "timestamp": 1} | fields) + "\n" for name, fields in events))
+    return formats.import_history(paths, "verifiable", Settings(), where / "runs")
+
+
+def event(name, *offsets):
+    """An event of some records of t-0, whose values are their offsets."""
+    return [(name, {"topic": "t", "partition": 0, "value": str(offset), "offset": offset}) for offset in offsets]
+
+
+def rebalanced(name):
+    """A consumer was given t-0, or gave it up."""
+    return [(name, {"partitions": [{"topic": "t", "partition": 0}]})]
+
+
+ACKED = event("producer_send_success", *range(8))
+
+
+@pytest.mark.parametrize(
+    ("consumers", "found"),
+    [
+        ([event("record_data", 0, 1, 2, 6, 7)], {"lost_write": 3}),
+        ([event("record_data", 4, 5, 6, 7)], {"unseen": 4}),
+        ([event("record_data", 0, 1, 2), event("record_data", 6, 7)], {"unseen": 3}),
+        (
+            [event("record_data", 0, 1, 2) + rebalanced("partitions_assigned") + event("record_data", 6, 7)],
+            {"unseen": 3},
+        ),
+        (
+            [event("record_data", 0, 1, 2) + rebalanced("partitions_revoked") + event("record_data", 6, 7)],
+            {"unseen": 3},
+        ),
+        ([[*event("record_data", 0, 1, 2), ("startup_complete", {}), *event("record_data", 6, 7)]], {"unseen": 3}),
+        ([event("record_data", 0, 1, 2, 6, 7), event("record_data", 3, 4, 5)], {}),
+        ([event("record_data", 6, 7), event("record_data", 0, 1, 2, 5)], {"lost_write": 2}),
+    ],
+    ids=["crossed", "late", "two", "assigned", "revoked", "restarted", "read by another", "late and crossed"],
+)
+def test_a_record_is_lost_where_one_reader_passed_it(tmp_path, consumers, found):
+    """Loss needs one reader on both sides of the gap: two readers, one of them behind it, prove nothing."""
+    rows = cases_of(verifiable_of(tmp_path, ACKED, *consumers))
+    told = [row["anomaly"] for row in rows if row["anomaly"] != "poll_skip"]
+
+    assert {name: told.count(name) for name in told} == found
+
+
+@pytest.mark.parametrize(("reported", "found"), [(None, {"unseen"}), ([], {"lost_write", "poll_skip"})])
+def test_a_subscribed_process_may_be_moved_ahead_unless_the_history_reports_rebalances(tmp_path, reported, found):
+    """Its group may have committed further; a history that reports rebalances would have shown that."""
+    report = {} if reported is None else {"rebalanced": reported}
+    steps = [send(1, "ok", ("k", value, offset)) for offset, value in enumerate("abc")]
+    steps += [{"process": 3, "type": "ok", "f": "subscribe", "keys": ["k"]}]
+    steps += [{**poll(3, "ok", ("k", 0, "a")), **report}, {**poll(3, "ok", ("k", 2, "c")), **report}]
+
+    assert {row["anomaly"] for row in cases_of(folder_of(tmp_path, *steps))} == found
+
+
+@pytest.mark.parametrize(
+    ("acked", "read", "found"),
+    [
+        ((100, 0), (100, 105), [("bad_ack_offset", "b")]),  # as Jepsen saw of Bufstream
+        ((100, 101), (100, 105), [("bad_ack_offset", "b")]),
+        ((100, 9999), (100, 105), [("bad_ack_offset", "b")]),
+        ((100, 105), (100, 105), []),
+        ((100, None), (100, 105), []),
+    ],
+)
+def test_an_acknowledgement_names_where_its_record_is_read(tmp_path, acked, read, found):
+    """An offset at which no reader returned the record, which another offset holds, is wrong and leaves no pass."""
+    steps = [send(1, "ok", ("k", value, offset)) for value, offset in zip("ab", acked, strict=True)]
+    steps += [poll(2, "ok", *(("k", offset, value) for value, offset in zip("ab", read, strict=True)))]
+    told = judged(folder_of(tmp_path, *steps))
+    rows = told.tables["anomalies"].to_pylist()
+
+    assert [(row["anomaly"], json.loads(row["evidence"])["value"]) for row in rows] == found
