@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from bench import (
     bad_input,
+    exploration,
     flakiness,
     fuzz_files,
     kills,
@@ -219,6 +220,13 @@ PROMISES = (
         "`python -m bench.reliability`, `python -m bench.matrix`",
         clean_runs,
         (reliability.RESULTS, matrix.RESULTS),
+    ),
+    Promise(
+        "Whatever happens in a random history of an independent model of a cluster, and whatever its record lacks, the "
+        "judge says what the model knows to be true",
+        "`python -m tests.model.explore`",
+        exploration.figure,
+        (exploration.RESULTS,),
     ),
     Promise(
         "The ten-minute nightly profile is green where Kafka did nothing wrong, and its positive control is found",

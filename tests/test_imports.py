@@ -39,7 +39,12 @@ MAY_IMPORT = {
     | {"imports", "judge", "kafka_files", "operators", "reports", "spark"},
 }
 # Second implementations, with which the judge is compared: they would repeat its mistakes otherwise.
-INDEPENDENT = {"bench/recount.py": {"pyarrow"}, "tests/model/replicated_log.py": set()}
+INDEPENDENT = {
+    "bench/recount.py": {"pyarrow"},
+    "tests/model/replicated_log.py": set(),
+    "tests/model/consumer_group.py": set(),
+    **{f"tests/model/{name}.py": {"tests"} for name in ("cluster", "damages", "plans", "truth")},
+}
 NEVER = {
     "history": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
     "clusters": {"airflow", "pyspark", "great_expectations"},
@@ -101,8 +106,10 @@ def test_every_folder_keeps_to_the_direction(folder: str) -> None:
 
 @pytest.mark.parametrize(("file", "libraries"), INDEPENDENT.items())
 def test_second_implementations_know_nothing_of_the_project(file: str, libraries: set[str]) -> None:
-    """Neither of the judge nor of what the judge reads with."""
-    assert set(imports((REPOSITORY / file).read_text())) - sys.stdlib_module_names == libraries
+    """Neither of the judge nor of what the judge reads with; of the tests they import parts of the model alone."""
+    source = (REPOSITORY / file).read_text()
+    assert set(imports(source)) - sys.stdlib_module_names == libraries
+    assert set(re.findall(r"^from tests\.(\w+)", source, flags=re.MULTILINE)) <= {"model"}
 
 
 @pytest.mark.parametrize(

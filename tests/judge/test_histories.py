@@ -19,30 +19,12 @@ from judge.checks.anomalies import GONE
 from judge.checks.findings import Findings, Kind
 from tests.evidence.folders import manifest
 from tests.model.judged import judged
+from tests.model.plans import EVENTFUL
 from tests.model.replicated_log import MS, VERBS, Batch, History, Partition, Producer, Step
+from tests.model.truth import FLAWS
 
 STEPS = st.lists(st.tuples(st.sampled_from(VERBS), st.integers(0, 5), st.integers(1, 4)), max_size=40)
 PLAIN = {"acks": "1", "idempotent": False}
-# Everything that the model can do, in half a minute; producer 0 has acks=all, producer 1 acks=1.
-EVENTFUL: list[Step] = [
-    ("write", 0, 3), ("write", 1, 3), ("poll", 0, 0),
-    # Broker 3 is held behind until it has left the ISR, and comes back.
-    ("slow", 2, 0), ("write", 0, 4), ("write", 0, 4), ("write", 1, 4), ("wait", 0, 4), ("fast", 2, 0), ("wait", 0, 2),
-    # Broker 2 is paused under traffic, then nothing is written for six seconds.
-    ("pause", 1, 0), ("write", 1, 4), ("write", 0, 1), ("wait", 0, 22), ("resume", 1, 0),
-    ("wait", 0, 2), ("lose_answer", 0, 0), ("write", 0, 2), ("wait", 0, 3), ("poll", 0, 0),
-    # Broker 3 is out of the ISR when leader 1 is cut off, which goes on taking records with acks=1.
-    ("slow", 2, 0), ("write", 0, 4), ("write", 1, 4), ("write", 0, 4), ("wait", 0, 4),
-    ("cut", 0, 0), ("write", 1, 4), ("wait", 0, 4), ("poll", 0, 0), ("write", 0, 3), ("fast", 2, 0), ("wait", 0, 5),
-    ("poll_follower", 1, 0), ("wait", 0, 1), ("join", 0, 0), ("wait", 0, 4), ("poll", 0, 0),
-    # Leader 2 is killed, and returns slowly.
-    ("kill", 1, 0), ("wait", 0, 4), ("write", 0, 4), ("write", 1, 4), ("wait", 0, 4), ("slow", 1, 0), ("restart", 1, 0),
-    ("wait", 0, 4), ("fast", 1, 0), ("wait", 0, 4),
-    # The leader is alone, below min.insync.replicas.
-    ("kill", 1, 0), ("kill", 2, 0), ("write", 1, 3), ("wait", 0, 9), ("write", 1, 3), ("wait", 0, 3),
-    ("write", 0, 1), ("wait", 0, 3), ("restart", 1, 0),
-    ("wait", 0, 2), ("write", 0, 2), ("wait", 0, 2), ("poll", 0, 0), ("poll", 0, 0),
-]  # fmt: skip
 
 
 def played(steps: list[Step], number: int = 0, **rules: Any) -> History:
@@ -161,30 +143,6 @@ def test_every_check_spoke():
 
 
 # --- illegal histories ------------------------------------------------------------------------------
-
-# A rule that the model breaks → what has to name it.
-FLAWS = {
-    "hw_ignores_followers": {"I7", "I8"},
-    "follower_hw_is_leo": {"I9"},
-    "follower_hw_falls": {"I4"},
-    "truncates_below_hw": {"I6"},
-    "hw_ignores_min_isr": {"I11"},
-    "hw_waits_for_appends": {"I10"},
-    "new_leaders_hw_stays": {"I22"},
-    "never_evicts": {"I23"},
-    "joins_behind": {"I24", "I7"},
-    "elects_last": {"I20"},
-    "elects_outsiders": {"I20", "I8"},
-    "epoch_stays": {"I19", "I21"},
-    "epoch_falls": {"I21"},
-    "partition_epoch_skips": {"I21"},
-    "stamps_old_epochs": {"I14"},
-    "boots_above_its_log": {"I25", "I2"},
-    "appends_twice": {"I17", "duplicate"},
-    "acknowledges_early": {"lost_write"},
-    "acknowledges_below_min_isr": {"I28"},
-    "serves_uncommitted": {"I16", "nonrepeatable_read"},
-}
 
 
 def of_all(batches: list[Batch]) -> list[int]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-
-import google_crc32c
 
 from evidence.batches import read_batches
 from evidence.facts import Facts, Fault
@@ -23,10 +20,11 @@ from judge.checks.cases import accounted, cases
 from judge.checks.findings import Findings
 from judge.checks.takeovers import brought_about, takeovers
 from kafka_files.states import State
-from tests.evidence.folders import TP, batch, values
+from tests.evidence.folders import TP
 from tests.evidence.partitions import log_of
 from tests.evidence.probed import partition
-from tests.model.replicated_log import BROKERS, MAX_ISR_LAG_NS, Batch, History
+from tests.model.folder import encoded
+from tests.model.replicated_log import BROKERS, MAX_ISR_LAG_NS, History
 
 WHERE = TopicPartition(**TP)
 
@@ -63,17 +61,6 @@ def facts(history: History) -> Facts:
         strict_min_isr=history.strict_min_isr,
         lax_min_isr=not history.strict_min_isr,
     )
-
-
-@lru_cache(maxsize=4096)
-def encoded(one: Batch) -> bytes:
-    """A batch as it stands in a segment."""
-    data = bytearray(batch(one.base, values(*one.seqs, producer_id=one.producer), one.epoch))
-    if one.base_sequence >= 0:
-        kafka_id = google_crc32c.value(one.producer.encode())
-        struct.pack_into(">qhi", data, 43, kafka_id, one.producer_epoch, one.base_sequence)
-        struct.pack_into(">I", data, 17, google_crc32c.value(bytes(data[21:])))
-    return bytes(data)
 
 
 def replicas(history: History, folder: Path) -> Iterator[Replica]:

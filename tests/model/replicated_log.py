@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import count, islice
 from typing import Any, NamedTuple
 
 MS = 1_000_000
@@ -21,8 +22,10 @@ MAX_ISR_LAG_NS = LAG_NS * 3 // 2
 SESSION_NS = 800 * MS  # broker.session.timeout.ms
 REQUEST_NS = 400 * MS  # request.timeout.ms
 DELIVERY_NS = 1_500 * MS  # delivery.timeout.ms
-BROKERS = (1, 2, 3)  # as assigned, preferred leader first
+BROKERS = (1, 2, 3)
 NOBODY = -1
+REST_TICKS = 60
+DRAIN = "drain-1"
 VERBS = (
     "write", "write", "write", "poll", "poll_follower", "wait", "wait", "lose_answer", "slow", "fast",
     "kill", "stop", "restart", "pause", "resume", "cut", "join", "move",
@@ -158,19 +161,34 @@ class Producer:
     retries: int = 5
     epoch: int = 0
     sequence: int = 0
-    next_seq: int = 0
+    numbers: Iterator[int] = field(default_factory=count, compare=False)  # of its records, in all partitions
     believes: int = 1
     queue: list[Sending] = field(default_factory=list)
 
 
 @dataclass
+class Reader:
+    """A live consumer of the partition; ``positions`` counts its records in all partitions."""
+
+    name: str = "consumer-1"
+    positions: Iterator[int] = field(default_factory=count)
+    source: int = 1
+    next_offset: int = 0
+    starved: bool = False  # it polls no more, though it lives
+
+
+@dataclass
 class History:
-    """What could be recorded of the partition, in plain rows; ``drain_end`` is where the final drain stopped."""
+    """What could be recorded of the partition, in plain rows; ``drain_end`` is where the final drain stopped.
+
+    ``silent`` are the probes without an answer.
+    """
 
     producers: list[Producer]
     effective_min_isr: int
     strict_min_isr: bool
     samples: list[dict[str, Any]] = field(default_factory=list)
+    silent: list[dict[str, Any]] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
     views: list[dict[str, Any]] = field(default_factory=list)
     lines: list[dict[str, Any]] = field(default_factory=list)
@@ -204,21 +222,28 @@ class History:
 
 
 class Partition:
-    """The partition, its controller and its clients, at one moment."""
+    """The partition, its controller and its clients, at one moment; ``assigned`` has the preferred leader first."""
 
     def __init__(
-        self, producers: Iterable[Producer], *, effective_min_isr: int = 2, strict_min_isr: bool = True, flaw: str = ""
+        self,
+        producers: Iterable[Producer],
+        readers: Iterable[Reader] = (),
+        *,
+        assigned: tuple[int, ...] = BROKERS,
+        effective_min_isr: int = 2,
+        strict_min_isr: bool = True,
+        flaw: str = "",
     ) -> None:
         self.now = self.ticks = 0
-        self.flaw = flaw
+        self.flaw, self.assigned = flaw, assigned
         self.replicas = {broker_id: Replica(broker_id) for broker_id in BROKERS}
         self.history = History(list(producers), effective_min_isr, strict_min_isr)
         self.producers = {producer.name: producer for producer in self.history.producers}
         self.heard = dict.fromkeys(BROKERS, 0)
         self.fenced: set[int] = set()
         self.lose_answers = 0
-        self.read_from, self.read_next, self.reads = 1, 0, 0
-        self.state = State(0, 1, 0, 0, frozenset(BROKERS))
+        self.readers = list(readers) or [Reader()]
+        self.state = State(0, assigned[0], 0, 0, frozenset(BROKERS))
         self.history.states.append(self.state)
         for replica in self.replicas.values():
             self._learn(replica)
@@ -227,41 +252,49 @@ class Partition:
 
     def play(self, steps: Iterable[Step]) -> History:
         """Take every step, heal everything, come to rest, read everything once more."""
-        self._capture("before")
+        self.capture("before")
         for verb, whom, amount in steps:
-            getattr(self, f"_{verb}")(self.replicas[BROKERS[whom % 3]], whom, amount)
-            self._tick()
+            self.act(verb, whom, amount)
+            self.tick()
+        self.heal()
+        for _ in range(REST_TICKS):
+            self.tick()
+        self.capture("after")
+        self.finish()
+        return self.history
+
+    def act(self, verb: str, whom: int, amount: int) -> None:
+        """Take one step."""
+        getattr(self, f"_{verb}")(self.replicas[BROKERS[whom % 3]], whom, amount)
+
+    def heal(self) -> None:
+        """End every fault."""
         for replica in self.replicas.values():
             for heal in (self._resume, self._restart, self._join, self._fast):
                 heal(replica, 0, 0)
-        for _ in range(60):
-            self._tick()
-        self._capture("after")
-        self._finish()
-        return self.history
 
     def _write(self, _: Replica, whom: int, amount: int) -> None:
         """A producer's next batches, one record longer each."""
         producer = self.history.producers[whom % len(self.history.producers)]
         for size in range(1, amount + 1):
-            seqs = tuple(range(producer.next_seq, producer.next_seq + size))
-            producer.next_seq += size
+            seqs = tuple(islice(producer.numbers, size))
             producer.queue.append(Sending(producer.name, seqs, self.now))
 
-    def _poll(self, _: Replica, __: int, ___: int) -> None:
-        source = self.replicas[self.read_from]
+    def _poll(self, _: Replica, whom: int, __: int) -> None:
+        reader = self.readers[whom % len(self.readers)]
+        source = self.replicas[reader.source]
         if not source.up or not (source.paused or source.leads):
-            self.read_from = self.state.leader if self.state.leader != NOBODY else self.read_from
+            reader.source = self.state.leader if self.state.leader != NOBODY else reader.source
         elif source.runs:
-            self._read(source)
+            self._read(reader, source)
 
-    def _poll_follower(self, replica: Replica, _: int, __: int) -> None:
+    def _poll_follower(self, replica: Replica, _: int, amount: int) -> None:
         if replica.runs and replica.told is not None:
-            self._read(replica)
+            self._read(self.readers[amount % len(self.readers)], replica)
 
     def _wait(self, _: Replica, __: int, amount: int) -> None:
         for _tick in range(3 * amount):
-            self._tick()
+            self.tick()
 
     def _lose_answer(self, _: Replica, __: int, ___: int) -> None:
         self.lose_answers = 1
@@ -311,7 +344,7 @@ class Partition:
 
     def _move(self, _: Replica, __: int, ___: int) -> None:
         """A preferred election."""
-        preferred = BROKERS[0]
+        preferred = self.assigned[0]
         if self.state.leader not in {preferred, NOBODY} and preferred in self.state.isr - self.fenced:
             self._decide(preferred, self.state.isr)
 
@@ -330,7 +363,7 @@ class Partition:
         self.now += MS
         return self.now
 
-    def _tick(self) -> None:
+    def tick(self) -> None:
         """A tenth of a second of everybody's work; who is asked by the prober in between changes from tick to tick."""
         begun = self.now
         self.ticks += 1
@@ -345,7 +378,7 @@ class Partition:
         self._probe(2)
         if self.ticks % 3 == 0:
             self._each(self._view)
-            self._capture("in between")
+            self.capture("in between")
         if self.ticks % 5 == 0:
             self._each(self._write_checkpoint)
         self.now = max(begun + TICK_NS, self._later())
@@ -486,11 +519,11 @@ class Partition:
             self._decide(self.state.leader, isr)
 
     def _elect(self, isr: frozenset[int]) -> None:
-        eligible = [b for b in BROKERS if b in isr and b not in self.fenced]
+        eligible = [b for b in self.assigned if b in isr and b not in self.fenced]
         if self.flaw == "elects_last":
             eligible = eligible[::-1]
         if self.flaw == "elects_outsiders":
-            outsiders = [b for b in BROKERS if b not in self.state.isr and b not in self.fenced]
+            outsiders = [b for b in self.assigned if b not in self.state.isr and b not in self.fenced]
             if outsiders:
                 eligible, isr = outsiders, frozenset(outsiders[:1])
         leader = eligible[0] if eligible else NOBODY
@@ -600,6 +633,8 @@ class Partition:
             epoch = leader.told.epoch - (self.flaw == "stamps_old_epochs" and leader.told.epoch > 0)
             known = Batch(leader.leo, epoch, sending.producer, sending.seqs, *sent)
             leader.append(known)
+            if self.flaw == "appends_plain_batches_twice" and known.base_sequence < 0:
+                leader.append(known._replace(base=leader.leo))
             self._raise_hw(leader)
         sending.maybe_written = True
         sending.answer = leader.broker_id, leader.told.epoch, known.base, known.end
@@ -665,19 +700,19 @@ class Partition:
                 }
             )
 
-    def _read(self, source: Replica) -> None:
+    def _read(self, reader: Reader, source: Replica) -> None:
         end = source.leo if self.flaw == "serves_uncommitted" else source.hw
-        for batch in list(source.log):
+        for batch in [] if reader.starved else source.log:
             for n, seq in enumerate(batch.seqs):
-                if self.read_next <= batch.base + n < end:
-                    self._polled("live", self.reads, batch, n, seq)
-                    self.reads, self.read_next = self.reads + 1, batch.base + n + 1
+                if reader.next_offset <= batch.base + n < end:
+                    self._polled(reader.name, next(reader.positions), batch, n, seq)
+                    reader.next_offset = batch.base + n + 1
 
     def _polled(self, name: str, position: int, batch: Batch, n: int, seq: int) -> None:
         self.history.polls.append(
             {
-                "consumer_id": "drain-1" if name == "final" else "consumer-1",
-                "pass": name,
+                "consumer_id": name,
+                "pass": "final" if name == DRAIN else "live",
                 "position": position,
                 "offset": batch.base + n,
                 "leader_epoch": batch.epoch,
@@ -699,6 +734,9 @@ class Partition:
             row = {"broker_id": replica.broker_id, "incarnation": replica.incarnation} | self._offsets(replica)
             row |= {"sent_ns": sent_ns, "received_ns": self._later(), "log_start_offset": 0, "single_reply": True}
             self.history.samples.append(row | {"last_stable_offset": replica.hw})
+        else:
+            row = {"broker_id": replica.broker_id, "incarnation": replica.incarnation, "error": "unreachable"}
+            self.history.silent.append(row | {"sent_ns": sent_ns, "received_ns": self._later()})
 
     def _offsets(self, replica: Replica) -> dict[str, Any]:
         epoch = None if replica.told is None else replica.told.epoch
@@ -714,13 +752,15 @@ class Partition:
         line = {"broker_id": replica.broker_id, "kind": kind, "line": len(self.history.lines) + 1, "t_ns": self.now}
         self.history.lines.append(line | said)
 
-    def _capture(self, name: str) -> None:
+    def capture(self, name: str) -> None:
         for replica in self.replicas.values():
             row = {"capture": name, "broker_id": replica.broker_id, "sent_ns": self.now, "received_ns": self._later()}
             row |= {"checkpoint_high_watermark": replica.checkpoint}
-            self.history.captures.append(row | {"log_end_offset": replica.leo if replica.runs else None})
+            shown = replica.leo if replica.runs else None, replica.hw if replica.runs else None
+            self.history.captures.append(row | dict(zip(("log_end_offset", "high_watermark"), shown, strict=True)))
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
+        """Write down what is left in the end, and what the final drain reads of the leader's log, if there is one."""
         history = self.history
         history.leader = self.state.leader
         for broker_id, replica in self.replicas.items():
@@ -730,11 +770,13 @@ class Partition:
         for producer in history.producers:  # a producer that ends hears of nothing any more
             for sending in list(producer.queue):
                 self._give_up(producer, sending)
+        if history.leader == NOBODY:
+            return
         last = self.replicas[history.leader]
         history.drain_end = last.hw
         position = 0
         for batch in last.log:
             for n, seq in enumerate(batch.seqs):
                 if batch.base + n < last.hw:
-                    self._polled("final", position, batch, n, seq)
+                    self._polled(DRAIN, position, batch, n, seq)
                     position += 1

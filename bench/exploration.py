@@ -1,0 +1,46 @@
+"""What exploring with the model of a replicated log came to: rows of docs/data/exploration.json.
+
+``python -m tests.model.explore`` adds them. Seeds mean something only together with the version of the generator that
+drew from them, so that each row names both, and the commit whose judge was asked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).resolve().parent.parent / "docs" / "data" / "exploration.json"
+KEY = ("generator", "judge", "first_seed")
+Row = dict[str, Any]
+
+
+def read(file: Path = RESULTS) -> list[Row]:
+    """Return the rows; none before the first time."""
+    rows: list[Row] = json.loads(file.read_text()) if file.is_file() else []
+    return rows
+
+
+def key_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what a row is about: a generator, a judge and a first seed."""
+    return tuple(row[name] for name in KEY)
+
+
+def keep(row: Row, file: Path = RESULTS) -> None:
+    """Write a row in the place of an earlier one that is about the same."""
+    rows = [other for other in read(file) if key_of(other) != key_of(row)]
+    file.write_text(json.dumps([*rows, row], indent=1) + "\n")
+
+
+def figure(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return what the rows show, in words: the newest one with its seeds, and the sum of all."""
+    newest = max(rows, key=lambda row: row["date"])
+    seeds = f"seeds {newest['first_seed']} to {newest['next_seed'] - 1} of generator {newest['generator']}"
+    wrong = f"{len(newest['failing'])} wrong answers"
+    minutes, histories = (sum(row[name] for row in rows) for name in ("minutes", "histories"))
+    return (
+        f"{newest['histories']:,} histories in {newest['minutes']:.0f} min ({seeds}, judge {newest['judge']}): "
+        f"{wrong}; "
+        f"{histories:,} histories in {minutes:.0f} min in all"
+    )

@@ -1,0 +1,28 @@
+"""Rows of explored histories."""
+
+from bench.exploration import figure, keep, read
+
+ROW = {
+    "generator": "abc", "judge": "def", "first_seed": 5, "next_seed": 105, "date": "2026-11-29", "histories": 100,
+    "minutes": 2.0, "verdicts": {"pass": 100}, "failing": [],
+}  # fmt: skip
+
+
+def test_a_row_takes_the_place_of_its_earlier_self(tmp_path):
+    """The same generator, judge and first seed; another judge has a row of its own."""
+    file = tmp_path / "rows.json"
+    for row in (ROW, ROW | {"next_seed": 205}, ROW | {"judge": "new"}):
+        keep(row, file)
+
+    assert [(row["judge"], row["next_seed"]) for row in read(file)] == [("def", 205), ("new", 105)]
+    assert read(tmp_path / "none.json") == []
+
+
+def test_the_figure_names_the_newest_seeds_and_sums_all():
+    """With the generator and the judge, without which seeds say nothing."""
+    older = ROW | {"date": "2026-11-28", "judge": "old", "failing": [{"seed": 7, "kind": "x"}]}
+
+    assert figure([ROW, older]) == (
+        "100 histories in 2 min (seeds 5 to 104 of generator abc, judge def): 0 wrong answers; 200 histories in 4 min "
+        "in all"
+    )

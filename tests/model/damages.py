@@ -1,0 +1,244 @@
+"""What may be missing from a record, and what may have happened to records without any cause.
+
+A damage changes what the model recorded and says what follows for a judge: that evidence is missing, so that nothing
+passes, or that a guarantee was violated. Like the model this imports nothing of the project.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from tests.model.cluster import Recorded
+from tests.model.replicated_log import BROKERS, MS, Batch, History
+
+CERTAIN_NS = 3_000 * MS  # a former leader that has known of the next one for so long takes no records
+
+
+@dataclass
+class Effects:
+    """What follows from damages: ``missing`` in words, ``stolen`` by partition the records that are gone without cause,
+    ``hidden`` how many of a partition's states a snapshot replaces.
+    """
+
+    missing: list[str] = field(default_factory=list)
+    stolen: dict[int, set[tuple[str, int]]] = field(default_factory=dict)
+    hidden: dict[int, int] = field(default_factory=dict)
+
+
+Damage = Callable[[Recorded, random.Random, Effects], None]
+
+
+def _some(recorded: Recorded, chance: random.Random) -> tuple[int, History, int]:
+    """Draw a partition with its history, and a broker."""
+    number = chance.randrange(len(recorded.partitions))
+    return number, recorded.partitions[number], chance.choice(BROKERS)
+
+
+# --- evidence that is missing ------------------------------------------------------------------------
+
+
+def no_metadata(recorded: Recorded, chance: random.Random, found: Effects) -> None:
+    """Take every broker's view of a partition."""
+    number, history, _ = _some(recorded, chance)
+    history.views = []
+    found.missing.append(f"metadata of {number}")
+
+
+def no_samples(recorded: Recorded, chance: random.Random, found: Effects) -> None:
+    """Take every probe of a replica."""
+    number, history, broker = _some(recorded, chance)
+    history.samples = [row for row in history.samples if row["broker_id"] != broker]
+    history.silent = [row for row in history.silent if row["broker_id"] != broker]
+    found.missing.append(f"samples of {number} on {broker}")
+
+
+def no_states(recorded: Recorded, chance: random.Random, found: Effects) -> None:
+    """Take a partition from the controller's history."""
+    number, _, _ = _some(recorded, chance)
+    recorded.lacking.add(f"states {number}")
+    found.missing.append(f"history of {number}")
+
+
+def no_capture(recorded: Recorded, chance: random.Random, found: Effects) -> None:
+    """Take a replica's answer from the last capture."""
+    number, history, broker = _some(recorded, chance)
+    _uncapture(history, broker)
+    found.missing.append(f"last capture of {number} on {broker}")
+
+
+def _uncapture(history: History, broker: int) -> None:
+    history.captures = [row for row in history.captures if (row["capture"], row["broker_id"]) != ("after", broker)]
+
+
+def no_segment(recorded: Recorded, chance: random.Random, found: Effects) -> None:
+    """Take a replica's exported log."""
+    number, _, broker = _some(recorded, chance)
+    recorded.lacking.add(f"segment {number} {broker}")
+    found.missing.append(f"segment of {number} on {broker}")
+
+
+def short_segment(recorded: Recorded, chance: random.Random, found: Effects) -> None:
+    """Take the last batches of a replica's exported log."""
+    number, history, broker = _some(recorded, chance)
+    if history.logs[broker]:
+        history.logs[broker] = history.logs[broker][: -chance.randint(1, 3)]
+        found.missing.append(f"end of {number} on {broker}")
+
+
+def short_segment_without_capture(recorded: Recorded, chance: random.Random, found: Effects) -> None:
+    """Take the last batches of a replica's exported log, and the capture that shows where it ended."""
+    number, history, broker = _some(recorded, chance)
+    if history.logs[broker]:
+        history.logs[broker] = history.logs[broker][: -chance.randint(1, 3)]
+        _uncapture(history, broker)
+        found.missing.append(f"end and last capture of {number} on {broker}")
+
+
+def no_drain(recorded: Recorded, chance: random.Random, found: Effects) -> None:
+    """Take the final drain of a partition."""
+    number, history, _ = _some(recorded, chance)
+    history.polls = [row for row in history.polls if row["pass"] == "live"]
+    recorded.lacking.add(f"drain {number}")
+    found.missing.append(f"drain of {number}")
+
+
+def short_drain(recorded: Recorded, chance: random.Random, found: Effects) -> None:
+    """Let the final drain of a partition stop before its end."""
+    number, history, _ = _some(recorded, chance)
+    if history.drain_end:
+        cut = chance.randrange(history.drain_end)
+        history.polls = [row for row in history.polls if row["pass"] == "live" or row["offset"] < cut]
+        recorded.stopped[number] = cut
+        found.missing.append(f"end of the drain of {number}")
+
+
+def no_last_words(recorded: Recorded, chance: random.Random, found: Effects) -> None:
+    """Take a client's last words."""
+    lives = [life.name for lives in recorded.group.lives.values() for life in lives] if recorded.group else []
+    name = chance.choice(
+        [*recorded.readers, *(each.name for each in recorded.partitions[0].producers), *lives, "probe-1"]
+    )
+    recorded.lacking.add(f"words {name}")
+    found.missing.append(f"last words of {name}")
+
+
+def short_ledger(recorded: Recorded, chance: random.Random, found: Effects) -> None:
+    """Take a row of a producer's ledger, of which its last words count one more."""
+    _, history, _ = _some(recorded, chance)
+    if history.sends:
+        row = chance.choice(history.sends)
+        recorded.told[row["producer_id"]] = sum(
+            other["producer_id"] == row["producer_id"] for each in recorded.partitions.values() for other in each.sends
+        )
+        history.sends.remove(row)
+        found.missing.append(f"a send of {row['producer_id']}")
+
+
+def short_polls(recorded: Recorded, chance: random.Random, found: Effects) -> None:
+    """Take the last row of a reader, of which its last words count one more."""
+    _, history, _ = _some(recorded, chance)
+    live = [row for row in history.polls if row["pass"] == "live"]
+    if live:
+        name = live[-1]["consumer_id"]
+        recorded.told[name] = sum(
+            row["consumer_id"] == name for each in recorded.partitions.values() for row in each.polls
+        )
+        history.polls.remove(live[-1])
+        found.missing.append(f"a record of {name}")
+
+
+def not_healed(recorded: Recorded, chance: random.Random, found: Effects) -> None:
+    """Take the end of a fault from the events."""
+    healed = [event for event in recorded.events if event.kind == "healed" and event.step != "transfer_leadership"]
+    if healed:
+        gone = chance.choice(healed)
+        same = {event for event in recorded.events if event[1:] == gone[1:] and event.t_ns >= gone.t_ns}
+        recorded.events = [event for event in recorded.events if event not in same]
+        found.missing.append(f"end of {gone.step} of {gone.target}")
+
+
+def snapshot(recorded: Recorded, chance: random.Random, found: Effects) -> None:
+    """Let the controller's log begin with a snapshot: of the states before it has each partition's last one only."""
+    every = sorted((state.t_ns, number) for number, history in recorded.partitions.items() for state in history.states)
+    if len(every) > len(recorded.partitions):
+        at = chance.randint(len(recorded.partitions) + 1, len(every))
+        recorded.lacking.add(f"snapshot at {at}")
+        for number in recorded.partitions:
+            found.hidden[number] = sum(each == number for _, each in every[:at])
+
+
+# --- records that are gone without a cause ------------------------------------------------------------
+
+
+def last_leader_forgets(recorded: Recorded, chance: random.Random, found: Effects) -> None:
+    """Take a batch that the last leader acknowledged from every log and reader, although nobody led after it.
+
+    No former leader can have acknowledged it in ignorance of the last one.
+    """
+    candidates = [
+        (number, batch)
+        for number, history in recorded.partitions.items()
+        for batch in _certain(recorded, history, number)
+    ]
+    if candidates:
+        number, gone = chance.choice(candidates)
+        history = recorded.partitions[number]
+        for broker, log in history.logs.items():
+            history.logs[broker] = [batch for batch in log if batch != gone]
+        history.polls = [row for row in history.polls if not gone.base <= row["offset"] < gone.end]
+        found.stolen.setdefault(number, set()).update((gone.producer, seq) for seq in gone.seqs)
+
+
+def _certain(recorded: Recorded, history: History, number: int) -> Iterator[Batch]:
+    """Return the acknowledged batches of the last epoch that only its leader can have taken, but for the log's last."""
+    last = max((state.epoch for state in history.states), default=0)
+    former = {state.leader for state in history.states if state.epoch < last and state.leader > 0}
+    acked = {(row["producer_id"], row["seq"]): row for row in history.sends if row["outcome"] == "ok"}
+    log = history.logs.get(history.leader, [])
+    written = [(batch.producer, seq) for batch in log for seq in batch.seqs]
+    for batch in log[:-1]:
+        if any(written.count((batch.producer, seq)) > 1 for seq in batch.seqs):
+            continue
+        rows = [acked.get((batch.producer, seq)) for seq in batch.seqs]
+        if (
+            batch.epoch == last
+            and all(rows)
+            and all(
+                _knew(recorded, history, broker, last, min(row["sent_ns"] for row in rows if row))
+                for broker in former - {history.leader}
+            )
+        ):
+            yield batch
+
+
+def _knew(recorded: Recorded, history: History, broker: int, epoch: int, sent_ns: int) -> bool:
+    """Return whether a former leader had been killed since it led, or had shown for long that it knew of an epoch, when
+    a record was sent.
+    """
+    led_ns = max(state.t_ns for state in history.states if state.leader == broker)
+    killed = any(
+        (event.kind, event.step, event.target) == ("injected", "kill", f"broker-{broker}")
+        and led_ns < event.t_ns < sent_ns - 200 * MS
+        for event in recorded.events
+    )
+    shown = (
+        row["received_ns"] for row in history.views if row["observer"] == str(broker) and row["leader_epoch"] >= epoch
+    )
+    return killed or any(t_ns + CERTAIN_NS < sent_ns for t_ns in shown)
+
+
+MISSING: tuple[Damage, ...] = (
+    no_metadata, no_samples, no_states, no_capture, no_segment, short_segment, short_segment_without_capture, no_drain,
+    short_drain, no_last_words, short_ledger, short_polls, not_healed,
+)  # fmt: skip
+DAMAGES: dict[str, Damage] = {damage.__name__: damage for damage in (*MISSING, snapshot, last_leader_forgets)}
+
+
+def damage(recorded: Recorded) -> Effects:
+    """Do to a record what its plan says, and return what follows."""
+    found = Effects()
+    for name, number in recorded.plan.damages:
+        DAMAGES[name](recorded, random.Random(number), found)
+    return found

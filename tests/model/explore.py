@@ -1,0 +1,201 @@
+"""Explores: ``python -m tests.model.explore --minutes 120`` judges histories of the model, a new seed each.
+
+A seed gives a plan (``tests.model.plans``), a plan a history, and the model knows what a judge must say of it. What the
+judge says otherwise is printed with the one command that shows it again, and with the smallest plan that was found to
+do the same. The same command with the same ``--from-seed`` goes on where it was interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from bench import exploration
+from tests.model.cluster import Plan
+from tests.model.judged_run import judged_plan, wrong
+from tests.model.plans import plan_of
+
+HERE = Path(__file__).resolve().parent
+GENERATOR = ("replicated_log", "consumer_group", "cluster", "damages", "truth", "plans", "folder", "judged_run")
+SEED = "PLIMSOLL_MODEL_SEED"
+KEPT_EVERY_S = 30.0
+SHRINK_S = 120.0
+Row = dict[str, Any]
+
+
+def generator() -> str:
+    """Return the digest of everything that makes a history, and its truth, of a seed."""
+    texts = [(HERE / f"{name}.py").read_bytes() for name in GENERATOR]
+    return hashlib.sha256(b"\0".join(texts)).hexdigest()[:12]
+
+
+def judge_commit() -> str:
+    """Return the commit whose judge is asked; "+": with changes that are in no commit."""
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", "-C", str(HERE), *arguments], capture_output=True, text=True, check=True).stdout
+
+    changed = git("status", "--porcelain", "--", ":/judge", ":/evidence", ":/history", ":/kafka_files").strip()
+    return git("rev-parse", "--short=12", "HEAD").strip() + ("+" if changed else "")
+
+
+def fresh_seed() -> int:
+    """Return the seed that the environment names, or a new one."""
+    return int(os.environ.get(SEED) or int.from_bytes(os.urandom(4)))
+
+
+def command(seed: int) -> str:
+    """Return the command that shows the answer to a seed again."""
+    return f"python -m tests.model.explore --seed {seed}"
+
+
+def answer(seed: int) -> tuple[str, list[str]]:
+    """Return the verdict on a seed's history, and what the judge says otherwise than it must."""
+    try:
+        said, found = judged_plan(plan_of(seed))
+    except Exception as error:  # noqa: BLE001  # the judge has to have an answer to every history
+        return "none", [f"the judge failed: {type(error).__name__}: {error}"]
+    return said.verdict, found
+
+
+def kind_of(found: Sequence[str]) -> str:
+    """Return what wrong answers have in common, whatever the numbers of records and partitions."""
+    return re.sub(r"\[[^]]*\]|\d+", "#", found[0])[:90]
+
+
+# --- smaller plans ------------------------------------------------------------------------------------
+
+
+def smaller(plan: Plan) -> Iterator[Plan]:
+    """Return plans with a part less: large parts first."""
+    yield from (replace(plan, damages=plan.damages[:n] + plan.damages[n + 1 :]) for n in range(len(plan.damages)))
+    if plan.members and not plan.group_flaw:
+        yield replace(plan, members=0)
+    if plan.readers > 1:
+        yield replace(plan, readers=1)
+    if len(plan.orders) > 1 and plan.flawed < len(plan.orders) - 1:
+        yield replace(plan, orders=plan.orders[:-1])
+    size = len(plan.steps) // 2
+    while size:
+        yield from (
+            replace(plan, steps=plan.steps[:at] + plan.steps[at + size :]) for at in range(0, len(plan.steps), size)
+        )
+        size //= 2
+
+
+def shrunk(plan: Plan, fails: Callable[[Plan], bool], limit_s: float = SHRINK_S) -> Plan:
+    """Return the smallest plan that fails, as far as it is found within a time."""
+    until_s = time.monotonic() + limit_s
+    going = True
+    while going and time.monotonic() < until_s:
+        going = False
+        for each in smaller(plan):
+            if time.monotonic() > until_s:
+                break
+            if fails(each):
+                plan, going = each, True
+                break
+    return plan
+
+
+def literal(plan: Plan) -> str:
+    """Return a plan as Python source, for a test."""
+    told = ((field.name, getattr(plan, field.name), field.default) for field in fields(Plan))
+    return f"Plan({', '.join(f'{name}={value!r}' for name, value, default in told if value != default)})"
+
+
+def tell(seed: int, found: Sequence[str], *, shrink: bool) -> None:
+    """Print a wrong answer, the command that shows it again, and a small plan."""
+    print(f"seed {seed}: {command(seed)}", *(f"  {sentence}" for sentence in found), sep="\n", flush=True)
+    if shrink and not found[0].startswith("the judge failed"):
+        kind = kind_of(found)
+
+        def fails(plan: Plan) -> bool:
+            again = wrong(plan)
+            return bool(again) and kind_of(again) == kind
+
+        print(f"  {literal(shrunk(plan_of(seed), fails))}", flush=True)
+
+
+# --- the series ---------------------------------------------------------------------------------------
+
+
+def begun(first_seed: int, file: Path) -> Row:
+    """Return the row of a series as far as it came."""
+    row: Row = {"generator": generator(), "judge": judge_commit(), "first_seed": first_seed, "next_seed": first_seed}
+    row |= {"date": "", "histories": 0, "minutes": 0.0, "verdicts": {}, "failing": []}
+    return next(
+        (other for other in exploration.read(file) if exploration.key_of(other) == exploration.key_of(row)), row
+    )
+
+
+def explore(row: Row, minutes: float, file: Path) -> Row:
+    """Judge a history after the other for a time; keep the row while that goes on."""
+    began_s = kept_s = time.monotonic()
+    before, verdicts = row["minutes"], Counter(row["verdicts"])
+    kinds = {each["kind"] for each in row["failing"]}
+    while time.monotonic() < began_s + minutes * 60:
+        seed = row["next_seed"]
+        verdict, found = answer(seed)
+        verdicts[verdict] += 1
+        if found:
+            tell(seed, found, shrink=kind_of(found) not in kinds)
+            kinds.add(kind_of(found))
+            row["failing"].append({"seed": seed, "kind": kind_of(found)})
+        row |= {"next_seed": seed + 1, "histories": row["histories"] + 1, "verdicts": dict(verdicts)}
+        now_s = time.monotonic()
+        if now_s > kept_s + KEPT_EVERY_S:
+            kept_s = now_s
+            _keep(row, before + (now_s - began_s) / 60, file)
+    _keep(row, before + (time.monotonic() - began_s) / 60, file)
+    return row
+
+
+def _keep(row: Row, minutes: float, file: Path) -> None:
+    row |= {"minutes": round(minutes, 1), "date": datetime.now(UTC).date().isoformat()}
+    exploration.keep(row, file)
+    told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(row["verdicts"].items()))
+    print(
+        f"{row['minutes']:.1f} min, seeds {row['first_seed']} to {row['next_seed'] - 1}, "
+        f"{row['histories'] / max(minutes * 60, 1e-9):.1f} histories/s: {told}; {len(row['failing'])} wrong answers",
+        flush=True,
+    )
+
+
+def main(argv: Sequence[str]) -> int:
+    """Explore, or show the answer to one seed; 1 when an answer is wrong."""
+    parser = argparse.ArgumentParser(prog="python -m tests.model.explore", description="Judge histories of the model.")
+    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--from-seed", type=int, help="of the first history; a new one by default")
+    parser.add_argument("--seed", type=int, help="show the answer to this one alone")
+    parser.add_argument("--results", type=Path, default=exploration.RESULTS, help="the file of rows")
+    asked = parser.parse_args(argv)
+    pa.set_cpu_count(1)  # histories are small: threads only cost
+    pa.set_io_thread_count(1)
+    if asked.seed is not None:
+        verdict, found = answer(asked.seed)
+        print(literal(plan_of(asked.seed)), f"generator {generator()}: {verdict}", sep="\n")
+        if found:
+            tell(asked.seed, found, shrink=True)
+        return 1 if found else 0
+    first = fresh_seed() if asked.from_seed is None else asked.from_seed
+    row = begun(first, asked.results)
+    print(f"generator {row['generator']}, judge {row['judge']}, from seed {row['next_seed']}", flush=True)
+    return 1 if explore(row, asked.minutes, asked.results)["failing"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,101 @@
+"""What the judge says of a history of the model, and whether that is what it must say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from evidence.run import open_folder
+from judge.checks.anomalies import GONE as GONE_ANOMALIES
+from judge.run import Judged, judge_run, one_by_one, total
+from judge.verdict import evidence
+from tests.model.cluster import Plan, Recorded, play
+from tests.model.damages import damage
+from tests.model.folder import write
+from tests.model.truth import DUPLICATE, GONE, OPEN, Demand, demand
+
+MEMORY = Path("/dev/shm")
+OF_FATE = {**dict.fromkeys(GONE_ANOMALIES, GONE), "duplicate": DUPLICATE}
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the judge says: ``cases`` are rows of its anomalies, ``missing`` the reasons for unknown."""
+
+    verdict: str
+    cases: list[Row]
+    invariants: list[Row]
+    missing: list[str]
+
+    @property
+    def reported(self) -> set[str]:
+        """Return everything that it reports as violated, or as forbidden."""
+        violated = {row["invariant"] for row in self.invariants if row["violations"]}
+        return violated | {row["anomaly"] for row in self.cases if not row["allowed"]}
+
+    def found(self, fate: str, partition: int, *, forbidden: bool = False) -> frozenset[tuple[str, int]]:
+        """Return the records of a fate (``GONE``, ``DUPLICATE``) in a partition, all or the forbidden ones."""
+        return frozenset(
+            (row["producer_id"], row["seq"])
+            for row in self.cases
+            if row["partition"] == partition and OF_FATE.get(row["anomaly"]) == fate
+            if not (forbidden and row["allowed"])
+        )
+
+
+def said_of(judged: Judged) -> Said:
+    """Return the verdict as docs/verdicts.md states it, without Great Expectations."""
+    invariants = judged.tables["invariants"].to_pylist()
+    counts = judged.tables["anomaly_counts"].to_pylist()
+    items = [
+        *judged.items,
+        evidence.undecided(invariants),
+        evidence.undrained(total(judged.tables["delivery"].to_pylist())),
+    ]
+    missing = [why for _, why in items if why]
+    failed = any(row["violations"] for row in invariants if row["severity"] == "S1")
+    failed |= any(not row["allowed"] for row in counts if row["severity"] == "S1")
+    verdict = "fail" if failed else "unknown" if missing else "pass"
+    return Said(verdict, judged.tables["anomalies"].to_pylist(), invariants, missing)
+
+
+def judge(recorded: Recorded) -> Said:
+    """Return what the judge says of a record."""
+    with TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        return said_of(judge_run(open_folder(write(recorded, Path(folder) / "run")), one_by_one))
+
+
+def disagreements(wanted: Demand, said: Said) -> list[str]:
+    """Return what the judge says otherwise than it must, one sentence each."""
+    found = []
+    if said.verdict not in wanted.verdicts:
+        shown = sorted(said.reported) or said.missing or "nothing"
+        found.append(f"verdict {said.verdict}, not {' or '.join(sorted(wanted.verdicts))} ({wanted.why}): {shown}")
+    if lacking := wanted.named - said.reported:
+        found.append(f"not reported: {', '.join(sorted(lacking))}")
+    if wanted.silent and (more := said.reported - OPEN):
+        found.append(f"reported without a ground: {', '.join(sorted(more))}")
+    for (partition, fate), records in (wanted.counts or {}).items():
+        if (own := said.found(fate, partition)) != records | wanted.forbidden.get((partition, fate), frozenset()):
+            found.append(f"{fate} in partition {partition}: {sorted(own)}, not {sorted(records)}")
+        forbidden = wanted.forbidden.get((partition, fate), frozenset())
+        accused = said.found(fate, partition, forbidden=True)
+        if accused != forbidden:
+            found.append(f"{fate} and forbidden in partition {partition}: {sorted(accused)}, not {sorted(forbidden)}")
+    return found
+
+
+def judged_plan(plan: Plan) -> tuple[Said, list[str]]:
+    """Return what the judge says of a plan's history, and what of that is otherwise than it must be."""
+    recorded = play(plan)
+    effects = damage(recorded)
+    wanted, said = demand(recorded, effects), judge(recorded)
+    return said, disagreements(wanted, said)
+
+
+def wrong(plan: Plan) -> list[str]:
+    """Return what the judge says of a plan's history otherwise than it must, one sentence each."""
+    return judged_plan(plan)[1]
