@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from clusters.paths import ROOT
 from clusters.runtimes.docker.daemon import daemon_answers
+from tests.model.seeds import FRESH, SEED, fresh_seed
 
 FORBID_SKIPS = "PLIMSOLL_FORBID_SKIPS"
 # Facts of a host that nothing can be installed against: the only reasons to skip that are never forbidden.
@@ -77,6 +78,17 @@ def a_quiet_host() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
         yield
+
+
+def pytest_configure() -> None:
+    """Draw the seed of the model once: workers inherit it."""
+    os.environ.setdefault(SEED, str(fresh_seed()))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the seeds of the model's new histories, and how to try the same again."""
+    first = fresh_seed()
+    terminalreporter.write_line(f"seeds of the model: {first} to {first + FRESH - 1} ({SEED}={first} tries them again)")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -18,13 +18,18 @@ CERTAIN_NS = 3_000 * MS  # a former leader that has known of the next one for so
 
 @dataclass
 class Effects:
-    """What follows from damages: ``missing`` in words, ``stolen`` by partition the records that are gone without cause,
-    ``hidden`` how many of a partition's states a snapshot replaces.
+    """What follows from damages: ``missing`` in words with the partition (None: all), ``stolen`` by partition the
+    records that are gone without cause, ``hidden`` how many of a partition's states a snapshot replaces.
     """
 
-    missing: list[str] = field(default_factory=list)
+    missing: list[tuple[str, int | None]] = field(default_factory=list)
     stolen: dict[int, set[tuple[str, int]]] = field(default_factory=dict)
     hidden: dict[int, int] = field(default_factory=dict)
+
+    def spares(self, partition: int) -> bool:
+        """Return whether nothing is missing that is about a partition."""
+        touched = {of for _, of in self.missing}
+        return None not in touched and partition not in touched and self.hidden.get(partition, 0) <= 1
 
 
 Damage = Callable[[Recorded, random.Random, Effects], None]
@@ -43,7 +48,7 @@ def no_metadata(recorded: Recorded, chance: random.Random, found: Effects) -> No
     """Take every broker's view of a partition."""
     number, history, _ = _some(recorded, chance)
     history.views = []
-    found.missing.append(f"metadata of {number}")
+    found.missing.append((f"metadata of {number}", number))
 
 
 def no_samples(recorded: Recorded, chance: random.Random, found: Effects) -> None:
@@ -51,21 +56,21 @@ def no_samples(recorded: Recorded, chance: random.Random, found: Effects) -> Non
     number, history, broker = _some(recorded, chance)
     history.samples = [row for row in history.samples if row["broker_id"] != broker]
     history.silent = [row for row in history.silent if row["broker_id"] != broker]
-    found.missing.append(f"samples of {number} on {broker}")
+    found.missing.append((f"samples of {number} on {broker}", number))
 
 
 def no_states(recorded: Recorded, chance: random.Random, found: Effects) -> None:
     """Take a partition from the controller's history."""
     number, _, _ = _some(recorded, chance)
     recorded.lacking.add(f"states {number}")
-    found.missing.append(f"history of {number}")
+    found.missing.append((f"history of {number}", number))
 
 
 def no_capture(recorded: Recorded, chance: random.Random, found: Effects) -> None:
     """Take a replica's answer from the last capture."""
     number, history, broker = _some(recorded, chance)
     _uncapture(history, broker)
-    found.missing.append(f"last capture of {number} on {broker}")
+    found.missing.append((f"last capture of {number} on {broker}", number))
 
 
 def _uncapture(history: History, broker: int) -> None:
@@ -76,7 +81,7 @@ def no_segment(recorded: Recorded, chance: random.Random, found: Effects) -> Non
     """Take a replica's exported log."""
     number, _, broker = _some(recorded, chance)
     recorded.lacking.add(f"segment {number} {broker}")
-    found.missing.append(f"segment of {number} on {broker}")
+    found.missing.append((f"segment of {number} on {broker}", number))
 
 
 def short_segment(recorded: Recorded, chance: random.Random, found: Effects) -> None:
@@ -84,7 +89,7 @@ def short_segment(recorded: Recorded, chance: random.Random, found: Effects) -> 
     number, history, broker = _some(recorded, chance)
     if history.logs[broker]:
         history.logs[broker] = history.logs[broker][: -chance.randint(1, 3)]
-        found.missing.append(f"end of {number} on {broker}")
+        found.missing.append((f"end of {number} on {broker}", number))
 
 
 def short_segment_without_capture(recorded: Recorded, chance: random.Random, found: Effects) -> None:
@@ -93,7 +98,7 @@ def short_segment_without_capture(recorded: Recorded, chance: random.Random, fou
     if history.logs[broker]:
         history.logs[broker] = history.logs[broker][: -chance.randint(1, 3)]
         _uncapture(history, broker)
-        found.missing.append(f"end and last capture of {number} on {broker}")
+        found.missing.append((f"end and last capture of {number} on {broker}", number))
 
 
 def no_drain(recorded: Recorded, chance: random.Random, found: Effects) -> None:
@@ -101,7 +106,7 @@ def no_drain(recorded: Recorded, chance: random.Random, found: Effects) -> None:
     number, history, _ = _some(recorded, chance)
     history.polls = [row for row in history.polls if row["pass"] == "live"]
     recorded.lacking.add(f"drain {number}")
-    found.missing.append(f"drain of {number}")
+    found.missing.append((f"drain of {number}", number))
 
 
 def short_drain(recorded: Recorded, chance: random.Random, found: Effects) -> None:
@@ -111,17 +116,17 @@ def short_drain(recorded: Recorded, chance: random.Random, found: Effects) -> No
         cut = chance.randrange(history.drain_end)
         history.polls = [row for row in history.polls if row["pass"] == "live" or row["offset"] < cut]
         recorded.stopped[number] = cut
-        found.missing.append(f"end of the drain of {number}")
+        found.missing.append((f"end of the drain of {number}", number))
 
 
 def no_last_words(recorded: Recorded, chance: random.Random, found: Effects) -> None:
     """Take a client's last words."""
-    lives = [life.name for lives in recorded.group.lives.values() for life in lives] if recorded.group else []
+    lives = sorted({row["member"] for row in recorded.group.rebalances}) if recorded.group else []
     name = chance.choice(
         [*recorded.readers, *(each.name for each in recorded.partitions[0].producers), *lives, "probe-1"]
     )
     recorded.lacking.add(f"words {name}")
-    found.missing.append(f"last words of {name}")
+    found.missing.append((f"last words of {name}", None))
 
 
 def short_ledger(recorded: Recorded, chance: random.Random, found: Effects) -> None:
@@ -133,7 +138,7 @@ def short_ledger(recorded: Recorded, chance: random.Random, found: Effects) -> N
             other["producer_id"] == row["producer_id"] for each in recorded.partitions.values() for other in each.sends
         )
         history.sends.remove(row)
-        found.missing.append(f"a send of {row['producer_id']}")
+        found.missing.append((f"a send of {row['producer_id']}", None))
 
 
 def short_polls(recorded: Recorded, chance: random.Random, found: Effects) -> None:
@@ -146,7 +151,7 @@ def short_polls(recorded: Recorded, chance: random.Random, found: Effects) -> No
             row["consumer_id"] == name for each in recorded.partitions.values() for row in each.polls
         )
         history.polls.remove(live[-1])
-        found.missing.append(f"a record of {name}")
+        found.missing.append((f"a record of {name}", None))
 
 
 def not_healed(recorded: Recorded, chance: random.Random, found: Effects) -> None:
@@ -156,7 +161,7 @@ def not_healed(recorded: Recorded, chance: random.Random, found: Effects) -> Non
         gone = chance.choice(healed)
         same = {event for event in recorded.events if event[1:] == gone[1:] and event.t_ns >= gone.t_ns}
         recorded.events = [event for event in recorded.events if event not in same]
-        found.missing.append(f"end of {gone.step} of {gone.target}")
+        found.missing.append((f"end of {gone.step} of {gone.target}", None))
 
 
 def snapshot(recorded: Recorded, chance: random.Random, found: Effects) -> None:

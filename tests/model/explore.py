@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import os
 import re
 import subprocess
 import sys
@@ -27,10 +26,10 @@ from bench import exploration
 from tests.model.cluster import Plan
 from tests.model.judged_run import judged_plan, wrong
 from tests.model.plans import plan_of
+from tests.model.seeds import fresh_seed
 
 HERE = Path(__file__).resolve().parent
 GENERATOR = ("replicated_log", "consumer_group", "cluster", "damages", "truth", "plans", "folder", "judged_run")
-SEED = "PLIMSOLL_MODEL_SEED"
 KEPT_EVERY_S = 30.0
 SHRINK_S = 120.0
 Row = dict[str, Any]
@@ -50,11 +49,6 @@ def judge_commit() -> str:
 
     changed = git("status", "--porcelain", "--", ":/judge", ":/evidence", ":/history", ":/kafka_files").strip()
     return git("rev-parse", "--short=12", "HEAD").strip() + ("+" if changed else "")
-
-
-def fresh_seed() -> int:
-    """Return the seed that the environment names, or a new one."""
-    return int(os.environ.get(SEED) or int.from_bytes(os.urandom(4)))
 
 
 def command(seed: int) -> str:

@@ -78,12 +78,11 @@ def disagreements(wanted: Demand, said: Said) -> list[str]:
         found.append(f"not reported: {', '.join(sorted(lacking))}")
     if wanted.silent and (more := said.reported - OPEN):
         found.append(f"reported without a ground: {', '.join(sorted(more))}")
-    for (partition, fate), records in (wanted.counts or {}).items():
-        if (own := said.found(fate, partition)) != records | wanted.forbidden.get((partition, fate), frozenset()):
+    for (partition, fate), records in wanted.counts.items():
+        if (own := said.found(fate, partition)) != records:
             found.append(f"{fate} in partition {partition}: {sorted(own)}, not {sorted(records)}")
         forbidden = wanted.forbidden.get((partition, fate), frozenset())
-        accused = said.found(fate, partition, forbidden=True)
-        if accused != forbidden:
+        if (accused := said.found(fate, partition, forbidden=True)) != forbidden:
             found.append(f"{fate} and forbidden in partition {partition}: {sorted(accused)}, not {sorted(forbidden)}")
     return found
 

@@ -9,7 +9,7 @@ from tests.model import consumer_group
 from tests.model.cluster import BROKER_VERBS, CONSUMERS, MEMBER_VERBS, OTHER_ORDERS, Plan
 from tests.model.damages import MISSING
 from tests.model.replicated_log import BROKERS, Step
-from tests.model.truth import FLAWS
+from tests.model.truth import FLAWS, TWICE
 
 # Everything that the model can do, in half a minute; producer 0 has acks=all, producer 1 acks=1.
 EVENTFUL: list[Step] = [
@@ -99,10 +99,10 @@ class Draw:
                 found += self.motif() if self.maybe(0.6) else self.some((*VERBS, *MEMBER_VERBS), 10)
         return tuple(found)
 
-    def damages(self) -> tuple[tuple[str, int], ...]:
+    def damages(self, *, steals: bool) -> tuple[tuple[str, int], ...]:
         """Draw what is done to the record."""
         found = []
-        if self.maybe(0.2):
+        if steals and self.maybe(0.2):
             found.append("last_leader_forgets")
         if self.maybe(0.35):
             found += [self.chance.choice(MISSING).__name__ for _ in range(self.chance.choice((1, 1, 2)))]
@@ -134,17 +134,13 @@ def plan_of(seed: int) -> Plan:
         members=draw.members,
         effective_min_isr=2 if kind == "flaw" else chance.choice((1, 2, 2)),
         strict_min_isr=kind == "flaw" or draw.maybe(0.6),
-        flaw=chance.choice(sorted(FLAWS))
-        if kind == "flaw"
-        else "appends_plain_batches_twice"
-        if kind == "twice"
-        else "",
+        flaw=chance.choice(sorted(FLAWS)) if kind == "flaw" else TWICE if kind == "twice" else "",
         group_flaw=chance.choice(sorted(consumer_group.FLAWS)) if kind == "group" else "",
         flawed=flawed,
         starved=0 if kind == "starved" else None,
         ends_early=kind == "early",
         eventful=kind == "flaw",
-        damages=() if kind in {"flaw", "early"} else draw.damages(),
+        damages=() if kind == "early" else draw.damages(steals=kind not in {"flaw", "twice"}),
     )
 
 

@@ -55,11 +55,3 @@ def test_a_series_goes_on_where_it_ended(tmp_path, monkeypatch, capsys):
     assert rows[0]["failing"] == [{"seed": 6, "kind": "not reported: I#"}]
     assert explore.command(6) in capsys.readouterr().out
     assert json.loads(file.read_text()) == rows
-
-
-def test_a_seed_of_the_environment_is_taken(monkeypatch):
-    """Without one, two are hardly ever the same."""
-    monkeypatch.setenv(explore.SEED, "77")
-    assert explore.fresh_seed() == 77
-    monkeypatch.delenv(explore.SEED)
-    assert len({explore.fresh_seed() for _ in range(3)}) > 1

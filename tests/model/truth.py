@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from tests.model import consumer_group
 from tests.model.cluster import Recorded
 from tests.model.damages import Effects
-from tests.model.replicated_log import History
 
 GONE = "gone"  # acknowledged, and in no log any more
 DUPLICATE = "duplicate"
+TWICE = "appends_plain_batches_twice"
+Records = frozenset[tuple[str, int]]
 OPEN = frozenset({"undrained", "unseen"})  # nobody knows what became of these records: no accusation
 # A rule that a partition breaks → what has to name it.
 FLAWS: dict[str, set[str]] = {
@@ -46,58 +47,75 @@ class Demand:
     """What a judge must say.
 
     ``verdicts`` are those that it may give; ``named`` what it must report as violated or forbidden. ``counts`` maps
-    (partition, GONE or DUPLICATE) to the records that it must find (None: with what is missing it need not), and
-    ``forbidden`` to those of them that nothing permits. ``silent``: it reports nothing else.
+    (partition, GONE or DUPLICATE) to the records that it must find, and ``forbidden`` to those of them that nothing
+    permits; what is missing of a partition spares it that. ``silent``: it reports nothing else.
     """
 
     verdicts: frozenset[str]
     why: str
     named: frozenset[str] = frozenset()
-    counts: Mapping[tuple[int, str], frozenset[tuple[str, int]]] | None = None
-    forbidden: Mapping[tuple[int, str], frozenset[tuple[str, int]]] = field(default_factory=dict)
+    counts: Mapping[tuple[int, str], Records] = field(default_factory=dict)
+    forbidden: Mapping[tuple[int, str], Records] = field(default_factory=dict)
     silent: bool = False
 
 
 def demand(recorded: Recorded, effects: Effects) -> Demand:
     """Return what a judge must say of a record."""
     plan = recorded.plan
-    named = set(FLAWS.get(plan.flaw, ())) if plan.eventful else set()
-    named |= _of_group(recorded)
-    counts = {(number, GONE): frozenset(history.lost()) for number, history in recorded.partitions.items()}
-    counts |= {(number, DUPLICATE): frozenset(history.doubled()) for number, history in recorded.partitions.items()}
     forbidden = {(number, GONE): frozenset(gone) for number, gone in effects.stolen.items()}
-    if plan.flaw == "appends_plain_batches_twice":
-        forbidden[plan.flawed, DUPLICATE] = counts[plan.flawed, DUPLICATE]
-        named |= {"duplicate"} if counts[plan.flawed, DUPLICATE] else set()
+    if plan.flaw == TWICE and (twice := frozenset(recorded.partitions[plan.flawed].doubled())):
+        forbidden[plan.flawed, DUPLICATE] = twice
+    named = _named(recorded, effects)
+    missing = [*(words for words, _ in effects.missing), *_unexplained(recorded, effects)]
+    missing += ["the end"] if plan.ends_early else []
     legal = not (plan.flaw or plan.group_flaw or plan.starved is not None or effects.stolen)
-    starved = _starved(recorded)
-    wrong = bool(named or any(forbidden.values()))
-    missing = [*effects.missing, *(["it ended early"] if plan.ends_early else []), *_unexplained(recorded, effects)]
-    verdicts, why = _verdicts(recorded, wrong=wrong, starved=starved, missing=missing, legal=legal, effects=effects)
+    proven = bool(named) or any(map(effects.spares, {partition for partition, _ in forbidden}))
+    spared = {number: history for number, history in recorded.partitions.items() if effects.spares(number)}
+    counts = {(number, GONE): frozenset(history.lost()) for number, history in spared.items()}
+    counts |= {(number, DUPLICATE): frozenset(history.doubled()) for number, history in spared.items()}
+    broken = bool(forbidden or _flaw_fired(recorded))
+    verdicts, why = _verdicts(recorded, effects, missing, proven=proven, broken=broken, legal=legal)
     return Demand(
         verdicts=frozenset(verdicts),
         why=why,
-        named=frozenset() if missing else frozenset(named),
-        counts=None if missing or plan.flaw in FLAWS else counts,
+        named=frozenset(named),
+        counts={} if plan.flaw in FLAWS or plan.ends_early else counts,
         forbidden=forbidden,
         silent=legal,
     )
 
 
 def _verdicts(
-    recorded: Recorded, *, wrong: bool, starved: bool, missing: list[str], legal: bool, effects: Effects
+    recorded: Recorded, effects: Effects, missing: list[str], *, proven: bool, broken: bool, legal: bool
 ) -> tuple[set[str], str]:
-    if wrong:
-        return ({"fail", "unknown"} if missing or effects.hidden else {"fail"}), "a guarantee was violated"
-    if starved:
-        return {"fail", "unknown"}, "a reader was starved"
-    if missing:
-        return {"unknown"} if legal else {"unknown", "fail"}, f"evidence is missing: {', '.join(missing)}"
-    if not legal:
-        return {"pass", "unknown", "fail"}, "a rule was broken, with or without an effect"
-    if effects.hidden or not all(map(_told_enough, recorded.partitions.values())):
-        return {"pass", "unknown"}, "nothing is wrong, and little happened"
-    return {"pass"}, "nothing is wrong"
+    lacking = f"evidence is missing: {', '.join(missing)}"
+    little = effects.hidden or not _told_enough(recorded)
+    rows = (
+        (proven, {"fail"}, "a guarantee was violated"),
+        (broken, {"fail", "unknown"}, f"a guarantee was violated, and {lacking}"),
+        (_starved(recorded), {"fail", "unknown"}, "a reader was starved"),
+        (missing and legal, {"unknown"}, lacking),
+        (missing, {"fail", "unknown"}, lacking),
+        (not legal, {"pass", "fail", "unknown"}, "a rule was broken, with or without an effect"),
+        (little, {"pass", "unknown"}, "nothing is wrong, and little happened"),
+        (True, {"pass"}, "nothing is wrong"),
+    )
+    return next((verdicts, why) for holds, verdicts, why in rows if holds)
+
+
+def _named(recorded: Recorded, effects: Effects) -> set[str]:
+    """What must be named: a flaw that took effect in a partition of which nothing is missing."""
+    plan = recorded.plan
+    if not effects.spares(plan.flawed) or plan.ends_early:
+        return set()
+    named = set(FLAWS.get(plan.flaw, ())) if plan.eventful else set()
+    if plan.flaw == TWICE and recorded.partitions[plan.flawed].doubled():
+        named.add("duplicate")
+    return named | _of_group(recorded)
+
+
+def _flaw_fired(recorded: Recorded) -> bool:
+    return bool(recorded.plan.flaw in FLAWS and recorded.plan.eventful) or bool(_of_group(recorded))
 
 
 def _of_group(recorded: Recorded) -> set[str]:
@@ -129,6 +147,9 @@ def _unexplained(recorded: Recorded, effects: Effects) -> list[str]:
     return found
 
 
-def _told_enough(history: History) -> bool:
-    """Return whether a record was acknowledged with acks=all, so that a guarantee can be checked."""
-    return any(row["outcome"] == "ok" and row["acks"] == "all" for row in history.sends)
+def _told_enough(recorded: Recorded) -> bool:
+    """Return whether each producer sent something, and a record of each partition was acknowledged with acks=all."""
+    histories = recorded.partitions.values()
+    senders = {row["producer_id"] for history in histories for row in history.sends}
+    promised = [any(row["outcome"] == "ok" and row["acks"] == "all" for row in history.sends) for history in histories]
+    return all(promised) and senders == {producer.name for producer in recorded.partitions[0].producers}
