@@ -33,7 +33,7 @@ _VERDICTS = {  # a word, and what it means
     "right": ("enough", "The number of brokers is right"),
     "under": ("too few", "There are too few brokers"),
     "over": ("more than needed", "There are more brokers than needed"),
-    "unknown": ("unknown", "Too little was measured"),
+    "unknown": ("unknown", "The runs cannot tell whether there are enough brokers"),
 }
 
 
@@ -131,6 +131,9 @@ def _plan(result: CapacityResult) -> Iterator[Block]:
         yield Words(result.missing or ["No run of this plan is in the archive yet."], "absent")
         return
     yield Words(result.words.recommendation, "lead")
+    if result.recommendation.undecided:
+        yield Words("What the runs leave open, and what would decide it:")
+        yield Words(result.recommendation.undecided)
     if result.recommendation.doubts:
         yield Words("What lowers the confidence:")
         yield Words(result.recommendation.doubts)

@@ -16,6 +16,7 @@ from campaigns.capacity.disk import Disks, iso
 from campaigns.capacity.study import CURVE_POINTS, MEASURED_GROUPS, Study, finite, phase_of
 from campaigns.statistics import capacity
 from campaigns.statistics.capacity import Interval, Measured, as_json
+from history.results.capacity import Recommended
 
 MB = 1e6
 MIN_INSIDE = 0.8  # of the held-out runs: intervals of 90 % that hold fewer are no intervals of 90 %
@@ -47,16 +48,19 @@ class Plan:
         self.down_s: float = question["downtime_s"]
         # The ISR must be full early enough for leadership to be balanced within the target, too.
         self.target_s = question["target_recovery_s"] - study.leadership_s
+        self._hopeful_target_s = question["target_recovery_s"] - study.least_leadership_s
         self.needed_now = self._needed(self.today)
         self.needed_later = self._needed(self.today * self.growth)
+        self.at_least = self._needed(self.today * self.growth, for_sure=False)
 
-    def _needed(self, mean: float) -> int | None:
-        """The fewest brokers for the peak of a mean load, and for what is stored of it."""
-        if self.target_s <= 0:
+    def _needed(self, mean: float, *, for_sure: bool = True) -> int | None:
+        """Return the fewest brokers for the peak of a mean load and for what is stored of it; None: no number."""
+        target_s = self.target_s if for_sure else self._hopeful_target_s
+        if target_s <= 0:
             return None
         peak = mean * self.question["burst"]
         fits = partial(self.disks.fit, mean)
-        return self.measured.brokers_for(peak, self.down_s, self.target_s, racks=self.racks, fits=fits)
+        return self.measured.brokers_for(peak, self.down_s, target_s, racks=self.racks, fits=fits, for_sure=for_sure)
 
     def as_json(self) -> dict[str, Any]:
         fitted, load = self.measured.catch_up, self._load(self.peak, self.have)
@@ -70,6 +74,8 @@ class Plan:
                 "safe_latency_mb_per_s": self._safe_latency(self.have),
                 "safe_recovery_mb_per_s": self._safe_recovery(self.have),
                 "safe_mb_per_s": self._safe(self.have),
+                "possible_latency_mb_per_s": finite(self._possible_latency),
+                "possible_recovery_mb_per_s": finite(self._possible_recovery),
                 "tried_mb_per_s": self._tried,
                 "target_catch_up_s": self.target_s,
                 "catch_up_s": as_json(fitted.predict(load, self.down_s)),
@@ -128,6 +134,18 @@ class Plan:
 
     def _safe(self, brokers: int) -> float:
         return min(self._safe_latency(brokers), self._safe_recovery(brokers))
+
+    @property
+    def _possible_latency(self) -> float:
+        """The write load above which p99 misses its target for sure."""
+        return self.measured.possible_latency_load(self.have, self.racks)
+
+    @property
+    def _possible_recovery(self) -> float:
+        """The write load above which recovery misses its target for sure."""
+        if self._hopeful_target_s <= 0:
+            return 0.0
+        return self.measured.possible_recovery_load(self.have, self.down_s, self._hopeful_target_s)
 
     @property
     def _tried(self) -> float:
@@ -308,18 +326,67 @@ class Plan:
     # --- the recommendation ---
 
     def _recommendation(self) -> dict[str, Any]:
-        if self.needed_later is None or self.needed_later > self.have:
-            verdict = "under"
-        else:
-            verdict = "over" if self.needed_later < self.have else "right"
         doubts = len(self.doubts)
         return {
-            "verdict": verdict,
+            "verdict": self._verdict(),
+            "undecided": list(self._undecided()),
+            "at_least": self.at_least,
             "brokers": self.needed_later,
             "brokers_now": self.needed_now,
             "confidence": ("high", "medium", "low")[min(doubts, 2)],
             "doubts": [doubt.text for doubt in self.doubts],
         }
+
+    def _verdict(self) -> Recommended:
+        """Too few only where the runs exclude that these brokers do."""
+        if self.needed_later is not None and self.needed_later <= self.have:
+            return "over" if self.needed_later < self.have else "right"
+        return "unknown" if self.at_least is not None and self.at_least <= self.have else "under"
+
+    def _undecided(self) -> Iterator[str]:
+        """What the runs leave open about the question's brokers at the end of the horizon, and what would decide it."""
+        if self._verdict() != "unknown":
+            return
+        load = self.later * self.study.brokers / self.have
+        yield from self._undecided_latency("degraded", "with one broker away", load)
+        if self.racks:
+            yield from self._undecided_latency("knee", "with a rack away", load * self.racks / (self.racks - 1))
+        else:
+            yield from self._undecided_latency("knee", "with all brokers", load)
+        if self._safe_recovery(self.have) < self.later:
+            yield self._undecided_recovery()
+
+    def _undecided_latency(self, role: str, state: str, load: float) -> Iterator[str]:
+        """``load`` is of the measured cluster."""
+        knee = self.measured.degraded if role == "degraded" else self.measured.healthy
+        if load <= knee.safe:
+            return
+        target_ms, at = self.question["target_p99_ms"], capacity.p99_at(knee.curve, load)
+        where = f"{state} at {words.amount(load)} MB/s on {self.study.brokers} brokers"
+        if at is None:
+            yield f"p99 {where} was not measured: add a load step of {words.amount(load)} MB/s or more"
+            return
+        spread = capacity.spread_of(self.study.steps[role])
+        runs = None
+        if spread is not None and math.isfinite(at["estimate"]):
+            runs = capacity.runs_to_decide(at["estimate"], target_ms, spread)
+        found = f"p99 {where} is {words.between(at['low'], at['high'], 'ms')} (90 %), the target {target_ms:g} ms"
+        yield f"{found}; {words.runs_that_decide(runs, 'of each load step', knee.runs)}"
+
+    def _undecided_recovery(self) -> str:
+        fitted, load = self.measured.catch_up, self._load(self.later, self.have)
+        write = words.amount(load * self.study.brokers / self._copies)
+        where = f"catching up {self.down_s:g} s at {write} MB/s on {self.study.brokers} brokers"
+        if load > self.measured.tried:
+            return f"{where} was not measured: add a catch-up at {write} MB/s or more"
+        took = fitted.predict(load, self.down_s)
+        runs = None
+        if math.isfinite(took.estimate) and self.target_s > 0:
+            runs = capacity.runs_to_decide(took.estimate, self.target_s, fitted.noise(), of_one_run=True)
+        found = (
+            f"{where} takes {words.between(took.low, took.high, 's')} (90 %), the target leaves {self.target_s:.0f} s"
+        )
+        return f"{found}; {words.runs_that_decide(runs, 'with a broker away at such a load', fitted.runs)}"
 
     @cached_property
     def doubts(self) -> list[Doubt]:

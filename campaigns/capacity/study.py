@@ -223,6 +223,12 @@ class Study:
         later = [run.recovered_s - run.point.took_s for run in self.caught_up if run.recovered_s is not None]
         return max(later, default=0.0)
 
+    @property
+    def least_leadership_s(self) -> float:
+        """The shortest such time."""
+        later = [run.recovered_s - run.point.took_s for run in self.caught_up if run.recovered_s is not None]
+        return min(later, default=0.0)
+
     # --- partitions ---
 
     def _costs(self) -> Iterator[Cost]:

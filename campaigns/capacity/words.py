@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
+from campaigns.statistics.capacity import MOST_RUNS
 from history.results.capacity import CapacityResult, Disk, Exhaustion, Partitions, Plan, Question, Spoken, Throttle
 
 RESOURCES = {
@@ -25,29 +27,66 @@ def sentence(result: CapacityResult) -> str:
         why = _lower(result.missing[0]) if result.missing else "nothing was run."
         return f"No plan yet for {question.write_mb_per_s:g} MB/s on {question.brokers} brokers: {why}"
     plan, have = result.plan, question.brokers
-    peak, safe = plan.peak_mb_per_s, plan.safe_latency_mb_per_s
     away = "one broker or a whole rack" if question.racks else "one"
-    aim = f"p99 under {question.target_p99_ms:g} ms"
-    missed = f"{aim} even while all are there" if _healthy_ends_it(result) else f"{aim} while {away} is away"
+    aim = f"p99 under {question.target_p99_ms:g} ms while {away} is away"
     if plan.disk.disk_gb is not None and plan.disk.needed_gb > plan.disk.disk_gb:
         stored = f"the {amount(plan.disk.needed_gb)} GB that each stores while {away} is away"
-        answer = f"The disks of {have} brokers, {amount(plan.disk.disk_gb)} GB each, do not hold {stored}"
-    elif safe == 0:
-        answer = f"{have} brokers are not sure to carry any load that was offered with {missed}"
-    elif safe < peak:
-        answer = f"{have} brokers are not sure to carry {amount(peak)} MB/s with {missed}, only {amount(safe)} MB/s"
+        answer = f"the disks of {have} brokers, {amount(plan.disk.disk_gb)} GB each, do not hold {stored}"
+    elif result.recommendation.undecided:
+        answer = _undecided(result, plan, aim)
+    elif result.recommendation.verdict == "under" and plan.safe_mb_per_s < plan.peak_mb_per_s:
+        answer = _missed(plan, question, aim)
     else:
-        kept = f"{aim} while {away} is away, {_recovery(plan, question)}"
-        answer = f"{have} brokers carry {amount(peak)} MB/s with {kept}"
-    answer = _lower(answer) if result.unsure else answer
+        answer = f"{have} brokers carry {amount(plan.peak_mb_per_s)} MB/s with {aim}, {_recovery(plan, question)}"
     unsure = f"Not sure, as {result.unsure[0]}: " if result.unsure else ""
-    return f"{unsure}{answer}{_instead(result)}."
+    answer = f"{unsure}{answer}{_instead(result)}"
+    return f"{answer[:1].upper()}{answer[1:]}."
 
 
-def _healthy_ends_it(result: CapacityResult) -> bool:
-    """Whether less is safe with all brokers than with one away: few runs leave either bound to chance."""
-    healthy, degraded = result.knees.knee, result.knees.degraded
-    return bool(healthy and degraded and healthy.safe < degraded.safe and not result.question.racks)
+def _undecided(result: CapacityResult, plan: Plan, aim: str) -> str:
+    """What these runs cannot tell, and how many would."""
+    question, advised = result.question, result.recommendation
+    load = f"{amount(plan.later_mb_per_s)} MB/s, the peak in {question.horizon_months} months,"
+    what = f"these runs cannot tell whether {question.brokers} brokers carry {load} with {aim}"
+    return f"{what}: {'; and '.join(advised.undecided)}"
+
+
+def _missed(plan: Plan, question: Question, aim: str) -> str:
+    """Which target these brokers miss, today or at the end of the horizon."""
+    latency, recovery = (
+        math.inf if most is None else most for most in (plan.possible_latency_mb_per_s, plan.possible_recovery_mb_per_s)
+    )
+    load, when = plan.peak_mb_per_s, ""
+    if min(latency, recovery) >= load:
+        load, when = plan.later_mb_per_s, f" in {question.horizon_months} months"
+    carried = f"{question.brokers} brokers do not carry {amount(load)} MB/s{when}"
+    if latency < load:
+        most = f"at most {amount(latency)} MB/s" if latency else "nor any load that was offered"
+        return f"{carried} with {aim}, {most}"
+    if plan.catch_up_s.estimate is None:
+        why = _no_catch_up(plan)
+    else:
+        why = f"at most {amount(recovery)} MB/s" if recovery else "nor at any other load"
+    return f"{carried} and recover within {question.target_recovery_s:g} s, {why}"
+
+
+def _no_catch_up(plan: Plan) -> str:
+    rate, load = amount(plan.rate_mb_per_s.estimate), amount(plan.load_mb_per_s)
+    return f"there is no finite catch-up: a broker takes in {rate} MB/s at most, and {load} MB/s are written to it"
+
+
+def between(low: float, high: float, unit: str) -> str:
+    """Return an interval in words; a bound that does not exist is named."""
+    if not math.isfinite(high):
+        return f"{amount(low)} {unit} or more" if low else "anything"
+    return f"{amount(low)} to {amount(high)} {unit}" if low else f"up to {amount(high)} {unit}"
+
+
+def runs_that_decide(runs: int | None, which: str, made: int) -> str:
+    """Return how many runs would decide, if they spread as those that were made."""
+    if runs is None:
+        return f"not even {MOST_RUNS:,} runs {which} would decide at this spread"
+    return f"{max(runs, made + 1)} runs {which} would decide if they spread as the {made} that were made"
 
 
 def spoken(result: CapacityResult) -> Spoken:
@@ -68,10 +107,7 @@ def spoken(result: CapacityResult) -> Spoken:
 def _recovery(plan: Plan, question: Question) -> str:
     back_s, target_s, took = plan.longest_down_s.low, question.target_recovery_s, plan.catch_up_s
     if took.estimate is None:
-        rate, load = amount(plan.rate_mb_per_s.estimate), amount(plan.load_mb_per_s)
-        return (
-            f"but there is no finite catch-up: a broker takes in {rate} MB/s at most, and {load} MB/s are written to it"
-        )
+        return f"but {_no_catch_up(plan)}"
     if plan.tried_mb_per_s < plan.peak_mb_per_s:
         return f"but a broker was not seen to catch up above {amount(plan.tried_mb_per_s)} MB/s"
     if back_s is None:
@@ -85,16 +121,22 @@ def _instead(result: CapacityResult) -> str:
     """What other number of brokers would be right, today or at the end of the horizon."""
     advised, question = result.recommendation, result.question
     have, needed, now = question.brokers, advised.brokers, advised.brokers_now
-    if advised.verdict == "right":
+    if advised.verdict == "right" or (advised.verdict == "unknown" and needed is None):
         return ""
+    later = f"{amount(result.plan.later_mb_per_s)} MB/s in {question.horizon_months} months" if result.plan else ""
     if needed is None:
-        return "; no number of brokers meets both targets"
+        return f"; for {later} {_at_least(advised.at_least)}"
     if needed < have:
         return f"; {needed} would do"
     if now == needed:
         return f"; {needed} do"
-    later = result.plan.later_mb_per_s if result.plan else None
-    return f"; {amount(later)} MB/s in {question.horizon_months} months take {needed}"
+    return f"; {needed} are enough for sure" if advised.verdict == "unknown" else f"; {later} take {needed}"
+
+
+def _at_least(brokers: int | None) -> str:
+    if brokers is None:
+        return "no number of brokers meets both targets"
+    return f"at least {brokers} are needed, and these runs cannot tell how many are enough"
 
 
 def recommendation(result: CapacityResult, plan: Plan) -> str:
@@ -105,9 +147,10 @@ def recommendation(result: CapacityResult, plan: Plan) -> str:
         "right": f"Keep {have} brokers",
         "under": f"{have} brokers are too few: plan {needed}" if needed else f"{have} brokers are too few",
         "over": f"{needed} of the {have} brokers would do",
-    }.get(advised.verdict, "Nothing follows")
+        "unknown": f"These runs cannot tell whether {have} brokers do" + (f"; {needed} do for sure" if needed else ""),
+    }[advised.verdict]
     later = f"{amount(plan.later_mb_per_s)} MB/s at the peak in {question.horizon_months} months"
-    none = "; no number of brokers meets both targets" if needed is None else ""
+    none = f"; {_at_least(advised.at_least)}" if needed is None and advised.verdict == "under" else ""
     return f"{what} for {later}{none}. Confidence: {advised.confidence}."
 
 

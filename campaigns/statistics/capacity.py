@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any, NamedTuple
@@ -29,6 +29,7 @@ LONGEST_S = 1e7
 FASTEST = 1e6  # MB/s: stands for a rate without bound
 DAYS_A_MONTH = 365.25 / 12
 MOST_BROKERS = 10_000  # beyond the largest clusters that are known
+MOST_RUNS = 1_000  # that a plan suggests
 
 
 class Interval(NamedTuple):
@@ -294,8 +295,10 @@ def knee(steps: Iterable[Step], target_ms: float, confidence: float = CONFIDENCE
 
 
 def _p99(found: Sequence[float], confidence: float) -> dict[str, float]:
-    if not all(map(math.isfinite, found)):
-        return {"estimate": math.inf, "low": math.inf, "high": math.inf}
+    """Return the mean of ln p99 with its t interval; runs that disagree whether the load was missed bound nothing."""
+    missed = sum(map(math.isinf, found))
+    if missed:
+        return {"estimate": math.inf, "low": math.inf if missed == len(found) else 0.0, "high": math.inf}
     logs = np.log(found)
     middle = float(logs.mean())
     if len(found) == 1:
@@ -316,6 +319,49 @@ def _crossing(curve: Sequence[dict[str, float]], name: str, target_ms: float) ->
             return held[0] + (load - held[0]) * (math.log(target_ms) - math.log(held[1])) / rise
         held = load, max(p99, 1e-9)
     return math.inf
+
+
+def p99_at(curve: Sequence[Mapping[str, float]], load: float) -> dict[str, float] | None:
+    """Return estimate, low and high of p99 (ms) at a load, linear in ln p99 between steps; None above the last step."""
+    loads = [row["load"] for row in curve]
+    if load > loads[-1]:
+        return None
+    above = min(bisect_left(loads, load), len(curve) - 1)
+    if loads[above] <= load or above == 0:
+        return {name: curve[above][name] for name in ("estimate", "low", "high")}
+    share = (load - loads[above - 1]) / (loads[above] - loads[above - 1])
+    names = ("estimate", "low", "high")
+    return {name: _between(curve[above - 1][name], curve[above][name], share) for name in names}
+
+
+def _between(first: float, last: float, share: float) -> float:
+    """Return the value at a share of the way, linear in the logarithm; where one end is unbounded, so is the value."""
+    unbounded = [end for end in (first, last) if end <= 0 or math.isinf(end)]
+    return unbounded[0] if unbounded else math.exp((1 - share) * math.log(first) + share * math.log(last))
+
+
+def spread_of(steps: Iterable[Step]) -> float | None:
+    """Return the standard deviation of ln p99 between runs of one load, pooled; None if no load has two runs."""
+    by_load: dict[float, list[float]] = defaultdict(list)
+    for step in steps:
+        if math.isfinite(step.p99_ms):
+            by_load[step.load].append(math.log(step.p99_ms))
+    freedom = sum(len(logs) - 1 for logs in by_load.values())
+    squares = sum(float(np.var(logs)) * len(logs) for logs in by_load.values())
+    return math.sqrt(squares / freedom) if freedom else None
+
+
+def runs_to_decide(
+    estimate: float, target: float, spread: float, *, of_one_run: bool = False, confidence: float = CONFIDENCE
+) -> int | None:
+    """Return the fewest runs whose t interval, at this estimate and spread of the logarithm, leaves out the target.
+
+    The interval is of the mean, or of a new run. None: not even ``MOST_RUNS`` would do.
+    """
+    runs = np.arange(2, MOST_RUNS + 1)
+    reach = stats.t.ppf((1 + confidence) / 2, runs - 1) * spread * np.sqrt(of_one_run + 1 / runs)
+    enough = np.flatnonzero(reach < abs(math.log(target / estimate)))
+    return int(runs[enough[0]]) if enough.size else None
 
 
 # --- what a plan follows from ------------------------------------------------------------------------
@@ -532,6 +578,20 @@ class Measured:
         """Both targets hold in the degraded state, by their upper bounds."""
         return min(self.safe_latency_load(brokers, racks), self.safe_recovery_load(brokers, down_s, target_s))
 
+    def possible_latency_load(self, brokers: int, racks: int | None = None) -> float:
+        """Return the write load above which even the lower bound of p99 misses its target with one broker away."""
+        rest = (racks - 1) / racks if racks else 1.0
+        return min(self.degraded.load.high, self.healthy.load.high * rest) * brokers / self.brokers
+
+    def possible_recovery_load(self, brokers: int, down_s: float, target_s: float) -> float:
+        """Return the write load above which even the lower bound of T misses its target."""
+        return self.catch_up.largest_load(down_s, target_s).high * brokers / self.replication_factor
+
+    def possible_load(self, brokers: int, down_s: float, target_s: float, racks: int | None = None) -> float:
+        """Return the write load above which one target is missed; up to it, and above the safe load, is undecided."""
+        recovery = self.possible_recovery_load(brokers, down_s, target_s)
+        return min(self.possible_latency_load(brokers, racks), recovery)
+
     def brokers_for(
         self,
         write: float,
@@ -540,15 +600,17 @@ class Measured:
         *,
         racks: int | None = None,
         fits: Callable[[int], bool] = lambda _: True,
+        for_sure: bool = True,
     ) -> int | None:
-        """The fewest brokers whose safe load, which grows with them, is at least ``write``; None up to MOST_BROKERS.
+        """Return the fewest brokers that carry ``write`` for sure, or that may; None: not even ``MOST_BROKERS``.
 
         A multiple of ``racks``; ``fits`` says of a number, and of every larger one, that their disks suffice.
         """
+        carried = self.safe_load if for_sure else self.possible_load  # both grow with the brokers
         step = racks or 1
         options = range(step * math.ceil(max(self.replication_factor, 2) / step), MOST_BROKERS + 1, step)
         place = bisect_left(
-            options, True, key=lambda count: self.safe_load(count, down_s, target_s, racks) >= write and fits(count)
+            options, True, key=lambda count: carried(count, down_s, target_s, racks) >= write and fits(count)
         )
         return options[place] if place < len(options) else None
 

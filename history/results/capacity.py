@@ -228,7 +228,11 @@ class Disk(Model):
 
 
 class Plan(Model):
-    """The figures of the plan for the brokers that the question names."""
+    """The figures of the plan for the brokers that the question names.
+
+    Up to a safe load the runs say that a target is met, above a possible one that it is missed (None: no such load was
+    seen), and between them nothing.
+    """
 
     peak_mb_per_s: float
     later_mb_per_s: float
@@ -237,6 +241,8 @@ class Plan(Model):
     safe_latency_mb_per_s: float
     safe_recovery_mb_per_s: float
     safe_mb_per_s: float
+    possible_latency_mb_per_s: float | None = None
+    possible_recovery_mb_per_s: float | None = None
     tried_mb_per_s: float
     target_catch_up_s: float
     catch_up_s: Interval
@@ -319,9 +325,15 @@ class Exhaustion(Model):
 
 
 class Recommendation(Model):
-    """How many brokers, and what keeps the confidence down. ``brokers`` is None where no number meets both targets."""
+    """How many brokers, and what keeps the confidence down. ``brokers`` are enough for sure; None: no number is.
+
+    ``at_least`` brokers may be enough; None: both targets are missed with any number. ``undecided`` says what the runs
+    leave open about the brokers of the question, and what would decide it.
+    """
 
     verdict: Recommended
+    at_least: int | None = None
+    undecided: list[str] = Field(default_factory=list)
     brokers: int | None = None
     brokers_now: int | None = None
     confidence: str = ""
@@ -380,4 +392,5 @@ class CapacityResult(Summary):
 
     def cases(self) -> Sequence[Case]:
         """A case for each thing that keeps the plan from being known."""
-        return [Case("capacity", sentence, "unknown", sentence) for sentence in [*self.missing, *self.unsure]]
+        open_questions = [*self.missing, *self.recommendation.undecided, *self.unsure]
+        return [Case("capacity", sentence, "unknown", sentence) for sentence in open_questions]

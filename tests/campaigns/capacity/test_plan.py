@@ -26,7 +26,7 @@ def test_recovery_ends_with_balanced_leadership() -> None:
     ("changes", "verdict", "words"),
     [
         ({"growth_per_month": 0}, "right", "but only if it is back within"),
-        ({"write_mb_per_s": 8}, "under", "3 brokers are not sure to carry 10.4 MB/s"),
+        ({"write_mb_per_s": 8}, "under", "3 brokers do not carry 10.4 MB/s with p99"),
         ({"brokers": 6}, "over", "; 4 would do."),
         ({"target_recovery_s": 6}, "under", "no number of brokers meets both targets"),
     ],

@@ -26,7 +26,9 @@ from campaigns.statistics.capacity import (
     load_of_a_broker,
     months_until,
     needed_headroom,
+    p99_at,
     rebuild_s,
+    runs_to_decide,
     throttle,
 )
 from history.errors import BadInput
@@ -211,8 +213,35 @@ def test_a_target_below_the_first_step_has_no_safe_load() -> None:
 
 def test_a_missed_load_ends_the_curve_where_it_last_held() -> None:
     """There is no p99 to interpolate to."""
-    missed = [step._replace(p99_ms=math.inf) if (step.load, step.run_id) == (6, "b") else step for step in STEPS]
+    missed = [step._replace(p99_ms=math.inf) if step.load == 6 else step for step in STEPS]
     assert knee(missed, target_ms=100).load == (4, 4, 4)
+
+
+def test_a_load_that_one_run_missed_is_neither_held_nor_missed_for_sure() -> None:
+    """The estimate ends where every run held it; the other bound does not."""
+    missed = [step._replace(p99_ms=math.inf) if (step.load, step.run_id) == (6, "b") else step for step in STEPS]
+    found = knee(missed, target_ms=100).load
+
+    assert (found.estimate, found.low) == (4, 4)
+    assert found.high > 6
+
+
+def test_runs_that_decide_are_more_the_nearer_the_target() -> None:
+    """By the t interval of the logarithm; a new run's interval never gets narrower than its spread."""
+    assert [runs_to_decide(400, target, 0.3) for target in (1000, 600, 450)] == [3, 4, 20]
+    assert runs_to_decide(600, 400, 0.3) == 4
+    assert runs_to_decide(400, 600, 0.3, of_one_run=True) is None
+    assert runs_to_decide(400, 400, 0.3) is None
+
+
+def test_p99_between_steps_is_linear_in_its_logarithm() -> None:
+    """Above the last step nothing is known; below the first it is the first's."""
+    curve = [{"load": 1.0, "estimate": 10.0, "low": 8.0, "high": 12.0}]
+    curve.append({"load": 3.0, "estimate": 1000.0, "low": 0.0, "high": math.inf})
+
+    assert p99_at(curve, 2.0) == {"estimate": pytest.approx(100), "low": 0.0, "high": math.inf}
+    assert p99_at(curve, 0.5) == {"estimate": 10.0, "low": 8.0, "high": 12.0}
+    assert p99_at(curve, 3.1) is None
 
 
 def test_one_run_has_a_knee_but_no_interval() -> None:
