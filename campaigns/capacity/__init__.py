@@ -17,4 +17,5 @@ KIND = Kind(
     examples=("capacity", "capacity --settings my-capacity.yaml --name plan-1"),
     docs_page="docs/capacity.md",
     settings_file="capacity.yaml",
+    reads_settings=True,
 )

@@ -52,6 +52,7 @@ class Question(_Model):
 
     demand: str = ""
     demand_weeks: int = 0
+    demand_doubts: tuple[str, ...] = ()
     write_mb_per_s: Positive
     brokers: int = Field(ge=2, le=MOST_BROKERS)
     replication_factor: int = Field(default=3, ge=2)

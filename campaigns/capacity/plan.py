@@ -395,6 +395,8 @@ class Plan:
 
     def _doubts_of_the_scale(self) -> Iterator[Doubt]:
         study, measured, groups = self.study, self.measured, self.question["consumer_groups"]
+        for doubt in self.question.get("demand_doubts") or []:
+            yield Doubt(f"demand: {doubt}")
         if {self.have, self.needed_later} != {study.brokers}:
             yield Doubt(f"{study.brokers} brokers were measured; every other number is scaled by each broker's share")
         if self.later > measured.healthy.offered * self.have / study.brokers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from pathlib import PurePath
 
 from campaigns.statistics.capacity import MOST_RUNS
 from history.results.capacity import CapacityResult, Disk, Exhaustion, Partitions, Plan, Question, Spoken, Throttle
@@ -296,7 +297,7 @@ def limits(result: CapacityResult) -> Iterator[str]:
         yield f"Measured {days} on Kafka {', '.join(runs.kafka)}."
     if question.demand:
         yield (
-            f"Load, peak and growth are those of {question.demand}: {question.demand_weeks} whole weeks. A line "
+            f"Load and peak are those of {PurePath(question.demand).name}: {question.demand_weeks} whole weeks. A line "
             "through past weeks knows of nothing that is planned."
         )
     about = f"Records of {question.record_bytes} bytes, {_compressed(question)}"

@@ -32,11 +32,12 @@ class At(Interval):
 
 class Question(Model):
     """What is to be carried, and how well. ``burst`` is the peak over the mean, growth a share from low to high;
-    ``demand`` names the file that they come from, of so many whole weeks.
+    ``demand`` names the file that they come from, of so many whole weeks; its doubts say what the file lacks.
     """
 
     demand: str = ""
     demand_weeks: int = 0
+    demand_doubts: list[str] = Field(default_factory=list)
     write_mb_per_s: float
     brokers: int
     replication_factor: int
