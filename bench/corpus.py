@@ -66,7 +66,8 @@ KEYS: Mapping[str, Sequence[str]] = {  # what names a row; a row without a name 
     "latency": ("phase",),
     "metrics": ("metric", "phase"),
 }
-IN_TABLES = frozenset({"anomalies", "invariants", "delivery"})  # keys of verdict.json that repeat a table
+# Keys of verdict.json that repeat a table, and the one that differs between any two judges.
+IN_TABLES = frozenset({"anomalies", "invariants", "delivery"}) | {"judge"}
 
 
 class Item(NamedTuple):

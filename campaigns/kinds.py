@@ -75,6 +75,7 @@ class Kind:
     from those. One that ``reads_settings`` has a reader of its own in its ``settings`` module; one that
     ``writes_outputs`` writes more than result and page, by its ``outputs`` module; one that ``searches`` goes on once
     there is a result, each run by what the ones before it said, by its ``search`` module, on the command line alone.
+    One that ``remembers`` is given the decisions of its campaigns so far, which its ``outputs`` module keeps.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Kind:
     reads_settings: bool = False
     writes_outputs: bool = False
     searches: bool = False
+    remembers: bool = False
 
     @property
     def command(self) -> str:
@@ -117,6 +119,10 @@ class Kind:
     def outputs(self) -> Outputs:
         """What writes more than result and page."""
         return cast("Outputs", import_module(f"campaigns.{self.name}.outputs"))
+
+    def memory(self, folder: CampaignFolder) -> dict[str, Any]:
+        """Return what follow-up and result of a campaign are given beside their evidence."""
+        return {"decisions": self.outputs.read_decisions(folder.path.parent)} if self.remembers else {}
 
     @property
     def form(self) -> tuple[Option, ...]:
@@ -200,11 +206,14 @@ UPLOAD = Option(
 
 
 class Campaigns(Protocol):
-    """What a kind's package offers in ``campaign``; ``evidence`` are the archive's rows, or run folders by item."""
+    """What a kind's package offers in ``campaign``; ``evidence`` are the archive's rows, or run folders by item.
+
+    A kind that remembers takes ``decisions``, too.
+    """
 
     def plan(self, settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign: ...
-    def follow_up(self, campaign: Campaign, rows: Rows) -> list[Item]: ...
-    def result(self, campaign: Campaign, evidence: Any) -> Summary: ...
+    def follow_up(self, campaign: Campaign, rows: Rows, **memory: Any) -> list[Item]: ...
+    def result(self, campaign: Campaign, evidence: Any, **memory: Any) -> Summary: ...
 
 
 class Page(Protocol):
@@ -225,6 +234,7 @@ class Outputs(Protocol):
     """What a kind's package offers in ``outputs``; ``result`` is the kind's own."""
 
     def conclude(self, folder: CampaignFolder, result: Any, rows: Rows, places: Places, now: datetime) -> None: ...
+    def read_decisions(self, campaigns: Path) -> Any: ...  # of a kind that remembers
 
 
 @cache

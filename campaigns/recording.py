@@ -94,15 +94,14 @@ def first_of_each(runs: Iterable[tuple[_Item, _Run]]) -> dict[_Item, _Run]:
     return found
 
 
-def counted(rows: kinds.Rows, places: Places) -> kinds.Rows:
+def counted(rows: kinds.Rows) -> kinds.Rows:
     """The archived rows of the runs that are an item's own (``first_of_each``), and of those that are no item's.
 
     A run in which the harness broke does not count and is recorded again, unless it shows a violated guarantee: that
-    was seen, however the run ended. Of a run whose folder is gone the archive speaks.
+    was seen, however the run ended. The archive alone decides, so that a run folder may go; where a file of an earlier
+    version does not say whether an unknown run was recorded to its end, that run does not count.
     """
-    undecided = {row["run_id"] for row in rows if row["verdict"] == "unknown"}
-    broke = {run_id for run_id in undecided if errors_of(RunFolder(places.runs / run_id))}
-    whole = [row for row in rows if row["run_id"] not in broke]
+    whole = [row for row in rows if row["verdict"] != "unknown" or row["complete"]]
     oldest_first = sorted(filter(_item_of, whole), key=lambda row: (str(row["started_at"]), row["run_id"]))
     own = set(first_of_each((_item_of(row), row["run_id"]) for row in oldest_first).values())
     return [row for row in whole if row["run_id"] in own or not _item_of(row)]
@@ -119,7 +118,7 @@ def outstanding(folder: CampaignFolder, items: Iterable[Item], places: Places) -
     campaign, tried = folder.read_plan(), _tried(folder)
     done = set(recorded_runs(campaign, places))
     if not kinds.of(campaign.kind).reads_run_folders:
-        rows = counted(archive.read(places.archive, campaign=campaign.campaign_id), places)
+        rows = counted(archive.read(places.archive, campaign=campaign.campaign_id))
         done |= {row["labels"]["item"] for row in rows}
     return sorted((item for item in items if item.name not in done), key=lambda item: tried.get(item.name, 0))
 
@@ -158,8 +157,9 @@ def follow_up(folder: CampaignFolder, places: Places) -> list[Item]:
     if kept.exists():
         return [Item.model_validate(item) for item in json.loads(kept.read_text())]
     campaign = folder.read_plan()
-    rows = counted(archive.read(places.archive), places)
-    items = kinds.of(campaign.kind).campaign.follow_up(campaign, rows)
+    rows = counted(archive.read(places.archive))
+    kind = kinds.of(campaign.kind)
+    items = kind.campaign.follow_up(campaign, rows, **kind.memory(folder))
     archived = {row["labels"].get("item") for row in rows if row["labels"].get("campaign") == campaign.campaign_id}
     if archived >= {item.name for item in campaign.items}:
         write_atomically(kept, json.dumps([item.model_dump() for item in items], indent=1))

@@ -19,6 +19,7 @@ from history import archive
 from history.errors import BadInput
 from history.events import EventLog
 from history.folder import write_atomically
+from history.product import product
 from history.results.base import Summary
 from history.results.cases import junit, markdown
 from reports.page import write
@@ -101,8 +102,11 @@ def conclude(folder: CampaignFolder, places: Places) -> Summary:
     """Write the result for machines and the page for people, and the index anew; returns the result."""
     campaign = folder.read_plan()
     kind, rows = kinds.of(campaign.kind), archive.read(places.archive)
-    evidence = recorded_runs(campaign, places) if kind.reads_run_folders else counted(rows, places)
-    result = kind.campaign.result(campaign, evidence)
+    evidence = recorded_runs(campaign, places) if kind.reads_run_folders else counted(rows)
+    judges = {row["judge"] for row in rows if row["labels"].get("campaign") == campaign.campaign_id} - {None}
+    result = kind.campaign.result(campaign, evidence, **kind.memory(folder)).model_copy(
+        update={"plimsoll": str(product()), "judges": sorted(judges)}
+    )
     result.write(folder.result)
     report = result.report(f"plimsoll {kind.command}", datetime.now(UTC))
     write_atomically(folder.junit, junit(report))

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pydantic import BaseModel, Field, ValidationError
 
 from history.errors import EvidenceError
-from history.events import read_events
+from history.events import errors_of, read_events
 from history.exit_codes import Verdict
 from history.folder import RunFolder, replacing
 from history.manifest import read_manifest
@@ -34,7 +34,12 @@ _RUN = [
     pa.field("runtime", pa.string(), nullable=False),
     pa.field("jvm", pa.string(), nullable=False),  # production, or fast_start (for correctness alone)
     pa.field("seed", pa.int64(), nullable=False),
-    pa.field("host", pa.string(), nullable=False),  # a digest of what makes a host comparable with itself
+    pa.field("host", pa.string(), nullable=False),  # a digest of the machine and of its software (``environment``)
+    pa.field("machine", pa.string()),  # a digest of the machine alone: CPU, cores, memory
+    pa.field("environment", pa.map_(pa.string(), pa.string())),  # kernel, Java and client libraries, by name
+    pa.field("complete", pa.bool_()),  # recorded to its end, without an error of the harness
+    pa.field("plimsoll", pa.string()),  # the version, commit and source that recorded it
+    pa.field("judge", pa.string()),  # a digest of the judge's source
     pa.field("verdict", pa.string(), nullable=False),  # pass, fail or unknown
     pa.field("sentence", pa.string(), nullable=False),  # the verdict in words
     pa.field("anomalies", pa.map_(pa.string(), pa.int64()), nullable=False),  # of the verdict, allowed ones included
@@ -44,7 +49,7 @@ _RUN = [
     ),  # whether the race that the scenario is about could happen; null where it has none
     pa.field("labels", pa.map_(pa.string(), pa.string()), nullable=False),  # campaign, item, and the campaign's own
 ]
-ARCHIVE = pa.schema([*_RUN, *METRICS])
+ARCHIVE = pa.schema([*_RUN, *METRICS])  # a column that an earlier version did not write is read as null
 READ = ("manifest.json", "events.jsonl")  # of what was recorded
 
 
@@ -59,6 +64,7 @@ class _Verdict(BaseModel):
     sentence: str
     anomalies: dict[str, Annotated[int, Field(ge=0, lt=2**63)]]
     invariants: dict[str, _Invariant]
+    judge: str | None = None
 
 
 def rows_of(run: RunFolder) -> list[dict[str, Any]]:
@@ -89,6 +95,11 @@ def rows_of(run: RunFolder) -> list[dict[str, Any]]:
         "runtime": manifest.runtime or "",
         "jvm": cluster.get("jvm", "fast_start"),
         "host": host_digest(manifest.host),
+        "machine": machine_digest(manifest.host),
+        "environment": environment_of(manifest.host),
+        "complete": not errors_of(run),
+        "plimsoll": str(manifest.plimsoll) if manifest.plimsoll else None,
+        "judge": verdict.judge,
         "verdict": verdict.verdict,
         "sentence": verdict.sentence,
         "anomalies": verdict.anomalies,
@@ -105,13 +116,34 @@ def _precondition_met(run: RunFolder) -> bool | None:
 
 
 def host_digest(host: Mapping[str, Any]) -> str:
-    """What runs must share to be compared: machine, kernel, Java and the clients' libraries."""
+    """Return what the runs of one comparison must share: machine, kernel, Java and the clients' libraries."""
+    return _digest({**_machine(host), **_software(host)})
+
+
+def machine_digest(host: Mapping[str, Any]) -> str:
+    """Return what the runs of a series must share; a patch of the software is a marker in it (``environment``)."""
+    return _digest(_machine(host))
+
+
+def environment_of(host: Mapping[str, Any]) -> dict[str, str]:
+    """Return kernel, Java and client libraries of a host, by name; what the manifest does not name is left out."""
+    return {name: str(value) for name, value in _software(host).items() if value is not None}
+
+
+def _machine(host: Mapping[str, Any]) -> dict[str, Any]:
+    memory_gib = round(host.get("memory_bytes", 0) / 2**30)
+    return {"cpu": host.get("cpu"), "cores": host.get("cores"), "memory_gib": memory_gib}
+
+
+def _software(host: Mapping[str, Any]) -> dict[str, Any]:
     libraries = host.get("libraries", {})
-    told = {
-        **{name: host.get(name) for name in ("cpu", "cores", "kernel", "java")},
-        "memory_gib": round(host.get("memory_bytes", 0) / 2**30),
+    return {
+        **{name: host.get(name) for name in ("kernel", "java")},
         **{name: libraries.get(name) for name in ("confluent-kafka", "kafka-python")},
     }
+
+
+def _digest(told: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
 
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from history.errors import EvidenceError
 from history.folder import write_atomically
+from history.product import Product
 from history.traits import Trait
 
 FORMAT: Final = 3
@@ -92,6 +93,7 @@ class Manifest(_Model):
     inter.broker.protocol.version.
     ``origin`` is how the history came to be: recorded by a run, or imported from a file of that format; nobody
     knows the mode and the runtime of an imported one. ``labels`` say what the run is for, as its campaign named it.
+    ``plimsoll`` is what recorded or imported the run, None in manifests that were written before it was noted.
     """
 
     format: Literal[3] = FORMAT
@@ -120,6 +122,7 @@ class Manifest(_Model):
     topics: dict[str, TopicInfo]
     producers: list[ProducerInfo]
     host: dict[str, Any]
+    plimsoll: Product | None = None
     labels: dict[str, str] = Field(default_factory=dict)
 
     @model_validator(mode="after")

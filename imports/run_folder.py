@@ -19,6 +19,7 @@ from history.events import Event
 from history.folder import RunFolder
 from history.manifest import Manifest, Origin, ProducerInfo, TopicInfo
 from history.partitioned import write_partitioned
+from history.product import product
 from history.tables import IMPORTED, RECORDED
 from imports.records import NOBODY, Row, Tables
 
@@ -103,6 +104,7 @@ def _manifest(
         topics=_topics(tables, settings),
         producers=_producers(tables, settings),
         host={},
+        plimsoll=product(),
     )
 
 

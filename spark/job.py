@@ -28,6 +28,7 @@ from expectations.suites import validate
 from history.errors import EvidenceError
 from history.events import EventLog
 from history.folder import RunFolder, write_atomically
+from history.product import judge_digest
 from history.remote import parquet_rows, path_of, written_here
 from history.tables import JUDGED
 from judge.checks import anomalies
@@ -231,4 +232,6 @@ def _unknown(folder: RunFolder, reason: str) -> None:
 
 
 def _write_verdict(folder: RunFolder, verdict: Mapping[str, Any]) -> None:
-    write_atomically(folder.verdict_file, json.dumps(verdict, indent=1, ensure_ascii=False) + "\n")
+    """Write ``verdict.json``, with the judge that came to it."""
+    judged = {**verdict, "judge": judge_digest()}
+    write_atomically(folder.verdict_file, json.dumps(judged, indent=1, ensure_ascii=False) + "\n")

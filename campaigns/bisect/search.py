@@ -25,7 +25,7 @@ def search(folder: CampaignFolder, options: Mapping[str, Any], places: Places, s
     campaign, refused = folder.read_plan(), set[int]()
     index: int | None = None
     while True:
-        rows = counted(archive.read(places.archive, campaign=campaign.campaign_id), places)
+        rows = counted(archive.read(places.archive, campaign=campaign.campaign_id))
         found = Search(campaign, rows, refused)
         if index is not None and index not in refused:
             say(f"  {short(found.builds[index])}: {found.answer(index)}, {found.so_far(index)}")

@@ -30,6 +30,7 @@ from history.events import read_events
 from history.java import java_of
 from history.manifest import Incarnation, JavaInfo, Manifest, NodeInfo, ProducerInfo, TopicInfo, read_manifest
 from history.payload import copier_id
+from history.product import product
 
 
 def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
@@ -80,6 +81,7 @@ def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
             topics=topics,
             producers=producers(world.scenario, world.plan.clients),
             host=host_fingerprint(),
+            plimsoll=product(),
             labels=plan.labels,
         )
     except ValidationError as error:

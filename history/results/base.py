@@ -29,7 +29,8 @@ class Model(BaseModel):
 class Summary(Model):
     """What every result says: which campaign, when it was planned (ISO 8601), and what came of it.
 
-    ``lines`` are what the command prints beside the sentence.
+    ``lines`` are what the command prints beside the sentence. ``plimsoll`` names the version, commit and source that
+    concluded the campaign, ``judges`` the digests of the judges whose verdicts it rests on (``history.product``).
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -39,6 +40,8 @@ class Summary(Model):
     state: State
     sentence: str
     lines: list[str] = Field(default_factory=list)
+    plimsoll: str = ""
+    judges: list[str] = Field(default_factory=list)
 
     @property
     def planned(self) -> str:

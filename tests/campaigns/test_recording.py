@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from campaigns import recording
 from campaigns.campaign import Campaign, CampaignFolder, Item
 from campaigns.places import Places
 from clusters.run import experiment, host_lock, recorder
+from history import archive
+from history.folder import RunFolder
+from history.tables import METRICS
 from tests.campaigns.sample_runs import sealed_run
 
 
@@ -55,33 +62,58 @@ def test_an_item_that_broke_is_recorded_again(folder: CampaignFolder, places: Pl
 
 
 @pytest.mark.parametrize(
-    ("verdict", "broke", "is_done"),
-    [("unknown", True, False), ("fail", True, True), ("unknown", False, True), ("unknown", None, True)],
+    ("verdict", "complete", "is_done"),
+    [("unknown", False, False), ("fail", False, True), ("unknown", True, True), ("unknown", None, False)],
 )
 def test_an_archived_run_is_done_unless_the_harness_broke(  # noqa: PLR0917  # of two fixtures and a case
     folder: CampaignFolder,
     places: Places,
     monkeypatch: pytest.MonkeyPatch,
     verdict: str,
-    broke: bool | None,
+    complete: bool | None,
     is_done: bool,
 ) -> None:
-    """A promise that it broke counts all the same; of a run whose folder is gone (None) the archive speaks."""
-    row = archived("run-1", verdict=verdict)
+    """A violated guarantee counts all the same; an unknown run of an archive without that column (None) does not."""
+    row = archived("run-1", verdict=verdict, complete=complete)
     monkeypatch.setattr("history.archive.read", lambda *_, **__: [row])
-    if broke is not None:
-        sealed_run(places, "run-1", broke=broke)
-        (places.runs / row["run_id"] / "sealed.json").unlink()
 
     left = recording.outstanding(folder, folder.read_plan().items, places)
     assert [item.name for item in left] == (["run-2", "run-3"] if is_done else ["run-1", "run-2", "run-3"])
-    assert recording.counted([row], places) == ([row] if is_done else [])
+    assert recording.counted([row]) == ([row] if is_done else [])
 
 
-def archived(item: str, day: str = "20260101", *, verdict: str = "pass", campaign: str = "c1") -> dict[str, Any]:
+@pytest.mark.parametrize("broke", [True, False])
+def test_a_result_does_not_change_when_run_folders_are_deleted(
+    folder: CampaignFolder, places: Places, broke: bool
+) -> None:
+    """A run in which the harness broke stays to be recorded; one that is unknown for another reason stays done."""
+    run = sealed_run(places, "run-1", broke=broke)
+    without_verdict(run)
+    archive.add(places.archive, archive.rows_of(run))
+    items = folder.read_plan().items
+
+    before = [item.name for item in recording.outstanding(folder, items, places)]
+    shutil.rmtree(run.path)
+
+    assert before == (["run-1", "run-2", "run-3"] if broke else ["run-2", "run-3"])
+    assert [item.name for item in recording.outstanding(folder, items, places)] == before
+
+
+def without_verdict(run: RunFolder) -> None:
+    """Judge a sample run as unknown, with one metric."""
+    told = {"verdict": "unknown", "sentence": "Inconclusive: no probe.", "anomalies": {}, "invariants": {}}
+    run.verdict_file.write_text(json.dumps(told))
+    run.judged("metrics").mkdir(parents=True, exist_ok=True)
+    row = {"metric": "catch_up_s", "phase": "", "value": 1.0, "samples": 1, "censored": False, "trusted": True}
+    pq.write_table(pa.Table.from_pylist([{**row, "note": None}], METRICS), run.judged("metrics") / "part-0.parquet")
+
+
+def archived(
+    item: str, day: str = "20260101", *, verdict: str = "pass", campaign: str = "c1", complete: bool | None = True
+) -> dict[str, Any]:
     """A row of an archived run."""
-    labels = {"campaign": campaign, "item": item}
-    return {"run_id": f"{day}-{campaign}-{item}", "started_at": day, "verdict": verdict, "labels": labels}
+    about = {"verdict": verdict, "complete": complete, "labels": {"campaign": campaign, "item": item}}
+    return {"run_id": f"{day}-{campaign}-{item}", "started_at": day, **about}
 
 
 def test_a_claims_run_that_broke_is_recorded_again_whatever_it_showed(
@@ -103,9 +135,9 @@ def test_a_claims_run_that_broke_is_recorded_again_whatever_it_showed(
     assert recording.outstanding(folder, items, places) == []
 
 
-def test_of_several_runs_of_an_item_the_first_that_counts_is_its_own(places: Places) -> None:
+def test_of_several_runs_of_an_item_the_first_that_counts_is_its_own() -> None:
     """For every kind, whatever a later one shows; what broke before it does not count, other runs are left alone."""
-    broke, own, again = (archived("run-1", day, verdict=verdict) for day, verdict in (
+    broke, own, again = (archived("run-1", day, verdict=verdict, complete=False) for day, verdict in (
         ("20260101", "unknown"), ("20260102", "fail"), ("20260103", "pass")
     ))  # fmt: skip
     others = [
@@ -113,10 +145,9 @@ def test_of_several_runs_of_an_item_the_first_that_counts_is_its_own(places: Pla
         archived("run-1", "20260103", campaign="c2"),
         {**again, "run_id": "r", "labels": {}},
     ]
-    sealed_run(places, "run-1", broke=True)
 
-    assert recording.counted([again, *others, own, broke], places) == [*others, own]
-    assert recording.counted([own, {**own, "metric": "elect_s"}], places) == [own, {**own, "metric": "elect_s"}]
+    assert recording.counted([again, *others, own, broke]) == [*others, own]
+    assert recording.counted([own, {**own, "metric": "elect_s"}]) == [own, {**own, "metric": "elect_s"}]
 
 
 def test_items_that_always_break_are_tried_once_a_round(folder: CampaignFolder, places: Places) -> None:

@@ -22,7 +22,7 @@ HOST = {"cpu": "one", "cores": 2, "memory_bytes": 24 * 2**30, "kernel": "6.1", "
 def _row(run_id: str, **other: Any) -> dict[str, Any]:
     usual: dict[str, Any] = {field.name: "x" for field in ARCHIVE if field.type == pa.string()}
     told = {"run_id": run_id, "seed": 1, "anomalies": {"lost_write": 2}, "broken": ["I6"], "labels": {"campaign": "c1"}}
-    told["precondition_met"] = None
+    told |= dict.fromkeys(("precondition_met", "environment", "complete"))
     return usual | told | METRIC | {"censored": False, "trusted": True, "note": None} | other
 
 
@@ -93,6 +93,36 @@ def test_rows_follow_from_the_run_folder(tmp_path: Path) -> None:
     assert add(tmp_path / "archive", found).is_file()
 
 
+def test_rows_name_the_plimsoll_that_recorded_the_run_and_the_judge_of_its_verdict(tmp_path: Path) -> None:
+    """Where manifest and verdict name them; of files that were written before they did nothing is known."""
+    run = _judged(tmp_path / "run-1")
+    before = rows_of(run)[0]
+    assert [before.get(name) for name in ("plimsoll", "judge", "complete")] == [None, None, True]
+    manifest, verdict = (json.loads(file.read_text()) for file in (run.manifest, run.verdict_file))
+    ours = {"version": "0.1.0", "commit": "69db1ad" * 5, "source": "5d41402abc4b"}
+    run.manifest.write_text(json.dumps(manifest | {"plimsoll": ours}))
+    run.verdict_file.write_text(json.dumps(verdict | {"judge": "7d793037a076"}))
+    after = rows_of(run)[0]
+
+    assert (after["plimsoll"], after["judge"]) == ("0.1.0 (69db1ad69db1, source 5d41402abc4b)", "7d793037a076")
+
+
+def test_a_patch_of_kernel_java_or_clients_leaves_the_machine_the_same(tmp_path: Path) -> None:
+    """The patch is another host for a comparison, the same machine for a series, and named; more cores are another."""
+    run = _judged(tmp_path / "run-1")
+    manifest = json.loads(run.manifest.read_text())
+
+    def row_on(**host: Any) -> dict[str, Any]:
+        run.manifest.write_text(json.dumps(manifest | {"host": HOST | host}))
+        return rows_of(run)[0]
+
+    one, patched, larger = row_on(), row_on(kernel="6.1.1"), row_on(cores=4)
+    assert one["host"] != patched["host"]
+    assert one.get("machine", one["host"]) == patched.get("machine", patched["host"])
+    assert patched["environment"] == {"kernel": "6.1.1"}
+    assert larger["machine"] != one["machine"]
+
+
 def test_a_run_that_was_not_judged_has_no_rows(tmp_path: Path) -> None:
     """The message says which, and what to do."""
     run = _judged(tmp_path / "run-1")
@@ -114,7 +144,8 @@ def test_a_verdict_on_another_record_has_no_rows(tmp_path: Path, file: str) -> N
         rows_of(run)
     verdict = json.loads(run.verdict_file.read_text())
     run.verdict_file.write_text(json.dumps(verdict | {"verdict": "unknown"}))
-    assert rows_of(run) == [row | {"verdict": "unknown"} for row in whole]
+    changed = {"verdict": "unknown", "complete": file != "events.jsonl"}  # a torn line may have been an error
+    assert rows_of(run) == [row | changed for row in whole]
 
 
 @pytest.mark.parametrize(

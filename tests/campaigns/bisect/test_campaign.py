@@ -153,7 +153,7 @@ def searched(
     monkeypatch.setattr(search, "record_item", record)
     monkeypatch.setattr(search, "outstanding", lambda _folder, items, _places: items)
     monkeypatch.setattr(search.archive, "read", lambda *_, **__: rows)
-    monkeypatch.setattr(search, "counted", lambda read, _places: read)
+    monkeypatch.setattr(search, "counted", lambda read: read)
     monkeypatch.setattr(search.runner, "judge_recorded", lambda *_: [])
     monkeypatch.setattr(search.runner, "conclude", lambda *_: None)
     assert search.search(folder, {}, Places.beside(tmp_path / "runs"), lambda _: None) == []

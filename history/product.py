@@ -1,0 +1,67 @@
+"""Which Plimsoll this is: its version, commit and a digest of its source, and a digest of the judge's part of it."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import tomllib
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+ROOT = Path(__file__).resolve().parent.parent
+JUDGE = ("judge", "evidence", "expectations", "kafka_files")  # what a verdict follows from
+PRODUCT = (
+    *JUDGE,
+    *("campaigns", "claims", "clusters", "commands", "dags", "history", "imports", "operators", "reports", "spark"),
+)
+DIGITS = 12
+_GIT_LIMIT_S = 10.0
+
+
+class Product(BaseModel):
+    """``commit`` is empty where there is no repository; ``source`` is a digest of the Python files, changed or not."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    version: str
+    commit: str
+    source: str
+
+    def __str__(self) -> str:
+        known = (self.commit[:DIGITS], f"source {self.source}")
+        return f"{self.version} ({', '.join(filter(None, known))})"
+
+
+@cache
+def product() -> Product:
+    """Return the Plimsoll that this process runs."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    return Product(version=version, commit=_commit(), source=_digest(PRODUCT))
+
+
+@cache
+def judge_digest() -> str:
+    """Return a digest of the source that verdicts follow from: verdicts of one digest come from one judge."""
+    return _digest(JUDGE)
+
+
+def _digest(packages: Iterable[str]) -> str:
+    """Return the first digits of SHA-256 over the paths and contents of the packages' Python files."""
+    found = hashlib.sha256()
+    for file in sorted(file for package in packages for file in (ROOT / package).rglob("*.py")):
+        found.update(f"{file.relative_to(ROOT)}\0".encode())
+        found.update(hashlib.sha256(file.read_bytes()).digest())
+    return found.hexdigest()[:DIGITS]
+
+
+def _commit() -> str:
+    if not (ROOT / ".git").exists():  # of a repository around this folder the commit would say nothing
+        return ""
+    try:
+        asked = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
+        return subprocess.run(asked, capture_output=True, text=True, check=True, timeout=_GIT_LIMIT_S).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""

@@ -1,0 +1,54 @@
+"""Which Plimsoll recorded, and which judge decided."""
+
+from pathlib import Path
+
+import pytest
+
+from history import product
+from history.product import Product
+
+
+@pytest.fixture
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A product of two modules, outside any repository."""
+    for package in ("judge", "clusters"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "module.py").write_text("VALUE = 1\n")
+    (tmp_path / "pyproject.toml").write_text('[project]\nversion = "1.2.3"\n')
+    monkeypatch.setattr(product, "ROOT", tmp_path)
+    return tmp_path
+
+
+def digests() -> tuple[Product, str]:
+    """Both, read anew."""
+    return product.product.__wrapped__(), product.judge_digest.__wrapped__()
+
+
+def test_another_judge_has_another_digest(sources: Path) -> None:
+    """A change outside the judge is another product with the same judge; what is no Python file is neither."""
+    first = digests()
+    (sources / "clusters" / "module.py").write_text("VALUE = 2\n")
+    (sources / "judge" / "notes.txt").write_text("nothing")
+    second = digests()
+    (sources / "judge" / "module.py").write_text("VALUE = 2\n")
+    third = digests()
+
+    assert first[0] != second[0]
+    assert first[1] == second[1] != third[1]
+
+
+def test_without_a_repository_the_version_and_the_source_are_known(sources: Path) -> None:
+    """The commit is left out."""
+    found = digests()[0]
+
+    assert sources.is_dir()
+    assert (found.version, found.commit) == ("1.2.3", "")
+    assert str(found) == f"1.2.3 (source {found.source})"
+
+
+def test_this_checkout_names_its_commit() -> None:
+    """Forty digits, of which twelve are shown; a copy without a repository has none."""
+    found = product.product()
+
+    assert len(found.commit) in (0, 40)
+    assert len(found.source) == product.DIGITS
