@@ -306,7 +306,7 @@ def _plot(name: str, title: str, own: Sequence[Series]) -> Plot:
         Column("highest", lambda row: f"{row[1].high:.5g}", "number"),
         Column("runs", lambda row: row[1].runs, "number"),
         Column("build", lambda row: Cell(row[1].build or DASH, link=row[1].link)),
-        Column("remark", lambda row: "at least: the observation ended first" if row[1].censored else ""),
+        Column("remark", lambda row: _remark(row[1]), "text"),
     ]
     return Plot(
         name,
@@ -314,9 +314,15 @@ def _plot(name: str, title: str, own: Sequence[Series]) -> Plot:
         f"{title}: a strip for each scenario and phase, a line for each version, a point for each nightly run",
         f"{title[:1].upper()}{title[1:]}. A point is the median of the usable runs of one nightly run, the band "
         "reaches from the lowest to the highest of them; between points nothing is known. Scales do not begin at 0. A "
-        "dotted line marks where a level changed by more than the margin.",
+        "dotted line marks where a level changed by more than the margin, a dashed one where kernel, Java, a client "
+        "library or Plimsoll changed; the table names it.",
         table(title, columns, [(each, point) for each in own for point in each.points]),
     )
+
+
+def _remark(point: Point) -> str:
+    censored = ["at least: the observation ended first"] if point.censored else []
+    return "; ".join([*censored, *point.changed])
 
 
 def _series(result: NightlyResult) -> Block:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from history.results.nightly import Change, Series
+from history.results.nightly import Series
 from reports.plots import PALETTE, QUIET
 
 Figure = dict[str, Any]
@@ -64,7 +64,8 @@ def nightly_runs_figure(series: Sequence[Series]) -> Figure:
             data += _traces(each, axis, versions.index(version), is_first=version not in shown)
             shown.add(version)
             if each.state in TELLING and each.change:
-                layout["shapes"].append(_onset(each.change, axis))
+                layout["shapes"].append(_line_at(each.change.since_at, axis, "dot"))
+        layout["shapes"] += [_line_at(at, axis, "dash") for at in sorted(_markers(own))]
     return {"data": data, "layout": layout}
 
 
@@ -113,9 +114,13 @@ def _washed(colour: str) -> str:
     return f"rgba({red}, {green}, {blue}, 0.18)"
 
 
-def _onset(change: Change, axis: str) -> Figure:
-    at = change.since_at
-    line = {"color": QUIET, "width": 1.5, "dash": "dot"}
+def _markers(own: Sequence[Series]) -> set[str]:
+    """When the software of the host or Plimsoll changed."""
+    return {point.at for each in own for point in each.points if point.changed}
+
+
+def _line_at(at: str, axis: str, dash: str) -> Figure:
+    line = {"color": QUIET, "width": 1.5, "dash": dash}
     return {"type": "line", "xref": "x", "yref": f"{axis} domain", "x0": at, "x1": at, "y0": 0, "y1": 1, "line": line}
 
 

@@ -21,4 +21,5 @@ KIND = Kind(
     settings_file="nightly.yaml",
     reads_settings=True,
     writes_outputs=True,
+    remembers=True,
 )

@@ -34,6 +34,7 @@ from history.results.nightly import (
     Change,
     Confirmation,
     Control,
+    Decision,
     Failure,
     FailureStatus,
     NightlyItem,
@@ -99,12 +100,13 @@ def _matrix(asked: Settings, drawn: random.Random, staged: Staged | None, *, rol
     return items
 
 
-def follow_up(campaign: Campaign, rows: Iterable[Row]) -> list[Item]:
+def follow_up(campaign: Campaign, rows: Iterable[Row], decisions: Iterable[Decision] = ()) -> list[Item]:
     """Reruns of what looks slower, in pairs with a release that cannot have changed; the largest changes first.
 
     The same runs of the nightly run itself always ask for the same reruns, so that a nightly run can be resumed.
+    ``decisions`` are what reruns decided before.
     """
-    return _follow_up(NightlyRun(campaign, rows))
+    return _follow_up(NightlyRun(campaign, rows, decisions))
 
 
 def _follow_up(nightly_run: NightlyRun) -> list[Item]:
@@ -146,9 +148,9 @@ def _item(asked: Settings, scenario: str, kafka: str, ending: str, staged: Stage
 # --- the result ------------------------------------------------------------------------------------
 
 
-def result(campaign: Campaign, rows: Iterable[Row]) -> NightlyResult:
+def result(campaign: Campaign, rows: Iterable[Row], decisions: Iterable[Decision] = ()) -> NightlyResult:
     """Everything that the page and a machine need, words included."""
-    nightly_run = NightlyRun(campaign, rows)
+    nightly_run = NightlyRun(campaign, rows, decisions)
     asked = nightly_run.settings
     runs = _runs(nightly_run)
     failures = _failures(nightly_run, runs)
@@ -346,7 +348,7 @@ def _settle(nightly_run: NightlyRun, watched: Watched) -> tuple[SeriesState, str
     """
     if watched.state != "candidate":
         return watched.state, watched.why, None
-    reruns = nightly_run.reruns(watched, nightly_run.name) or nightly_run.settled(watched)
+    reruns = nightly_run.decided(watched.key, nightly_run.name) or nightly_run.settled(watched)
     if reruns is None:
         return "candidate", f"{watched.why}; it was not rerun, so nothing is known yet", None
     said = reruns.said
@@ -584,13 +586,17 @@ def _notes(nightly_run: NightlyRun) -> list[str]:
     notes = []
     if {row["host"] for row in before}.isdisjoint(row["host"] for row in nightly_run.current) and nightly_run.current:
         notes.append(f"The host is not the one of {last} (its fingerprint changed), so every series begins anew.")
+    points = (point for points in (*nightly_run.control.values(), *nightly_run.matrix.values()) for point in points)
+    changed = {change: None for point in points if point.nightly_run == nightly_run.name for change in point.changed}
+    if changed:
+        notes.append(f"Changed since the nightly run before: {', '.join(changed)}. The series go on.")
     was = {(row["scenario"], row["scenario_digest"]) for row in before}
     names = {scenario for scenario, _ in was}
-    changed = names & {
+    edited = names & {
         row["scenario"] for row in nightly_run.current if (row["scenario"], row["scenario_digest"]) not in was
     }
-    if changed:
-        notes.append(f"Changed since {last}, so that its series begin anew: {', '.join(sorted(changed))}.")
+    if edited:
+        notes.append(f"Changed since {last}, so that its series begin anew: {', '.join(sorted(edited))}.")
     return notes
 
 

@@ -5,6 +5,7 @@ What came after the nightly run is not looked at, so that an old nightly run kee
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,13 +20,15 @@ from campaigns.statistics import changes
 from campaigns.statistics.changes import Change, Confirmation, Key
 from campaigns.statistics.effects import Effect, holm, log_ratio, paired_effect, percent, verdict_of
 from history.metrics import metric_of
-from history.results.nightly import Beside, Point
+from history.results import nightly as results
+from history.results.nightly import Beside, Decision, Point
 
 Row = Mapping[str, Any]
 State = Literal["no figure", "missing data", "no basis", "steady", "better", "moved", "host", "waived", "candidate"]
 
 ROLES = ("correctness", "matrix", "control", "candidate", "baseline")
 SLACK = 2  # nightly runs by which the estimate of when a change came may move as more nightly runs are seen
+FINAL = ("confirmed", "refuted")  # what was inconclusive may be decided by further reruns of the same nightly run
 ALPHA = 0.05  # of a confirmation, shared by all candidate regressions of one scenario and version
 
 
@@ -48,10 +51,9 @@ class Watched:
 
     @property
     def before(self) -> list[str]:
-        """The nightly runs of the level before the change."""
-        return (
-            [point.nightly_run for point in self.window[self.change.first : self.change.until]] if self.change else []
-        )
+        """The nightly runs of the level before the change; without one those before the newest."""
+        first, until = (self.change.first, self.change.until) if self.change else (0, len(self.window) - 1)
+        return [point.nightly_run for point in self.window[first : max(until, 0)]]
 
     @property
     def after(self) -> list[str]:
@@ -75,13 +77,16 @@ def when(text: str) -> datetime:
 
 
 class NightlyRun:
-    """One nightly run; everything is computed from the archive's rows, once."""
+    """One nightly run; everything is computed from the archive's rows, once, but for what reruns decided before."""
 
-    def __init__(self, campaign: Campaign, rows: Iterable[Row]) -> None:
+    def __init__(self, campaign: Campaign, rows: Iterable[Row], decisions: Iterable[Decision] = ()) -> None:
         self.campaign = campaign
         self.name = campaign.campaign_id
         self.settings = check(campaign.settings)
-        nightly: list[Row] = [by_name(row, row["labels"]) for row in rows if row["labels"].get("role") in ROLES]
+        own = [row for row in rows if row["labels"].get("role") in ROLES]
+        machines = {row["host"]: row["machine"] for row in own if row.get("machine")}
+        nightly: list[Row] = [_by_machine(by_name(row, row["labels"]), machines) for row in own]
+        self.decisions = {(each.nightly_run, _key_of(each, machines)): each.confirmation for each in decisions}
         began = {self.name: when(campaign.created_at)}
         for row in nightly:
             name, started = row["labels"]["campaign"], when(row["started_at"])
@@ -89,6 +94,7 @@ class NightlyRun:
         self.began = {
             name: began[name] for name in sorted(began, key=began.__getitem__) if began[name] <= began[self.name]
         }
+        self._earlier: dict[str, NightlyRun] = {}
         self.rows = [row for row in nightly if row["labels"]["campaign"] in self.began]
         self.current = [row for row in self.rows if row["labels"]["campaign"] == self.name]
 
@@ -201,9 +207,11 @@ class NightlyRun:
         if known and known.up_to is not None and size <= known.up_to:
             why = f"{known.why} ({known.who}, until {known.until})"
             return replace(told, state="waived", why=why, waiver=known)
+        with_it = [change for point in told.points if point.nightly_run == told.after[0] for change in point.changed]
+        together = f", together with {', '.join(with_it)}" if with_it else ""
         unsure = "; no figure of the control shows whether the host changed" if moved is None else ""
         beyond = f", by {size:.3g} % where {known.up_to:g} % are waived" if known else ""
-        return replace(told, state="candidate", why=f"it looks worse since {told.after[0]}{beyond}{unsure}")
+        return replace(told, state="candidate", why=f"it looks worse since {told.after[0]}{together}{beyond}{unsure}")
 
     def _control_moved(self, told: Watched, change: Change) -> bool | None:
         """By its series of the same metric and phase, else of the same metric, else of any with the same better way."""
@@ -283,20 +291,40 @@ class NightlyRun:
         return abs(percent(told.change.log)) / 100 / self.margin(told.key) if told.change else 0.0
 
     def settled(self, told: Watched) -> Reruns | None:
-        """What earlier nightly runs' reruns said of this change: confirmed for good, refuted for some nightly runs.
+        """What earlier nightly runs' reruns decided of this change: confirmed for good, refuted for some nightly runs.
 
         Reruns before the change cannot refute it; confirm it they can, as its nightly run is an estimate.
         """
         names = list(self.began)
         since = names.index(told.after[0])
         for at in range(len(names) - 2, max(0, since - SLACK) - 1, -1):
-            found = self.reruns(told, names[at])
+            found = self.decided(told.key, names[at])
             if found and found.said.verdict == "confirmed":
                 return found
             rests = since <= at >= len(names) - 1 - self.settings.confirm.cool_down
             if found and found.said.verdict == "refuted" and rests:
                 return found
         return None
+
+    def decided(self, key: Key, nightly_run: str) -> Reruns | None:
+        """Return what the reruns of a nightly run decided of a series, None where there were none.
+
+        A decision that was kept stands. One that was not is made as it was then, by that nightly run's own candidates
+        and window: those of today would decide it otherwise.
+        """
+        kept = self.decisions.get((nightly_run, key))
+        if kept and kept.verdict in FINAL:
+            return _kept(kept)
+        then = self if nightly_run == self.name else self._on(nightly_run)
+        told = next((told for told in then.watched if told.key == key), None)
+        return then.reruns(told, nightly_run) if told else None
+
+    def _on(self, nightly_run: str) -> NightlyRun:
+        """An earlier nightly run, by what had been recorded by then."""
+        if nightly_run not in self._earlier:
+            about = {"campaign_id": nightly_run, "created_at": self.began[nightly_run].isoformat()}
+            self._earlier[nightly_run] = NightlyRun(self.campaign.model_copy(update=about), self.rows)
+        return self._earlier[nightly_run]
 
     def reruns(self, told: Watched, nightly_run: str) -> Reruns | None:
         """What a nightly run's reruns say of a change; None where there are none."""
@@ -344,6 +372,27 @@ class NightlyRun:
         before = [point for point in told.window if point.nightly_run in told.before and not point.censored]
         earlier = [point for point in before if point.nightly_run in of_release]
         return [log_ratio(of_release[point.nightly_run], point.value) for point in earlier]
+
+
+def _by_machine(row: Row, machines: Mapping[str, str]) -> Row:
+    """A row with its machine as ``host``: a patch of its software begins no new series.
+
+    A row of an archive without machines has that of a row with the same digest of machine and software, if any.
+    """
+    return {**row, "host": row.get("machine") or machines.get(row["host"], row["host"])}
+
+
+def _key_of(decision: Decision, machines: Mapping[str, str]) -> Key:
+    key = Key(*(getattr(decision, name) for name in Key._fields))
+    return key._replace(host=machines.get(key.host, key.host))
+
+
+def _kept(decided: results.Confirmation) -> Reruns:
+    """A decision as it was kept."""
+    logs = (None if size is None else math.log1p(size / 100) for size in
+            (decided.percent, decided.low_percent, decided.high_percent))  # fmt: skip
+    said = Confirmation(decided.verdict, decided.why, decided.pairs, decided.nightly_runs, *logs)
+    return Reruns(decided.nightly_run, decided.release, said, decided.runs)
 
 
 def _in_role(row: Row, roles: Mapping[str, str]) -> Row:

@@ -12,20 +12,70 @@ from pathlib import Path
 from typing import Any
 
 from campaigns.campaign import CampaignFolder
-from campaigns.nightly.nightly_run import ROLES, when
+from campaigns.nightly.nightly_run import FINAL, ROLES, when
 from campaigns.nightly.settings import Settings, check
 from campaigns.places import Places
+from campaigns.statistics.changes import Key
 from history.errors import EvidenceError
 from history.folder import write_atomically
-from history.results.nightly import NightlyResult
+from history.results.nightly import Decision, NightlyResult
+
+DECISIONS = "decisions.json"
 
 
 def conclude(
     folder: CampaignFolder, result: NightlyResult, rows: Sequence[Mapping[str, Any]], places: Places, now: datetime
 ) -> None:
-    """Write ``summary.json``, and remove the run folders that may go."""
+    """Write ``summary.json`` and what was decided, and remove the run folders that may go."""
+    keep_decisions(folder, result)
     write_atomically(folder.path / "summary.json", json.dumps(summary(result), indent=1, ensure_ascii=False) + "\n")
     prune(places.runs, folder.path.parent, rows, check(folder.read_plan().settings), now)
+
+
+# --- decisions --------------------------------------------------------------------------------------
+
+
+def keep_decisions(folder: CampaignFolder, result: NightlyResult) -> None:
+    """Add what reruns of this nightly run decided to what was kept before; what was kept never changes."""
+    kept = {_series_of(each): each for each in _decisions(folder.path)}
+    for series in result.series:
+        decided = series.confirmation
+        if decided and decided.is_current and decided.verdict in FINAL:
+            about = {name: getattr(series, name) for name in Key._fields}
+            new = Decision(nightly_run=result.campaign_id, **about, confirmation=decided)
+            kept.setdefault(_series_of(new), new)
+    if kept:
+        text = json.dumps([each.model_dump(mode="json") for each in kept.values()], indent=1, ensure_ascii=False)
+        write_atomically(folder.path / DECISIONS, f"{text}\n")
+
+
+def read_decisions(nightly_runs: Path) -> list[Decision]:
+    """Return what the reruns of all nightly runs decided; ``nightly_runs`` is the folder of their results."""
+    return [decision for path in sorted(nightly_runs.glob(f"*/{DECISIONS}")) for decision in _decisions(path.parent)]
+
+
+def _decisions(nightly_run: Path) -> list[Decision]:
+    """Return what was kept of one nightly run.
+
+    Raises:
+        EvidenceError: the file is none of this format.
+    """
+    file = nightly_run / DECISIONS
+    try:
+        return [Decision.model_validate(each) for each in json.loads(file.read_bytes())]
+    except FileNotFoundError:
+        return []
+    except ValueError as error:
+        raise EvidenceError(
+            f"{file} holds no decisions ({error}); restore it, or remove it to decide again."
+        ) from error
+
+
+def _series_of(decision: Decision) -> Key:
+    return Key(*(getattr(decision, name) for name in Key._fields))
+
+
+# --- the summary ------------------------------------------------------------------------------------
 
 
 def summary(result: NightlyResult) -> dict[str, Any]:

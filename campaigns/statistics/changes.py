@@ -12,6 +12,7 @@ import math
 import warnings
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise, starmap
 from statistics import fmean, median
 from typing import Any, Literal, NamedTuple
 
@@ -32,7 +33,7 @@ Row = Mapping[str, Any]
 
 
 class Key(NamedTuple):
-    """What makes two points comparable; a new digest or host starts a new series."""
+    """What makes two points comparable; a new digest or machine (``host``) starts a new series."""
 
     scenario: str
     scenario_digest: str
@@ -96,13 +97,27 @@ def series(rows: Iterable[Row], floors: Mapping[str, float]) -> dict[Key, list[P
     for row in rows:
         if row["metric"] in floors and is_good(row) and max(row["value"], floors[row["metric"]]) > 0:
             found[key_of(row)][row["labels"]["campaign"]].append(row)
-    return {
-        key: sorted(
-            (_point(nightly_run, runs, floors[key.metric]) for nightly_run, runs in nightly_runs.items()),
-            key=lambda p: p.at,
-        )
-        for key, nightly_runs in found.items()
-    }
+    return {key: _points(nightly_runs, floors[key.metric]) for key, nightly_runs in found.items()}
+
+
+def _points(nightly_runs: Mapping[str, list[Row]], floor: float) -> list[Point]:
+    """The points of a series in their order, each with what changed of its software since the one before."""
+    in_order = sorted((_point(name, runs, floor) for name, runs in nightly_runs.items()), key=lambda p: p.at)
+    software = [_software(nightly_runs[point.nightly_run][0]) for point in in_order]
+    changed = [[], *starmap(_changed, pairwise(software))]
+    return [point.model_copy(update={"changed": own}) for point, own in zip(in_order, changed, strict=True)]
+
+
+def _software(row: Row) -> dict[str, str]:
+    """What a run ran with beside Kafka, as far as the archive names it."""
+    own = {"Plimsoll": row.get("plimsoll"), "the judge": row.get("judge")}
+    return {**(row.get("environment") or {}), **{name: told for name, told in own.items() if told}}
+
+
+def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """``kernel 6.1.0 to 6.1.1``, of what both name."""
+    both = sorted(before.keys() & after.keys())
+    return [f"{name} {before[name]} to {after[name]}" for name in both if before[name] != after[name]]
 
 
 def _point(nightly_run: str, runs: list[Row], floor: float) -> Point:

@@ -121,7 +121,7 @@ class Confirmation(Model):
     nightly_run: str
     is_current: bool
     release: str
-    verdict: str
+    verdict: Literal["confirmed", "refuted", "inconclusive"]
     why: str
     pairs: int
     nightly_runs: int
@@ -131,11 +131,25 @@ class Confirmation(Model):
     runs: list[str]
 
 
+class Decision(Model):
+    """What reruns decided of a series on a nightly run: kept beside its result, and never computed again."""
+
+    nightly_run: str
+    scenario: str
+    scenario_digest: str
+    kafka_version: str
+    metric: str
+    phase: str
+    host: str
+    confirmation: Confirmation
+
+
 class Point(Model):
     """One nightly run in a series: the median of its good runs, the lowest and the highest, and how many they are.
 
     ``censored``: the median is that of a run whose observation ended first, so it is at least that. ``build`` and
-    ``link`` are the subject's.
+    ``link`` are the subject's. ``changed`` names the kernel, Java, client libraries and Plimsoll that differ from those
+    of the point before: markers, for the series goes on.
     """
 
     nightly_run: str
@@ -147,10 +161,11 @@ class Point(Model):
     censored: bool = False
     build: str = ""
     link: str = ""
+    changed: list[str] = Field(default_factory=list)
 
 
 class Series(Model):
-    """A watched metric of a scenario, phase and version on one host, and how it stands.
+    """A watched metric of a scenario, phase and version on one machine (``host``: its digest), and how it stands.
 
     ``visible_percent`` is the change of a single nightly run that the screen sees half the time; ``margins`` how many
     margins the change is wide; ``needed`` how many nightly runs a comparison takes.

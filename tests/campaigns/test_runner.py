@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,8 @@ from campaigns.places import Places
 from clusters.run import experiment
 from history.errors import BadInput
 from history.results.claims import ClaimsResult
+from tests.campaigns.nightly.test_campaign import LATE, SLOW, with_reruns
+from tests.campaigns.nightly_runs import campaign_of, history, name_of
 from tests.campaigns.sample_runs import sealed_run
 
 SETTINGS = {"base": "3.9.0", "head": "3.9.1", "scenarios": ["steady"], "pairs": 2, "aa_pairs": 2}
@@ -138,3 +141,43 @@ def test_claims_are_answered_from_what_was_recorded(places: Places) -> None:
         events.write(json.dumps({"t_ns": 9, "wall": "", "kind": "error", "detail": {"why": "no answer"}}) + "\n")
     runner.conclude(folder, places)
     assert ClaimsResult.read(folder.result).runs == {}  # it broke off
+
+
+def test_what_reruns_decided_is_never_decided_again(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A confirmed slowdown stays confirmed, in its nightly run and the next, though its reruns are judged anew."""
+    slow = history(LATE + 2, SLOW)
+    upto = [row for row in slow if row["labels"]["campaign"] <= name_of(LATE)]
+    first = with_reruns(upto, 1.2)
+    reruns = [{**row, "verdict": "unknown"} for row in first[len(upto) :]]
+
+    def state_of(nightly_run: int, rows: list[dict[str, Any]]) -> str:
+        rows = [{"complete": True, "machine": None, "judge": None, **row} for row in rows]
+        monkeypatch.setattr("history.archive.read", lambda *_, **__: rows)
+        monkeypatch.setattr("reports.index_page.render", lambda *_: "")
+        folder = CampaignFolder.of(places.site, "nightly", name_of(nightly_run))
+        folder.write_plan(campaign_of(nightly_run))
+        runner.conclude(folder, places)
+        told = json.loads(folder.result.read_text())["series"]
+        return next(each["state"] for each in told if (each["role"], each["kafka_version"]) == ("matrix", "4.3.0"))
+
+    assert state_of(LATE, first) == "confirmed"
+    assert state_of(LATE, [*upto, *reruns]) == "confirmed"
+    assert state_of(LATE + 1, [*slow, *reruns]) == "confirmed"
+
+
+def test_a_result_names_the_plimsoll_and_the_judges_that_it_rests_on(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of its own runs alone, each judge once."""
+    own = [{**row, "judge": judge} for row, judge in zip(history(1), ("a1", "b2", "a1", "a1"), strict=True)]
+    other = {**own[0], "judge": "c3", "labels": {**own[0]["labels"], "campaign": "another"}}
+    rows = [{"complete": True, "machine": None, **row} for row in [*own, other]]
+    monkeypatch.setattr("history.archive.read", lambda *_, **__: rows)
+    monkeypatch.setattr("reports.index_page.render", lambda *_: "")
+    folder = CampaignFolder.of(places.site, "nightly", name_of(0))
+    folder.write_plan(campaign_of(0))
+    runner.conclude(folder, places)
+    result = json.loads(folder.result.read_text())
+
+    assert result.get("judges") == ["a1", "b2"]
+    assert result["plimsoll"].startswith("0.1.0 (")

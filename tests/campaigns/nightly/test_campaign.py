@@ -337,6 +337,42 @@ def test_an_earlier_confirmation_goes_on_as_known() -> None:
     assert series_of(told).confirmation.nightly_run == name_of(LATE)
 
 
+def test_a_confirmation_stays_whatever_else_becomes_a_candidate() -> None:
+    """Three pairs confirm it alone; with three more candidates of the version, as later, they would not suffice."""
+    names = ("latency_p99_ms", "latency_p50_ms", "latency_p999_ms", "end_to_end_p99_ms")
+    watch = {name: {"margin": 0.05} for name in names}
+    rows = history(LATE + 2, SLOW)
+    others = [
+        {**row, "metric": name, "value": row["value"] / (1.2 if slow_before(row) else 1)}
+        for row in rows
+        for name in names[1:]
+    ]
+    first = [row for row in [*rows, *others] if row["labels"]["campaign"] <= name_of(LATE)]
+    campaign = campaign_of(LATE, watch=watch)
+    scattered = {"1": 1.085, "2": 1.13, "3": 1.175}
+    reruns = rows_of(
+        campaign,
+        nightly.follow_up(campaign, first),
+        lambda item: 20 * (scattered[item.labels["pair"]] if item.labels["role"] == "candidate" else 1),
+    )
+
+    def state_on(nightly_run: int, found: list[Row]) -> str:
+        told = result(found, nightly_run, watch=watch)
+        return next(
+            each.state
+            for each in told.series
+            if (each.role, each.metric, each.kafka_version) == ("matrix", names[0], "4.3.0")
+        )
+
+    assert state_on(LATE, first + reruns) == "confirmed"
+    assert state_on(LATE + 1, [*rows, *others, *reruns]) == "confirmed"
+
+
+def slow_before(row: Row) -> bool:
+    """Whether it is of the slow version on its first slow nightly run."""
+    return bool(row["kafka_version"] == "4.3.0" and row["labels"]["campaign"] == name_of(LATE))
+
+
 def test_alerts_about_performance_have_a_budget() -> None:
     """What is over it is kept with the reason; correctness does not count."""
     rows = failing(with_reruns(history(LATE + 1, SLOW), 1.2), LATE, kafka="3.9.1")

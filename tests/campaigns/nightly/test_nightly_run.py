@@ -66,6 +66,42 @@ def test_another_host_or_scenario_begins_anew() -> None:
     assert set(states(on(scenario_digest="changed")).values()) == {"no basis"}
 
 
+def test_a_patch_of_the_kernel_is_a_marker_and_no_new_series() -> None:
+    """The machine is the same: the series goes on, and its newest point says what changed; another machine is new."""
+    old = [{**row, "machine": "m", "environment": {"kernel": "6.1.0", "java": "25.0.1"}} for row in history(LATE)]
+    current = campaign_of(LATE)
+
+    def on(machine: str, **environment: str) -> NightlyRun:
+        rows = rows_of(current, current.items, lambda item: figure(item, LATE, {}), host="host-b", machine=machine)
+        return NightlyRun(current, old + [{**row, "environment": {"java": "25.0.1", **environment}} for row in rows])
+
+    patched = on("m", kernel="6.1.1").watched
+    assert {told.state for told in patched} == {"steady"}
+    assert {tuple(told.points[-1].changed) for told in patched} == {("kernel 6.1.0 to 6.1.1",)}
+    assert {tuple(told.points[-2].changed) for told in patched} == {()}
+    assert {told.state for told in on("another", kernel="6.1.0").watched} == {"no basis"}
+
+
+def test_rows_of_before_machines_were_named_go_on_with_those_of_the_same_host() -> None:
+    """The same digest of machine and software; another digest of an unknown machine is another series."""
+    old, current = history(LATE), campaign_of(LATE)
+    new = rows_of(current, current.items, lambda item: figure(item, LATE, {}), machine="m")
+    renamed = [{**row, "host": "host-b"} for row in new]
+
+    assert set(states(old + new).values()) == {"steady"}
+    assert set(states(old + renamed).values()) == {"no basis"}
+
+
+def test_a_candidate_names_what_changed_together_with_it() -> None:
+    """The kernel was patched in the nightly run since which it looks worse."""
+    rows = history(LATE + 1, {"4.3.0": (LATE, 1.2)})
+    for found in rows:
+        kernel = "6.1.1" if found["labels"]["campaign"] == name_of(LATE) else "6.1.0"
+        found |= {"machine": "m", "environment": {"kernel": kernel}}
+
+    assert candidate(rows)[1].why == "it looks worse since nightly-14, together with kernel 6.1.0 to 6.1.1"
+
+
 @pytest.mark.parametrize(
     ("more", "state", "why"),
     [
