@@ -24,6 +24,7 @@ Row = dict[str, Any]
 SERIES = "timeline_replicas"
 GROUP = ("rebalances", "commits")  # tables of a run with a consumer group
 SHARE = ("share_reads", "share_acks")  # and with a share group
+SERVERS = ("broker", "controller", "zookeeper")  # roles of nodes
 READ = ("manifest.json", "events.jsonl", "clients", "offsets", "usage", *GROUP, *SHARE)  # of what was recorded
 NOT_JUDGED = "This run has not been judged yet, so nothing is said about it."
 
@@ -52,6 +53,18 @@ class RunData:
             return read_clients(self.folder)
         except EvidenceError:
             return []
+
+    @cached_property
+    def server_events(self) -> list[Event]:
+        """The exits of servers, and their starts after the first."""
+        return [
+            event
+            for event in self.events
+            if event.kind == "server_exited"
+            or (
+                event.kind == "node_started" and event.detail.get("role") in SERVERS and event.detail["incarnation"] > 1
+            )
+        ]
 
     @cached_property
     def origin_ns(self) -> int:

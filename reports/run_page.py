@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from evidence.exits import unexplained
 from history.errors import PlimsollError
 from history.events import Event
 from history.manifest import Manifest
@@ -226,7 +227,11 @@ def _timeline(run: RunData) -> Iterator[Block]:
         yield Words("No phase was recorded.", "absent")
     else:
         strip = _strip(run)
-        marks = "; ✓ a condition or precondition that was met, ✕ one that was not, or an error" if strip.moments else ""
+        marks = (
+            "; ✓ a condition or precondition that was met, ✕ one that was not, a server's own end, or an error"
+            if strip.moments
+            else ""
+        )
         yield strip
         yield Words(
             f"Phases above, faults (F1, F2, …) below them{marks}. The figures below share this time axis and these "
@@ -238,6 +243,8 @@ def _timeline(run: RunData) -> Iterator[Block]:
             yield Listing("faults", run_tables.fault_table(run))
         else:
             yield Words("No fault was injected.")
+    if run.server_events:
+        yield Listing("servers", run_tables.server_table(run), folded=not any(unexplained(run.events, run.manifest)))
     if run.events:
         yield Listing("events", run_tables.event_table(run), folded=True)
 

@@ -6,7 +6,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from evidence.exits import explanation
 from history import words
+from history.events import Event
 from history.metrics import RECOVERY
 from history.partition import TopicPartition
 from reports.cells import DASH, Cell, Column, Table, milliseconds, percent, table
@@ -378,6 +380,28 @@ def phase_table(run: RunData) -> Table:
 def fault_table(run: RunData) -> Table:
     """The faults by number, with what verified that they took effect and how long they lasted."""
     return table("The injected faults, in order.", _FAULTS, faults(run))
+
+
+def server_table(run: RunData) -> Table:
+    """Every server that ended by itself, and every start after a server's first."""
+    columns: list[Column[Event]] = [
+        Column("time", lambda event: f"{run.seconds(event.t_ns):,.1f} s", "number"),
+        Column("server", lambda event: event.target, "name"),
+        Column("what happened", lambda event: _server_event(run, event), "text"),
+        Column("its log", lambda event: " / ".join(event.detail.get("log", ())), "text"),
+    ]
+    ends = sum(event.kind == "server_exited" for event in run.server_events)
+    caption = f"Servers that ended by themselves: {ends}; starts after the first: {len(run.server_events) - ends}."
+    return table(caption, columns, run.server_events)
+
+
+def _server_event(run: RunData, event: Event) -> Cell:
+    number = event.detail.get("incarnation")
+    if event.kind == "node_started":
+        return Cell(f"started again (start {number})")
+    why, status = explanation(event, run.events, run.manifest), event.detail.get("exit_status")
+    how = "ended by itself" + ("" if status is None else f" with exit status {status}")
+    return Cell(f"{how} (start {number}): {why or 'no fault explains it'}", "" if why else "differs")
 
 
 def event_table(run: RunData) -> Table:

@@ -15,6 +15,7 @@ MOMENTS = {
     "condition_met": "condition met",
     "wait_timed_out": "condition not met in time",
     "precondition": "precondition",
+    "server_exited": "server ended by itself",
     "error": "error",
 }
 SHOWN = {

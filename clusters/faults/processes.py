@@ -9,6 +9,7 @@ from functools import partial
 from typing import ClassVar
 
 from clusters.faults import Evidence
+from clusters.live.exits import end, record_exits
 from clusters.live.resource_limits import limit_brokers, limit_clients
 from clusters.live.world import World, broker_id
 from clusters.runtimes.nodes import Node
@@ -39,10 +40,11 @@ class Ended:
     ends_to_heal: ClassVar[bool] = False  # the process goes on until then
     _ended: dict[str, int] = field(default_factory=dict)  # node → the incarnation of it that got the signal
     _killed: list[str] = field(default_factory=list)  # that had to be, to be started again
+    _died: list[str] = field(default_factory=list)  # on its way back, once for each time
 
     def inject(self) -> None:
         for node in self.nodes:
-            self.world.runtime.kill(node.name, self.signal)
+            end(self.world, node, self.signal)
             self._ended[node.name] = self.world.incarnation_of(node)
 
     def verify_injected(self) -> Evidence:
@@ -70,7 +72,7 @@ class Ended:
         except WaitTimeout:
             self._killed.append(node.name)
             with suppress(HarnessError):  # it ended at this moment
-                self.world.runtime.kill(node.name, "SIGKILL")
+                end(self.world, node, "SIGKILL")
             _wait_for_each(self.world, [node], self._has_ended, "end by SIGKILL")
 
     def _has_ended(self, node: Node) -> bool:
@@ -103,10 +105,12 @@ class Ended:
         limit_brokers(self.world, [node for node in self.nodes if node.role == "broker"])
         limit_clients(self.world, [node for node in self.nodes if node.role == "controller"])
         killed = {"killed": self._killed} if self._killed else {}
-        return {"probe": "answers", "registered": True, **killed}
+        died = {"died_coming_back": self._died} if self._died else {}
+        return {"probe": "answers", "registered": True, **killed, **died}
 
     def _is_back(self, node: Node) -> bool:
-        if self.world.runtime.state(node.name) == "exited":  # died on the way, as on a session that had not ended
+        if record_exits(self.world, [node]):  # as with a session that had not ended
+            self._died.append(node.name)
             self.world.start(node)
         number = broker_id(node)
         return self.world.probe_error(number) is None and (self.world.registered(number) or self._alone(number))

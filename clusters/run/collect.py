@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from clusters.clients.ledger import sends_of
 from clusters.clients.polls import polls_of
 from clusters.faults.disk import allow_writing
+from clusters.live.exits import end, record_exits
 from clusters.live.world import World
 from clusters.runtimes.nodes import Node
 from clusters.runtimes.runtime import available
@@ -37,6 +38,7 @@ def collect_servers(world: World) -> None:
     Raises:
         HarnessError: the disk does not let it.
     """
+    record_exits(world)
     live = [node for node in world.servers if world.runtime.state(node.name) == "running"]
     for node in live:
         world.runtime.pause(node.name)
@@ -44,7 +46,7 @@ def collect_servers(world: World) -> None:
         if node.disk_bytes:  # in memory, and gone with its server
             available(world.runtime.disks, "disk for each node").run_script(node, "cp -a --sparse=always /disk/. data/")
     for node in live:
-        world.runtime.kill(node.name, "SIGKILL")
+        end(world, node, "SIGKILL")
     for node in world.servers:
         try:
             _collect_server(node, world.folder.brokers / node.name)

@@ -21,6 +21,7 @@ from clusters.faults.processes import Ended, Paused
 from clusters.faults.resources import Limited
 from clusters.kafka.wire import PartitionView
 from clusters.live.capture import capture_offsets
+from clusters.live.exits import record_exits
 from clusters.live.world import World, broker_id
 from clusters.run.room import EVERY_S, Room
 from clusters.run.usage import carry_usage
@@ -36,7 +37,7 @@ from history.partition import TopicPartition
 from history.traits import Trait
 
 LEADER_LIMIT_S = 30.0
-CLIENTS_EVERY_S = 10.0  # Docker's daemon is asked for each of them
+LOOKED_EVERY_S = 10.0  # Docker's daemon is asked for each client and server
 MOST_SEEN = 60  # partitions that the event of a condition tells of
 CONTROLLERS = ("controller", "active controller", "controllers")
 CAUGHT_UP_RECORDS = 100  # samples of one moment are some milliseconds of traffic apart
@@ -61,7 +62,7 @@ class PhaseRun:
     _controller_before: int | None = None
     _active: list[Fault] = field(default_factory=list)
     _background: list[_Background] = field(default_factory=list)
-    _clients_looked_s: float = -math.inf
+    _looked_s: float = -math.inf
 
     def run(self, perform: Callable[[PhaseRun, Step], None]) -> None:
         """Let ``perform`` do all steps; whatever happens, heal what is still active.
@@ -82,6 +83,7 @@ class PhaseRun:
                 perform(self, step)
         finally:
             with ExitStack() as ending:
+                ending.callback(record_exits, self.world)
                 ending.callback(self._end_background)
                 self.heal_all()
 
@@ -92,6 +94,7 @@ class PhaseRun:
 
     def check_run(self) -> None:
         """Look, also while a step lasts, at what all that follows depends on: room to write it down, and the clients.
+        A server that ended by itself is recorded, and the phase goes on.
 
         Raises:
             HarnessError: the disk is full, or a client has died that no fault of this phase ended; of what follows
@@ -99,9 +102,10 @@ class PhaseRun:
         """
         self.room.check()
         now_s = time.monotonic()
-        if now_s - self._clients_looked_s < CLIENTS_EVERY_S:
+        if now_s - self._looked_s < LOOKED_EVERY_S:
             return
-        self._clients_looked_s = now_s
+        self._looked_s = now_s
+        record_exits(self.world)
         ended = [node.name for fault in self._active if isinstance(fault, Ended) for node in fault.nodes]
         if dead := [node for node in died(self.world) if node.name not in ended]:
             raise HarnessError(f"A client died: {'; '.join(map(self.world.describe_node, dead))}.")
@@ -216,6 +220,7 @@ class PhaseRun:
 
     def inject(self, fault: Fault, step: Step) -> None:
         """Inject, then record whether it took effect; a fault whose effect was not verified is still healed."""
+        record_exits(self.world)
         self._active.append(fault)
         if isinstance(fault, Ended) and not fault.ends_to_heal:
             carry_usage(self.world, fault.nodes)
@@ -229,6 +234,7 @@ class PhaseRun:
         capture_offsets(self.world, f"{self.phase.name}: {fault.key} active")
 
     def _heal(self, fault: Fault) -> None:
+        record_exits(self.world)  # what this fault ended, it ended until now
         self._record_fault("heal", fault)
         if isinstance(fault, Ended) and fault.ends_to_heal:
             carry_usage(self.world, fault.nodes)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from evidence.counts import UNREADABLE, Copies, Counts, Replica
+from evidence.exits import unexplained
 from evidence.gather import Input
 from evidence.reader import Tables
 from evidence.run import Run, drains, producers
@@ -74,6 +75,7 @@ def evidence(run: Run, counts: Counts) -> list[Item]:
         ("every phase run", _first(_phases_left(run.events, manifest))),
         ("faults took effect", _first(_took_no_effect(run.events, manifest.faults))),
         ("faults healed", _first(_not_healed(run.events))),
+        ("no server ended by itself", _first(_exits(run))),
         ("sends ledgered", _first(_ledgers(run, counts))),
         ("something acknowledged", _acknowledged(counts)),
         ("final drain complete", _first(_drained(run))),
@@ -162,6 +164,17 @@ def _not_healed(events: list[Event]) -> Iterator[str]:
             yield f"Recovery from the fault {event.step} of {event.target} was not verified."
         if event.kind == "injected" and not any(_heals(later, event) for later in events):
             yield f"The fault {event.step} of {event.target} was never healed."
+
+
+def _exits(run: Run) -> Iterator[str]:
+    """Return the exits that no fault explains: what followed is not what the scenario staged, and what a
+    configuration permits is judged by the faults that were staged.
+    """
+    for event in unexplained(run.events, run.manifest):
+        status = event.detail.get("exit_status")
+        how = "" if status is None else f" with exit status {status}"
+        said = next((line for line in event.detail.get("log", ()) if "ERROR" in line or "FATAL" in line), None)
+        yield f"{event.target} ended by itself{how}, and no fault explains it" + (f": {said:.200}" if said else ".")
 
 
 def _heals(later: Event, injected: Event) -> bool:

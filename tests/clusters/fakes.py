@@ -111,6 +111,7 @@ class FakeRuntime:
         self.resource_limits = FakeLimits()
         self.disks: Any = None
         self.states = dict.fromkeys(names, "running")
+        self.statuses: dict[str, int] = {}
         self.used: dict[str, dict[str, float]] = {}
         self.stubborn: set[str] = set()  # nodes on which signals have no effect
 
@@ -134,6 +135,9 @@ class FakeRuntime:
 
     def state(self, name: str) -> str:
         return self.states.get(name, "absent")
+
+    def exit_status(self, name: str) -> int | None:
+        return self.statuses.get(name) if self.states.get(name) == "exited" else None
 
     def usage(self, name: str) -> dict[str, float]:
         return dict(self.used.get(name, {})) if self.states.get(name) == "running" else {}

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from history.events import Event
 from reports.cells import DASH, milliseconds, percent
 from reports.run_data import RunData, read_run
 from reports.run_tables import (
@@ -14,6 +15,7 @@ from reports.run_tables import (
     offsets,
     ordered_cases,
     recovery,
+    server_table,
 )
 from tests.reports.sample_run import write_sample_run
 
@@ -138,3 +140,34 @@ def test_recovery_keeps_censored_times(clean: RunData) -> None:
     assert values["hw_stall: time in which the high watermark stood still"] == "≥ 4,000 ms"
     assert values["rebalanced: time from the heal until leadership was balanced again"] == "≤ 2,000 ms"
     assert values["catch_up: time from the heal until the ISR was full again"] == DASH
+
+
+def test_ends_and_restarts_of_servers_are_shown(clean: RunData) -> None:
+    """With why, and the last words of one that nothing explains; a client's start is no server's."""
+    at_ns = clean.origin_ns + 5_000_000_000
+    clean.events[:] = [
+        Event(at_ns, "", "node_started", target="broker-2", detail={"incarnation": 2, "role": "broker"}),
+        Event(at_ns, "", "node_started", target="producer", detail={"incarnation": 2, "role": "producer"}),
+        Event(at_ns, "", "node_started", target="broker-1", detail={"incarnation": 1, "role": "broker"}),
+        Event(
+            at_ns,
+            "",
+            "server_exited",
+            target="broker-2",
+            detail={"incarnation": 2, "exit_status": 137, "log": ["ERROR"]},
+        ),
+    ]
+    shown = server_table(clean)
+
+    assert shown.caption == "Servers that ended by themselves: 1; starts after the first: 1."
+    assert [[cell.text for cell in row][1:] for row in shown.rows] == [
+        ["broker-2", "started again (start 2)", DASH],
+        ["broker-2", "ended by itself with exit status 137 (start 2): no fault explains it", "ERROR"],
+    ]
+
+
+def test_a_run_whose_servers_stayed_up_has_no_such_table(clean: RunData) -> None:
+    """First starts are no news."""
+    clean.events[:] = [event for event in clean.events if event.kind != "node_started"]
+
+    assert clean.server_events == []

@@ -87,17 +87,6 @@ def test_a_pause_is_no_kill(world: Any) -> None:
         Paused(world, [world.brokers[1]]).verify_injected()
 
 
-def test_a_broker_that_dies_on_the_way_back_is_started_again(world: Any) -> None:
-    """As one of ZooKeeper does whose session had not ended."""
-    killed = Killed(world, [world.brokers[1]])
-    killed.inject()
-    killed.heal()
-    world.runtime.kill("broker-1", "SIGKILL")
-
-    assert killed.verify_cleared() == {"probe": "answers", "registered": True}
-    assert world.started == ["broker-1", "broker-1"]
-
-
 def test_a_session_that_does_not_end_is_no_reason_not_to_start(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Heal waits for it under ZooKeeper and then tries all the same."""
     waits: list[str] = []
@@ -173,3 +162,25 @@ def test_only_what_a_fault_ended_is_started(world: Any) -> None:
     one.heal()
     one.heal()
     assert world.started == ["broker-2", "broker-1"]
+
+
+def test_a_broker_that_dies_coming_back_is_recorded_and_started_again(world: Any) -> None:
+    """Each time: once it is an event with its last words, and counted in the proof of the recovery."""
+    killed, start = Killed(world, [world.brokers[1]]), world.start
+    (world.brokers[1].folder / "server.log").write_text("[main] ERROR kafka - NodeExists\n[main] INFO kafka - bye\n")
+
+    def dies_once(node: Any) -> None:
+        start(node)
+        if world.started == ["broker-1"]:
+            world.runtime.states["broker-1"], world.runtime.statuses["broker-1"] = "exited", 1
+
+    world.start = dies_once
+    killed.inject()
+    killed.heal()
+    proof = killed.verify_cleared()
+    (exited,) = world.seen("server_exited")
+
+    assert world.started == ["broker-1", "broker-1"]
+    assert proof == {"probe": "answers", "registered": True, "died_coming_back": ["broker-1"]}
+    assert (exited.target, exited.detail["incarnation"], exited.detail["exit_status"]) == ("broker-1", 2, 1)
+    assert exited.detail["log"][0].endswith("NodeExists")

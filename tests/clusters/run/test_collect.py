@@ -16,6 +16,8 @@ from clusters.run import collect
 from clusters.run.collect import collect_servers, with_incarnations
 from clusters.runtimes.nodes import Node
 from history.errors import HarnessError
+from history.events import EventLog, read_events
+from history.folder import RunFolder
 from history.streams import BatchWriter
 from history.tables import REPLICAS
 from tests.clusters.fakes import FakeWorld, scenario
@@ -96,6 +98,17 @@ class Runtime:
     def kill(self, name: str, signal: str) -> None:
         self.done.append(f"{signal} {name}")
 
+    def exit_status(self, _name: str) -> None:
+        return None
+
+
+def world_of(path: Path, nodes: list[Node], runtime: Any) -> Any:
+    """A run's world with these servers, each in its first life."""
+    folder = RunFolder(path)
+    folder.work.mkdir(exist_ok=True)
+    events = EventLog(folder.events)
+    return SimpleNamespace(servers=nodes, runtime=runtime, folder=folder, events=events, incarnation_of=lambda _: 1)
+
 
 def test_servers_are_frozen_together_and_killed_as_they_stand(tmp_path: Any) -> None:
     """No SIGTERM, none goes on; a dead broker's files are kept all the same, and it is not signalled. Called again, it
@@ -108,11 +121,7 @@ def test_servers_are_frozen_together_and_killed_as_they_stand(tmp_path: Any) -> 
         (node.folder / "data" / "orders-0" / "00.log").write_text(node.name)
         (node.folder / "server.log").write_text("started")
     runtime = Runtime({"controller": "running", "broker-1": "exited", "broker-2": "running"})
-    world: Any = SimpleNamespace(
-        servers=nodes,
-        runtime=runtime,
-        folder=SimpleNamespace(brokers=tmp_path / "brokers"),
-    )
+    world = world_of(tmp_path, nodes, runtime)
     collect_servers(world)
 
     ends = ["SIGKILL controller", "SIGKILL broker-2"]
@@ -120,6 +129,7 @@ def test_servers_are_frozen_together_and_killed_as_they_stand(tmp_path: Any) -> 
     runtime.states = dict.fromkeys(names, "exited")
     collect_servers(world)
     assert len(runtime.done) == 4
+    assert [event.target for event in read_events(world.folder.events)] == ["broker-1"], "it ended by itself"
     kept = [tmp_path / "brokers" / name / "data" / "orders-0" / "00.log" for name in names]
     assert [log.read_text() for log in kept] == list(names)
     assert not [node.name for node in nodes if (node.folder / "data").exists()], "the disk would have it twice"
@@ -132,11 +142,7 @@ def test_a_disk_of_its_own_is_copied_out_first(tmp_path: Any) -> None:
     (node.folder / "data").mkdir(parents=True)
     runtime: Any = Runtime({"broker-1": "exited", "controller": "exited"})
     runtime.disks = SimpleNamespace(run_script=lambda of, script: (of.folder / "data" / "copied").write_text(script))
-    world: Any = SimpleNamespace(
-        servers=[Node("controller", "controller", "x", tmp_path / "none", "java", ()), node],
-        runtime=runtime,
-        folder=SimpleNamespace(brokers=tmp_path / "brokers"),
-    )
+    world = world_of(tmp_path, [Node("controller", "controller", "x", tmp_path / "none", "java", ()), node], runtime)
     collect_servers(world)
 
     assert (tmp_path / "brokers" / "broker-1" / "data" / "copied").read_text().endswith("/disk/. data/")
@@ -148,11 +154,7 @@ def test_every_log_directory_is_kept(tmp_path: Any) -> None:
     for folder in ("data", "data-2", "metadata"):
         (node.folder / folder).mkdir(parents=True)
         (node.folder / folder / "meta.properties").write_text(folder)
-    world: Any = SimpleNamespace(
-        servers=[node],
-        runtime=Runtime({"broker-1": "exited"}),
-        folder=SimpleNamespace(brokers=tmp_path / "brokers"),
-    )
+    world = world_of(tmp_path, [node], Runtime({"broker-1": "exited"}))
     collect_servers(world)
 
     kept = (tmp_path / "brokers" / "broker-1").glob("*/meta.properties")
@@ -168,9 +170,7 @@ def test_a_symbolic_link_of_a_server_is_not_collected(tmp_path: Any) -> None:
     (node.folder / "data" / "link").symlink_to(tmp_path / "secret")
     (node.folder / "data" / "folder").symlink_to(tmp_path)
     (node.folder / "server.log").symlink_to(tmp_path / "secret")
-    world: Any = SimpleNamespace(
-        servers=[node], runtime=Runtime({"broker-1": "exited"}), folder=SimpleNamespace(brokers=tmp_path / "brokers")
-    )
+    world = world_of(tmp_path, [node], Runtime({"broker-1": "exited"}))
 
     collect_servers(world)
 
@@ -192,9 +192,7 @@ def test_a_disk_that_is_still_read_only_is_collected(tmp_path: Path) -> None:
     (data / "link").symlink_to(tmp_path / "script")
     for path, mode in ((data / "orders-0" / "00.log", 0o444), (data / "orders-0", 0o555), (data, 0o555)):
         path.chmod(mode)
-    world: Any = SimpleNamespace(
-        servers=[node], runtime=Runtime({"broker-1": "exited"}), folder=SimpleNamespace(brokers=tmp_path / "brokers")
-    )
+    world = world_of(tmp_path, [node], Runtime({"broker-1": "exited"}))
 
     collect_servers(world)
 
@@ -210,9 +208,7 @@ def test_what_is_there_already_is_not_overwritten(tmp_path: Any) -> None:
     for folder in (node.folder / "data", tmp_path / "brokers" / "broker-1" / "data"):
         folder.mkdir(parents=True)
         (folder / "00.log").write_text(folder.parent.parent.name)
-    world: Any = SimpleNamespace(
-        servers=[node], runtime=Runtime({"broker-1": "exited"}), folder=SimpleNamespace(brokers=tmp_path / "brokers")
-    )
+    world = world_of(tmp_path, [node], Runtime({"broker-1": "exited"}))
 
     with pytest.raises(HarnessError, match=r"What broker-1 wrote could not be collected: .*not empty"):
         collect_servers(world)

@@ -15,6 +15,7 @@ from clusters.kafka.wire import PartitionView
 from clusters.run import actions, phase, room
 from clusters.run.actions import perform
 from clusters.run.phase import PhaseRun
+from clusters.run.room import Room
 from history.errors import HarnessError, Refused
 from history.partition import TopicPartition
 from tests.clusters.fakes import T0, FakeWorld, scenario
@@ -42,6 +43,27 @@ def run(path: Path, *told: dict[str, Any], world: FakeWorld | None = None) -> Fa
     played: Any = world or FakeWorld(path, drawn)
     PhaseRun(played, drawn.phases[0]).run(perform)
     return played  # type: ignore[no-any-return]  # it plays a World
+
+
+@pytest.mark.parametrize("by_itself", [True, False])
+def test_a_server_that_ends_by_itself_is_recorded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, by_itself: bool
+) -> None:
+    """In the middle of a step that has nothing to do with it; one that a fault ended is no such event."""
+    world, look = FakeWorld(tmp_path, scenario([{"kill": "A"}, {"hold": "1ms"}], load=LOAD)), Room.check
+    world.runtime.statuses["broker-2"] = 137
+
+    def check(self: Room) -> None:
+        look(self)
+        if by_itself:
+            world.runtime.states["broker-2"] = "exited"
+
+    monkeypatch.setattr(Room, "check", check)
+    monkeypatch.setattr(phase, "died", lambda _: [])
+    run(tmp_path, {"kill": "A"}, {"hold": "1ms"}, world=world)
+
+    found = [(e.target, e.detail["incarnation"], e.detail["exit_status"]) for e in world.seen("server_exited")]
+    assert found == ([("broker-2", 1, 137)] if by_itself else [])
 
 
 def test_a_target_is_bound_once_per_phase(tmp_path: Path) -> None:
@@ -82,7 +104,7 @@ def test_a_client_that_dies_ends_the_phase_and_heals(
     """Before a step or in the middle of one: an hour of faults without a prober shows nothing."""
     looks = iter([[], []] if steps else [[]])
     dead = SimpleNamespace(name="prober")
-    monkeypatch.setattr(phase, "CLIENTS_EVERY_S", 0.0)
+    monkeypatch.setattr(phase, "LOOKED_EVERY_S", 0.0)
     monkeypatch.setattr(phase, "EVERY_S", 0.0)
     monkeypatch.setattr(phase, "died", lambda _: next(looks, [dead]))
     told = [{"kill": LEADER}, *steps, {"start": LEADER}]
@@ -96,7 +118,7 @@ def test_a_client_that_dies_ends_the_phase_and_heals(
 
 def test_a_client_that_a_fault_ended_has_not_died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a killed member of a group, until it is started again."""
-    monkeypatch.setattr(phase, "CLIENTS_EVERY_S", 0.0)
+    monkeypatch.setattr(phase, "LOOKED_EVERY_S", 0.0)
     world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
     ended = [node for node in world.servers if node.name == "broker-1"]
     monkeypatch.setattr(phase, "died", lambda _: ended if world.runtime.state("broker-1") == "exited" else [])

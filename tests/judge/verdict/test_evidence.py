@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from clusters.scenario.steps.catalog import traits_by_step
 from evidence import counts as counted
 from evidence.columns import Names, Polls, Samples, Seeks, Sends
 from evidence.gather import Input, gather
@@ -122,6 +123,40 @@ def test_everything_that_can_be_missing_is_named(tmp_path):
     assert "'steady' was never begun" in found["every phase run"]
     assert "exported up to 1; its end was 50" in found["segments of every replica"]
     assert "on broker 3 was never seen" in found["every replica probed"]
+
+
+CRASH = {"incarnation": 1, "exit_status": 1, "log": ["[main] ERROR kafka.Kafka - out of luck", "bye"]}
+SESSION = {"incarnation": 2, "exit_status": 1, "log": ["KeeperException$NodeExistsException: NodeExists", "bye"]}
+
+
+@pytest.mark.parametrize(
+    ("mode", "fault", "detail", "found"),
+    [
+        ("kraft", ("kill", "broker-1", 15), CRASH, True),  # of another broker
+        ("kraft", ("kill", "broker-2", 15), CRASH, False),  # until its healing begins
+        ("kraft", ("kill", "broker-2", 11), CRASH, True),  # on its way back
+        ("kraft", ("flip_bit", "broker-2", 11), CRASH, False),  # what it changed stays changed
+        ("zookeeper", ("kill", "broker-2", 11), SESSION, False),
+        ("kraft", ("kill", "broker-2", 11), SESSION, True),
+    ],
+)
+def test_a_server_that_ended_by_itself_is_missing_evidence(tmp_path, mode, fault, detail, found):
+    """Unless a fault of that server, or ZooKeeper's session, explains its end."""
+    step, target, healed_s = fault
+    history = clean()
+    history.manifest = history.manifest.model_copy(update={"mode": mode, "traits": traits_by_step()})
+    history.events = [
+        event(10 * S, "inject", step=step, target=target),
+        event(12 * S, "server_exited", target="broker-2", detail=detail),
+        event(healed_s * S, "heal", step=step, target=target),
+    ]
+    what = missing(history, tmp_path / "run").get("no server ended by itself", "")
+
+    assert bool(what) == found
+    if found:
+        assert what.startswith("broker-2 ended by itself with exit status 1, and no fault explains it")
+    if found and detail == CRASH:
+        assert what.endswith("explains it: [main] ERROR kafka.Kafka - out of luck")
 
 
 @pytest.mark.parametrize("answers", [True, False])
