@@ -178,9 +178,9 @@ def test_a_broker_that_dies_coming_back_is_recorded_and_started_again(world: Any
     killed.inject()
     killed.heal()
     proof = killed.verify_cleared()
-    (exited,) = world.seen("server_exited")
 
     assert world.started == ["broker-1", "broker-1"]
     assert proof == {"probe": "answers", "registered": True, "died_coming_back": ["broker-1"]}
+    (exited,) = world.seen("server_exited")
     assert (exited.target, exited.detail["incarnation"], exited.detail["exit_status"]) == ("broker-1", 2, 1)
     assert exited.detail["log"][0].endswith("NodeExists")
