@@ -261,10 +261,10 @@ def _broken(folder: RunFolder) -> list[Json]:
 
 
 def _anomalies(folder: RunFolder) -> list[Json]:
-    first: dict[tuple[str, bool], str] = {}
+    first: dict[tuple[str, bool | None], str] = {}
     for row in pq.read_table(folder.judged("anomalies")).to_pylist():
         first.setdefault((row["anomaly"], row["allowed"]), row["explanation"])
-    counted: Counter[tuple[str, bool]] = Counter()
+    counted: Counter[tuple[str, bool | None]] = Counter()
     for row in pq.read_table(folder.judged("anomaly_counts")).to_pylist():
         counted[row["anomaly"], row["allowed"]] += row["cases"]
     return [

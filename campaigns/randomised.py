@@ -132,7 +132,7 @@ def violations_of(run: RunFolder) -> list[str]:
     invariants = pq.read_table(run.judged("invariants"), columns=["invariant", "severity", "violations"]).to_pylist()
     anomalies = pq.read_table(run.judged("anomalies"), columns=["anomaly", "severity", "allowed"]).to_pylist()
     violations = {row["invariant"] for row in invariants if row["violations"] and row["severity"] == "S1"}
-    violations |= {row["anomaly"] for row in anomalies if row["severity"] == "S1" and not row["allowed"]}
+    violations |= {row["anomaly"] for row in anomalies if row["severity"] == "S1" and row["allowed"] is False}
     return sorted(violations)
 
 

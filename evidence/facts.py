@@ -24,7 +24,7 @@ class Span(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """A broker that was killed, stopped or paused: asked for, active, and cleared."""
+    """A broker that was killed, stopped or paused: asked for, proven, and cleared, or started again before that."""
 
     broker_id: int
     asked_ns: int
@@ -48,6 +48,17 @@ class NewLog(NamedTuple):
     broker_id: int | None
     t_ns: int
     topic: str | None = None
+
+
+class LostCopy(NamedTuple):
+    """A fault took records off the disk of the only live member of the ISR: those from an offset on.
+
+    ``unknown`` says, where the fault could not ask for the other members, that nothing tells whether there were any.
+    """
+
+    t_ns: int
+    from_offset: int = 0
+    unknown: str | None = None
 
 
 class Stretch(NamedTuple):
@@ -87,6 +98,7 @@ class Facts:
     faults: Sequence[Fault] = ()
     outages: Sequence[Outage] = ()
     new_logs: Sequence[NewLog] = ()
+    lost_copies: Sequence[LostCopy] = ()
     max_isr_lag_ns: int = 45_000_000_000
     stale_controller_ns: int = 0
     effective_min_isr: int = 1

@@ -40,14 +40,23 @@ from history.partition import TopicPartition
 from history.payload import copier_id
 from kafka_files.segments import SEGMENTS, read_segment
 
-NEW_LEADER, UNCLEAN_LEADER = "new_leader", "unclean_leader"  # causes: a broker began to lead; one from outside the ISR
+# What may have brought a case about (``judge.checks.causes``).
+NEW_LEADER = "new_leader"  # another broker began to lead
+UNCLEAN_LEADER = "unclean_leader"  # one from outside the ISR did
+LOST_COPY = "lost_copy"  # a fault took the only live copy in sync off its disk
+SENT_AGAIN = "sent_again"  # the client sent a record again
+NEVER_READ = "never_read"  # no reader shows that a broker ever had the record
+COPIER_BEGAN_ANEW = "copier_began_anew"  # the copier resumed at the offset that its group had committed
+MEMBER_ENDED = "member_ended"  # the member that had committed a record ended before it processed it
+RELEASED = "released"  # members of the share group released a record at each delivery
+SHORT_ISR = "short_isr"  # the ISR is below min.insync.replicas in the end
 
 
 class Permission(NamedTuple):
-    """Why an anomaly is permitted to a producer, and the cause that has to have brought a case about (None: any)."""
+    """Why an anomaly is permitted to a producer, and the cause that has to have brought a case about."""
 
     why: str
-    cause: str | None = None
+    cause: str
 
 
 Permitted = Mapping[str, Mapping[str, Sequence[Permission]]]  # producer → anomaly → what permits it
@@ -62,11 +71,12 @@ class RunFacts:
     offers itself, ``ended`` those that were run to their end. ``open_loops`` are the producers that send whatever the
     cluster does; ``resending`` those that are idempotent, may send again, and met a fault that may move a leader;
     ``gave_up`` those that are idempotent, without transactions, and stopped waiting for the answer to some record.
-    ``faults`` are the times in which some fault was active, and a transaction may be open for
-    ``transaction_limit_ns`` outside of these. ``subscribed`` are the consumers of an imported history that a group
-    assigned, ``from_start`` by partition those that are known to have begun at its first record. Sentences count their
-    seconds from ``origin_ns``. ``group`` and ``share`` are known of a run whose consumer or share group left whole
-    records.
+    ``faults`` are the times in which some fault was active, ``disturbances`` those in which one may have cost a
+    producer an answer; outside of the faults a transaction may be open for ``transaction_limit_ns``.
+    ``request_timeouts_ns`` maps a producer to the time after which it sends a record again that was not answered.
+    ``subscribed`` are the consumers of an imported history that a group assigned, ``from_start`` by partition those
+    that are known to have begun at its first record. Sentences count their seconds from ``origin_ns``. ``group`` and
+    ``share`` are known of a run whose consumer or share group left whole records.
     """
 
     folder: Path
@@ -84,6 +94,8 @@ class RunFacts:
     load_spans: tuple[Span, ...] = ()
     ended: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     faults: tuple[tuple[int, int], ...] = ()
+    disturbances: tuple[tuple[int, int], ...] = ()
+    request_timeouts_ns: Mapping[str, int] = field(default_factory=dict)
     transaction_limit_ns: int = 0
     origin_ns: int = 0
     probe_hz: float = 0.0
@@ -168,7 +180,7 @@ def _group(run: RunFacts, where: TopicPartition, names: Names) -> GroupEvidence 
     reads = Reads.of(tables.read("group_reads", where), names)
     commits = Commits.of(tables.read("commits", where), names)
     owned = ownerships(tables.read("rebalances", where), reads, commits, names)
-    return GroupEvidence(reads, commits, owned, run.group.session_ns, run.faults)
+    return GroupEvidence(reads, commits, owned, run.group.session_ns, run.faults, run.group.ended)
 
 
 def _share(run: RunFacts, where: TopicPartition, names: Names) -> ShareEvidence | None:
@@ -232,6 +244,9 @@ def gather(run: RunFacts, question: Question) -> Gathered:
         captures=question.captures,
         group=_group(run, where, names),
         share=_share(run, where, names),
+        faults=run.faults,
+        disturbances=run.disturbances,
+        request_timeouts_ns=run.request_timeouts_ns,
     )
     counts = of_clients(sends, polls, seeks, names).merge(
         [

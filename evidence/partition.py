@@ -85,7 +85,7 @@ class PartitionEvidence:
     partition (rows of ``kafka_files.broker_log.BROKER_LOG``), ``captures`` the answers that captures got
     (``history.tables.OFFSETS``).
     ``group`` and ``share`` are what a consumer or a share group recorded, where one reads the topic and what its
-    members recorded is whole.
+    members recorded is whole. ``faults``, ``disturbances`` and ``request_timeouts_ns`` as in ``gather.RunFacts``.
     """
 
     where: TopicPartition
@@ -124,6 +124,9 @@ class PartitionEvidence:
     captures: Sequence[Row] = ()
     group: GroupEvidence | None = None
     share: ShareEvidence | None = None
+    faults: Sequence[tuple[int, int]] = ()
+    disturbances: Sequence[tuple[int, int]] = ()
+    request_timeouts_ns: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def log_start(self) -> int:
@@ -135,7 +138,7 @@ class PartitionEvidence:
         """What the replicas' leader-epoch-checkpoints say: (broker_id, leader_epoch, start_offset)."""
         return [(each.broker_id, *entry) for each in self.replicas for entry in each.epochs or ()]
 
-    @property
+    @cached_property
     def leader_epochs(self) -> set[int]:
         """Every leader epoch that the samples, the metadata or the epoch files name."""
         seen = np.unique(np.concatenate([self.samples.epoch, self.views.epoch]))

@@ -53,11 +53,15 @@ def changes(history: Sequence[State], views: Views, names: Names) -> tuple[Chang
     """The partition's states in order: the controller's own, or where its history has no good times, those that its
     leaders' metadata showed.
     """
-    known = np.flatnonzero(views.epoch != NULL)
-    shown = {epoch: int(views.received_ns[known[rows]].min()) for (epoch,), rows in groups(views.epoch[known])}
-    if history and has_good_times(history, shown):
+    if history and has_good_times(history, first_shown(views)):
         return decided(history)
     return isr_changes(views, names)
+
+
+def first_shown(views: Views) -> dict[int, int]:
+    """Leader epoch → when a broker first showed it, in ns."""
+    known = np.flatnonzero(views.epoch != NULL)
+    return {epoch: int(views.received_ns[known[rows]].min()) for (epoch,), rows in groups(views.epoch[known])}
 
 
 def has_good_times(history: Sequence[State], shown: Mapping[int, int]) -> bool:
@@ -96,7 +100,7 @@ def isr_changes(views: Views, names: Names) -> tuple[Change, ...]:
     newest = np.maximum.accumulate(known.epoch)
     first = np.ones(len(known), dtype=np.bool_)
     first[1:] = known.epoch[1:] > newest[:-1]
-    own = (_observers(known, names) == known.leader) | ((known.leader < 0) & first)
+    own = (observing(known, names) == known.leader) | ((known.leader < 0) & first)
     kept = known.take(own & (known.epoch == newest))
     new = kept.changed
     return tuple(
@@ -108,8 +112,8 @@ def isr_changes(views: Views, names: Names) -> tuple[Change, ...]:
     )
 
 
-def _observers(views: Views, names: Names) -> Ints:
-    """The broker of each view, ``NULL`` where its observer is none."""
+def observing(views: Views, names: Names) -> Ints:
+    """Return the broker of each view, ``NULL`` where its observer is none."""
     found: Ints = np.array([*map(_broker, names.listed), NULL], dtype=np.int64)[views.observer]
     return found
 
@@ -167,7 +171,7 @@ def known_since(views: Views, names: Names, short: Iterable[Stretch]) -> Iterato
     within the stretch of the controller's history. A stretch in which it did not is left out.
     """
     known = np.flatnonzero(views.isr >= 0)
-    observers = _observers(views, names)[known]
+    observers = observing(views, names)[known]
     shown = {
         (observer, epoch, views.lists[isr]): known[rows]
         for (observer, epoch, isr), rows in groups(observers, views.epoch[known], views.isr[known])

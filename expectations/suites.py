@@ -189,7 +189,8 @@ def cases(counts: pa.Table, examples: pa.Table | None) -> pa.Table:
             "anomaly": row["anomaly"],
             "allowed": row["allowed"],
             "cases": row["cases"],
-            "explanation": f"{row['cases']:,} in all" + (f": {row['allowed_why']}" if row["allowed_why"] else ""),
+            "explanation": f"{row['cases']:,} in all"
+            + (f": {why}" if (why := row["allowed_why"] or row["undecided"]) else ""),
         }
         for row in counted
     ]

@@ -251,8 +251,9 @@ ANOMALIES = pa.schema(
         pa.field("offset", pa.int64()),
         pa.field("producer_id", pa.string()),
         pa.field("seq", pa.int64()),
-        _required("allowed", pa.bool_()),  # this configuration and these faults permit it
+        pa.field("allowed", pa.bool_()),  # this configuration and these faults permit it; null: undecided
         pa.field("allowed_why", pa.string()),
+        pa.field("undecided", pa.string()),  # which evidence is missing; null: decided
         _required("explanation", pa.string()),  # one sentence a person can check
         _required("evidence", pa.string()),  # JSON object: the values behind the sentence
     ]
@@ -263,8 +264,9 @@ ANOMALY_COUNTS = pa.schema(
     [
         _required("anomaly", pa.string()),
         _required("severity", pa.string()),
-        _required("allowed", pa.bool_()),
+        pa.field("allowed", pa.bool_()),
         pa.field("allowed_why", pa.string()),
+        pa.field("undecided", pa.string()),
         _required("cases", pa.int64()),
     ]
 )

@@ -9,11 +9,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from evidence.gather import LOST_COPY, NEW_LEADER, UNCLEAN_LEADER
 from history import steady
 from history.metrics import METRICS
 from judge.checks import (
     anomalies,
     atomicity,
+    causes,
     elections,
     exactly_once,
     groups,
@@ -21,6 +23,7 @@ from judge.checks import (
     reading_order,
     records,
     shares,
+    takeovers,
     visibility,
     watermarks,
 )
@@ -57,9 +60,8 @@ def pages() -> dict[str, str]:
 
 
 def _checks() -> str:
-    return "\n".join(
-        [_INTRODUCTION, "## Invariants of the replicas\n", *_invariants(), "## Anomalies\n", *_anomalies()]
-    )
+    parts = ["## Invariants of the replicas\n", *_invariants(), "## Anomalies\n", *_anomalies()]
+    return "\n".join([_INTRODUCTION, *parts, "## What may permit an anomaly\n", *_causes()])
 
 
 def _invariants() -> Iterator[str]:
@@ -79,6 +81,15 @@ def _anomalies() -> Iterator[str]:
     for name, checks in _OF_REPLICAS.items():
         yield f"### {name} ({anomalies.SEVERITY[name]})\n"
         yield from (f"{_text(check)}\n" for check in checks)
+
+
+def _causes() -> Iterator[str]:
+    table = "[what is permitted](verdicts.md#what-must-hold-follows-from-the-configuration)"
+    yield f"A rule of {table} names one of these causes.\n"
+    losses = ", ".join((NEW_LEADER, UNCLEAN_LEADER, LOST_COPY))
+    told: dict[str, Callable[..., Any]] = {losses: takeovers.taken, **causes.CAUSES}
+    for name, check in told.items():
+        yield f"### {name}\n\n{_text(check)}\n"
 
 
 def _text(function: Callable[..., Any]) -> str:

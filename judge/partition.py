@@ -20,10 +20,11 @@ from judge.checks import atomicity, imported, invariants
 from judge.checks.account import counts
 from judge.checks.anomalies import EXPLAINED
 from judge.checks.cases import accounted, cases
-from judge.checks.findings import Findings
+from judge.checks.causes import brought_about
+from judge.checks.findings import Findings, ruled
 from judge.checks.log_content import OpenEnds, open_ends
 from judge.checks.records import unrecorded
-from judge.checks.takeovers import brought_about, takeovers
+from judge.checks.takeovers import holes, takeovers
 from judge.measures import latency, recovery, replica_series
 from judge.verdict.explanations import Case, Witnesses
 
@@ -63,12 +64,14 @@ def judge(run: RunFacts, question: Question) -> Answer:
     told = accounted(run, question, of)
     held.unrecorded = unrecorded(of, told)
     findings, by = Findings(), partial(brought_about, of, takeovers(of))
+    rule = partial(ruled, names=of.names, permitted=run.permitted, brought_about=by)
     for each in cases(run, of, told):
         findings.add_cases(of.where, each, of.names, run.permitted, by)
     if not run.foreign:
         invariants.check(of, findings)
+        findings.lacking = _lacking(of)
         _explain(of, findings, run.origin_ns)
-    parts = atomicity.parts(of.where, of.sends, told, of.names, set(question.torn))
+    parts = atomicity.parts(of.where, of.sends, told, of.names, set(question.torn), ruled=rule)
     return Answer(
         where=of.where,
         findings=findings,
@@ -92,6 +95,15 @@ def _of_open_loops(of: PartitionEvidence, run: RunFacts) -> Sends:
     """The sends of producers that never pause by themselves."""
     codes = [code for code, name in enumerate(of.names.listed) if name in run.open_loops]
     return of.sends.take(np.isin(producer_of(of.sends.value), codes))
+
+
+def _lacking(of: PartitionEvidence) -> dict[str | None, str]:
+    """What a partition's history lacks: kind of evidence → why."""
+    found: dict[str | None, str] = {}
+    for hole in holes(of):
+        for kind in [invariants.DATES] if hole.undated else [invariants.HISTORY, invariants.DATES]:
+            found.setdefault(kind, hole.why)
+    return found
 
 
 def _explain(of: PartitionEvidence, findings: Findings, origin_ns: int) -> None:

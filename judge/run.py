@@ -23,11 +23,12 @@ from evidence.tables import read_rows, table_of
 from history.partition import TopicPartition
 from history.share_groups import still_s
 from history.tables import JUDGED, SEEKS
+from history.traits import Trait
 from judge.checks import anomalies, atomicity, invariants, known_bugs
 from judge.checks.allowed import allowed_to, may_be_known_already
 from judge.checks.findings import Findings, Tally, facts
 from judge.checks.log_content import OpenEnds
-from judge.checks.premises import Premises, by_place
+from judge.checks.premises import Premises, by_place, disturbances, request_timeouts_ns
 from judge.checks.transactions import faults, limit_ns, transactional
 from judge.measures import latency, metrics, recovery, steady
 from judge.partition import Answer, judge, opened
@@ -64,7 +65,7 @@ def judge_run(run: Run, spread: Spread) -> Judged:
     known = run_facts(premises)
     answers, findings = ask(known, questions(premises), spread)
     counts = Counts(silences=_silences(run)).merge([*(answer.counts for answer in answers), of_captures(run.captures)])
-    items = evidence.evidence(run, counts)
+    items = [*evidence.evidence(run, counts), evidence.elections_told(premises.untold_elections())]
     seeks = read_rows(run.files["seeks"], SEEKS)
     loads = latency.merge_phases(answer.loads for answer in answers)
     tables = {name: table_of(rows, JUDGED[name]) for name, rows in _rows(run, answers, findings, counts, loads)}
@@ -101,6 +102,8 @@ def run_facts(premises: Premises) -> RunFacts:
         gave_up=evidence.gave_up(run),
         ended=evidence.phases(run.events),
         faults=tuple(faults(run.events)),
+        disturbances=tuple(disturbances(run.events, manifest)),
+        request_timeouts_ns=request_timeouts_ns(manifest),
         transaction_limit_ns=limit_ns(manifest),
         origin_ns=_origin_ns(run),
         probe_hz=manifest.probe_hz,
@@ -119,7 +122,14 @@ def _group(premises: Premises) -> GroupFacts | None:
     load = _read_whole(premises)
     if load is None or premises.manifest.shares:
         return None
-    return GroupFacts(load["topic"], int(load["group"]["session_timeout"] * 1e9))
+    return GroupFacts(load["topic"], int(load["group"]["session_timeout"] * 1e9), tuple(_ended_members(premises.run)))
+
+
+def _ended_members(run: Run) -> Iterator[tuple[str, int]]:
+    """The nodes of members that a fault ended or paused, and by when it had."""
+    for event in run.events:
+        if event.kind == "injected" and run.manifest.has(event.step, Trait.STOPS_PROCESS):
+            yield from ((name, event.t_ns) for name in event.target.split(", ") if name.startswith("member"))
 
 
 def _share_group(premises: Premises) -> ShareFacts | None:
@@ -199,9 +209,8 @@ def ask(run: RunFacts, asked: Sequence[Question], spread: Spread) -> tuple[list[
     if torn:
         answers = spread(partial(judge, run), [replace(question, torn=torn) for question in asked])
     findings = Findings().merge(answer.findings for answer in answers)
-    for row in atomicity.torn_transaction([answer.parts for answer in answers]):
-        permissions = run.permitted.get(row["producer_id"], {}).get(row["anomaly"], ())
-        findings.add_case(row, next((each.why for each in permissions), None))
+    for row, kind in atomicity.torn_transaction([answer.parts for answer in answers]):
+        findings.add_case(row, kind)
     if any(answer.open_ends.ended for answer in answers):
         compare_ends(findings, OpenEnds().merge(answer.open_ends for answer in answers))
     return answers, findings
@@ -294,7 +303,7 @@ def open_invariants(
     for answer in answers:
         if answer.where not in assigned:
             continue
-        missing = _missing_history(run, answer.where) if run.owes_history else {}
+        missing = _missing_history(run, answer) if run.owes_history else {}
         if answer.where in missing_segments:
             missing[invariants.SEGMENTS] = missing_segments[answer.where]
         for name, why in invariants.why_open(answer.where, answer.findings, missing, owes_history=run.owes_history):
@@ -302,25 +311,25 @@ def open_invariants(
     return {name: evidence.counted(whys, "partition") for name, whys in found.items()}
 
 
-def _missing_history(run: Run, where: TopicPartition) -> dict[str | None, str]:
+def _missing_history(run: Run, answer: Answer) -> dict[str | None, str]:
     """Return why a partition's history lacks a kind of evidence, by kind."""
-    states = run.states.get(where)
+    where, states = answer.where, run.states.get(answer.where)
     if not states:
         what = "ZooKeeper's transaction log" if run.manifest.mode == "zookeeper" else "the controller's metadata log"
         unknown = where if run.states else "the run's topics"
-        return dict.fromkeys(
-            [invariants.HISTORY, invariants.DATES], f"{what} was not collected, or does not know {unknown}"
-        )
+        why = f"{what} was not collected, or does not know {unknown}"
+        return dict.fromkeys([invariants.HISTORY, invariants.DATES], why)
+    found = dict(answer.findings.lacking)
     if any(state.t_ns is None for state in states):
         why = f"the controller's history of {where} has a state without a time: the host's clock was set near it"
-        return {invariants.DATES: f"{why}, or not recorded"}
-    return {}
+        found[invariants.DATES] = f"{why}, or not recorded"
+    return found
 
 
 def rows_of(findings: Findings, severity: Mapping[str, str]) -> tuple[list[Json], list[Json]]:
     """Rows of ``history.tables.ANOMALIES`` (examples) and of ``ANOMALY_COUNTS``; evidence is JSON."""
     counted = [
-        {**kind._asdict(), "severity": severity[kind.anomaly], "allowed": kind.allowed_why is not None, "cases": cases}
+        {**kind._asdict(), "severity": severity[kind.anomaly], "allowed": kind.allowed, "cases": cases}
         for kind, cases in findings.counts.items()
     ]
     return list(_examples(findings, severity)), counted
@@ -328,10 +337,9 @@ def rows_of(findings: Findings, severity: Mapping[str, str]) -> tuple[list[Json]
 
 def _examples(findings: Findings, severity: Mapping[str, str]) -> Iterator[Json]:
     for kind, examples in findings.examples.items():
-        about = {"anomaly": kind.anomaly, "severity": severity[kind.anomaly]}
-        permitted = {"allowed": kind.allowed_why is not None, "allowed_why": kind.allowed_why}
+        about = {**kind._asdict(), "severity": severity[kind.anomaly], "allowed": kind.allowed}
         for row in examples:
-            yield {**row, **about, **permitted, "evidence": facts(row["evidence"])}
+            yield {**row, **about, "evidence": facts(row["evidence"])}
 
 
 def delivery(answers: Iterable[Answer]) -> Iterator[Json]:

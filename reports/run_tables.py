@@ -137,20 +137,30 @@ def _unseen_parts(rows: list[Row]) -> str:
 # --- anomalies -----------------------------------------------------------------------------------
 
 
+_PERMITTED = (False, None, True)  # in the order in which a reader wants to see them
+_SHOWN_AS = {False: "fail", None: "unknown", True: "quiet"}
+
+
+def _permitted(row: Row) -> str:
+    return {True: "yes", False: "no"}.get(row["allowed"], "unknown")
+
+
+def _why(kind: Row) -> str:
+    return kind["allowed_why"] or kind.get("undecided") or ""
+
+
 def anomalies(run: RunData) -> Table:
     """Cases by kind, and whether this configuration permits them."""
     kinds = sorted(
         run.rows("anomaly_counts"),
-        key=lambda kind: (kind["allowed"], kind["anomaly"], kind["severity"], kind["allowed_why"] or ""),
+        key=lambda kind: (_PERMITTED.index(kind["allowed"]), kind["anomaly"], kind["severity"], _why(kind)),
     )
     columns: list[Column[Row]] = [
         Column("anomaly", lambda kind: kind["anomaly"].replace("_", " "), "name"),
         Column("severity", lambda kind: kind["severity"]),
         Column("cases", lambda kind: kind["cases"], "number"),
-        Column("permitted", lambda kind: Cell("yes", "quiet") if kind["allowed"] else Cell("no", "fail")),
-        Column(
-            "why", lambda kind: kind["allowed_why"] or "This configuration and these faults do not permit it.", "text"
-        ),
+        Column("permitted", lambda kind: Cell(_permitted(kind), _SHOWN_AS[kind["allowed"]])),
+        Column("why", lambda kind: _why(kind) or "This configuration and these faults do not permit it.", "text"),
     ]
     return table("Every kind of anomaly that was found.", columns, kinds)
 
@@ -165,11 +175,11 @@ _FIRST = ("lost_write", "truncated_ack", "unknown_offset_ack", "duplicate")
 
 
 def ordered_cases(run: RunData) -> list[Row]:
-    """All cases: those that nothing permits first, then by how much a reader cares, then by place."""
+    """All cases: those not permitted first, then those undecided; then by how much a reader cares, by place."""
     return sorted(
         run.rows("anomalies"),
         key=lambda row: (
-            row["allowed"],
+            _PERMITTED.index(row["allowed"]),
             _FIRST.index(row["anomaly"]) if row["anomaly"] in _FIRST else len(_FIRST),
             row["severity"],
             row["anomaly"],
@@ -184,7 +194,7 @@ _CASES: list[Column[Row]] = [
     Column("anomaly", lambda row: row["anomaly"].replace("_", " "), "name"),
     _PARTITION,
     _value("offset", kind="number"),
-    Column("permitted", lambda row: "yes" if row["allowed"] else "no"),
+    Column("permitted", _permitted),
     _value("explanation", "explanation", kind="text"),
 ]
 

@@ -1,18 +1,34 @@
-"""Which anomalies a configuration and its faults permit, each with the reason. Written once; data."""
+"""Which anomalies a configuration and its faults permit, each with the reason. Written once; data.
+
+A permission requires a cause that precedes the harm and could have produced it: every rule names one, and
+``judge.checks.causes`` asks the evidence for it, case by case.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from evidence.gather import NEW_LEADER, UNCLEAN_LEADER, Permission
+from evidence.facts import LostCopy
+from evidence.gather import (
+    COPIER_BEGAN_ANEW,
+    LOST_COPY,
+    MEMBER_ENDED,
+    NEVER_READ,
+    NEW_LEADER,
+    RELEASED,
+    SENT_AGAIN,
+    SHORT_ISR,
+    UNCLEAN_LEADER,
+    Permission,
+)
 from history.events import Event
 from history.manifest import Manifest, ProducerInfo
 from history.partition import TopicPartition
 from history.traits import Trait
 from judge.checks.gates import sometimes
 
-LAST_COPY = "last_copy"  # records lost from the disk of the only member of an ISR that lived; see ``last_copy_lost``
+LAST_COPY = "last_copy"  # records lost from the disk of the only member of an ISR that lived; see ``lost_copies``
 LEADER: frozenset[str] = frozenset({Trait.MAY_MOVE_LEADER})
 # What is gone gives its offset to other records, which then come late in real time and in their producer's order.
 LOSS = (
@@ -32,11 +48,12 @@ class Rule:
     traits.
 
     None is "any"; an empty set of traits needs none. Of the cases those that the ``cause`` may have brought about
-    (``judge.checks.takeovers``).
+    (``judge.checks.causes``).
     """
 
     anomalies: tuple[str, ...]
     why: str
+    cause: str
     acks: frozenset[str] | None = None
     idempotence: bool | None = None
     unclean_election: bool | None = None
@@ -46,83 +63,91 @@ class Rule:
     commit_ahead: bool | None = None
     releases: bool | None = None
     traits: frozenset[str] = frozenset()
-    cause: str | None = None
 
 
 ALLOWED = (
     Rule(
         LOSS,
-        "acks=0 asks for no answer, so nothing was promised",
+        "acks=0 asks for no answer, so nothing was promised of a record that no reader was given",
+        NEVER_READ,
         acks=frozenset({"0"}),
     ),
     Rule(
         LOSS,
         "acks=1 promises the leader's copy only, and a fault took a leader away before its followers had one",
+        NEW_LEADER,
         acks=frozenset({"1"}),
         traits=LEADER,
-        cause=NEW_LEADER,
     ),
     Rule(
         (*LOSS, "bad_ack_offset"),  # an empty log begins at 0 again
         "a fault destroyed the only copy in sync that there was",
+        LOST_COPY,
         traits=frozenset({LAST_COPY}),
     ),
     Rule(
         ("nonrepeatable_read", "nonmonotonic_poll", "poll_skip"),
         "a fault destroyed the only copy in sync that there was, with records that consumers have read",
+        LOST_COPY,
         traits=frozenset({LAST_COPY}),
     ),
     Rule(
         LOSS,
         "an unclean election lets a replica lead that lacks acknowledged records",
+        UNCLEAN_LEADER,
         unclean_election=True,
         traits=LEADER,
-        cause=UNCLEAN_LEADER,
     ),
     Rule(
         ("nonrepeatable_read", "nonmonotonic_poll", "poll_skip"),
         "an unclean election takes records away that consumers have read, and they go back",
+        UNCLEAN_LEADER,
         unclean_election=True,
         traits=LEADER,
-        cause=UNCLEAN_LEADER,
     ),
     Rule(
         ("aborted_read", "hanging_transaction"),
         "an unclean election takes the end of a transaction away, and a later one's end stands for it",
+        UNCLEAN_LEADER,
         unclean_election=True,
         transactional=True,
         traits=LEADER,
-        cause=UNCLEAN_LEADER,
     ),
     Rule(
         ("duplicate",),
         "without idempotence a retry after a lost answer writes the record again",
+        SENT_AGAIN,
         idempotence=False,
     ),
     Rule(
         ("duplicate_output",),
         "a copier that commits its offsets apart from its records copies again what it had not committed when it ended",
+        COPIER_BEGAN_ANEW,
         offsets="apart",
     ),
     Rule(
         ("nonmonotonic_send",),
         "without idempotence a batch that is sent again may be overtaken by a later one",
+        SENT_AGAIN,
         idempotence=False,
     ),
     Rule(
         ("group_skip",),
         "members commit what they have not processed yet, so that a fault takes it away: at most once",
+        MEMBER_ENDED,
         commit_ahead=True,
         traits=frozenset({Trait.STOPS_PROCESS}),
     ),
     Rule(
         ("archived_record",),
         "members of the share group release records at every delivery, so that it gives them up at its delivery limit",
+        RELEASED,
         releases=True,
     ),
     Rule(
         ("invisible_ack",),
         "below min.insync.replicas the high watermark stands still (KIP-966), and acks below all do not wait for it",
+        SHORT_ISR,
         acks=frozenset({"0", "1"}),
         strict_min_isr=True,
         traits=LEADER | {Trait.HOLDS_BACK_FOLLOWER},
@@ -130,15 +155,31 @@ ALLOWED = (
 )
 
 
-def last_copy_lost(manifest: Manifest, events: Iterable[Event], topic: str) -> bool:
-    """Whether a fault took a topic's records off the disk of a replica without which no live member of the ISR was
+def lost_copies(manifest: Manifest, events: Iterable[Event], where: TopicPartition) -> list[LostCopy]:
+    """Return what faults took of a partition off the disk of a replica without which no live member of the ISR was
     left.
 
-    The step itself tells, having asked the brokers; where it could not, nobody knows of another copy.
+    The step itself tells, having asked the brokers; where it could not, nothing tells of another copy.
     """
-    lost = (event for event in events if event.kind == "injected" and manifest.has(event.step, Trait.LOSES_RECORDS))
-    named = [event.detail.get("last_copy_of") for event in lost]
+    found = []
+    for event in _lost_records(manifest, events):
+        named = event.detail.get("last_copy_of")
+        if named is None:
+            why = f"{event.step} of {event.target or 'a broker'} did not tell of which partitions it took the last copy"
+            found.append(LostCopy(event.t_ns, unknown=why))
+        elif str(where) in named:
+            found.append(LostCopy(event.t_ns, event.detail.get("log_end_offset", 0)))
+    return found
+
+
+def last_copy_lost(manifest: Manifest, events: Iterable[Event], topic: str) -> bool:
+    """Whether that may have happened to some partition of a topic."""
+    named = [event.detail.get("last_copy_of") for event in _lost_records(manifest, events)]
     return any(of is None or topic in {TopicPartition.parse(partition).topic for partition in of} for of in named)
+
+
+def _lost_records(manifest: Manifest, events: Iterable[Event]) -> Iterator[Event]:
+    return (event for event in events if event.kind == "injected" and manifest.has(event.step, Trait.LOSES_RECORDS))
 
 
 def allowed_to(

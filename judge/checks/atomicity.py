@@ -6,7 +6,7 @@ them says nothing of its end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from evidence.columns import ACKS, FAIL, INFO, NULL, OK, OUTCOMES, Bools, Ints, 
 from evidence.gather import Transaction
 from history.partition import TopicPartition
 from judge.checks.account import GONE, Account
+from judge.checks.findings import Cases, Kind
 
 
 def stable(polls: Polls, sends: Sends) -> Polls:
@@ -46,9 +47,13 @@ def siblings(sends: Sends, names: Names, committed: set[Transaction]) -> Ints:
     return sends.value[unknown[[each in committed for each in told]]] if told else sends.value[unknown]
 
 
+FORBIDDEN = Kind("torn_transaction", None)
+
+
 class Part(NamedTuple):
     """A transaction's records in one partition; ``first`` is the first record that is gone, as a row of a case, with
-    what an imported history called it in ``explanation`` and ``evidence``.
+    what an imported history called it in ``explanation`` and ``evidence``. ``kind`` says whether all that are gone were
+    permitted to go.
     """
 
     records: int
@@ -57,6 +62,7 @@ class Part(NamedTuple):
     at_ns: int | None
     outcome: str
     first: Mapping[str, Any] | None
+    kind: Kind = FORBIDDEN
 
 
 def with_gone_records(sends: Sends, found: Account, names: Names) -> set[Transaction]:
@@ -69,21 +75,40 @@ def _members(sends: Sends) -> Bools:
     return members
 
 
+Ruled = Callable[[Cases], tuple[list[Kind], Ints]]  # the kinds that cases are of, and the place of each case's
+
+
 def parts(
-    where: TopicPartition, sends: Sends, found: Account, names: Names, wanted: set[Transaction]
+    where: TopicPartition, sends: Sends, found: Account, names: Names, wanted: set[Transaction], *, ruled: Ruled
 ) -> dict[Transaction, Part]:
-    """What became of the wanted transactions' records in this partition."""
+    """What became of the wanted transactions' records in this partition. A transaction may be torn here if all of its
+    records that are gone may be.
+    """
     if not wanted:
         return {}
+    gone = np.unique(sends.value[_members(sends) & np.isin(found.fate, GONE)])
+    kinds, of_value = ruled(Cases("torn_transaction", gone, lambda _: {}))
     rows = np.flatnonzero(_members(sends))
     by_transaction: dict[Transaction, list[int]] = {}
     for row, transaction in zip(rows.tolist(), _named(sends, names, rows), strict=True):
         if transaction in wanted:
             by_transaction.setdefault(transaction, []).append(row)
-    return {
+    told = {
         transaction: _part(where, sends, found, names, np.array(members))
         for transaction, members in by_transaction.items()
     }
+    for transaction, members in by_transaction.items():
+        at = places(gone, sends.value[members])
+        own = [kinds[code] for code in np.unique(of_value[at[at >= 0]]).tolist()]
+        told[transaction] = told[transaction]._replace(kind=least(own))
+    return told
+
+
+def least(kinds: Iterable[Kind]) -> Kind:
+    """Of what cases are permitted by, the one that permits least: one that is not permitted, else one that is
+    undecided.
+    """
+    return min(kinds, key=lambda kind: (False, None, True).index(kind.allowed), default=FORBIDDEN)
 
 
 def _part(where: TopicPartition, sends: Sends, found: Account, names: Names, rows: Ints) -> Part:
@@ -101,8 +126,10 @@ def _part(where: TopicPartition, sends: Sends, found: Account, names: Names, row
     return Part(rows.size, int(found.read[rows].sum()), int(gone.size), at_ns, outcome, first)
 
 
-def torn_transaction(told: Iterable[Mapping[Transaction, Part]]) -> Iterator[dict[str, Any]]:
+def torn_transaction(told: Iterable[Mapping[Transaction, Part]]) -> Iterator[tuple[dict[str, Any], Kind]]:
     """Of one transaction the final drain returned some records, while others are gone, as in KAFKA-17754.
+
+    It is permitted where each record that is gone was permitted to go.
 
     A record counts as gone only where a completed read went past it or no replica's log has it; what lies above the
     bound of its partition, or above the last stable offset, is not judged. A transaction without a known end must be
@@ -117,9 +144,8 @@ def torn_transaction(told: Iterable[Mapping[Transaction, Part]]) -> Iterator[dic
         if not read or not gone:
             continue
         first = min((part.first for part in of_it if part.first is not None), key=lambda row: (row["seq"], *_at(row)))
-        yield {
+        row = {
             **first,
-            "anomaly": "torn_transaction",
             "explanation": f"Transaction {number} of {producer} is torn: {read} of its {records} records were read and "
             f"{gone} are gone, the first of them record {producer}/{first['seq']}.{first.get('explanation', '')}",
             "evidence": {
@@ -132,6 +158,7 @@ def torn_transaction(told: Iterable[Mapping[Transaction, Part]]) -> Iterator[dic
             },
             "at_ns": max((part.at_ns for part in of_it if part.at_ns is not None), default=None),
         }
+        yield row, least(part.kind for part in of_it if part.gone)
 
 
 def _at(row: Mapping[str, Any]) -> tuple[str, int]:

@@ -22,10 +22,18 @@ MAX_EXAMPLES = 1_000  # of one kind of case in one partition; of all partitions 
 
 
 class Kind(NamedTuple):
-    """Cases that are counted together: of one anomaly, permitted for one reason or (None) not permitted."""
+    """Cases that are counted together: of one anomaly, and permitted for one reason; or ``undecided``, as this evidence
+    is missing; or with neither, and so not permitted.
+    """
 
     anomaly: str
     allowed_why: str | None
+    undecided: str | None = None
+
+    @property
+    def allowed(self) -> bool | None:
+        """Whether the cases are permitted; None: undecided."""
+        return True if self.allowed_why else None if self.undecided else False
 
 
 class Cases(NamedTuple):
@@ -33,16 +41,29 @@ class Cases(NamedTuple):
 
     ``example`` makes the row of the case at a place: ``offset``, ``explanation`` and ``evidence`` (a mapping), and
     where it is about an acknowledgement ``acks`` and ``at_ns``. ``why`` says of a case what permits it, where more
-    than its producer's settings does.
+    than its producer's settings does. ``shown_ns`` is when a consumer was given what makes the case, and ``again`` are
+    the values of the records that must have been sent again to make it, where those are others than ``values``.
     """
 
     anomaly: str
     values: Ints
     example: Callable[[int], Mapping[str, Any]]
     why: Callable[[int], str | None] | None = None
+    shown_ns: Ints | None = None
+    again: Ints | None = None
 
 
-BroughtAbout = Callable[[Cases, str | None], Bools]  # which cases a permission's cause may have brought about
+class Ruling(NamedTuple):
+    """Which cases a cause may have brought about (``brought``), and which it may have if what is ``missing`` of the
+    evidence would say so (``undecided``).
+    """
+
+    brought: Bools
+    undecided: Bools
+    missing: str = ""
+
+
+BroughtAbout = Callable[[Cases, str], Ruling]  # what the evidence says of a permission's cause
 
 
 class Checks(NamedTuple):
@@ -89,38 +110,28 @@ class Tally:
 
 @dataclass
 class Findings:
-    """Cases by their kind, with examples as rows of ``history.tables.ANOMALIES``, and invariants by their name;
-    ``unchecked`` are those that a partition had to be checked for and was not.
+    """Cases by their kind, with examples as rows of ``history.tables.ANOMALIES``, and invariants by their name.
+
+    Of one partition: ``unchecked`` are the invariants that it had to be checked for and was not, ``lacking`` maps a
+    kind of evidence to why its history lacks it.
     """
 
     counts: Counter[Kind] = field(default_factory=Counter)
     examples: dict[Kind, list[dict[str, Any]]] = field(default_factory=dict)
     tallies: dict[str, Tally] = field(default_factory=dict)
     unchecked: set[str] = field(default_factory=set)
+    lacking: dict[str | None, str] = field(default_factory=dict)
 
     def add_cases(
         self, where: TopicPartition, cases: Cases, names: Names, permitted: Permitted, brought_about: BroughtAbout
     ) -> None:
-        """Count cases by the first of their producer's permissions whose cause may have brought them about, and keep
-        the first as examples.
+        """Count cases by the first of their producer's permissions whose cause may have brought them about, else by
+        the evidence that leaves one open, and keep the first as examples.
         """
-        reasons: list[str | None] = [None]
-        of_case = np.zeros(cases.values.size, dtype=np.int64)
-        brought = cache(partial(brought_about, cases))  # of a cause, whoever the producer is
-        for (code,), own in groups(producer_of(cases.values)):
-            permissions = permitted.get(names.listed[code], {}).get(cases.anomaly, ()) if code >= 0 else ()
-            for each in permissions:
-                of_case[own[(of_case[own] == 0) & brought(each.cause)[own]]] = len(reasons)
-                reasons.append(each.why)
-        if cases.why is not None:
-            for place in range(cases.values.size):
-                why = cases.why(place)
-                if why is not None and reasons[of_case[place]] is None:
-                    of_case[place] = len(reasons)
-                    reasons.append(why)
+        kinds, of_case = ruled(cases, names, permitted, brought_about)
         codes, first = np.unique(of_case, return_index=True)
         for code in codes[np.argsort(first)].tolist():
-            kind = Kind(cases.anomaly, reasons[code])
+            kind = kinds[code]
             places = np.flatnonzero(of_case == code)
             self.counts[kind] += places.size
             kept = self.examples.setdefault(kind, [])
@@ -128,9 +139,8 @@ class Findings:
                 producer, seq = names.name(int(cases.values[place]))
                 kept.append({**where._asdict(), "producer_id": producer, "seq": seq, **cases.example(place)})
 
-    def add_case(self, row: Mapping[str, Any], why: str | None) -> None:
+    def add_case(self, row: Mapping[str, Any], kind: Kind) -> None:
         """Count one case by itself, with its row."""
-        kind = Kind(row["anomaly"], why)
         self.counts[kind] += 1
         kept = self.examples.setdefault(kind, [])
         if len(kept) < MAX_EXAMPLES:
@@ -158,6 +168,29 @@ class Findings:
             examples.sort(key=_in_order)
             del examples[MAX_EXAMPLES:]
         return self
+
+
+def ruled(cases: Cases, names: Names, permitted: Permitted, brought_about: BroughtAbout) -> tuple[list[Kind], Ints]:
+    """Return the kinds that some cases are of, and the place of each case's among them."""
+    kinds = {Kind(cases.anomaly, None): 0}
+    of_case = np.zeros(cases.values.size, dtype=np.int64)
+
+    def take(rows: Ints, why: str | None, undecided: str | None = None) -> None:
+        of_case[rows] = kinds.setdefault(Kind(cases.anomaly, why, undecided), len(kinds))
+
+    ruling = cache(partial(brought_about, cases))  # of a cause, whoever the producer is
+    for (code,), own in groups(producer_of(cases.values)):
+        permissions = permitted.get(names.listed[code], {}).get(cases.anomaly, ()) if code >= 0 else ()
+        for each in permissions:
+            take(own[(of_case[own] == 0) & ruling(each.cause).brought[own]], each.why)
+        for each in permissions:
+            take(own[(of_case[own] == 0) & ruling(each.cause).undecided[own]], None, ruling(each.cause).missing)
+    if cases.why is not None:
+        listed = list(kinds)
+        for place in np.flatnonzero([listed[code].allowed_why is None for code in of_case.tolist()]).tolist():
+            if why := cases.why(place):
+                take(np.array([place]), why)
+    return list(kinds), of_case
 
 
 def _in_order(row: Mapping[str, Any]) -> tuple[str, int, int, str, int]:

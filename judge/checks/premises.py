@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from evidence.facts import Facts, Fault, NewLog, Outage
+from evidence.facts import FOREVER_NS, SETTLE_NS, Facts, Fault, NewLog, Outage
 from evidence.gather import Input
 from evidence.partition import Row
 from evidence.run import Run
@@ -17,9 +17,10 @@ from history.partition import TopicPartition
 from history.share_groups import STATE_TOPIC
 from history.traits import Trait
 from judge.checks import delivery
-from judge.checks.allowed import last_copy_lost, unclean_election
+from judge.checks.allowed import lost_copies, unclean_election
 from judge.checks.gates import always, sometimes
 from judge.checks.takeovers import is_unclean, is_whole
+from judge.checks.transactions import faults as active
 
 GROUP_TOPICS = ("__consumer_offsets", STATE_TOPIC)  # what groups keep: offsets, and what was acknowledged
 
@@ -71,18 +72,33 @@ class Premises:
     def clean(self, where: TopicPartition) -> bool:
         """Whether a committed record of the partition has to survive: no unclean election, and disks were spared."""
         known = where.topic in self.manifest.topics
-        return known and not self._unclean(where) and not last_copy_lost(self.manifest, self.run.events, where.topic)
+        return known and not self._unclean(where) and not lost_copies(self.manifest, self.run.events, where)
 
     def _unclean(self, where: TopicPartition) -> bool:
-        """Whether a replica from outside the ISR led, by the controller's history; by the settings, where that does not
-        tell of every leader epoch that the replicas' files and the brokers' logs name.
+        """Whether a replica from outside the ISR led, or may have: by the controller's history; by the settings, where
+        that does not tell of every election.
         """
         if not unclean_election(self.manifest, where.topic, self.run.events):
             return False
-        states = self.run.states.get(where, ())
+        return self._led_from_outside(where) or not self._tells_elections(where)
+
+    def _led_from_outside(self, where: TopicPartition) -> bool:
+        return any(is_unclean(before, after) for before, after in pairwise(self.run.states.get(where, ())))
+
+    def _tells_elections(self, where: TopicPartition) -> bool:
+        """Whether the history tells of every leader epoch that the replicas' files and the brokers' logs name."""
         epochs = {epoch for each in self.run.replicas.get(where, ()) for epoch, _ in each.epochs or ()}
         epochs |= {line["leader_epoch"] for line in self._begun.get(where, ())}
-        return not is_whole(states, epochs) or any(is_unclean(before, after) for before, after in pairwise(states))
+        return is_whole(self.run.states.get(where, ()), epochs)
+
+    def untold_elections(self) -> Iterator[str]:
+        """The partitions of which nothing tells whether a replica from outside the ISR led, a sentence each: what rests
+        on committed records is not checked there.
+        """
+        for where in self.run.partitions if self.run.owes_history else ():
+            enabled = unclean_election(self.manifest, where.topic, self.run.events)
+            if enabled and not self._tells_elections(where) and not self._led_from_outside(where):
+                yield f"Whether a replica from outside the ISR led {where} is unknown: its history is not whole."
 
     @cached_property
     def led_cleanly(self) -> frozenset[str]:
@@ -160,6 +176,7 @@ class Premises:
             faults=self.faults,
             outages=self.outages,
             new_logs=self.new_logs,
+            lost_copies=lost_copies(self.manifest, self.run.events, where),
             max_isr_lag_ns=max_isr_lag_ns(self.manifest),
             stale_controller_ns=stale_controller_ns(self.manifest),
             effective_min_isr=self.effective_min_isr(where),
@@ -195,10 +212,14 @@ def stale_controller_ns(manifest: Manifest) -> int:
 
 
 def faults(events: Sequence[Event], manifest: Manifest) -> Iterator[Fault]:
-    """The brokers that a fault stopped, with the times at which it was asked for, active and healed."""
+    """The brokers that a fault is proven to have stopped, with the times at which it was asked for, active, and healed
+    (or, if that is sooner, the broker was started again).
+    """
     broker_ids = {node.name: node.node_id for node in manifest.brokers}
     for event in events:
         if event.kind != "injected" or not manifest.has(event.step, Trait.STOPS_PROCESS):
+            continue
+        if event.detail.get("effect_verified") is False:
             continue
         same = [other for other in events if (other.step, other.target) == (event.step, event.target)]
         asked = [other.t_ns for other in same if other.kind == "inject" and other.t_ns <= event.t_ns]
@@ -207,7 +228,32 @@ def faults(events: Sequence[Event], manifest: Manifest) -> Iterator[Fault]:
             broker_id = broker_ids.get(name)
             if broker_id is not None:
                 asked_ns = max(asked, default=event.t_ns)
-                yield Fault(broker_id, asked_ns, event.t_ns, min(healed, default=2**63 - 1))
+                started = [start.started_ns for start in manifest.incarnations if start.node == name]
+                gone = [*healed, *(t_ns for t_ns in started if t_ns > event.t_ns)]
+                yield Fault(broker_id, asked_ns, event.t_ns, min(gone, default=2**63 - 1))
+
+
+def disturbances(events: Sequence[Event], manifest: Manifest) -> list[tuple[int, int]]:
+    """When a fault may have cost a producer the answer to a send: from when it was asked for until it was seen to be
+    gone, and ``SETTLE_NS`` more. A fault of a group's members or of a copier reaches no producer.
+    """
+    servers = {node.name for node in manifest.nodes}
+    clients = {event.target for event in events if _of_clients_only(event, servers)}
+    spans = active([event for event in events if event.target not in clients])
+    return [(from_ns, min(until_ns, FOREVER_NS - SETTLE_NS) + SETTLE_NS) for from_ns, until_ns in spans]
+
+
+def request_timeouts_ns(manifest: Manifest) -> dict[str, int]:
+    """Producer → the time after which its client sends a record again that was not answered, where that is known."""
+    asked = {name: load.get("request_timeout") for name, load in manifest.loads.items()}
+    timed = ((each.producer_id, asked.get(each.load or "")) for each in manifest.producers)
+    return {name: int(timeout_s * 1e9) for name, timeout_s in timed if timeout_s is not None}
+
+
+def _of_clients_only(event: Event, servers: Set[str]) -> bool:
+    """Whether every node that an event is about is a client's."""
+    names = event.target.replace(",", " ").split()
+    return bool(names) and servers.isdisjoint(names)
 
 
 def outages(events: Sequence[Event], manifest: Manifest) -> Iterator[Outage]:

@@ -76,7 +76,8 @@ def poll_skip(of: PartitionEvidence, taken: Steps, standing: tuple[Ints, Ints] |
             "evidence": {"consumer_id": name, "from_offset": here, "records": records, "to_offset": there},
         }
 
-    return Cases("poll_skip", values[first[distinct]], example)
+    passed_ns = of.polls.received_ns[taken.after[gap[distinct]]]
+    return Cases("poll_skip", values[first[distinct]], example, shown_ns=passed_ns)
 
 
 def nonmonotonic_poll(of: PartitionEvidence, taken: Steps) -> Cases:
@@ -92,7 +93,8 @@ def nonmonotonic_poll(of: PartitionEvidence, taken: Steps) -> Cases:
             "evidence": {"consumer_id": name, "before": before},
         }
 
-    return Cases("nonmonotonic_poll", of.polls.value[taken.after[back]], example)
+    rows = taken.after[back]
+    return Cases("nonmonotonic_poll", of.polls.value[rows], example, shown_ns=of.polls.received_ns[rows])
 
 
 def leader_epoch_regression(of: PartitionEvidence, taken: Steps) -> Cases:
@@ -228,10 +230,13 @@ def realtime_order_violation(of: PartitionEvidence) -> Cases:
 
 @dataclass(frozen=True)
 class Acknowledged:
-    """The acknowledged sends (rows) by producer and number, each with the largest offset acknowledged before it."""
+    """The acknowledged sends (rows) by producer and number, each with the largest offset acknowledged before it, and
+    the place of the last send that has it.
+    """
 
     rows: Ints
     top: Ints
+    top_at: Ints
 
 
 def acknowledged(of: PartitionEvidence, trusted: Bools | None = None) -> Acknowledged:
@@ -242,18 +247,19 @@ def acknowledged(of: PartitionEvidence, trusted: Bools | None = None) -> Acknowl
     rows = np.flatnonzero(acked if trusted is None else acked & trusted)
     rows = rows[np.argsort(of.sends.value[rows], kind="stable")]
     offset, producers = of.sends.offset[rows], producer_of(of.sends.value[rows])
-    top = np.full(rows.size, NULL)
+    top, top_at = np.full(rows.size, NULL), np.full(rows.size, NULL)
     starts = np.flatnonzero(np.diff(producers, prepend=-2))
     for begin, end in pairwise([*starts.tolist(), rows.size]):
-        top[begin + 1 : end] = np.maximum.accumulate(offset[begin:end])[:-1]
-    return Acknowledged(rows, top)
+        highest = np.maximum.accumulate(offset[begin:end])
+        at = np.where(offset[begin:end] == highest, np.arange(begin, end), NULL)
+        top[begin + 1 : end] = highest[:-1]
+        top_at[begin + 1 : end] = np.maximum.accumulate(at)[:-1]
+    return Acknowledged(rows, top, top_at)
 
 
 def _earlier(of: PartitionEvidence, told: Acknowledged, at: int) -> dict[str, int]:
     """The earlier record with the largest offset, of several the last."""
-    own = producer_of(of.sends.value[told.rows[: at + 1]]) == producer_of(of.sends.value[told.rows[at]])
-    before = np.flatnonzero(own[:-1] & (of.sends.offset[told.rows[:at]] == told.top[at]))
-    last = told.rows[before[-1]]
+    last = told.rows[told.top_at[at]]
     return {"offset": int(of.sends.offset[last]), "seq": int(seq_of(of.sends.value[last]))}
 
 
@@ -275,7 +281,8 @@ def nonmonotonic_send(of: PartitionEvidence, told: Acknowledged) -> Cases:
             "at_ns": known(of.sends.done_ns[told.rows[at]]),
         }
 
-    return Cases("nonmonotonic_send", of.sends.value[told.rows[back]], example)
+    overtaken = of.sends.value[told.rows[told.top_at[back]]]
+    return Cases("nonmonotonic_send", of.sends.value[told.rows[back]], example, again=overtaken)
 
 
 _KNOWN_ALREADY = (

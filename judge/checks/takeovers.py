@@ -1,12 +1,14 @@
-"""Which records a change of a partition's leader may have taken, as the controller's history tells.
+"""Which records a leader change, or a disk that lost its records, may have taken.
 
 A new leader's log is the partition's: what others have above its end, or where it has something else, is cut (KIP-101,
-KIP-279).
+KIP-279). The controller's history tells of leader changes. Where a part of it is missing, a leader may have changed
+there: what that may have taken is undecided, and the rest of the history counts as ever.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cache, partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,26 +16,51 @@ import numpy as np
 
 from evidence.columns import NULL, Bools, Ints, places
 from evidence.facts import FOREVER_NS, SLACK_NS, UNFENCED_NS
-from evidence.gather import NEW_LEADER
+from evidence.gather import LOST_COPY, NEW_LEADER, UNCLEAN_LEADER
 from evidence.partition import PartitionEvidence
-from history.tables import CONTROLLER
-from judge.checks.findings import Cases
+from evidence.views import CLOCK_NS, first_shown, observing
+from judge.checks.findings import Cases, Ruling
 from kafka_files.states import State
 
-# Anomalies of a record that is gone, and of one that stands in the place of such a record.
-GONE = frozenset({"lost_write", "truncated_ack", "unknown_offset_ack", "inconsistent_offset"})
+# Anomalies of a record that is gone, of one that stands in the place of such a record, and of one whose transaction's
+# end is gone.
+GONE = frozenset({"lost_write", "truncated_ack", "unknown_offset_ack", "inconsistent_offset", "torn_transaction"})
 REPLACED = frozenset({"realtime_order_violation", "nonmonotonic_send"})
+END_GONE = frozenset({"aborted_read", "hanging_transaction"})
+REREAD = frozenset({"nonrepeatable_read", "poll_skip"})  # of a record that consumers were given before or after
 
 
-class Takeover(NamedTuple):
-    """A broker began to lead in the place of another one: from which offset on records may be gone with that, and when
-    those were sent (``until_ns``) and acknowledged (``since_ns``).
+class Loss(NamedTuple):
+    """Something that may have taken records: a leader change, or a disk that lost the only copy in sync.
+
+    ``causes`` are those that it is one of. It took records from an offset on that were acknowledged since
+    ``since_ns``, and shows from ``begun_ns`` on. ``takers`` are the brokers that may have taken such records, each with
+    the time by which one was sent. ``missing`` says, of a loss that nothing tells to have taken place, what evidence is
+    missing.
     """
 
+    causes: frozenset[str]
     from_offset: int
     since_ns: int
-    until_ns: int
-    unclean: bool
+    begun_ns: int
+    takers: tuple[tuple[int, int], ...]
+    missing: str | None = None
+
+
+class Hole(NamedTuple):
+    """A part that is missing of a partition's history: what came between two dated states, by their places (-1: the
+    creation; the number of states: the end). ``undated``: every state is there, and nothing tells when they began.
+    """
+
+    first: int
+    last: int
+    why: str
+    undated: bool = False
+
+
+Known = Callable[[int], tuple[Ints, Ints]]  # as ``_known``, by broker
+_ANYBODY = -1  # a broker that no fault is known of
+_CLEAN, _UNCLEAN = frozenset({NEW_LEADER}), frozenset({NEW_LEADER, UNCLEAN_LEADER})
 
 
 def is_whole(states: Sequence[State], epochs: Collection[int]) -> bool:
@@ -51,71 +78,194 @@ def is_unclean(before: State, after: State) -> bool:
     return began and (outside or (after.recovering and not before.recovering))
 
 
-def takeovers(of: PartitionEvidence) -> list[Takeover] | None:
-    """Every takeover of a partition; None where the history does not tell of all of them, and when they were.
+def holes(of: PartitionEvidence) -> list[Hole]:
+    """Return what is missing of a partition's history, in order.
 
-    A former leader may take records with acks=1 until it knows of the next one: for two seconds after its own metadata
-    shows that. A takeover's offset is the least at which its epoch, or a later one, begins. A leader that could be
-    elected before it had cut its own log to that of the one before may have other records below that: then no epoch
-    of the one before is left in the final log, and all of its records may be gone.
+    A whole history begins with partition epoch 0 (not with a snapshot), counts each state one on, dates each, knows the
+    newest leader epoch that was seen, and decides no epoch later than a broker first showed it.
     """
+    states, told = of.facts.states, f"the controller's history of {of.where}"
+    if not states:
+        return [Hole(-1, 0, f"{told} is missing")]
+    late = _contradicted(states, first_shown(of.views))
+    if late is not None:
+        return [Hole(-1, len(states), f"{told} dates leader epoch {late} after a broker showed it", undated=True)]
+    dated = [place for place, state in enumerate(states) if state.t_ns is not None]
+    newest = max(of.leader_epochs, default=0)
+    found = []
+    for first, last in pairwise([-1, *dated, len(states)]):
+        part = states[max(first, 0) : last + 1]
+        if why := _lacks(part, newest if last == len(states) else None, begins=first < 0):
+            found.append(Hole(first, last, f"{told} {why}"))
+        elif any(state.t_ns is None for state in part):
+            found.append(Hole(first, last, f"{told} has a state without a time", undated=True))
+    return found
+
+
+def _contradicted(states: Sequence[State], shown_ns: dict[int, int]) -> int | None:
+    """The first leader epoch whose date is wrong. The first state of a snapshot has the snapshot's date."""
+    dated = [states[0]] if states[0].partition_epoch == 0 else []
+    for before, state in pairwise(states):
+        if state.partition_epoch == before.partition_epoch + 1 and state.leader_epoch > before.leader_epoch:
+            dated.append(state)
+    wrong = (s for s in dated if s.t_ns is not None and shown_ns.get(s.leader_epoch, s.t_ns) + CLOCK_NS < s.t_ns)
+    return next((state.leader_epoch for state in wrong), None)
+
+
+def _lacks(part: Sequence[State], newest_epoch: int | None, *, begins: bool) -> str | None:
+    """What is missing of neighbouring states: before them if the history ``begins`` there, between them, or behind
+    them, where the ``newest_epoch`` that was seen is given.
+    """
+    if begins and part[0].partition_epoch > 0:
+        return f"begins at partition epoch {part[0].partition_epoch}"
+    for before, after in pairwise(part):
+        if after.partition_epoch != before.partition_epoch + 1:
+            return f"has nothing between partition epochs {before.partition_epoch} and {after.partition_epoch}"
+    if newest_epoch is not None and newest_epoch > part[-1].leader_epoch:
+        return f"ends at leader epoch {part[-1].leader_epoch}, and epoch {newest_epoch} was seen"
+    return None
+
+
+def takeovers(of: PartitionEvidence) -> list[Loss]:
+    """Return everything that may have taken records of a partition.
+
+    A former leader may take records with acks=1 until it knows of the next one: until its own replica answers in that
+    one's epoch, or for two seconds after its own metadata shows that. A new leader takes from the least offset at which
+    its epoch, or a later one, begins. A leader that could be elected before it had cut its own log to that of the one
+    before may have other records below that: then no epoch of the one before is left in the final log, and all of its
+    records may be gone.
+    """
+    missing, known = holes(of), cache(partial(_known, of))
+    return [*_leader_changes(of, missing, known), *_in_holes(of, missing, known), *_lost_copies(of)]
+
+
+def _leader_changes(of: PartitionEvidence, missing: Sequence[Hole], known: Known) -> Iterator[Loss]:
     states = of.facts.states
-    if not is_whole(states, of.leader_epochs) or not of.changes or of.changes[0].observer != CONTROLLER:
-        return None
-    return list(_takeovers(of, states))
-
-
-def _takeovers(of: PartitionEvidence, states: Sequence[State]) -> Iterator[Takeover]:
-    left = {epoch for broker, epoch, _ in of.epochs if broker == states[-1].leader}
-    former, begun = set[int](), states[0]
-    for before, after in pairwise(states):
+    unknown = {place for hole in missing for place in range(hole.first + 1, hole.last + 1)}
+    left = {epoch for broker, epoch, _ in of.epochs if broker == states[-1].leader} if states else set()
+    former, begun = set[int](), states[0] if states else None
+    for place, (before, after) in enumerate(pairwise(states), 1):
         unclean = is_unclean(before, after)
-        if after.leader < 0 or (after.leader == begun.leader and not unclean):
+        if place in unknown:
+            begun = after
+            continue
+        if begun is None or after.leader < 0 or (after.leader == begun.leader and not unclean):
             continue
         if begun.leader >= 0:
             former.add(begun.leader)
-            until_ns = _known_ns(of, former - {after.leader}, after)
+            causes, begun_ns = _UNCLEAN if unclean else _CLEAN, after.t_ns or 0
+            takers = _takers(known, former - {after.leader}, after)
             starts = [start for epoch, start in of.epoch_starts.items() if epoch >= after.leader_epoch]
-            yield Takeover(min(starts, default=0), NULL, until_ns, unclean)
+            yield Loss(causes, min(starts, default=0), NULL, begun_ns, takers)
             if left.isdisjoint(range(begun.leader_epoch, after.leader_epoch)):
-                yield Takeover(0, (begun.t_ns or 0) - SLACK_NS, until_ns, unclean)
+                yield Loss(causes, 0, (begun.t_ns or 0) - SLACK_NS, begun_ns, takers)
         begun = after
 
 
-def _known_ns(of: PartitionEvidence, former: Collection[int], state: State) -> int:
-    """When the last of some former leaders certainly knew that it led no more."""
-    known = (state.t_ns or 0) + SLACK_NS
-    for broker in former:
-        own = np.array([name == str(broker) for name in of.names.listed], dtype=np.bool_)[of.views.observer]
-        told_ns = of.views.received_ns[own & (of.views.epoch >= state.leader_epoch)]
-        known = max(known, int(told_ns.min()) + UNFENCED_NS if told_ns.size else FOREVER_NS)
-    return known
+def _in_holes(of: PartitionEvidence, missing: Sequence[Hole], known: Known) -> Iterator[Loss]:
+    """A leader change of any kind that nothing tells of, for each part of the history that is missing."""
+    states = of.facts.states
+    brokers = {broker for state in states for broker in state.replicas}
+    for hole in missing:
+        begun_ns = states[hole.first].t_ns or 0 if hole.first >= 0 else 0
+        takers: tuple[tuple[int, int], ...] = ((_ANYBODY, FOREVER_NS),)
+        if hole.last < len(states):
+            takers = _takers(known, brokers - {states[hole.last].leader}, states[hole.last])
+        yield Loss(_UNCLEAN, 0, NULL, begun_ns, takers, hole.why)
 
 
-def brought_about(of: PartitionEvidence, found: Sequence[Takeover] | None, cases: Cases, cause: str | None) -> Bools:
-    """Which cases a cause may have brought about: all where there need be none, or nobody knows of every takeover.
+def _lost_copies(of: PartitionEvidence) -> Iterator[Loss]:
+    """The broker is down when its disk loses records: what is sent after that it takes when it is back."""
+    for lost in of.facts.lost_copies:
+        takers = ((_ANYBODY, lost.t_ns),)
+        yield Loss(frozenset({LOST_COPY}), lost.from_offset, NULL, lost.t_ns, takers, lost.unknown)
 
-    A record that is gone was sent before its leader knew of the takeover, and stood where that takes records, or nobody
-    knows where; one in its place stands there whenever it was sent. What consumers saw has no such limits.
+
+def _takers(known: Known, former: Collection[int], state: State) -> tuple[tuple[int, int], ...]:
+    """Each former leader, and when it certainly knew that it led no more."""
+    found = []
+    for broker in sorted(former):
+        epochs, known_ns = known(broker)
+        first = int(np.searchsorted(epochs, state.leader_epoch))
+        until_ns = FOREVER_NS if first == epochs.size else int(known_ns[first])
+        found.append((broker, max(until_ns, (state.t_ns or 0) + SLACK_NS)))
+    return tuple(found)
+
+
+def _known(of: PartitionEvidence, broker: int) -> tuple[Ints, Ints]:
+    """The newest leader epoch that a broker is known to have accepted by some times, and these, in order."""
+    views = of.views.take(observing(of.views, of.names) == broker)
+    samples = of.samples.take(of.samples.broker == broker)
+    epochs = np.concatenate([views.epoch, samples.epoch])
+    known_ns = np.concatenate([views.received_ns + UNFENCED_NS, samples.received_ns])
+    order = np.argsort(known_ns, kind="stable")
+    return np.maximum.accumulate(epochs[order]), known_ns[order]
+
+
+class Sent(NamedTuple):
+    """What the ledger has of the records of some cases: where each was acknowledged (``FOREVER_NS``: unknown), when it
+    was sent (0: unknown), and when it was answered (``FOREVER_NS``: never).
     """
-    if cause is None or found is None:
-        return np.ones(cases.values.size, dtype=np.bool_)
-    sends = of.sends
-    values, first = np.unique(sends.value, return_index=True)
-    at = places(values, cases.values)
 
-    def told(column: Ints, otherwise: int) -> Ints:
-        """What the ledger has of each case's record, ``otherwise`` where that is nothing."""
-        there = np.where(column < 0, otherwise, column)[first]
-        return np.where(at >= 0, there[at], otherwise) if there.size else np.full(at.size, otherwise)
+    offset: Ints
+    sent_ns: Ints
+    done_ns: Ints
 
-    offset, sent_ns, done_ns = told(sends.offset, FOREVER_NS), told(sends.sent_ns, 0), told(sends.done_ns, FOREVER_NS)
-    brought = np.zeros(at.size, dtype=np.bool_)
-    for each in found:
-        fits = np.full(at.size, each.unclean or cause == NEW_LEADER)
-        if cases.anomaly in GONE | REPLACED:
-            fits &= (offset >= each.from_offset) & (done_ns >= each.since_ns)
-        if cases.anomaly in GONE:
-            fits &= sent_ns <= each.until_ns
-        brought |= fits
-    return brought
+    @classmethod
+    def of(cls, of: PartitionEvidence, values: Ints) -> Sent:
+        sends = of.sends
+        wanted, place = np.unique(values, return_inverse=True)
+        rows = np.flatnonzero(places(wanted, sends.value) >= 0)[::-1]  # of several sends of one record the first
+        row = np.full(wanted.size, -1)
+        row[places(wanted, sends.value[rows])] = rows
+        row = row[place]
+
+        def told(column: Ints, otherwise: int) -> Ints:
+            found = column[row] if column.size else np.full(row.size, NULL)
+            return np.where((row < 0) | (found < 0), otherwise, found)
+
+        return cls(told(sends.offset, FOREVER_NS), told(sends.sent_ns, 0), told(sends.done_ns, FOREVER_NS))
+
+
+def taken(of: PartitionEvidence, found: Sequence[Loss], cases: Cases, cause: str) -> Ruling:
+    """Return which cases a loss of this cause may have brought about.
+
+    A record that is gone was at or above the loss's offset, or nobody knows where, and one of the takers may have taken
+    it: it was sent while that one did not know of its successor, and not both sent and answered while that one was
+    down. A record in the place of one that is gone was answered after the loss began, and what a consumer was given
+    instead came after that, too.
+    """
+    sent = Sent.of(of, cases.values)
+    down = cache(partial(_while_down, of, sent))
+    brought, undecided = (np.zeros(cases.values.size, dtype=np.bool_) for _ in range(2))
+    missing: dict[str, None] = {}
+    for loss in (each for each in found if cause in each.causes):
+        fits = _fits(loss, cases, sent, down)
+        if loss.missing is None:
+            brought |= fits
+        elif fits.any():
+            undecided |= fits
+            missing[loss.missing] = None
+    return Ruling(brought, undecided & ~brought, "; ".join(missing))
+
+
+def _while_down(of: PartitionEvidence, sent: Sent, broker: int) -> Bools:
+    """Which records were both sent and answered while a broker was down or paused: another one answered those."""
+    within = np.zeros(sent.offset.size, dtype=np.bool_)
+    for fault in of.facts.faults:
+        if fault.broker_id == broker:
+            within |= (sent.sent_ns >= fault.from_ns) & (sent.done_ns <= fault.until_ns)
+    return within
+
+
+def _fits(loss: Loss, cases: Cases, sent: Sent, down: Callable[[int], Bools]) -> Bools:
+    """Which cases a loss may have brought about, by their places and times."""
+    shown_ns = sent.done_ns if cases.anomaly in REPLACED else cases.shown_ns
+    fits = np.ones(cases.values.size, dtype=np.bool_)
+    if cases.anomaly in GONE | REPLACED | REREAD:
+        fits &= (sent.offset >= loss.from_offset) & (sent.done_ns >= loss.since_ns)
+    if cases.anomaly in GONE | END_GONE:
+        fits &= np.any([(sent.sent_ns <= until_ns) & ~down(broker) for broker, until_ns in loss.takers], axis=0)
+    if shown_ns is not None:
+        fits &= shown_ns >= loss.begun_ns - CLOCK_NS
+    return fits

@@ -396,6 +396,21 @@ def undecided(invariants: Iterable[Mapping[str, Any]]) -> Item:
     return "every invariant decided", _first(open_ones)
 
 
+def elections_told(untold: Iterable[str]) -> Item:
+    """Whether a replica from outside the ISR led must be known where the settings permit it."""
+    return "elections told", _first(untold)
+
+
+def undecided_cases(counted: Iterable[Mapping[str, Any]]) -> Item:
+    """Every case that would violate a guarantee must be known to be permitted or not (rows of ``ANOMALY_COUNTS``)."""
+    by_lack: dict[str, list[str]] = {}
+    for row in counted:
+        if row["undecided"] and row["severity"] == "S1":
+            by_lack.setdefault(row["undecided"], []).append(f"{row['cases']:,} x {row['anomaly']}")
+    sentences = (f"Whether {', '.join(cases)} are permitted is unknown: {why}." for why, cases in by_lack.items())
+    return "every case decided", _first(sentences)
+
+
 def undrained(row: dict[str, int]) -> Item:
     """Acknowledged records of which nobody can say what became of them."""
     split = ("truncated_ack", "invisible_ack", "unknown_offset_ack")

@@ -1,6 +1,7 @@
 """Partitions brought together: transactions over two of them, read from a run folder."""
 
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -8,10 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from evidence.columns import Names, Polls, Sends
-from evidence.gather import Question, RunFacts
+from evidence.facts import Facts
+from evidence.gather import UNCLEAN_LEADER, Permission, Question, RunFacts
 from evidence.partition import Drain, Replica
 from evidence.run import open_folder
 from history.folder import RunFolder
+from history.manifest import NodeInfo
 from history.partition import TopicPartition
 from history.tables import POLLS, SENDS
 from judge.checks import atomicity
@@ -19,8 +22,9 @@ from judge.checks.allowed import LOSS
 from judge.checks.findings import Findings
 from judge.checks.log_content import OpenEnds
 from judge.run import ask, compare_ends, judge_run, one_by_one, open_invariants
+from judge.verdict.evidence import undecided_cases
 from kafka_files.states import State
-from tests.evidence.folders import MS, S, batch, clean, manifest, polled, sent, truncated, values
+from tests.evidence.folders import MS, S, batch, clean, event, manifest, polled, sent, truncated, values
 
 COMMITTED = {"isolation": "read_committed"}
 P0, P1 = {"partition": 0}, {"partition": 1}
@@ -99,6 +103,33 @@ def test_torn_transaction(told):
     )
 
 
+KEPT = State("orders", 0, "metadata_log", 0, 5 * S, 1, 0, 0, (1, 2, 3), (1, 2, 3))
+SHRUNK = KEPT._replace(t_ns=11 * S, partition_epoch=1, isr=(1, 2))
+OUTSIDER = KEPT._replace(t_ns=12 * S, partition_epoch=1, leader=3, leader_epoch=1, isr=(3,))
+
+
+@pytest.mark.parametrize(
+    ("states", "permits"),
+    [
+        ([KEPT._replace(isr=(1, 2)), OUTSIDER], True),
+        ([KEPT, OUTSIDER], False),  # an ordinary election
+        ([KEPT, SHRUNK], False),
+        ([SHRUNK], None),
+    ],
+)
+def test_a_transaction_is_torn_by_what_may_have_taken_its_records(asked, states, permits):
+    """Its record that is gone lay in orders-1; what became of other partitions does not matter."""
+    run, (one, other) = asked
+    permitted = {"torn": {"torn_transaction": [Permission("an unclean election", UNCLEAN_LEADER)]}}
+    other = replace(other, facts=Facts(states=[state._replace(partition=1) for state in states]))
+    _, findings = ask(replace(run, permitted=permitted), [one, other], one_by_one)
+    kinds = {kind for kind, rows in findings.examples.items() if "torn" in {row["producer_id"] for row in rows}}
+
+    [torn] = [kind for kind in kinds if kind.anomaly == "torn_transaction"]
+    assert (torn.allowed_why == "an unclean election") is (permits is True)
+    assert torn.allowed is permits
+
+
 def test_one_record_that_was_read_proves_its_transaction(told):
     """The unread record of an unknown transaction is lost then; without a committed read nothing is promised."""
     assert told["lost_write"].keys() == {"torn", "lost", "half", "none", "two"}
@@ -168,38 +199,64 @@ def test_the_ends_of_a_transaction_are_compared_over_all_partitions():
     assert tally(one) == (2, 0)
 
 
+def replace_cached(run, *, states, **changes):
+    """An opened run with other fields, and these states in the place of the controller's history."""
+    changed = replace(run, **changes)
+    changed.__dict__["states"] = states
+    return changed
+
+
+def owing(run):
+    """The same run with a controller, whose history it owes."""
+    controller = NodeInfo(name="controller-9", role="controller", address="10.0.0.9")
+    manifest = run.manifest.model_copy(update={"nodes": [*run.manifest.nodes, controller]})
+    return replace_cached(run, manifest=manifest, states=run.states)
+
+
 def with_follower_killed(tmp_path, states, **settings):
     """A run in which a follower is killed, and ten acknowledged records are in no log; the controller's states."""
     history = clean(faults=["kill"], **settings)
     history.logs = {broker: [(0, 0, values(*range(20))), (30, 0, values(*range(30, 50)))] for broker in (1, 2, 3)}
     history.polls = [row for row in history.polls if not 20 <= row["offset"] < 30]
     run = open_folder(history.write(tmp_path / "run"))
-    run.__dict__["states"] = {TopicPartition("orders", 0): states}  # in the place of the cached ones
-    return run
+    return replace_cached(run, states={TopicPartition("orders", 0): states} if states else {})
 
 
 ACKS_1 = {"acks": "1", "idempotence": False}
 UNCLEAN = {"config": {"unclean.leader.election.enable": "true"}}
-KEPT = State("orders", 0, "metadata_log", 0, 5 * S, 1, 0, 0, (1, 2, 3), (1, 2, 3))
-SHRUNK = KEPT._replace(t_ns=11 * S, partition_epoch=1, isr=(1, 2))
 
 
 @pytest.mark.parametrize(
     ("settings", "states", "permits"),
     [
         (ACKS_1, [KEPT, SHRUNK], False),
-        (ACKS_1, [], True),
+        (ACKS_1, [], None),
+        (ACKS_1, [SHRUNK], None),  # the history begins with a snapshot, after the records were sent
+        (ACKS_1, [SHRUNK._replace(t_ns=8 * S)], False),  # before they were
         (UNCLEAN, [KEPT, SHRUNK], False),
-        (UNCLEAN, [], True),
-        (UNCLEAN, [SHRUNK], True),  # the history begins later
+        (UNCLEAN, [], None),
+        (UNCLEAN, [SHRUNK], None),
     ],
 )
 def test_a_fault_permits_a_loss_that_a_new_leader_may_have_brought_about(tmp_path, settings, states, permits):
-    """The end of a follower is none; where the controller does not tell, nobody knows whose end it was."""
+    """The end of a follower is none; where the controller's history is missing, the loss is undecided."""
     run = with_follower_killed(tmp_path, states, **settings)
     counted = judge_run(run, one_by_one).tables["anomaly_counts"].to_pylist()
 
     assert [(row["cases"], row["allowed"]) for row in counted if row["anomaly"] == "lost_write"] == [(10, permits)]
+
+
+def test_an_undecided_loss_names_what_the_history_lacks(tmp_path):
+    """And the invariants that need the history are undecided for the same reason."""
+    judged = judge_run(owing(with_follower_killed(tmp_path, [SHRUNK], **ACKS_1)), one_by_one)
+    counted = judged.tables["anomaly_counts"].to_pylist()
+    [why] = {row["undecided"] for row in counted if row["anomaly"] == "lost_write"}
+    invariants = {row["invariant"]: row for row in judged.tables["invariants"].to_pylist()}
+
+    assert why == "the controller's history of orders-0 begins at partition epoch 1"
+    assert (invariants["I9"]["verdict"], invariants["I9"]["reason"]) == ("unknown", why)
+    item, sentence = undecided_cases([row for row in counted if row["anomaly"] == "lost_write"])
+    assert (item, sentence) == ("every case decided", f"Whether 10 x lost_write are permitted is unknown: {why}.")
 
 
 def test_where_nobody_led_uncleanly_all_is_checked_that_a_clean_topic_owes(tmp_path):
@@ -211,6 +268,25 @@ def test_where_nobody_led_uncleanly_all_is_checked_that_a_clean_topic_owes(tmp_p
 
     assert checked("told", [KEPT, SHRUNK])["I15"] == "fail"
     assert "I15" not in checked("untold", [])
+
+
+@pytest.mark.parametrize(
+    ("settings", "states", "untold"),
+    [
+        (UNCLEAN, [KEPT, SHRUNK], False),
+        (UNCLEAN, [SHRUNK], True),
+        (UNCLEAN, [SHRUNK, OUTSIDER._replace(partition_epoch=2)], False),  # one did, as the rest tells
+        ({}, [SHRUNK], False),  # the topic permits none
+    ],
+)
+def test_a_topic_is_not_left_unchecked_for_want_of_a_history(tmp_path, settings, states, untold):
+    """Where a replica from outside the ISR may have led and nothing tells whether one did, evidence is missing."""
+    run = owing(with_follower_killed(tmp_path, states, **settings))
+    missing = dict(judge_run(run, one_by_one).items)["elections told"]
+
+    assert missing == (
+        "Whether a replica from outside the ISR led orders-0 is unknown: its history is not whole." if untold else None
+    )
 
 
 UNCLEAN_END = "Producer load-1 did not end cleanly: its ledger may lack sends"
@@ -246,3 +322,43 @@ def test_a_leader_that_takes_over_may_take_what_acks_1_acknowledged(tmp_path):
     assert found == dict.fromkeys(
         ("lost_write", "inconsistent_offset", "nonmonotonic_send", "realtime_order_violation"), True
     )
+
+
+def test_a_leader_that_was_killed_does_not_excuse_what_its_successor_loses(tmp_path):
+    """Broker 2 loses records 45 and 46, which it acknowledged itself at 35 and 36 while broker 1 was down."""
+    history = truncated()
+    history.polls = [row for row in history.polls if row["seq"] not in {45, 46}]
+    log = [(0, 0, values(*range(30))), (30, 1, values(*range(40, 45))), (37, 1, values(47, 48, 49))]
+    history.logs = dict.fromkeys(history.logs, log)
+    run = open_folder(history.write(tmp_path / "run"))
+    taken = KEPT._replace(t_ns=10 * S + 398 * MS, leader=2, leader_epoch=1, partition_epoch=1, isr=(2, 3))
+    judged = judge_run(replace_cached(run, states={TopicPartition("orders", 0): [KEPT, taken]}), one_by_one)
+    found = [row for row in judged.tables["anomalies"].to_pylist() if row["anomaly"] == "lost_write"]
+
+    assert {row["seq"]: row["allowed"] for row in found} == dict.fromkeys(range(30, 40), True) | {45: False, 46: False}
+
+
+@pytest.mark.parametrize(
+    ("events", "timeout_s", "permits"),
+    [
+        ([], 10.0, False),
+        ([], None, None),
+        ([], 0.001, True),
+        ([event(10 * S, "inject", step="pause", target="broker-1")], 10.0, True),
+        ([event(10 * S, "inject", step="pause", target="member-1")], 10.0, False),
+    ],
+)
+def test_a_record_stands_twice_only_where_its_client_may_have_sent_it_again(tmp_path, events, timeout_s, permits):
+    """Record 7 stands at 7 and at 50, and was acknowledged after 1 ms: neither late nor amid a fault of a broker."""
+    history = clean(idempotence=False, load="producer")
+    timed = {} if timeout_s is None else {"request_timeout": timeout_s}
+    history.manifest = history.manifest.model_copy(update={"scenario": {"load": {"topic": "orders", **timed}}})
+    history.polls.append(polled(50, 7))
+    history.logs = {broker: [(0, 0, values(*range(50), 7))] for broker in history.logs}
+    history.end_offset = 51
+    history.events[2:2] = events
+    run = open_folder(history.write(tmp_path / "run"))
+    judged = judge_run(replace_cached(run, states={TopicPartition("orders", 0): [KEPT]}), one_by_one)
+    counted = judged.tables["anomaly_counts"].to_pylist()
+
+    assert [row["allowed"] for row in counted if row["anomaly"] == "duplicate"] == [permits]

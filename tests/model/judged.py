@@ -17,8 +17,9 @@ from evidence.views import decided, final_isr, short_isrs
 from history.partition import TopicPartition
 from judge.checks import invariants
 from judge.checks.cases import accounted, cases
+from judge.checks.causes import brought_about
 from judge.checks.findings import Findings
-from judge.checks.takeovers import brought_about, takeovers
+from judge.checks.takeovers import takeovers
 from kafka_files.states import State
 from tests.evidence.folders import TP
 from tests.evidence.partitions import log_of

@@ -2,9 +2,11 @@
 
 import pytest
 
-from evidence.gather import NEW_LEADER, UNCLEAN_LEADER
+from evidence.gather import LOST_COPY, NEVER_READ, NEW_LEADER, SENT_AGAIN, UNCLEAN_LEADER
 from history.manifest import Incarnation
-from judge.checks.allowed import allowed, allowed_to, last_copy_lost, unclean_election
+from history.partition import TopicPartition
+from judge.checks.allowed import ALLOWED, allowed, allowed_to, last_copy_lost, lost_copies, unclean_election
+from judge.checks.causes import CAUSES
 from judge.checks.gates import always, sometimes
 from tests.evidence.folders import happened, manifest
 
@@ -52,18 +54,18 @@ def test_where_no_unclean_election_took_place_none_permits_anything():
 
 
 def test_a_loss_is_permitted_for_each_reason_that_may_hold():
-    """With the cause that has to have brought it about, of which acks=0 needs none."""
+    """With the cause that has to have brought it about."""
 
     def causes(anomaly, **settings):
         given = manifest(idempotence=False, faults=["kill"], **settings)
         return [each.cause for each in allowed_to(given, given.producers[0]).get(anomaly, ())]
 
     unclean = {"unclean.leader.election.enable": "true"}
-    assert causes("lost_write", acks="0") == [None]
+    assert causes("lost_write", acks="0") == [NEVER_READ]
     assert causes("lost_write", acks="1") == [NEW_LEADER]
     assert causes("lost_write", acks="1", config=unclean) == [NEW_LEADER, UNCLEAN_LEADER]
     assert causes("nonrepeatable_read", acks="1", config=unclean) == [UNCLEAN_LEADER]
-    assert causes("duplicate", acks="1") == [None]
+    assert causes("duplicate", acks="1") == [SENT_AGAIN]
 
 
 def test_an_unclean_election_may_take_the_end_of_a_transaction():
@@ -166,6 +168,23 @@ def test_an_upgrade_permits_what_either_version_does():
 
     assert "invisible_ack" not in allowed(rolled)
     assert "invisible_ack" in allowed(rolled.model_copy(update={"incarnations": [start]}))
+
+
+def test_a_lost_copy_is_one_of_its_partition_from_where_the_file_was_cut():
+    """Its time is that of the proof; a step that could not ask leaves it open, and names itself."""
+    cut = {"last_copy_of": ["orders-0"], "log_end_offset": 80}
+    events = [happened(5, "injected", step="truncate", target="broker-1", detail=cut)]
+    untold = [happened(5, "injected", step="wipe", target="broker-1", detail={"effect_verified": False})]
+
+    assert lost_copies(manifest(), events, TopicPartition("orders", 0)) == [(5, 80, None)]
+    assert lost_copies(manifest(), events, TopicPartition("orders", 1)) == []
+    why = "wipe of broker-1 did not tell of which partitions it took the last copy"
+    assert lost_copies(manifest(), untold, TopicPartition("orders", 1)) == [(5, 0, why)]
+
+
+def test_every_rule_names_a_cause_that_the_evidence_is_asked_for():
+    """A permission without one would hold wherever its settings do."""
+    assert {rule.cause for rule in ALLOWED} == {NEW_LEADER, UNCLEAN_LEADER, LOST_COPY, *CAUSES}
 
 
 def test_every_rule_has_a_reason():
