@@ -21,7 +21,7 @@ from history.tables import RECORDED
 from tests.evidence.folders import batch, values
 from tests.model.cluster import Recorded
 from tests.model.consumer_group import SESSION_NS
-from tests.model.replicated_log import BROKERS, DRAIN, LAG_NS, MS, Batch, State
+from tests.model.replicated_log import BROKERS, DRAIN, LAG_NS, MS, REQUEST_NS, Batch, State
 
 TOPIC = "orders"
 S = 1_000_000_000
@@ -218,7 +218,7 @@ def manifest(recorded: Recorded) -> Manifest:
     plan = recorded.plan
     faults = [event for event in recorded.events if event.kind == "injected"]
     lag = {"replica.lag.time.max.ms": str(LAG_NS // MS)}
-    load: Row = {"topic": TOPIC}
+    load: Row = {"topic": TOPIC, "request_timeout": REQUEST_NS / S}
     if plan.members:
         group = {"members": plan.members, "session_timeout": SESSION_NS / S, "commit": "behind", "protocol": "classic"}
         load["group"] = group
@@ -254,6 +254,7 @@ def manifest(recorded: Recorded) -> Manifest:
         producers=[
             ProducerInfo(
                 producer_id=each.name,
+                load=LOAD,
                 topic=TOPIC,
                 acks="all" if each.acks == "all" else "1",
                 idempotence=each.idempotent,

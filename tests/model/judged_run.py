@@ -34,7 +34,7 @@ class Said:
     def reported(self) -> set[str]:
         """Return everything that it reports as violated, or as forbidden."""
         violated = {row["invariant"] for row in self.invariants if row["violations"]}
-        return violated | {row["anomaly"] for row in self.cases if not row["allowed"]}
+        return violated | {row["anomaly"] for row in self.cases if row["allowed"] is False}
 
     def found(self, fate: str, partition: int, *, forbidden: bool = False) -> frozenset[tuple[str, int]]:
         """Return the records of a fate (``GONE``, ``DUPLICATE``) in a partition, all or the forbidden ones."""
@@ -42,7 +42,7 @@ class Said:
             (row["producer_id"], row["seq"])
             for row in self.cases
             if row["partition"] == partition and OF_FATE.get(row["anomaly"]) == fate
-            if not (forbidden and row["allowed"])
+            if row["allowed"] is False or not forbidden
         )
 
 
@@ -53,11 +53,12 @@ def said_of(judged: Judged) -> Said:
     items = [
         *judged.items,
         evidence.undecided(invariants),
+        evidence.undecided_cases(counts),
         evidence.undrained(total(judged.tables["delivery"].to_pylist())),
     ]
     missing = [why for _, why in items if why]
     failed = any(row["violations"] for row in invariants if row["severity"] == "S1")
-    failed |= any(not row["allowed"] for row in counts if row["severity"] == "S1")
+    failed |= any(row["allowed"] is False for row in counts if row["severity"] == "S1")
     verdict = "fail" if failed else "unknown" if missing else "pass"
     return Said(verdict, judged.tables["anomalies"].to_pylist(), invariants, missing)
 
