@@ -1,8 +1,9 @@
 """Known bugs, counted: ``python -m bench.known_bugs CAMPAIGN …`` takes results of ``make known-bugs`` into the pages.
 
 Every judged try is a row of docs/known-bugs.json. For each bug the first run of a campaign that found it, and the first
-that was clean, become a page of their own (docs/known-bugs/): what stood on each replica at each moment, from the
-tables of those runs. A page is written anew where its runs' folders are there.
+that was clean, become a page of their own (docs/known-bugs/): the offsets of each replica at each moment, from the
+tables of those runs. A page is written anew where its runs' folders are there. The page of a bug that was found here
+begins with its report (campaigns/known_bugs/reports/) and lists every run of it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "known-bugs.json"
 PAGE = ROOT / "docs" / "known-bugs.md"
 TIMELINES = ROOT / "docs" / "known-bugs"
+REPORTS = ROOT / "campaigns" / "known_bugs" / "reports"
 DECIDED = ("found", "clean")
 Json = dict[str, Any]
 
@@ -48,7 +50,7 @@ def main(folders: Sequence[str]) -> None:
             _keep_timeline(bug, result, runs)
     for bug in BUGS:
         if kept := _read(TIMELINES / f"{bug.name}.json", {}):
-            (TIMELINES / f"{bug.name}.md").write_text(render_timeline(bug, kept))
+            (TIMELINES / f"{bug.name}.md").write_text(render_timeline(bug, kept, list(rows.values())))
     RESULTS.write_text(json.dumps(list(rows.values()), indent=1) + "\n")
     PAGE.write_text(render(list(rows.values())))
 
@@ -68,6 +70,22 @@ def tries_of(result: Mapping[str, Any]) -> list[Json]:
         for arm in result["arms"]
         for run in arm["runs"]
     ]
+
+
+def _report(bug: Bug, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the report of a bug that was found here, with every run of it, as lines; none without a report."""
+    file = REPORTS / f"{bug.name}.md"
+    if not file.exists():
+        return []
+    own = [row for row in rows if row["issue"] == bug.issue]
+    lines = ["", file.read_text().strip(), "", "## Every run", "", "| Kafka | outcome | runs |", "|---|---|---|"]
+    for version, outcome in sorted({(row["version"], row["outcome"]) for row in own}):
+        runs = [f"`{row['run_id']}`" for row in own if (row["version"], row["outcome"]) == (version, outcome)]
+        lines.append(f"| {version} | {_OUTCOMES[outcome]}: {len(runs)} | {'<br>'.join(runs)} |")
+    return lines
+
+
+_OUTCOMES = {"found": "found", "clean": "clean", "window missed": "precondition not met", "unknown": "unknown"}
 
 
 def _read(file: Path, nothing: Any) -> Any:
@@ -181,6 +199,7 @@ def timeline_of(run: Path) -> Json:
         "broken": _broken(folder),
         "anomalies": _anomalies(folder),
         "sends": _sends(folder),
+        "readers": _readers(folder),
     }
 
 
@@ -275,7 +294,7 @@ def _anomalies(folder: RunFolder) -> list[Json]:
 
 def _sends(folder: RunFolder) -> list[Json]:
     """By client and acks: how many were sent, and how many of those acknowledged the final drain read."""
-    sends = pq.read_table(folder.table("sends"), columns=["producer_id", "seq", "acks", "outcome"]).to_pylist()
+    sends = pq.read_table(folder.table("sends"), columns=["producer_id", "seq", "acks", "outcome", "error"]).to_pylist()
     polls = pq.read_table(folder.table("polls"), columns=["producer_id", "seq", "pass"]).to_pylist()
     read = {(row["producer_id"], row["seq"]) for row in polls if row["pass"] == "final"}
     counts: Counter[tuple[str, str, str]] = Counter()
@@ -285,19 +304,28 @@ def _sends(folder: RunFolder) -> list[Json]:
         counts[*client, row["outcome"]] += 1
         counts[*client, "gone"] += row["outcome"] == "ok" and (row["producer_id"], row["seq"]) not in read
     names = ("sent", "ok", "info", "fail", "gone")
+    errors = {client: {row["error"] for row in sends if row["producer_id"] == client} - {None} for client, *_ in counts}
     return [
         {"client": client, "acks": acks, **{name: counts[client, acks, name] for name in names}}
+        | ({"errors": sorted(errors[client])} if errors[client] else {})
         for client, acks in sorted({key[:2] for key in counts})
     ]
 
 
-def render_timeline(bug: Bug, kept: Mapping[str, Any]) -> str:
-    """The page of one bug: the run that found it and, beside it, one that did not."""
+def _readers(folder: RunFolder) -> list[Json]:
+    """By ``read`` step: the replica that served it, its answers, its records and the offset that it came to."""
+    told = [json.loads(file.read_text()) for file in sorted(folder.clients.glob("read-*.json"))]
+    return [{name: each[name] for name in ("client_id", "replica", "answers", "rows", "position")} for each in told]
+
+
+def render_timeline(bug: Bug, kept: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] = ()) -> str:
+    """Return the page of one bug: its report, the run that found it, and one that did not."""
     why = load_scenario(bug.scenario, bug.bad_changes).why
     lines = [
         f"# {bug.issue}: {bug.title}",
         "",
         f"Scenario `{bug.scenario}`: {why}",
+        *_report(bug, rows),
         "",
         "A recipe written for a [known bug](../known-bugs.md); all figures are from the tables of the runs named here.",
         "Brokers A, B, C are 1, 2, 3; `write-5/0` is the first record of the fifth `write`. `20/520 e1` is a replica",
@@ -325,10 +353,21 @@ def _told(told: Mapping[str, Any], file: str) -> list[str]:
         "### What became of the records",
         "",
         *_fates(told["sends"]),
+        *_served(told.get("readers", [])),
         "",
         "### What the judge found",
         "",
         *(_findings(told, file) or ["Nothing."]),
+    ]
+
+
+def _served(readers: Sequence[Json]) -> list[str]:
+    if not readers:
+        return []
+    return [
+        *("", "### What readers got", "", "| reader | served by | answers | records | next offset |"),
+        "|---|---|---:|---:|---:|",
+        *(f"| {' | '.join(map(str, each.values()))} |" for each in readers),
     ]
 
 
@@ -340,11 +379,16 @@ def _fates(sends: Sequence[Json]) -> list[str]:
     shown = {
         name: words for name, words in _FATES.items() if name not in ("info", "fail") or any(r[name] for r in sends)
     }
+    errors = any("errors" in row for row in sends)
     return [
-        f"| client | acks | {' | '.join(shown.values())} |",
-        "|---|---|" + "---:|" * len(shown),
-        *(f"| {' | '.join(str(row[name]) for name in ('client', 'acks', *shown))} |" for row in sends),
+        f"| client | acks | {' | '.join([*shown.values(), *['errors'] * errors])} |",
+        "|---|---|" + "---:|" * len(shown) + "---|" * errors,
+        *(f"| {' | '.join([*_fate(row, shown), *[', '.join(row.get('errors', []))] * errors])} |" for row in sends),
     ]
+
+
+def _fate(row: Json, shown: Mapping[str, str]) -> list[str]:
+    return [str(row[name]) for name in ("client", "acks", *shown)]
 
 
 def _replicas(moments: Sequence[Json]) -> list[str]:

@@ -6,7 +6,7 @@ The one table of what depends on a version. Who asks for more than a version's n
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 
 class Version(NamedTuple):
@@ -37,11 +37,15 @@ class Version(NamedTuple):
         return f"{self.major}.{self.minor}.{self.patch}"
 
 
+Mode = Literal["kraft", "zookeeper"]
+
+
 class Span(NamedTuple):
-    """The versions from one on, and before another (None: for good)."""
+    """The versions from one on, and before another (None: for good), in one mode or in both (None)."""
 
     since: Version
     before: Version | None = None
+    mode: Mode | None = None
 
     def __contains__(self, version: object) -> bool:
         return isinstance(version, Version) and self.since <= version and (self.before is None or version < self.before)
@@ -83,13 +87,13 @@ AFFECTED = {
     # No issue is known. What mended KAFKA-14704 leaves out the high watermark of an answer that makes a follower cut
     # its log, and expects it of the next one; a fetch session tells it once.
     "STALE-HW": (Span(Version(3, 4, 1)),),
-    # No issue is known. Of KRaft: up to 3.5 a shrink began a new leader epoch, with which the leader forgets who had
-    # caught up; KAFKA-15021 ended that.
-    "HW-WAITS": (Span(Version(3, 6)),),
+    # No issue is known. In KRaft mode an ISR shrink began a new leader epoch up to metadata.version 3.5, with which the
+    # leader forgets which replicas had caught up (KAFKA-15021); with ZooKeeper a shrink by the leader never did.
+    "HW-WAITS": (Span(Version(3, 6), mode="kraft"), Span(OLDEST, Version(4, 0), mode="zookeeper")),
     # No issue is known. Of ZooKeeper, since controllers write the ISR there (KIP-497, IBP 2.7): a write that is sent
     # again fails by its own version, and the controller tells the leader that its ISR was refused. Older ones do so,
     # too (seen on 3.6.2), and no guarantee of theirs shows it: I11 holds from 3.7 on.
-    "STALE-ISR": (Span(Version(3, 7), Version(4, 0)),),
+    "STALE-ISR": (Span(Version(3, 7), Version(4, 0), mode="zookeeper"),),
 }
 
 # The last level of metadata.version of each minor release; between two of them lie the later one's, from IV0 on.
@@ -118,10 +122,26 @@ def has(feature: str, kafka_version: str) -> bool:
         return FEATURES[feature].before is None
 
 
-def affected(issue: str, kafka_version: str) -> bool:
-    """Whether a version has a bug; of one that is no number nobody knows, so it has none."""
+def usual_mode(kafka_version: str) -> Mode:
+    """Return the mode that a version is run in unless another one was asked for."""
+    return "kraft" if has("kraft", kafka_version) else "zookeeper"
+
+
+def affected(issue: str, kafka_version: str, mode: str | None = None) -> bool:
+    """Return whether a version has a bug in a mode, or in any (None); one without a number counts as unaffected."""
     try:
         version = Version.parse(kafka_version)
     except ValueError:
         return False
-    return any(version in span for span in AFFECTED[issue])
+    return any(version in span and (None in (mode, span.mode) or mode == span.mode) for span in AFFECTED[issue])
+
+
+def affected_range(issue: str) -> str:
+    """Return the versions that have a bug in words: ``from 3.6.0 on with KRaft``."""
+    return ", and ".join(map(_in_words, AFFECTED[issue]))
+
+
+def _in_words(span: Span) -> str:
+    until = "on" if span.before is None else f"to before {span.before}"
+    mode = {None: "", "kraft": " with KRaft", "zookeeper": " with ZooKeeper"}[span.mode]
+    return f"from {span.since} {until}{mode}"

@@ -289,7 +289,7 @@ def _invariants(run: Run, answers: Sequence[Answer], findings: Findings, counts:
         return []
     left_open = open_invariants(run, answers, evidence.missing_segments(run, counts))
     found = invariants.rows(findings.tallies, left_open, origin_ns=_origin_ns(run))
-    return known_bugs.named(found, manifest.kafka_versions, run.lines)
+    return known_bugs.named(found, manifest.kafka_versions, run.lines, manifest.mode)
 
 
 def open_invariants(

@@ -10,7 +10,7 @@ from campaigns.known_bugs.bugs import BUGS, Bug
 from clusters.run.stages import stages
 from clusters.scenario.scenario import Scenario
 from clusters.scenario.steps.step import Step
-from history.kafka_versions import AFFECTED, Span
+from history.kafka_versions import affected_range
 from operators.progress import rounded
 from operators.stages import expected_s
 
@@ -75,7 +75,7 @@ def expected(scenario: Scenario) -> str:
     bug = _bug(scenario)
     if bug is None:
         return "`pass`: every guarantee that its configuration gives was checked, and held."
-    ranges = ", and ".join(map(_range, AFFECTED[bug.issue]))
+    ranges = affected_range(bug.issue)
     if "behaviour_change" in bug.shown_as:
         return f"`pass`; on Kafka {ranges} the run's page reports a change of behaviour, {bug.issue}: {bug.title}."
     link = f"[{bug.issue}](https://issues.apache.org/jira/browse/{bug.issue})"
@@ -84,9 +84,3 @@ def expected(scenario: Scenario) -> str:
 
 def _bug(scenario: Scenario) -> Bug | None:
     return next((bug for bug in BUGS if bug.scenario == scenario.name), None)
-
-
-def _range(affected: Span) -> str:
-    return (
-        f"from {affected.since} on" if affected.before is None else f"from {affected.since} to before {affected.before}"
-    )

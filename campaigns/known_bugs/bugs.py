@@ -10,37 +10,44 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from history.kafka_versions import affected
+from clusters.scenario.scenario import load_scenario
+from history.kafka_versions import Mode, affected, usual_mode
 
 
 @dataclass(frozen=True)
 class Bug:
-    """``bad`` and ``good`` are versions with and without it, ``bad_changes`` and ``good_changes`` merge patches on the
-    scenario where the version alone does not decide.
+    """``bad`` and ``good`` are versions with and without it (None: no version in this mode is without it),
+    ``bad_changes`` and ``good_changes`` merge patches on the scenario where the version alone does not decide.
+    ``variant`` tells two recipes for one issue apart.
     """
 
     issue: str
     title: str
     scenario: str
     bad: str
-    good: str
+    good: str | None
     shown_as: Sequence[str]
     bad_changes: Mapping[str, Any] = field(default_factory=dict)
     good_changes: Mapping[str, Any] = field(default_factory=dict)
+    variant: str = ""
 
     @property
     def name(self) -> str:
         """As it is asked for: ``kafka-13091``."""
-        return self.issue.lower()
+        return "-".join(filter(None, [self.issue.lower(), self.variant]))
 
     @property
     def by_setting(self) -> bool:
         """Whether it is the scenario's settings that decide, and not the version alone."""
         return self.bad_changes != self.good_changes
 
-    def affects(self, kafka: str) -> bool:
-        return affected(self.issue, kafka)
+    def affects(self, kafka: str, mode: Mode | None = None) -> bool:
+        """Return whether a version has it in a mode, or in the one in which the recipe runs there."""
+        told: Mode | None = mode or load_scenario(self.scenario, self.bad_changes).cluster.mode
+        return affected(self.issue, kafka, told or usual_mode(kafka))
 
+
+_ZOOKEEPER = {"cluster": {"mode": "zookeeper"}}
 
 BUGS = (
     Bug(
@@ -103,11 +110,22 @@ BUGS = (
     ),
     Bug(
         issue="HW-WAITS",
-        title="the high watermark waits for a replica that caught up while it was being evicted (no issue is known)",
-        scenario="evicted_yet_awaited",
-        bad="3.6.2",
+        title="the high watermark goes on waiting for a replica that has left the ISR (no issue is known)",
+        scenario="fenced_yet_awaited",
+        bad="3.6.0",
         good="3.5.2",
         shown_as=("I10",),
+    ),
+    Bug(
+        issue="HW-WAITS",
+        variant="zookeeper",
+        title="with ZooKeeper, the high watermark goes on waiting for a replica that has left the ISR",
+        scenario="evicted_yet_awaited",
+        bad="3.5.2",
+        good=None,
+        shown_as=("I10",),
+        bad_changes=_ZOOKEEPER,
+        good_changes=_ZOOKEEPER,
     ),
     Bug(
         issue="STALE-HW",

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from campaigns.campaign import MAX_TIMES, Campaign, Item
 from campaigns.kinds import split_words
@@ -15,8 +15,9 @@ from campaigns.known_bugs import KIND
 from campaigns.known_bugs.bugs import BUGS, Bug
 from campaigns.statistics.intervals import clopper_pearson
 from clusters.kafka.servers import choose_mode
-from clusters.scenario.scenario import load_scenario
+from clusters.scenario.scenario import load_scenario, merge_patch
 from history.errors import BadInput
+from history.kafka_versions import Mode
 from history.results import known_bugs as results
 from history.results.base import State
 from history.results.known_bugs import Expected, KnownBugsResult, Outcome, Try
@@ -26,12 +27,15 @@ DECIDED = ("found", "clean")
 
 
 class Settings(BaseModel):
-    """The question. ``kafka`` are the versions to try instead of each bug's own two; no ``bugs`` are all of them."""
+    """The question. ``kafka`` are the versions to try instead of each bug's own two, in ``mode`` or the usual one; no
+    ``bugs`` are all of them.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     bugs: list[str] = Field(default_factory=list)
     kafka: list[str] = Field(default_factory=list)
+    mode: Mode | None = None
     tries: int = Field(default=10, ge=1, le=MAX_TIMES)
     runtime: str = "docker"
 
@@ -48,6 +52,12 @@ class Settings(BaseModel):
             if name.lower() not in by_name:
                 raise ValueError(f"{name!r} is no bug of the list; known: {', '.join(bug.name for bug in BUGS)}")
         return list(dict.fromkeys(by_name[name.lower()] for name in value))
+
+    @model_validator(mode="after")
+    def _mode_of_versions(self) -> Settings:
+        if self.mode and not self.kafka:
+            raise ValueError(f"MODE={self.mode} is for given versions; name them with KAFKA=")
+        return self
 
 
 class Arm(NamedTuple):
@@ -86,7 +96,7 @@ def _runnable(asked: Settings) -> tuple[list[Arm], list[str]]:
     """
     arms: list[Arm] = []
     left_out: dict[str, None] = {}  # in order, each once
-    for arm in _arms(asked.bugs, asked.kafka):
+    for arm in _arms(asked.bugs, asked.kafka, asked.mode):
         try:
             _check(arm)
         except BadInput as error:
@@ -100,26 +110,29 @@ def _runnable(asked: Settings) -> tuple[list[Arm], list[str]]:
     return arms, list(left_out)
 
 
-def _arms(bugs: Sequence[str], versions: Sequence[str]) -> Iterator[Arm]:
+def _arms(bugs: Sequence[str], versions: Sequence[str], mode: Mode | None) -> Iterator[Arm]:
+    in_mode = {"cluster": {"mode": mode}} if mode else {}
     for bug in BUGS:
         if bugs and bug.name not in bugs:
             continue
         if not versions:
             yield Arm(bug, "bad", bug.bad, bug.bad_changes, "found")
-            yield Arm(bug, "good", bug.good, bug.good_changes, "clean")
+            if bug.good:
+                yield Arm(bug, "good", bug.good, bug.good_changes, "clean")
         for number, kafka in enumerate(versions, 1):
             if bug.by_setting:
-                yield Arm(bug, f"bad-{number}", kafka, bug.bad_changes, "found")
-                yield Arm(bug, f"good-{number}", kafka, bug.good_changes, "clean")
+                yield Arm(bug, f"bad-{number}", kafka, merge_patch(bug.bad_changes, in_mode), "found")
+                yield Arm(bug, f"good-{number}", kafka, merge_patch(bug.good_changes, in_mode), "clean")
             else:
-                yield Arm(bug, f"given-{number}", kafka, bug.bad_changes, _expected(bug, kafka))
+                changes = merge_patch(bug.bad_changes, in_mode)
+                yield Arm(bug, f"given-{number}", kafka, changes, _expected(bug, kafka, mode))
 
 
-def _expected(bug: Bug, kafka: str) -> Expected | None:
+def _expected(bug: Bug, kafka: str, mode: Mode | None) -> Expected | None:
     """By the versions that have the bug; jars of one's own may be anything."""
     if not _is_release(kafka):
         return None
-    return "found" if bug.affects(kafka) else "clean"
+    return "found" if bug.affects(kafka, mode) else "clean"
 
 
 def _is_release(kafka: str) -> bool:
@@ -127,11 +140,13 @@ def _is_release(kafka: str) -> bool:
 
 
 def _check(arm: Arm) -> None:
-    told = load_scenario(arm.bug.scenario, arm.changes)
+    told, recipe = load_scenario(arm.bug.scenario, arm.changes), load_scenario(arm.bug.scenario)
+    if recipe.cluster.mode not in (None, told.cluster.mode):
+        raise BadInput(f"MODE={told.cluster.mode}: the recipe of {arm.bug.issue} is for {recipe.cluster.mode} alone.")
     if not _is_release(arm.kafka):
         return
     choose_mode(arm.kafka, told.cluster.mode)
-    if arm.bug.by_setting and not arm.bug.affects(arm.kafka):
+    if arm.bug.by_setting and not arm.bug.affects(arm.kafka, told.cluster.mode):
         raise BadInput(f"Kafka {arm.kafka} is none of the versions in which a setting decides it.")
 
 
@@ -199,7 +214,7 @@ def _arms_of(campaign: Campaign) -> dict[tuple[str, str], Arm]:
     """The arms that the plan has runs of."""
     asked = campaign.settings
     planned = {(item.labels["bug"], item.labels["arm"]) for item in campaign.items}
-    arms = {(arm.bug.name, arm.name): arm for arm in _arms(asked["bugs"], asked["kafka"])}
+    arms = {(arm.bug.name, arm.name): arm for arm in _arms(asked["bugs"], asked["kafka"], asked.get("mode"))}
     return {key: arm for key, arm in arms.items() if key in planned}
 
 

@@ -87,7 +87,7 @@ def questions(asked: Asked, *, campaign_id: str, created_at: str, seed: int) -> 
 
 def _differs(bug: Bug, sides: Sides) -> bool:
     base, head = sides.affected(bug)
-    return base != head and not bug.by_setting
+    return base != head and not bug.by_setting and bug.good is not None
 
 
 # --- the upgrade and the way back ----------------------------------------------------------------------

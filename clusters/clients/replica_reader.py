@@ -9,7 +9,15 @@ from collections import Counter
 
 from kafka.errors import CorruptRecordError
 
-from clusters.kafka.wire import FENCED_LEADER_EPOCH, Connection, Consumed, consume, list_offset, transport_error_name
+from clusters.kafka.wire import (
+    FENCED_LEADER_EPOCH,
+    Connection,
+    Consumed,
+    consume,
+    list_offset,
+    preferred_replica,
+    transport_error_name,
+)
 from clusters.live.world import World
 from clusters.runtimes.nodes import Node
 from clusters.scenario.scenario import Scenario
@@ -28,7 +36,7 @@ class ReplicaReader:
 
     def __init__(self, world: World, node: Node, step: Read) -> None:
         self.stop = threading.Event()
-        self._world, self._node, self._offset = world, node, step.offset
+        self._world, self._node, self._rack, self._offset = world, node, step.rack, step.offset
         self._partition = step.replica.of or world.partitions[0]
         self._epoch = -1
         self._id = reader_id(world.scenario, step)
@@ -40,8 +48,9 @@ class ReplicaReader:
         """Read on until ``stop`` is set, never back; an offset that is gone is awaited."""
         started_ns, offset, rows = time.monotonic_ns(), self._offset, 0
         stream = self._world.folder.work / "streams" / f"polls-{self._id}.arrow"
-        connection = self._world.connect(self._node, "CLIENT", timeout_s=2.0, client_id=self._id)
-        with RowWriter(stream, POLLS) as writer, connection:
+        if self._rack:
+            self._node = self._preferred(self._rack)
+        with RowWriter(stream, POLLS) as writer, self._connect() as connection:
             while not (self.stop.is_set() or self._unreadable):
                 for record in self._consume(connection, offset):
                     writer.add(self._row(record, rows))
@@ -49,7 +58,28 @@ class ReplicaReader:
         summary = {"client_id": self._id, "role": "consumer", "started_ns": started_ns}
         ended = {"ended_ns": time.monotonic_ns(), "clean": True, "rows": rows}
         told = {"answers": self._answers, "errors": self._errors, "unreadable": self._unreadable}
+        told |= {"replica": self._node.name, "position": offset}
         write_atomically(self._world.folder.clients / f"{self._id}.json", json.dumps(summary | ended | told, indent=1))
+
+    def _connect(self) -> Connection:
+        return self._world.connect(self._node, "CLIENT", timeout_s=2.0, client_id=self._id)
+
+    def _preferred(self, rack: str) -> Node:
+        """The broker from which the leader lets a consumer of this rack read.
+
+        Kafka's own consumer asks the leader again after ``metadata.max.age.ms``, five minutes.
+        """
+        with self._connect() as connection:
+            while not self.stop.is_set():
+                try:
+                    preferred, error = preferred_replica(connection, self._partition, self._offset, rack)
+                except OSError as silence:
+                    error = transport_error_name(silence)
+                if error is None:
+                    return self._node if preferred is None else self._world.node(preferred)
+                self._errors[error] += 1
+                self.stop.wait(SILENCE_S)
+        return self._node
 
     def _consume(self, connection: Connection, offset: int) -> list[Consumed]:
         """What there is now, in no older leader epoch than before; answers are counted, and errors by their names."""

@@ -8,7 +8,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 from clusters.kafka.jars import version_of
 from clusters.kafka.metrics import RULES
@@ -18,12 +17,12 @@ from clusters.runtimes.ports import PORTS
 from clusters.scenario.scenario import Cluster
 from history.errors import BadInput
 from history.java import Java
-from history.kafka_versions import FEATURES, Version
+from history.kafka_versions import FEATURES, Mode, Version, usual_mode
 
-Mode = Literal["kraft", "zookeeper"]
 CONTROLLER_ID = 100  # of the first
 PROTOCOL_VERSION = "inter.broker.protocol.version"
 ELR = "eligible.leader.replicas.version"
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"  # KIP-392
 _LISTENERS = ("REPLICATION", "CLIENT", "PROBE")
 SCRAM = "SCRAM-SHA-512"
 _SASL_CALLS_REMOVED = 23  # the Java that did (KAFKA-17078)
@@ -83,7 +82,7 @@ def choose_mode(version: str, wanted: Mode | None) -> Mode:
     """
     release = version_of(version)
     if wanted is None:
-        return "kraft" if release in FEATURES["kraft"] else "zookeeper"
+        return usual_mode(version)
     if wanted == "zookeeper" and release not in FEATURES["zookeeper"]:
         raise BadInput(f"Kafka {version} has no ZooKeeper mode (removed in 4.0); use mode: kraft.")
     if wanted == "kraft" and release not in FEATURES["kraft"]:
@@ -281,7 +280,14 @@ def broker_config(release: Release, cluster: Cluster, node: Node, metadata_nodes
             own["metadata.log.dir"] = str(node.metadata_dir)
     if access := access_of(cluster, node.folder.parent, node.name):
         own |= access.broker_settings(_LISTENERS, plaintext=("CONTROLLER",) if release.mode == "kraft" else ())
-    return {**common, **own, **cluster.config}
+    return {**common, **own, **_rack_config(cluster, node), **cluster.config}
+
+
+def _rack_config(cluster: Cluster, node: Node) -> dict[str, str]:
+    racks = {cluster.broker_ids[letter]: rack for letter, rack in cluster.racks.items()}
+    if node.node_id not in racks:
+        return {}
+    return {"broker.rack": racks[node.node_id], "replica.selector.class": RACK_AWARE_SELECTOR}
 
 
 def kraft_config(node: Node, voters: Sequence[Node]) -> dict[str, str]:

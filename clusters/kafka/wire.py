@@ -524,18 +524,39 @@ def consume(
         OSError: the broker did not answer.
         CorruptRecordError: a batch is so damaged that its records cannot be told.
     """
-    asked = FetchRequest.FetchTopic.FetchPartition(
-        partition=replica.partition,
-        current_leader_epoch=leader_epoch,
-        fetch_offset=offset,
-        log_start_offset=-1,
-        partition_max_bytes=CONSUMED_BYTES,
-    )
-    answer = about(fetched(connection.send(_fetch_request(11, {replica: asked}, CONSUMED_BYTES))), replica)
+    answer = _as_consumer(connection, replica, offset, leader_epoch)
     try:
         return list(_records(answer.records or b"", offset)), error_name(answer.error_code)
     except UNDECODABLE as error:
         raise kafka.errors.CorruptRecordError(f"from offset {offset} on: {type(error).__name__}: {error}") from error
+
+
+def preferred_replica(
+    connection: Connection, replica: TopicPartition, offset: int, rack: str
+) -> tuple[int | None, str | None]:
+    """Ask the leader, as a consumer with this ``client.rack``, from which broker to read on (KIP-392).
+
+    Returns the broker's id, or None for the leader itself, and the name of the partition's error.
+
+    Raises:
+        OSError: the broker did not answer.
+    """
+    answer = _as_consumer(connection, replica, offset, -1, rack)
+    return _seen(answer.preferred_read_replica), error_name(answer.error_code)
+
+
+def _as_consumer(connection: Connection, replica: TopicPartition, offset: int, epoch: int, rack: str = "") -> Any:
+    """Fetch v11, the first version with a rack, and the last that every broker from 2.8 on answers with topic names."""
+    asked = FetchRequest.FetchTopic.FetchPartition(
+        partition=replica.partition,
+        current_leader_epoch=epoch,
+        fetch_offset=offset,
+        log_start_offset=-1,
+        partition_max_bytes=CONSUMED_BYTES,
+    )
+    request = _fetch_request(11, {replica: asked}, CONSUMED_BYTES)
+    request.rack_id = rack
+    return about(fetched(connection.send(request)), replica)
 
 
 def _records(data: bytes, offset: int) -> Iterator[Consumed]:

@@ -24,7 +24,7 @@ from clusters.scenario.producers import PRODUCER, Producer, producers_of, wrong_
 from clusters.scenario.shapes import MAX_BATCH_BYTES, Keys, Rate, Sizes, as_written, peak, shared, usual
 from clusters.scenario.steps.catalog import AnyStep
 from clusters.scenario.steps.disks import FailLogDir, FillDisk, FlipBit, ReadOnlyDisk, SlowDisk
-from clusters.scenario.steps.flow import SetRate, Wait
+from clusters.scenario.steps.flow import Read, SetRate, Wait
 from clusters.scenario.steps.network import Lag, Slow
 from clusters.scenario.steps.processes import KillCopier, Restart
 from clusters.scenario.steps.step import Step
@@ -40,6 +40,7 @@ from clusters.scenario.values import (
     KafkaRelease,
     MetadataVersion,
     Model,
+    Rack,
     Seconds,
     Settings,
     Share,
@@ -113,6 +114,8 @@ class Cluster(Model):
     resource_limits: Allowance | None = None
     disks: dict[Letter, Bytes] = Field(default_factory=dict)  # brokers with a small disk of their own
     log_dirs: int = Field(default=1, ge=1, le=8, exclude_if=lambda number: number == 1)  # of each broker, on one disk
+    # broker.rack of each broker; consumers may then read from the replica of their own rack (KIP-392)
+    racks: dict[Letter, Rack] = Field(default_factory=dict, exclude_if=lambda racks: not racks)
     metrics: bool = False  # brokers tell of their requests and garbage collection
     debug: list[str] = Field(
         default_factory=list
@@ -132,6 +135,12 @@ class Cluster(Model):
     def _one_log_dir_on_a_small_disk(self) -> Cluster:
         if self.disks and self.log_dirs > 1:
             raise ValueError(f"disks gives a broker one log directory; leave it out, or log_dirs: {self.log_dirs}")
+        return self
+
+    @model_validator(mode="after")
+    def _a_rack_for_each_broker(self) -> Cluster:
+        if self.racks and self.racks.keys() != self.broker_ids.keys():
+            raise ValueError(f"racks names {', '.join(self.racks)}; name each broker: {', '.join(self.broker_ids)}")
         return self
 
     @property
@@ -506,6 +515,8 @@ class Scenario(Model):
             raise ValueError(f"{where}: there is no load whose rate it could change")
         if isinstance(step, SetRate) and self._load_for(where, step.load).engine == "java":
             raise ValueError(f"{where}: engine: java keeps the rate that it was started with; take another engine")
+        if isinstance(step, Read) and step.rack and not self.cluster.racks:
+            raise ValueError(f"{where}: rack {step.rack} needs brokers with racks; name them under cluster.racks")
         self._check_letters(where, step)
         self._check_members(where, step)
         if (wrong := next((t for t in targets if t.role in CONTROLLERS), None)) and not step.of_controllers:

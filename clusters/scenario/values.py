@@ -104,6 +104,7 @@ JavaVersion = Annotated[str, BeforeValidator(str)]
 MetadataVersion = Annotated[str, Field(pattern=r"^\d+\.\d+(-IV\d+)?$"), BeforeValidator(_release)]
 KafkaRelease = Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+$")]
 Acks = Annotated[Literal["0", "1", "all"], BeforeValidator(_acks)]
+Rack = Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]{0,39}$")]
 Settings = dict[str, Annotated[str, BeforeValidator(_setting)]]
 
 

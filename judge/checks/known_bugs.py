@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from history.kafka_versions import affected
+from history.kafka_versions import affected, affected_range
 
 Row = Mapping[str, Any]
 
@@ -61,21 +61,21 @@ def _own_write_refused(evidence: Row, lines: Sequence[Row]) -> Row | None:
 KNOWN_BUGS = (
     KnownBug(
         "KAFKA-14704",
-        "a follower raises its high watermark before it cuts its log; fixed in 3.3.3, 3.4.1 and 3.5.0",
+        "a follower raises its high watermark before it truncates its log",
         frozenset({"I2", "I6"}),
         "hw_lowered",
         _from_too_high,
     ),
     KnownBug(
         "STALE-HW",
-        "a follower that has cut its log learns the high watermark only with the next record; since 3.4.1",
+        "a follower that has truncated its log learns the high watermark only with the next record",
         frozenset({"I10"}),
         "truncating",
         _cut_to_its_end,
     ),
     KnownBug(
         "HW-WAITS",
-        "the high watermark waits for a replica that caught up while it was being evicted; since 3.6",
+        "the high watermark waits for a replica that caught up while it was being evicted",
         frozenset({"I10"}),
         "isr_shrinking",
         _caught_up_meanwhile,
@@ -83,7 +83,7 @@ KNOWN_BUGS = (
     KnownBug(
         "STALE-ISR",
         "a controller takes its own write, whose answer was lost, for another's, and keeps an ISR that ZooKeeper no "
-        "longer holds; up to 3.9",
+        "longer holds",
         frozenset({"I11"}),
         "isr_refused",
         _own_write_refused,
@@ -103,13 +103,16 @@ def explained(found: Iterable[str], sentence: str) -> set[str]:
     return left
 
 
-def named(invariants: Iterable[Row], kafka_versions: Iterable[str], lines: Sequence[Row]) -> list[dict[str, Any]]:
-    """Rows of the invariants table, the reason of each violation that is a known bug saying so.
+def named(
+    invariants: Iterable[Row], kafka_versions: Iterable[str], lines: Sequence[Row], mode: str | None = None
+) -> list[dict[str, Any]]:
+    """Return rows of the invariants table in which the reason of a violation names the known bug that it is.
 
-    ``lines`` are ``kafka_files.broker_log.BROKER_LOG``. The first violation is named: the evidence is about it.
+    ``lines`` are ``kafka_files.broker_log.BROKER_LOG``, ``mode`` is kraft, zookeeper or None where it is not known. The
+    first violation is named: the evidence is about it.
     """
     present = list(kafka_versions)
-    bugs = [bug for bug in KNOWN_BUGS if any(affected(bug.issue, version) for version in present)]
+    bugs = [bug for bug in KNOWN_BUGS if any(affected(bug.issue, version, mode) for version in present)]
     return [_with_name(dict(row), bugs, lines) for row in invariants]
 
 
@@ -122,5 +125,6 @@ def _with_name(row: dict[str, Any], bugs: Sequence[KnownBug], lines: Sequence[Ro
         line = bug.line(evidence, [line for line in own if line["kind"] == bug.kind])
         if line is not None:
             where = f"line {line['line']} of broker {line['broker_id']}'s server.log"
-            row["reason"] = f"{row['reason']}. This is {bug.issue} ({bug.words}), as {where} shows"
+            what = f"{bug.words}; {affected_range(bug.issue)}"
+            row["reason"] = f"{row['reason']}. This is {bug.issue} ({what}), as {where} shows"
     return row

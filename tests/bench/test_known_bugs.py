@@ -148,9 +148,11 @@ def test_a_step_is_told_without_its_defaults(step: str, detail: dict[str, Any], 
 
 def test_the_pages_are_what_was_kept() -> None:
     """After a change of the page: ``python -m bench.known_bugs``."""
+    rows = known_bugs._read(known_bugs.RESULTS, [])
     for bug in known_bugs.BUGS:
         kept = known_bugs._read(known_bugs.TIMELINES / f"{bug.name}.json", {})
-        assert known_bugs.render_timeline(bug, kept) == (known_bugs.TIMELINES / f"{bug.name}.md").read_text(), bug.name
+        page = (known_bugs.TIMELINES / f"{bug.name}.md").read_text()
+        assert known_bugs.render_timeline(bug, kept, rows) == page, bug.name
 
 
 def test_a_run_is_told_from_its_own_tables(tmp_path: Path) -> None:
@@ -173,6 +175,30 @@ def test_a_run_is_told_from_its_own_tables(tmp_path: Path) -> None:
         {"client": "write-1", "acks": "1", "sent": 3, "ok": 2, "info": 1, "fail": 0, "gone": 1}
     ]
     assert known_bugs.render_timeline(BUG, {"found": {**explanation, "version": "3.0.2"}})
+
+
+def test_a_report_has_every_run_of_its_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By version and outcome, those of another recipe for the same issue included; another bug's are left out."""
+    monkeypatch.setattr(known_bugs, "REPORTS", tmp_path)
+    assert "## Every run" not in known_bugs.render_timeline(BUG, {}, [one_try()])
+    (tmp_path / f"{BUG.name}.md").write_text("## Summary\n\nIt waits.\n")
+    others = one_try(run_id="run-2", bug="variant"), one_try(run_id="run-3", issue="other")
+    page = known_bugs.render_timeline(BUG, {}, [one_try(), *others, one_try(run_id="run-4", outcome="clean")])
+
+    assert "\n## Summary\n\nIt waits.\n\n## Every run\n" in page
+    assert "| 3.0.2 | clean: 1 | `run-4` |\n| 3.0.2 | found: 2 | `run-1`<br>`run-2` |\n" in page
+    assert "run-3" not in page
+
+
+def test_readers_and_errors_are_shown_where_there_are_any() -> None:
+    """Who served a reader and how far it came; the error of a send that was not acknowledged."""
+    reader = {"client_id": "read-1", "replica": "broker-1", "answers": 9, "rows": 0, "position": 60}
+    send = {**TIMELINE["sends"][0], "ok": 0, "info": 1, "errors": ["REQUEST_TIMED_OUT"]}
+    page = known_bugs.render_timeline(BUG, {"found": {**TIMELINE, "sends": [send], "readers": [reader]}})
+
+    assert "| read-1 | broker-1 | 9 | 0 | 60 |" in page
+    assert "| write-1 | 1 | 100 | 0 | 1 | 50 | REQUEST_TIMED_OUT |" in page
+    assert "What readers got" not in known_bugs.render_timeline(BUG, {"found": TIMELINE})
 
 
 def test_an_old_sample_tells_nothing_of_now() -> None:

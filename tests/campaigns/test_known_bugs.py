@@ -81,6 +81,22 @@ def test_each_try_has_every_bug_on_both_versions() -> None:
     ]
 
 
+def test_a_bug_that_no_version_is_without_is_tried_on_the_one_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two recipes for one issue have names of their own, and a recipe for one mode is refused in the other."""
+    changes = {"cluster": {"mode": "zookeeper"}}
+    variant = Bug("HW-WAITS", "t", "steady", "3.5.2", None, ("I10",), changes, changes, variant="zookeeper")
+    of_kraft = Bug("HW-WAITS", "t", "fenced_yet_awaited", "3.6.0", "3.5.2", ("I10",))
+    monkeypatch.setattr(known_bugs, "BUGS", (of_kraft, variant))
+
+    assert [(item.name, item.kafka) for item in plan(tries=1).items] == [
+        ("hw-waits-bad-01", "3.6.0"),
+        ("hw-waits-good-01", "3.5.2"),
+        ("hw-waits-zookeeper-bad-01", "3.5.2"),
+    ]
+    with pytest.raises(BadInput, match="MODE=zookeeper: the recipe of HW-WAITS is for kraft alone"):
+        plan(bugs="hw-waits", kafka="3.9.2", mode="zookeeper")
+
+
 def test_the_tries_of_one_bug_have_seeds_of_their_own() -> None:
     """A random target must not be the same broker each time."""
     assert len({item.seed for item in plan(bugs="13091", tries=3).items}) == 3
@@ -99,6 +115,18 @@ def test_versions_that_are_given_stand_for_the_bugs_own() -> None:
     assert planned.settings["left_out"] == [
         "KIP-966 is left out: Kafka 2.8.2 is none of the versions in which a setting decides it."
     ]
+
+
+@pytest.mark.parametrize(("mode", "expected"), [("zookeeper", "found"), ("kraft", "clean")])
+def test_a_mode_is_that_of_the_given_versions(monkeypatch: pytest.MonkeyPatch, mode: str, expected: str) -> None:
+    """What is expected follows from version and mode, and the result's row names the mode."""
+    waits = Bug("HW-WAITS", "it waits", "steady", "3.6.2", "3.5.2", ("I10",))
+    monkeypatch.setattr(known_bugs, "BUGS", (waits,))
+    planned = plan(kafka="3.5.2", mode=mode, tries=1)
+
+    assert [item.changes for item in planned.items] == [{"cluster": {"mode": mode}}]
+    (arm,) = known_bugs.result(planned, []).arms
+    assert (arm.version, arm.expected) == (f"3.5.2 mode: {mode}", expected)
 
 
 def test_a_bug_that_a_version_cannot_run_is_left_out_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,6 +148,7 @@ def test_a_bug_that_a_version_cannot_run_is_left_out_unless_it_is_asked_for(monk
     ("settings", "sentence"),
     [
         ({"bugs": "13092"}, "'13092' is no bug of the list; known: kafka-13091, kip-966"),
+        ({"mode": "zookeeper"}, "MODE=zookeeper is for given versions; name them with KAFKA="),
         ({"tries": 0}, "TRIES=0 is refused: Input should be greater than or equal to 1"),
     ],
 )
@@ -269,5 +298,5 @@ def test_each_bug_on_the_list_can_be_looked_for() -> None:
             looks = [step for phase in told.phases for step in phase.steps if step.key == "require"]
             assert looks or bug.shown_as == ("behaviour_change",), bug.issue
         assert bug.affects(bug.bad), bug.issue
-        assert bug.affects(bug.good) == bug.by_setting, bug.issue
+        assert bug.good is None or bug.affects(bug.good) == bug.by_setting, bug.issue
     assert len({bug.name for bug in BUGS}) == len(BUGS)

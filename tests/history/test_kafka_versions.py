@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from history.kafka_versions import AFFECTED, METADATA_LEVELS, RELEASES, Span, Version, affected, has
+from history.kafka_versions import AFFECTED, METADATA_LEVELS, RELEASES, Span, Version, affected, affected_range, has
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,28 @@ def test_a_feature_begins_and_ends_with_a_version(feature: str, version: str, th
 def test_a_bug_is_in_some_versions(version: str, found: bool) -> None:
     """One that was fixed in two lines has two spans; of what is no number nobody knows."""
     assert affected("KAFKA-14704", version) is found
+
+
+@pytest.mark.parametrize(
+    ("version", "mode", "found"),
+    [
+        ("3.5.2", "zookeeper", True),
+        ("3.5.2", "kraft", False),
+        ("3.5.2", None, True),
+        ("3.6.0", "kraft", True),
+        ("4.4.0", "kraft", True),
+        ("2.8.0", None, True),
+    ],
+)
+def test_a_bug_may_be_in_one_mode_alone(version: str, mode: str | None, found: bool) -> None:
+    """Where the mode is not known, either counts."""
+    assert affected("HW-WAITS", version, mode) is found
+
+
+def test_a_range_names_the_mode() -> None:
+    """Where it is not both."""
+    assert affected_range("KAFKA-14704") == "from 2.8.0 to before 3.3.3, and from 3.4.0 to before 3.4.1"
+    assert affected_range("HW-WAITS") == "from 3.6.0 on with KRaft, and from 2.8.0 to before 4.0.0 with ZooKeeper"
 
 
 def test_tables_are_in_order() -> None:

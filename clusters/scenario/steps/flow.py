@@ -9,7 +9,7 @@ from pydantic import Field, model_serializer, model_validator
 from clusters.scenario.conditions import Condition
 from clusters.scenario.steps.step import Step
 from clusters.scenario.targets import Node, Replica
-from clusters.scenario.values import Acks, PerSecond, Seconds
+from clusters.scenario.values import Acks, PerSecond, Rack, Seconds
 from history.partition import TopicPartition
 from history.steady import MIN_SECONDS
 from history.traits import Trait
@@ -123,11 +123,15 @@ class Write(Step):
 
 
 class Read(Step):
-    """Consume from one replica, leader or follower, in the background, from an offset on until the phase ends."""
+    """Consume from one replica, leader or follower, in the background, from an offset on until the phase ends.
+
+    With a ``rack`` (``client.rack``) the reader asks that replica first, and reads from the one that its answer names.
+    """
 
     key = "read"
     traits = frozenset[Trait]()
     replica: Replica = Field(alias="from")
+    rack: Rack | None = None
     offset: int = Field(default=0, ge=0)
 
 

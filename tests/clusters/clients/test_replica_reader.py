@@ -34,8 +34,14 @@ def reader(tmp_path: Path) -> Any:
     (folder.work / "streams").mkdir(parents=True)
     folder.clients.mkdir()
     told = scenario([READ])
-    world: Any = SimpleNamespace(folder=folder, scenario=told, partitions=[T0], connect=lambda *_, **__: nullcontext())
-    node: Any = SimpleNamespace(address="127.0.0.1")
+    world: Any = SimpleNamespace(
+        folder=folder,
+        scenario=told,
+        partitions=[T0],
+        connect=lambda node, *_, **__: nullcontext(node),
+        node=lambda number: SimpleNamespace(name=f"broker-{number}"),
+    )
+    node: Any = SimpleNamespace(name="broker-1")
     step: Any = told.phases[0].steps[0]
     return ReplicaReader(world, node, step)
 
@@ -54,7 +60,7 @@ def play(
     learned, epochs = list(of_broker), [] if epochs is None else epochs
     left, asked = list(answers), []
 
-    def consume(_connection: object, _partition: object, offset: int, epoch: int) -> Any:
+    def consume(_node: object, _partition: object, offset: int, epoch: int) -> Any:
         asked.append(offset)
         epochs.append(epoch)
         answer = left.pop(0)
@@ -94,6 +100,32 @@ def test_every_record_becomes_a_poll(reader: Any, tmp_path: Path, monkeypatch: p
     assert (summary["role"], summary["clean"], summary["rows"], summary["answers"]) == ("consumer", True, 3, 3)
     assert summary["errors"] == {"unreachable": 1, "OFFSET_OUT_OF_RANGE": 1}
     assert summary["unreadable"] == {}
+    assert (summary["replica"], summary["position"]) == ("broker-1", 23)
+
+
+@pytest.mark.parametrize(("preferred", "replica"), [(3, "broker-3"), (None, "broker-1")])
+def test_with_a_rack_it_reads_where_the_leader_sends_it(
+    reader: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preferred: int | None, replica: str
+) -> None:
+    """The leader is asked again until it answers without an error; without a preferred replica it is read itself."""
+    monkeypatch.setattr(reader, "_rack", "east")
+    monkeypatch.setattr(reader.stop, "wait", lambda _: None)
+    told = [ConnectionResetError(), (None, "NOT_LEADER_OR_FOLLOWER"), (preferred, None)]
+
+    def preferred_replica(node: Any, partition: object, offset: int, rack: str) -> Any:
+        assert (node.name, partition, offset, rack) == ("broker-1", T0, 20, "east")
+        answer = told.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(replica_reader, "preferred_replica", preferred_replica)
+    play(reader, monkeypatch, ([record(20)], None))
+    reader.run()
+
+    summary = json.loads((tmp_path / "clients" / "read-1.json").read_text())
+    assert (summary["replica"], summary["rows"], summary["position"]) == (replica, 1, 21)
+    assert summary["errors"] == {"unreachable": 1, "NOT_LEADER_OR_FOLLOWER": 1}
 
 
 def test_between_errors_it_waits(reader: Any, monkeypatch: pytest.MonkeyPatch) -> None:

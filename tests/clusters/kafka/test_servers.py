@@ -99,6 +99,20 @@ def test_every_broker_listens_three_times_on_its_own_address(mode: Mode) -> None
     assert config["log.dirs"] == "/w/broker-1/data"
 
 
+def test_a_rack_lets_consumers_read_from_followers() -> None:
+    """KIP-392 needs both settings; a cluster without racks has neither."""
+    release, metadata_node, broker = nodes("kraft")
+    racks = Cluster.model_validate({"brokers": 2, "racks": {"A": "east", "B": "west"}})
+    names = ("broker.rack", "replica.selector.class")
+
+    config = broker_config(release, racks, broker, [metadata_node])
+    assert [config[name] for name in names] == [
+        "east",
+        "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    ]
+    assert not set(names) & broker_config(release, CLUSTER, broker, [metadata_node]).keys()
+
+
 def test_the_session_timeout_has_the_name_of_its_mode() -> None:
     """And never the other mode's, which 4.x would refuse."""
     release, metadata_node, broker = nodes("kraft")

@@ -92,6 +92,22 @@ def test_records_are_consumed_in_bytes() -> None:
     ]
 
 
+@pytest.mark.parametrize(("told", "preferred"), [(2, 2), (-1, None)])
+def test_a_leader_names_the_replica_of_a_rack(told: int, preferred: int | None) -> None:
+    """The same fetch with a rack at its end (KIP-392); -1 is the leader itself."""
+    asked: list[str] = []
+
+    def send(request: Any) -> Any:
+        asked.append(bytes(request.encode()).hex(" "))
+        answer = SimpleNamespace(partition_index=0, error_code=0, records=None, preferred_read_replica=told)
+        return SimpleNamespace(error_code=0, responses=[SimpleNamespace(topic="t", partitions=[answer])])
+
+    broker: Any = SimpleNamespace(send=send)
+
+    assert wire.preferred_replica(broker, T0, 1, "east") == (preferred, None)
+    assert asked[0].endswith("ff ff ff ff ff ff ff ff 00 10 00 00 00 00 00 00 00 04 65 61 73 74")
+
+
 def answering(records: bytes | None, error_code: int = 0) -> Any:
     """A broker that gives these bytes to a consumer."""
     answer = SimpleNamespace(partition_index=0, error_code=error_code, records=records)

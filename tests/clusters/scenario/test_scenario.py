@@ -556,6 +556,11 @@ ORDERS = {"replicas": ["A", "B", "C"]}
             "step fill_disk: give every broker a disk of its own under cluster.disks",
         ),
         (plain(cluster={"brokers": 3, "disks": {"D": "1MB"}}), "disks names broker D; this cluster has A, B, C"),
+        (plain(cluster={"brokers": 3, "racks": {"A": "x"}}), "cluster: racks names A; name each broker: A, B, C"),
+        (
+            one_phase({"read": {"from": "leader of orders-0", "rack": "x"}}),
+            "phase 'one', step read: rack x needs brokers with racks; name them under cluster.racks",
+        ),
         (plain(cluster={"brokers": 3, "disks": {"A": "1 cup"}}), "'1 cup' is no size such as 64MB"),
         (
             plain(cluster={"brokers": 3, "disks": {"A": "1MB"}}, phases=[{"one": [{"read_only_disk": "A"}]}]),

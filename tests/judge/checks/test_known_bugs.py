@@ -20,8 +20,9 @@ def reason(version="2.8.2", line=None, *, invariant="I2", field="hw_read_first",
 def test_kafka_14704_is_named_with_its_line():
     """The high watermark that was too high is the one from which the broker says to have gone back."""
     assert reason() == (
-        "first violation on orders-0. This is KAFKA-14704 (a follower raises its high watermark before it cuts its "
-        "log; fixed in 3.3.3, 3.4.1 and 3.5.0), as line 31 of broker 2's server.log shows"
+        "first violation on orders-0. This is KAFKA-14704 (a follower raises its high watermark before it truncates "
+        "its log; from 2.8.0 to before 3.3.3, and from 3.4.0 to before 3.4.1), as line 31 of broker 2's server.log "
+        "shows"
     )
     assert "KAFKA-14704" in reason("3.4.0", invariant="I6", field="floor")
 
@@ -59,6 +60,16 @@ def test_a_high_watermark_that_waits_is_named_where_its_replica_caught_up_meanwh
 
     assert ("This is HW-WAITS (" in named([row], ["4.4.0"], before + after)[0]["reason"]) is is_named
     assert "HW-WAITS" not in named([row], ["4.4.0"], after)[0]["reason"]
+
+
+@pytest.mark.parametrize(("mode", "is_named"), [("zookeeper", True), ("kraft", False)])
+def test_a_bug_of_one_mode_is_not_named_in_the_other(mode: str, is_named: bool) -> None:
+    """With KRaft an eviction began a new leader epoch up to 3.5, so that something else is wrong there."""
+    shown = {"broker_id": 1, "awaited": [3], "leader_hw": 150, "t_ns": 9}
+    row = BROKEN | {"invariant": "I10", "evidence": json.dumps(shown)}
+    line = {"kind": "isr_shrinking", "broker_id": 1, "line": 1, "t_ns": 1, "out_of_sync": [(3, 100)]}
+
+    assert ("This is HW-WAITS (" in named([row], ["3.5.2"], [line], mode)[0]["reason"]) is is_named
 
 
 @pytest.mark.parametrize(
