@@ -44,6 +44,7 @@ log = logging.getLogger("producer")
 TICK_S = 0.0003  # from one look at what is due to the next, if the first one's work does not take as long
 FULL_S = 0.002  # after that work where much is in flight already: the library's threads need the time
 MUCH = 0.25  # of the room in flight
+LOOK_S = 0.1  # the longest time without a look at answers and at another rate, where the next record is due later
 PAUSE_S = 0.01  # between two looks at answers, when nothing more is sent
 # The library's own thread hands back the interpreter this soon; kafka-python does its work in that thread, and each
 # change of threads on a busy host takes as long as the host needs to run the other one.
@@ -281,7 +282,7 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
             before_ns = time.monotonic_ns()
             until_due_s = (loop.schedule.due_ns(loop.next_seq) - before_ns) / SECOND_NS
             rest_s = FULL_S if loop.much_in_flight else TICK_S - (before_ns - looked_ns) / SECOND_NS
-            stop.wait(max(until_due_s, rest_s))
+            stop.wait(min(max(until_due_s, rest_s), LOOK_S))
             waited_ns += time.monotonic_ns() - before_ns
         busy_ns = time.monotonic_ns() - started_ns - waited_ns
         loop.finish(time.monotonic_ns())
