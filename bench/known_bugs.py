@@ -49,8 +49,8 @@ def main(folders: Sequence[str]) -> None:
         for bug in BUGS:
             _keep_timeline(bug, result, runs)
     for bug in BUGS:
-        if kept := _read(TIMELINES / f"{bug.name}.json", {}):
-            (TIMELINES / f"{bug.name}.md").write_text(render_timeline(bug, kept, list(rows.values())))
+        kept = _read(TIMELINES / f"{bug.name}.json", {})
+        (TIMELINES / f"{bug.name}.md").write_text(render_timeline(bug, kept, list(rows.values())))
     RESULTS.write_text(json.dumps(list(rows.values()), indent=1) + "\n")
     PAGE.write_text(render(list(rows.values())))
 

@@ -359,6 +359,32 @@ def test_a_thread_goes_first_where_it_may(monkeypatch: pytest.MonkeyPatch) -> No
     assert lent == [True]
 
 
+class Stop:
+    """A stop that comes after three waits, and the seconds that were asked for."""
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+
+    def is_set(self) -> bool:
+        return len(self.waits) == 3
+
+    def wait(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+
+def test_a_slow_load_looks_for_another_rate_before_its_next_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a record every thousand seconds, too; answers are seen as soon."""
+    monkeypatch.setattr(producer, "_prepare_interpreter", lambda _: None)
+    monkeypatch.setitem(producer.ENGINES, "kafka-python", lambda _: OneByOne(FakeEngine()))
+    own = {"out": str(tmp_path), "summary": str(tmp_path / "p1.json"), "rate_per_s": 0.001, "delivery_timeout_ms": 0}
+    stop: Any = Stop()
+    producer.run(dataclasses.replace(CONFIG, **own), stop)
+
+    assert max(stop.waits) <= 1
+
+
 def test_a_producer_that_breaks_off_says_why(tmp_path: Path) -> None:
     """Its interpreter stays whole, and tells of the error all the same."""
     config = tmp_path / "config.json"
