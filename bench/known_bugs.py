@@ -106,7 +106,7 @@ def render(rows: Sequence[Mapping[str, Any]]) -> str:
         "bug strikes elsewhere.",
         "",
         f"`make known-bugs` repeats this: ten tries each are {20 * len(BUGS)} runs, three hours on two cores.",
-        "`BUGS=kafka-13091 KAFKA=3.0.1 TRIES=3` asks for others.",
+        "`BUGS=kafka-13091 KAFKA=3.0.1 TRIES=3` asks for others; with `MODE=zookeeper` given versions run in that mode.",
         "",
         "- **Precondition not met**: the race that the bug needs did not come about. The try counts for neither side.",
         "- **Also violated**: invariants that do not count for the bug. 2.8.2, for instance, is without KAFKA-13141",
