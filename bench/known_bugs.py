@@ -14,7 +14,7 @@ from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +97,7 @@ def _read(file: Path, nothing: Any) -> Any:
 
 def render(rows: Sequence[Mapping[str, Any]]) -> str:
     """Bug by version, in the order of the list and then of the versions."""
+    arms = sum(1 if bug.good is None else 2 for bug in BUGS)
     lines = [
         "# Known bugs, found again",
         "",
@@ -105,8 +106,8 @@ def render(rows: Sequence[Mapping[str, Any]]) -> str:
         "change of behaviour, never a check of its own. How often a recipe finds its bug says nothing of how often the",
         "bug strikes elsewhere.",
         "",
-        f"`make known-bugs` repeats this: ten tries each are {20 * len(BUGS)} runs, three hours on two cores.",
-        "`BUGS=kafka-13091 KAFKA=3.0.1 TRIES=3` asks for others; with `MODE=zookeeper` given versions run in that mode.",
+        f"`make known-bugs` repeats this: ten tries each are {10 * arms} runs, three hours on two cores.",
+        "`BUGS=kafka-13091 KAFKA=3.0.1 TRIES=3` asks for others, and `MODE=zookeeper` for another mode of given versions.",
         "",
         "- **Precondition not met**: the race that the bug needs did not come about. The try counts for neither side.",
         "- **Also violated**: invariants that do not count for the bug. 2.8.2, for instance, is without KAFKA-13141",
@@ -313,9 +314,17 @@ def _sends(folder: RunFolder) -> list[Json]:
 
 
 def _readers(folder: RunFolder) -> list[Json]:
-    """By ``read`` step: the replica that served it, its answers, its records and the offset that it came to."""
-    told = [json.loads(file.read_text()) for file in sorted(folder.clients.glob("read-*.json"))]
-    return [{name: each[name] for name in ("client_id", "replica", "answers", "rows", "position")} for each in told]
+    """By ``read`` step: the replica that served it, its answers and records, and its longest wait for a record."""
+    polls = pq.read_table(folder.table("polls"), columns=["consumer_id", "offset", "received_ns"]).to_pylist()
+    found = []
+    for told in (json.loads(file.read_text()) for file in sorted(folder.clients.glob("read-*.json"))):
+        own = [poll for poll in polls if poll["consumer_id"] == told["client_id"]]
+        times = [told["started_ns"], *(poll["received_ns"] for poll in own), told["ended_ns"]]
+        wait_ns, at = max((later - earlier, at) for at, (earlier, later) in enumerate(pairwise(times)))
+        offset = own[at]["offset"] if at < len(own) else told["position"]
+        about = {name: told[name] for name in ("client_id", "replica", "answers", "rows")}
+        found.append({**about, "awaited": offset, "waited_s": round(wait_ns / 1e9, 1)})
+    return found
 
 
 def render_timeline(bug: Bug, kept: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] = ()) -> str:
@@ -365,8 +374,9 @@ def _served(readers: Sequence[Json]) -> list[str]:
     if not readers:
         return []
     return [
-        *("", "### What readers got", "", "| reader | served by | answers | records | next offset |"),
-        "|---|---|---:|---:|---:|",
+        *("", "### What readers got", ""),
+        "| reader | served by | answers | records | longest wait at offset | for seconds |",
+        "|---|---|---:|---:|---:|---:|",
         *(f"| {' | '.join(map(str, each.values()))} |" for each in readers),
     ]
 

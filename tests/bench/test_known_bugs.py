@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -167,13 +168,18 @@ def test_a_run_is_told_from_its_own_tables(tmp_path: Path) -> None:
     write_table(run / "sends", sends, SENDS)
     poll = {**usual, "consumer_id": "drain", "pass": "final", "position": 0, "offset": 0, "checksum_ok": True}
     poll |= {"producer_id": "write-1", "seq": 0, "received_ns": 0, "isolation": "read_uncommitted"}
-    write_table(run / "polls", [poll, {**poll, "pass": "live", "seq": 1}], POLLS)
+    read = [{**poll, "consumer_id": "read-1", "offset": o, "received_ns": s * 10**9} for o, s in ((7, 1), (8, 6))]
+    write_table(run / "polls", [poll, {**poll, "pass": "live", "seq": 1}, *read], POLLS)
+    reader = {"client_id": "read-1", "replica": "broker-2", "answers": 9, "rows": 2, "position": 9}
+    (run / "clients" / "read-1.json").write_text(json.dumps({**reader, "started_ns": 0, "ended_ns": 8 * 10**9}))
     explanation = known_bugs.timeline_of(run)
 
     assert {moment["replicas"][1] for moment in explanation["moments"]} == {"100/150 e3", "silent"}
     assert explanation["sends"] == [
         {"client": "write-1", "acks": "1", "sent": 3, "ok": 2, "info": 1, "fail": 0, "gone": 1}
     ]
+    del reader["position"]
+    assert explanation["readers"] == [{**reader, "awaited": 8, "waited_s": 5.0}]
     assert known_bugs.render_timeline(BUG, {"found": {**explanation, "version": "3.0.2"}})
 
 
@@ -192,11 +198,11 @@ def test_a_report_has_every_run_of_its_bug(tmp_path: Path, monkeypatch: pytest.M
 
 def test_readers_and_errors_are_shown_where_there_are_any() -> None:
     """Who served a reader and how far it came; the error of a send that was not acknowledged."""
-    reader = {"client_id": "read-1", "replica": "broker-1", "answers": 9, "rows": 0, "position": 60}
+    reader = {"client_id": "read-1", "replica": "broker-1", "answers": 9, "rows": 0, "awaited": 60, "waited_s": 36.2}
     send = {**TIMELINE["sends"][0], "ok": 0, "info": 1, "errors": ["REQUEST_TIMED_OUT"]}
     page = known_bugs.render_timeline(BUG, {"found": {**TIMELINE, "sends": [send], "readers": [reader]}})
 
-    assert "| read-1 | broker-1 | 9 | 0 | 60 |" in page
+    assert "| read-1 | broker-1 | 9 | 0 | 60 | 36.2 |" in page
     assert "| write-1 | 1 | 100 | 0 | 1 | 50 | REQUEST_TIMED_OUT |" in page
     assert "What readers got" not in known_bugs.render_timeline(BUG, {"found": TIMELINE})
 
