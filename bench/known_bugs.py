@@ -107,7 +107,7 @@ def render(rows: Sequence[Mapping[str, Any]]) -> str:
         "bug strikes elsewhere.",
         "",
         f"`make known-bugs` repeats this: ten tries each are {10 * arms} runs, three hours on two cores.",
-        "`BUGS=kafka-13091 KAFKA=3.0.1 TRIES=3` asks for others, and `MODE=zookeeper` for another mode of given versions.",
+        "`BUGS=kafka-13091 KAFKA=3.0.1 TRIES=3` asks for others; `MODE=zookeeper` is the mode of these versions.",
         "",
         "- **Precondition not met**: the race that the bug needs did not come about. The try counts for neither side.",
         "- **Also violated**: invariants that do not count for the bug. 2.8.2, for instance, is without KAFKA-13141",
