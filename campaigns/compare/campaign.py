@@ -17,10 +17,11 @@ from campaigns.compare.runs import listed, pairs_of, refusals, runs_of, sides
 from campaigns.compare.words import MAX_NAMED, MIN_USED, first_sentence, further_sentences
 from clusters.kafka.builds import reported_version
 from clusters.kafka.jars import version_of
-from clusters.kafka.servers import Mode, check_storage, choose_mode
+from clusters.kafka.servers import check_storage, choose_mode
 from clusters.scenario.scenario import Scenario, load_scenario
 from clusters.scenario.steps.flow import Hold
 from history.errors import BadInput
+from history.kafka_versions import Mode
 from history.metrics import METRICS, why_not_in
 from history.results.base import State
 from history.results.compare import (

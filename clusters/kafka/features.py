@@ -10,10 +10,10 @@ from kafka.protocol.admin import UpdateFeaturesRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from clusters.kafka.admin import check, describe_config, to_controller
-from clusters.kafka.servers import PROTOCOL_VERSION, Mode
+from clusters.kafka.servers import PROTOCOL_VERSION
 from clusters.kafka.wire import Connection
 from history.errors import BadInput
-from history.kafka_versions import METADATA_LEVELS, Version
+from history.kafka_versions import METADATA_LEVELS, Mode, Version
 
 METADATA_VERSION = "metadata.version"
 TIMEOUT_MS = 30_000

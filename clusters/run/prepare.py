@@ -16,7 +16,7 @@ from typing import Any
 from clusters.kafka.builds import Build, build_of, reported_version
 from clusters.kafka.features import metadata_level
 from clusters.kafka.jars import is_release, metrics_agent, tools_jars, version_of
-from clusters.kafka.servers import Mode, check_java, check_storage, choose_mode
+from clusters.kafka.servers import check_java, check_storage, choose_mode
 from clusters.live.world import Plan
 from clusters.run.leftovers import Lease, hold_trial, write_lease
 from clusters.runtimes import capabilities, choose_runtime, open_runtime
@@ -26,7 +26,7 @@ from clusters.scenario.steps.step import Step
 from history.errors import BadInput
 from history.folder import RunFolder, write_atomically
 from history.java import java_of
-from history.kafka_versions import CLIENT_RELEASES, OLDEST, Version
+from history.kafka_versions import CLIENT_RELEASES, OLDEST, Mode, Version
 
 
 def prepare(
