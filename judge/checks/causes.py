@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from evidence.columns import FINAL, NULL, Bools, Ints, places, producer_of
+from evidence.columns import FINAL, NULL, Bools, Ints, groups, places, producer_of
 from evidence.facts import FOREVER_NS, SETTLE_NS, SLACK_NS, at_most_all
 from evidence.gather import (
     COPIER_BEGAN_ANEW,
@@ -127,23 +127,24 @@ def _drained_at(of: PartitionEvidence, values: Ints) -> Ints:
 
 
 def member_ended(of: PartitionEvidence, cases: Cases) -> Ruling:
-    """The member whose commit first passed a record ended, or was paused, after that, and had not gone on to what comes
-    behind the record: a member processes what it polled in order.
+    """A member that had asked to commit behind a record ended, or was paused, after that, and had not gone on to what
+    comes behind the record: a member processes what it polled in order. It need not have had the answer.
     """
     group, brought = of.group, np.zeros(cases.values.size, dtype=np.bool_)
     if group is None or not cases.values.size:
         return _decided(brought)
     offsets = _drained_at(of, cases.values)
-    passed = np.searchsorted(np.maximum.accumulate(group.taken.offset), offsets, side="right")
-    for commit in np.unique(passed).tolist():
-        own = passed == commit
-        brought[own] = _left(of, group, commit, offsets[own])
+    for (member,), own in groups(group.commits.member):
+        commits = group.commits.take(own)
+        passed = np.searchsorted(np.maximum.accumulate(commits.offset), offsets, side="right")
+        for commit in np.unique(passed[passed < own.size]).tolist():
+            rows = passed == commit
+            brought[rows] |= _left(of, group, member, int(commits.asked_ns[commit]), offsets[rows])
     return _decided(brought)
 
 
-def _left(of: PartitionEvidence, group: GroupEvidence, commit: int, offsets: Ints) -> Bools:
-    """Which of the records that a commit was the first to pass its member may have left unprocessed as it ended."""
-    member, asked_ns = int(group.taken.member[commit]), int(group.taken.asked_ns[commit])
+def _left(of: PartitionEvidence, group: GroupEvidence, member: int, asked_ns: int, offsets: Ints) -> Bools:
+    """Which of the records that a member asked at this time to commit it may have left unprocessed."""
     node = of.names.listed[member].rpartition(".")[0]
     ended_ns = min((t_ns for name, t_ns in group.ended if name == node and t_ns >= asked_ns), default=None)
     if ended_ns is None:

@@ -184,6 +184,17 @@ def test_a_member_that_ended_leaves_what_it_committed_ahead(ended, reads, permit
     assert (cases.values.size, *brought_about(of, [], cases, MEMBER_ENDED)) == (1, [permits], [False], "")
 
 
+def test_a_commit_counts_though_its_member_ended_before_the_answer():
+    """The coordinator took it, as a later owner's start shows."""
+    of = test_groups.partition(
+        [test_groups.read(A, 0, 3, 2), test_groups.read(B, 5, 9, 6)],
+        commits=[test_groups.commit(A, 5, 3), test_groups.commit(B, 10, 7, 7.1)],
+    )
+    object.__setattr__(of, "group", replace(of.group, ended=[("member-1", 4 * S)]))
+
+    assert brought_about(of, [], groups.group_skip(of), MEMBER_ENDED).brought.tolist() == [True]
+
+
 @pytest.mark.parametrize(("releases", "permits"), [(5, True), (4, False)])
 def test_a_record_that_was_released_at_every_delivery_is_given_up(releases, permits):
     """Offset 3, after five deliveries."""
