@@ -28,6 +28,12 @@ def counted(*rows):
     )
 
 
+def undecided(anomaly, why, found):
+    """A row of ``anomaly_counts`` of cases of which this evidence is missing."""
+    row = {"anomaly": anomaly, "severity": SEVERITY[anomaly], "allowed": None, "undecided": why, "cases": found}
+    return pa.Table.from_pylist([row], JUDGED["anomaly_counts"])
+
+
 def example(anomaly, offset, **other):
     """A row of ``anomalies``."""
     row = {"anomaly": anomaly, "severity": SEVERITY[anomaly], "topic": "orders", "partition": 0, "offset": offset}

@@ -9,8 +9,9 @@ from expectations.checkpoint import Result
 from expectations.suites import cases, configuration, outcome
 from judge.checks.allowed import allowed
 from judge.checks.anomalies import SEVERITY
+from judge.verdict.evidence import undecided_cases
 from tests.evidence.folders import manifest
-from tests.expectations.summaries import checked, counted, example, examples
+from tests.expectations.summaries import checked, counted, example, examples, undecided
 
 
 def result(suite, name, severity="critical", *, met):
@@ -94,6 +95,12 @@ def test_an_example_without_a_count_counts():
     assert [row["cases"] for row in table.to_pylist()] == [1, 1]
 
 
+def lacking(case):
+    """What the suites are given of a run with cases that are undecided."""
+    counts = undecided(*case)
+    return {"anomaly_counts": counts, "evidence": [undecided_cases(counts.to_pylist())]}
+
+
 def test_a_clean_complete_run_passes(judged):
     """Every expectation is met."""
     assert judged() == suites.Outcome("pass", [], [], [])
@@ -108,6 +115,8 @@ def test_a_clean_complete_run_passes(judged):
         ({"anomaly_counts": counted(("lost_write", None, 2))}, "fail", ["lost_write"], []),
         ({"anomaly_counts": counted(("lost_write", "acks=0", 2))}, "pass", [], []),
         ({"anomaly_counts": counted(("invisible_ack", None, 2))}, "pass", [], ["invisible_ack"]),
+        (lacking(("lost_write", "no history", 2)), "unknown", [], []),
+        (lacking(("invisible_ack", "no history", 2)), "pass", [], []),
         ({"invariants": checked(("I1", "S1", 4), ("I22", "S2", 0))}, "fail", ["I1"], []),
         ({"invariants": checked(("I1", "S1", 0), ("I22", "S2", 4))}, "pass", [], ["I22"]),
     ],

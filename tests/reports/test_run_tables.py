@@ -106,6 +106,16 @@ def test_cases_are_counted_by_kind_and_permission(lossy: RunData) -> None:
     assert shown == [("inconsistent offset", "S1", "1", "no"), ("lost write", "S1", "900", "yes")]
 
 
+def test_an_undecided_case_is_neither_permitted_nor_forbidden(lossy: RunData) -> None:
+    """It stands between them, with the evidence that is missing."""
+    open_case = {"anomaly": "duplicate", "severity": "S1", "allowed": None, "allowed_why": None, "cases": 7}
+    lossy.tables["anomaly_counts"] += [open_case | {"undecided": "the history of orders-0 is missing"}]
+    shown = [tuple(cell.text for cell in row) for row in anomalies(lossy).rows]
+
+    assert shown[1] == ("duplicate", "S1", "7", "unknown", "the history of orders-0 is missing")
+    assert [row[3] for row in shown] == ["no", "unknown", "yes"]
+
+
 def test_the_first_200_cases_are_shown(lossy: RunData) -> None:
     """The caption says how many there are; the case that nothing permits is among those shown."""
     shown = cases(lossy)
