@@ -25,6 +25,7 @@ from operators import airflow_home
 from operators.dag_run import run_dag
 from operators.memory import ended_for_memory, memory_ran_out
 from operators.progress import Progress
+from operators.stages import stages
 from spark.connection import spark_connection
 
 if TYPE_CHECKING:
@@ -70,8 +71,8 @@ def record_and_judge(
             shutil.rmtree(run, ignore_errors=True)  # nothing was started in it
             raise
         log, ended_before = home / "airflow.log", ended_for_memory()
-        progress = Progress(parsed, RunFolder(run), lambda line: say(line.rstrip("\n")))
-        progress.begin()
+        progress = Progress(stages(parsed), RunFolder(run), lambda line: say(line.rstrip("\n")))
+        progress.begin(parsed)
         try:
             succeeded = run_dag(
                 parsed.name,

@@ -137,10 +137,12 @@ class RecordItem(CampaignStep):
         context["item"] = item.name if item else "nothing left"  # type: ignore[typeddict-unknown-key]
         if item is None:
             return None
+        self.log.info("recording %s: %s on Kafka %s", item.name, item.scenario, item.kafka)
         with self.stage(item.name):
             run = recording.record_item(self.folder, item, places())
             upload.upload(self.folder, [run], places())
-            return str(run)
+        self.log.info("run: %s", run)
+        return str(run)
 
 
 class JudgeItems(CampaignStep):
@@ -150,7 +152,9 @@ class JudgeItems(CampaignStep):
         from campaigns import runner  # heavy: not while a DAG file is parsed
 
         with self.stage():
-            return runner.judge_recorded(self.folder, places())
+            judged = runner.judge_recorded(self.folder, places())
+        self.log.info("judged: %s", ", ".join(judged) or "nothing new")
+        return judged
 
 
 class Conclude(CampaignStep):
@@ -161,6 +165,8 @@ class Conclude(CampaignStep):
 
         with self.stage():
             result = runner.conclude(self.folder, places())
+        self.log.info("%s", result.sentence)
+        self.log.info("page: %s", self.folder.page)
         if result.state == "fail":
             raise AirflowFailException(f"{result.sentence} See {self.folder.page}.")
         return str(self.folder.page)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -14,6 +15,7 @@ from history.folder import RunFolder
 from operators.connections import ConnectedOperator
 from operators.links import DataDocs, RunPage
 from operators.processes import kill_descendants
+from operators.progress import logged
 from operators.stages import JUDGE
 
 if TYPE_CHECKING:
@@ -42,8 +44,12 @@ class Judge(ConnectedOperator):
         from spark.submit import judge  # heavy: not while a DAG file is parsed
 
         run = RunFolder(Path(self.run))
-        with stage_events(run.stages, JUDGE.name):
+        with logged(JUDGE, run, self.log.info), stage_events(run.stages, JUDGE.name):
             code = judge([run.path])
+        if run.verdict_file.is_file():
+            told = json.loads(run.verdict_file.read_text())
+            self.log.info("%s", told["sentence"])
+            self.log.info("verdict: %s", told["verdict"])
         if code:
             raise AirflowFailException(f"Verdict {_MEANING[code]}; see {run.verdict_file}.")
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from operator import itemgetter
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
-from clusters.run.stages import STOP_CLIENTS, TEAR_DOWN
+from clusters.run.stages import STOP_CLIENTS, TEAR_DOWN, Stage
 from clusters.scenario.scenario import Scenario
 from history.folder import RunFolder
 from operators.load_rates import LoadRates
-from operators.stages import AIRFLOW_S, expected_s, stages
+from operators.stages import AIRFLOW_S, expected_s
 
+_LOOK_S = 0.5  # between two looks of a task's log
 _EVENTS = {
     "inject": "fault",
     "injected": "fault took effect",
@@ -50,30 +52,34 @@ class Tail:
 
 
 class Progress:
-    """Turns the events of a run and of its stages into lines for a person."""
+    """Turns the events of a run and of these stages of it into lines for a person.
 
-    def __init__(self, scenario: Scenario, run: RunFolder, write: Callable[[str], object]) -> None:
+    ``from_now``: without those that are there already.
+    """
+
+    def __init__(
+        self, of: Iterable[Stage], run: RunFolder, write: Callable[[str], object], *, from_now: bool = False
+    ) -> None:
         self.running = ""
         self.torn_down = False
-        self._scenario = scenario
-        self._stages = {stage.name: stage for stage in stages(scenario)}
-        self._tails = (Tail(run.stages), Tail(run.events))
+        self._stages = {stage.name: stage for stage in of}
+        self._tails = (Tail(run.stages, from_now=from_now), Tail(run.events, from_now=from_now))
         self._load: LoadRates | None = LoadRates(run.clients)
         self._write = write
         self._started_s = time.monotonic()
         self._errors: list[str] = []
         self._told = ""
 
-    def begin(self) -> None:
+    def begin(self, scenario: Scenario) -> None:
         """Say what is about to run and how long it will take."""
-        self.say(f"scenario {self._scenario.name}: about {rounded(expected_s(self._scenario))} in all")
+        self.say(f"scenario {scenario.name}: about {rounded(expected_s(scenario))} in all")
         self.say(f"starting Airflow … (about {rounded(AIRFLOW_S)})")
 
     def look(self) -> None:
         """Say what is new."""
         events = [event for tail in self._tails for event in tail.events()]
         for event in sorted(events, key=itemgetter("t_ns")):
-            if event["kind"] == "stage_started":
+            if event["kind"] == "stage_started" and event["step"] in self._stages:
                 self._begin_stage(event["step"])
             elif event["kind"] == "stage_ended":
                 self._end_stage(event["step"], event["detail"].get("why", ""))
@@ -115,6 +121,26 @@ class Progress:
         what = [event["step"], event["target"], detail.get("condition", ""), detail.get("why", "")]
         unverified = ", recovery not verified" if detail.get("recovery_verified") is False else ""
         self.say(f"  {_EVENTS[event['kind']]}{unverified}: {', '.join(filter(None, what))}")
+
+
+@contextmanager
+def logged(stage: Stage, run: RunFolder, log: Callable[[str], object]) -> Iterator[None]:
+    """Write to a task's log, while its stage goes on, what a person at a terminal reads of it."""
+    progress = Progress([stage], run, lambda line: log(line.rstrip("\n")), from_now=True)
+    ended = Event()
+
+    def follow() -> None:
+        while not ended.wait(_LOOK_S):
+            progress.look()
+
+    follower = Thread(target=follow, name="progress", daemon=True)
+    follower.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        follower.join()
+        progress.look()
 
 
 def rounded(seconds: float) -> str:

@@ -9,7 +9,8 @@ from airflow.sdk import BaseOperator
 
 from history.events import stage_events
 from history.folder import RunFolder
-from operators.links import DataDocs, RunPage
+from operators.links import DataDocs, RunPage, page_of
+from operators.progress import logged
 from operators.stages import PUBLISH
 
 if TYPE_CHECKING:
@@ -33,5 +34,7 @@ class Publish(BaseOperator):
         from campaigns.site import publish  # heavy: not while a DAG file is parsed
 
         run = RunFolder(Path(self.run))
-        with stage_events(run.stages, PUBLISH.name):
-            return str(publish(run.path))
+        with logged(PUBLISH, run, self.log.info), stage_events(run.stages, PUBLISH.name):
+            page = publish(run.path)
+        self.log.info("page: %s", page_of(run.path, "report", "index.html") or page)
+        return str(page)

@@ -96,7 +96,7 @@ def up(port: int, home: Path = HOME, database: str | None = None, metrics_port: 
         migrate(home, **variables)
     _state_file(home).unlink(missing_ok=True)  # of one that has ended
     log = home / "airflow.log"
-    servers = [_server("pages_server", port + 1)]
+    servers = [_server("pages_server", port + 1, port)]
     if metrics_port is not None:
         servers.append(_server("metrics_endpoint", metrics_port))
     with log.open("wb") as log_file:
@@ -140,8 +140,8 @@ def _kept(command: Sequence[str]) -> str:
     return f"while :; do {words}; echo {shlex.quote(_ENDED + words)}; sleep {_AGAIN_S:g}; done &"
 
 
-def _server(module: str, port: int) -> list[str]:
-    return [sys.executable, "-m", f"operators.{module}", str(port), str(runs_folder().resolve())]
+def _server(module: str, port: int, *others: int) -> list[str]:
+    return [sys.executable, "-m", f"operators.{module}", str(port), str(runs_folder().resolve()), *map(str, others)]
 
 
 def _database(address: str | None) -> dict[str, str]:

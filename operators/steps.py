@@ -18,6 +18,7 @@ from clusters.run.stages import TEAR_DOWN, Stage
 from history.errors import BadInput, HarnessError, PlimsollError
 from history.folder import RunFolder
 from operators.connections import ConnectedOperator
+from operators.progress import logged
 from spark.connection import spark_connection
 
 if TYPE_CHECKING:
@@ -56,7 +57,9 @@ class PrepareRun(ConnectedOperator):
         spark_connection(os.environ)  # refused before anything is recorded for it
         prepared = params.pop("run_dir", None)
         if prepared is None:
-            return str(experiment.prepare(self.scenario, runs=runs_folder(), **params))
+            run = experiment.prepare(self.scenario, runs=runs_folder(), **params)
+            self.log.info("run: %s", run)
+            return str(run)
         folder = RunFolder(Path(prepared))
         if folder.is_sealed or not folder.work.is_dir():
             raise BadInput(f"run_dir {prepared} is no prepared run folder; leave run_dir empty to have one made.")
@@ -80,7 +83,8 @@ class RunStep(ConnectedOperator):
     def execute(self, context: Context) -> None:  # noqa: ARG002  # Airflow's signature
         from clusters.run.recorder import perform  # heavy: not while a DAG file is parsed
 
-        perform(Path(self.run), self.stage)
+        with logged(self.stage, RunFolder(Path(self.run)), self.log.info):
+            perform(Path(self.run), self.stage)
 
     def on_kill(self) -> NoReturn:
         # Airflow runs on after this; only an exception ends the call, and lets it be recorded.

@@ -20,6 +20,7 @@ LOOKS = {
     "inconclusive": ("#b58900", "diamond"),
 }
 ROW = 46  # pixels
+NAME_LINE = 15  # pixels of each further line of a name
 SMALLEST_RANGE = 12.0  # percent to each side
 FEW_TICKS = 300  # how far apart an axis' ends are: below it powers of ten alone would be too few
 NO_LOG = 5  # below it a log scale has next to no ticks, and is not needed
@@ -29,8 +30,10 @@ SHORT = LINE + 8  # in a smaller type
 
 
 def forest(effects: Sequence[Effect], labels: Sequence[str]) -> Figure:
-    """A row per effect, the first on top: margin, interval, estimate; its name stands above it."""
+    """Return a row per effect, the first on top: margin, interval, estimate, and above them the whole name."""
     rows = range(len(effects))
+    names = ["<br>".join(textwrap.wrap(label, SHORT)) for label in labels]
+    pitch = ROW + NAME_LINE * max((name.count("<br>") for name in names), default=0)
     margins: dict[str, list[float | None]] = {"x": [], "y": []}
     for row, effect in zip(rows, effects, strict=True):
         low, high = _margin(effect)
@@ -43,14 +46,14 @@ def forest(effects: Sequence[Effect], labels: Sequence[str]) -> Figure:
         if own:
             traces.append(_estimates(verdict, [effects[row] for row in own], own, colour, symbol))
     above = {"xref": "paper", "x": 0, "xanchor": "left", "yanchor": "bottom", "yshift": 9, "font": {"size": 12}}
-    names = [{**above, "y": row, "text": _short(label), "showarrow": False} for row, label in enumerate(labels)]
+    shown = [{**above, "y": row, "text": name, "align": "left", "showarrow": False} for row, name in enumerate(names)]
     return {
         "data": traces,
         "layout": {
-            "height": 120 + ROW * len(effects),
+            "height": 120 + pitch * len(effects),
             "margin": {"l": 16, "r": 16, "t": 8, "b": 84},
             "showlegend": True,
-            "legend": {"orientation": "h", "x": 0, "y": -52 / (ROW * len(effects) + 28), "yanchor": "top"},
+            "legend": {"orientation": "h", "x": 0, "y": -52 / (pitch * len(effects) + 28), "yanchor": "top"},
             "hovermode": "closest",
             "xaxis": {"title": {"text": "change from base to head"}, "range": _range(effects), "ticksuffix": " %"},
             "yaxis": {
@@ -60,7 +63,7 @@ def forest(effects: Sequence[Effect], labels: Sequence[str]) -> Figure:
                 "zeroline": False,
             },
             "shapes": [_line({"xref": "x", "yref": "paper", "x0": 0, "x1": 0, "y0": 0, "y1": 1})],
-            "annotations": names,
+            "annotations": shown,
         },
     }
 
@@ -172,13 +175,6 @@ def _heading(text: str) -> dict[str, Any]:
         "showarrow": False,
         "font": {"size": 13},
     }
-
-
-def _short(label: str) -> str:
-    """A long label loses the end of its metric, never its phase: that tells two of one metric apart."""
-    metric, comma, phase = label.partition(", ")
-    phase = textwrap.shorten(phase, SHORT // 2, placeholder="…")
-    return textwrap.shorten(metric, SHORT - len(comma + phase), placeholder="…") + comma + phase
 
 
 def latency(rows: Sequence[PhaseLatency], percentiles: Mapping[str, str]) -> Figure:

@@ -107,8 +107,18 @@ def _performance(result: CompareResult) -> str:
     if better:
         return f"{head} is better than {base}: {better}."
     if open_:
-        return f"Inconclusive whether {head} differs from {base}: {open_}."
+        return _undecided(result)
     return f"{head} is equivalent to {base} within the margins: {same}." if same else "No primary metric is compared."
+
+
+def _undecided(result: CompareResult) -> str:
+    """What so few pairs cannot tell, what they do tell of guarantees, and how many pairs would decide."""
+    used = max(len(own.pairs) for own in _primary(result)["inconclusive"])
+    pairs = "1 pair" if used == 1 else f"{used or 'No'} pairs"
+    cannot = "cannot decide" if used else "decide yet"
+    sentence = f"{pairs} {cannot} whether {result.sides.head.name} differs from {result.sides.base.name}."
+    guarantees = "No guarantee was violated." if result.correctness.verdict == "none" else ""
+    return " ".join(filter(None, (sentence, guarantees, pairs_that_decide(result))))
 
 
 def further_sentences(result: CompareResult) -> list[str]:
@@ -125,12 +135,12 @@ def further_sentences(result: CompareResult) -> list[str]:
         _performance(result) if _leads_with_correctness(result) else correctness.sentence,
         *_missed(result)[lead:],
         f"Better: {better}." if better and led else "",
-        f"Undecided: {open_}." if open_ and (led or better) else "",
+        f"Undecided: {open_}." if open_ else "",
         f"Equivalent within its margin: {same}." if same and (led or better or open_) else "",
         _not_asked(result),
         _survivors(result),
         _detected(result),
-        pairs_that_decide(result),
+        pairs_that_decide(result) if led or better or _leads_with_correctness(result) else "",
         proposal(result) if open_ and result.noise else "",
         _restless(result),
         _injected(result),
@@ -227,7 +237,8 @@ def pairs_that_decide(result: CompareResult) -> str:
     needed = [own.needed for own in open_]
     if None in needed:
         return f"Even {MAX_PAIRS} pairs would decide it less than four times in five: the host is too restless for it."
-    return f"About {max(filter(None, needed))} pairs would decide."
+    most, used = max(filter(None, needed)), max(len(own.pairs) for own in open_)
+    return f"About {most} pairs would decide." if most > used else ""
 
 
 def _restless(result: CompareResult) -> str:

@@ -24,6 +24,7 @@ from history.results.known_bugs import Expected, KnownBugsResult, Outcome, Try
 
 Row = Mapping[str, Any]
 DECIDED = ("found", "clean")
+MAX_NAMED = 4  # versions in the first sentence
 
 
 class Settings(BaseModel):
@@ -298,22 +299,39 @@ def _try(row: Row, bug: Bug) -> Try:
 
 
 def _sentence(arms: Sequence[results.Arm]) -> str:
-    words = {
-        "found": "found in every decided try on {} that have them",
-        "clean": "not found on {} without them",
-    }
-    parts = []
-    for expected, text in words.items():
-        if own := [arm for arm in arms if arm.expected == expected and arm.as_expected is not None]:
-            parts.append(text.format(f"{sum(bool(arm.as_expected) for arm in own)} of {len(own)} versions"))
-    known = [arm for arm in arms if arm.expected is not None]
-    if open_ones := sum(arm.as_expected is None for arm in known):
-        parts.append(f"not decided on {open_ones} of {len(known)} versions")
+    known = [arm for arm in arms if arm.expected is not None and arm.decided]
+    if not known:
+        parts = [f"{_subject(arms)}: no try was decided on a version of which the expected result is known"]
+    elif len({arm.issue for arm in arms}) == 1 and len(known) <= MAX_NAMED:
+        parts = [f"{arms[0].issue} was found in {', and in '.join(map(_found, known))}"]
+    else:
+        parts = [f"{_subject(arms)}: {_agreeing(known)}"]
+    if open_ones := sum(arm.as_expected is None and arm.expected is not None for arm in arms):
+        parts.append(f"not decided on {open_ones} {'version' if open_ones == 1 else 'versions'}")
     if missed := sum(arm.window_missed for arm in arms):
         parts.append(f"the precondition was not met in {missed} {'try' if missed == 1 else 'tries'}")
     if unknown := sum(arm.unknown for arm in arms):
         parts.append(f"{unknown} {'has' if unknown == 1 else 'have'} no verdict")
-    return f"{_subject(arms)}: {'; '.join(parts) or 'no version was tried of which the expected result is known'}."
+    return f"{'; '.join(parts)}."
+
+
+def _found(arm: results.Arm) -> str:
+    tries = f"{arm.found} of {arm.decided} {'try' if arm.decided == 1 else 'tries'}"
+    return f"{tries} on {arm.kafka}, which {'has the bug' if arm.expected == 'found' else 'does not have it'}"
+
+
+def _agreeing(known: Sequence[results.Arm]) -> str:
+    """On how many versions the tries agree with what is known of them."""
+    words = {
+        "found": "found in every try on {} of {} versions that have the bug",
+        "clean": "in no try on {} of {} versions that do not have it",
+    }
+    own = {expected: [arm for arm in known if arm.expected == expected] for expected in words}
+    return ", ".join(
+        words[expected].format(sum(bool(arm.as_expected) for arm in arms), len(arms))
+        for expected, arms in own.items()
+        if arms
+    )
 
 
 def _subject(arms: Sequence[results.Arm]) -> str:

@@ -10,6 +10,7 @@ from expectations.suites import Outcome
 from judge.checks.anomalies import SEVERITY
 from judge.checks.delivery import gone
 
+MAX_NAMED = 3  # kinds of anomalies in the first sentence
 OPEN = ("undrained", "unseen")  # nobody knows what became of these: evidence is missing, no guarantee is violated
 
 
@@ -67,6 +68,17 @@ def _violations(findings: Conclusion, severity: str, tell: Callable[[str], str] 
     return records + replicas
 
 
+def _first_violations(findings: Conclusion) -> str:
+    """Every kind of anomaly, up to ``MAX_NAMED``; the first invariant if there is none."""
+    kinds = [f"{count:,} x {name}" for name, count in _forbidden(findings, "S1")]
+    if not kinds:
+        return _violations(findings, "S1", _in_short)[0]
+    more = [f"{len(kinds) - MAX_NAMED} more kinds"] if len(kinds) > MAX_NAMED else []
+    named = [*kinds[:MAX_NAMED], *more]
+    listed = f"{', '.join(named[:-1])} and {named[-1]}" if len(named) > 1 else named[0]
+    return f"{listed}, which this configuration does not permit."
+
+
 def _in_short(reason: str) -> str:
     """Where it was violated first, and a known bug's name; what stands between them is for the reasons."""
     where, _, shown = reason.partition(": ")
@@ -88,7 +100,7 @@ def _excused(findings: Conclusion) -> list[str]:
 
 def _sentence(findings: Conclusion) -> str:
     if findings.outcome.verdict == "fail":
-        return f"A guarantee was violated: {_violations(findings, 'S1', _in_short)[0]}"
+        return f"A guarantee was violated: {_first_violations(findings)}"
     if findings.outcome.verdict == "unknown":
         return f"Inconclusive: {(list(findings.missing) or ['evidence is missing.'])[0]}"
     return " ".join([_delivered(findings), *_worth_a_look(findings)])

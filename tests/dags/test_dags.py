@@ -229,6 +229,8 @@ def test_a_campaign_goes_on_without_a_run_that_broke(bag: DagBag) -> None:
 def test_the_nightly_runs_have_a_schedule_and_the_pages_follow_the_archive(bag: DagBag) -> None:
     """Comparisons and plans are made when somebody asks; a nightly run does not begin because Airflow was started."""
     assert bag.dags["nightly"].schedule == "0 2 * * *"
+    assert bag.dags["nightly"].is_paused_upon_creation  # it takes the host for an hour each night
+    assert not bag.dags["pages"].is_paused_upon_creation
     assert bag.dags["nightly"].start_date is None
     assert bag.dags["compare"].schedule is bag.dags["capacity"].schedule is None
     assert bag.dags["pages"].schedule == [ARCHIVE]

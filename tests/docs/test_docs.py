@@ -263,7 +263,7 @@ def test_the_demo_output_is_what_a_run_says(tmp_path: Path) -> None:
     for stage in stages(scenario)[1:]:  # the first makes the run's folder
         with stage_events(run.stages, stage.name):
             pass
-    progress = Progress(scenario, run, said.append)
+    progress = Progress(stages(scenario), run, said.append)
     progress.begin()
     progress.look()
     spoken = {line.strip().partition("] ")[2] for line in said}

@@ -37,9 +37,9 @@ def _status(url: str) -> int:
 
 
 def test_pages_are_served(address: str) -> None:
-    """The index at the root, a run where its link leads."""
+    """The root leads to the index, where its relative links are right; a run is where its link leads."""
     with urllib.request.urlopen(address, timeout=5) as answer:
-        assert answer.read() == b"site/index.html"
+        assert (answer.url, answer.read()) == (f"{address}/site/index.html", b"site/index.html")
     assert _status(f"{address}/mine/run-1/report/index.html") == 200
 
 
@@ -75,7 +75,7 @@ def _answered(address: str, *lines: str) -> tuple[int, bytes]:
 @pytest.mark.parametrize("host", ["127.0.0.1:PORT", "localhost:PORT", "LOCALHOST:PORT"])
 def test_the_hosts_of_this_machine_are_answered(address: str, host: str) -> None:
     """The address that ``plimsoll up`` prints, and the name of the loopback."""
-    assert _answered(address, "GET / HTTP/1.1", f"Host: {host}")[0] == 200
+    assert _answered(address, "GET /site/index.html HTTP/1.1", f"Host: {host}")[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,21 @@ def test_a_foreign_host_is_refused(address: str, headers: list[str]) -> None:
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
 def test_pages_are_only_read(address: str, method: str) -> None:
     """GET and HEAD, and no other method."""
-    assert _answered(address, f"{method} / HTTP/1.1", "Host: 127.0.0.1:PORT")[0] == 501
-    assert _answered(address, "HEAD / HTTP/1.1", "Host: 127.0.0.1:PORT")[0] == 200
+    assert _answered(address, f"{method} /site/index.html HTTP/1.1", "Host: 127.0.0.1:PORT")[0] == 501
+    assert _answered(address, "HEAD /site/index.html HTTP/1.1", "Host: 127.0.0.1:PORT")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("framed_by", "ancestors"), [(None, "'none'"), (8080, "http://127.0.0.1:8080 http://localhost:8080")]
+)
+def test_only_airflow_may_frame_the_pages(framed_by: int | None, ancestors: str, tmp_path: Path) -> None:
+    """By its port; without one nobody may."""
+    with serve(0, tmp_path / "runs", framed_by) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_address[1]}"
+        _, answer = _answered(address, "GET / HTTP/1.1", "Host: 127.0.0.1:PORT")
+        server.shutdown()
+    assert f"Content-Security-Policy: frame-ancestors {ancestors}\r\n".encode() in answer
 
 
 def test_the_server_listens_on_the_loopback_alone(tmp_path: Path) -> None:

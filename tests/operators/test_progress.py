@@ -12,7 +12,8 @@ from history.errors import HarnessError
 from history.events import EventLog, recorded, stage_events
 from history.folder import RunFolder
 from operators import load_rates
-from operators.progress import Progress
+from operators.progress import Progress, logged
+from operators.stages import PUBLISH, stages
 
 
 @pytest.fixture
@@ -26,10 +27,10 @@ def test_stages_and_events_become_lines(run: RunFolder) -> None:
     was said already.
     """
     said: list[str] = []
-    stages, events = EventLog(run.stages), EventLog(run.events)
-    progress = Progress(load_scenario("follower_lag_then_leader_kill"), run, said.append)
+    of_stages, events = EventLog(run.stages), EventLog(run.events)
+    progress = Progress(stages(load_scenario("follower_lag_then_leader_kill")), run, said.append)
     progress.look()  # neither file is there yet
-    stages.add("stage_started", step="phase_2_follower_lags")
+    of_stages.add("stage_started", step="phase_2_follower_lags")
     events.add("inject", step="lag", target="broker-3")
     with events.path.open("a") as file:
         file.write('{"t_ns": 1, "torn')
@@ -37,11 +38,11 @@ def test_stages_and_events_become_lines(run: RunFolder) -> None:
     events.add("healed", step="lag", target="broker-3", recovery_verified=True)
     events.add("healed", step="kill", target="broker-1", recovery_verified=False, why="it did not answer")
     events.add("wait_timed_out", step="wait", condition="isr full: orders")
-    stages.add("stage_ended", step="phase_2_follower_lags", state="success")
-    stages.add("stage_started", step="judge")
-    stages.add("stage_progress", step="judge", what="judged 0 of 438 MB", left_s=None)
-    stages.add("stage_progress", step="judge", what="judged 0 of 438 MB", left_s=None)
-    stages.add("stage_progress", step="judge", what="judged 73 of 438 MB", left_s=25)
+    of_stages.add("stage_ended", step="phase_2_follower_lags", state="success")
+    of_stages.add("stage_started", step="judge")
+    of_stages.add("stage_progress", step="judge", what="judged 0 of 438 MB", left_s=None)
+    of_stages.add("stage_progress", step="judge", what="judged 0 of 438 MB", left_s=None)
+    of_stages.add("stage_progress", step="judge", what="judged 73 of 438 MB", left_s=25)
     progress.look()
 
     assert said == [
@@ -63,7 +64,7 @@ def test_rates_end_with_the_clients(
     """A reader goes on while every record is read again; what it did last is not told beside the judging."""
     monkeypatch.setattr(load_rates, "EVERY_NS", 0)
     said: list[str] = []
-    progress = Progress(load_scenario("steady"), run, said.append)
+    progress = Progress(stages(load_scenario("steady")), run, said.append)
     run.clients.mkdir()
 
     def look(received: int) -> None:
@@ -81,7 +82,7 @@ def test_rates_end_with_the_clients(
 def test_a_stage_that_fails_is_told_once_with_its_reason(run: RunFolder) -> None:
     """By the run's own events while it can be; by the stage's end once the folder is sealed."""
     said: list[str] = []
-    progress = Progress(load_scenario("steady"), run, said.append)
+    progress = Progress(stages(load_scenario("steady")), run, said.append)
     with pytest.raises(HarnessError), stage_events(run.stages, "drain"), recorded(run.path, "drain"):
         raise HarnessError("no broker")
     run.seal()
@@ -97,7 +98,7 @@ def test_a_stage_that_fails_is_told_once_with_its_reason(run: RunFolder) -> None
 
 def test_the_stage_at_hand_is_known(run: RunFolder) -> None:
     """An interrupt must know whether the teardown is done; a line that is only half there waits."""
-    progress = Progress(load_scenario("steady"), run, lambda text: None)
+    progress = Progress(stages(load_scenario("steady")), run, lambda text: None)
     with stage_events(run.stages, "tear_down"):
         pass
     whole = run.stages.read_text()
@@ -108,3 +109,13 @@ def test_the_stage_at_hand_is_known(run: RunFolder) -> None:
     run.stages.write_text(whole)
     progress.look()
     assert (progress.running, progress.torn_down) == ("", True)
+
+
+def test_a_task_logs_what_a_terminal_shows(run: RunFolder) -> None:
+    """Of its own stage, from its beginning on; what other tasks did before is not said again."""
+    said: list[str] = []
+    EventLog(run.events).add("inject", step="kill", target="broker-1")
+    with logged(PUBLISH, run, said.append), stage_events(run.stages, PUBLISH.name):
+        EventLog(run.events).add("healed", step="kill", target="broker-1")
+
+    assert said == ["[00:00] writing the page … (about 5 s)", "[00:00]   healed: kill, broker-1"]

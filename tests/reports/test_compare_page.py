@@ -154,18 +154,16 @@ def test_an_interval_that_says_nothing_does_not_flatten_the_others():
     assert (low, high) == pytest.approx((-13.8, 13.8))
 
 
-def test_a_long_label_keeps_its_phase():
-    """One metric in two phases stays two metrics; a short label stays as it is."""
-    labels = [
-        f"time from the heal until the ISR was full again, {phase}" for phase in ("follower pauses", "leader dies")
-    ]
-    shown = forest([effect()] * 3, [*labels, "p99 latency, steady"])["layout"]["annotations"]
+def test_a_long_label_is_whole():
+    """It takes a second line, for which each row has room; a short label is not changed."""
+    label = "time from the heal until the ISR was full again, follower pauses"
+    long, short = (forest([effect()] * 2, [name, "p99 latency, steady"])["layout"] for name in (label, "p99"))
 
-    assert [name["text"] for name in shown] == [
-        "time from the heal until the…, follower pauses",
-        "time from the heal until the ISR…, leader dies",
+    assert [name["text"] for name in long["annotations"]] == [
+        "time from the heal until the ISR was full again,<br>follower pauses",
         "p99 latency, steady",
     ]
+    assert long["height"] > short["height"]
 
 
 def test_an_interval_that_says_nothing_does_not_flatten_the_pairs():
