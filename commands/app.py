@@ -253,6 +253,10 @@ def import_(
         str,
         typer.Option(help="What was done to the cluster, by the names of steps, such as kill,pause.", metavar="STEPS"),
     ] = "",
+    topic_config: Annotated[
+        list[str] | None,
+        typer.Option(help="A topic's setting, such as orders:cleanup.policy=compact; without a topic: of all."),
+    ] = None,
     kafka: Annotated[str, typer.Option(help="The cluster's version.", metavar="VERSION")] = "unknown",
     runs: Runs = RUNS,
 ) -> Outcome:
@@ -261,7 +265,7 @@ def import_(
     docs/imports.md describes the formats, and what can be judged without replicas.
     """
     from commands.runs import import_and_judge
-    from imports.run_folder import Settings
+    from imports.run_folder import Settings, topic_settings
 
     settings = Settings(
         acks=acks,
@@ -269,6 +273,7 @@ def import_(
         unclean_election=unclean_election == "true",
         isolation=isolation,
         faults=tuple(filter(None, (name.strip() for name in faults.split(",")))),
+        topics=topic_settings(topic_config or []),
         kafka_version=kafka,
     )
     return import_and_judge(history, format, settings, runs.resolve())

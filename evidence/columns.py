@@ -471,6 +471,7 @@ class ToldNames(Columns):
     operation: Ints
     key: NDArray[np.object_]
     name: NDArray[np.object_]
+    record_key: Codes  # of ``names``; -1: not known
 
     @classmethod
     def of(cls, table: pa.Table, names: Names) -> Self:
@@ -480,6 +481,7 @@ class ToldNames(Columns):
             operation=ints(table["operation"]),
             key=np.array(table["key"].to_pylist(), dtype=np.object_),
             name=np.array(table["value"].to_pylist(), dtype=np.object_),
+            record_key=names.codes(table["record_key"]),
         )
         return found.take(np.argsort(value, kind="stable"))
 

@@ -137,6 +137,7 @@ class Question:
     final: int | None = None
     clean: bool = True
     kept: bool = True
+    expires: bool = False
     idempotent: bool = False
     facts: Facts = field(default_factory=Facts)
     lines: Sequence[Row] = ()
@@ -235,6 +236,7 @@ def gather(run: RunFacts, question: Question) -> Gathered:
         final=question.final,
         clean=question.clean,
         kept=question.kept,
+        expires=question.expires,
         idempotent=question.idempotent,
         transactional=run.transactional,
         copied=_copied(tables, question.input) if question.input else None,

@@ -79,7 +79,8 @@ class PartitionEvidence:
     names. ``observed`` maps a broker to the times of the first and the last probe of its replica, good or not
     (``views.observed``). ``replicas`` are those with exported files, of which ``final`` (a broker) is the one whose log
     is the partition's, and ``batches`` maps a broker to the batches of its files. ``clean`` says that nothing committed
-    may be missing, ``kept`` that nothing is compacted, ``idempotent`` and ``transactional`` that some producer is.
+    may be missing, ``kept`` that nothing is compacted, ``expires`` that an imported topic's retention may have deleted
+    any record, ``idempotent`` and ``transactional`` that some producer is.
     ``members`` maps the brokers of the final ISR whose logs are whole to the offset from which on each owes its
     records, ``short`` are the stretches below min.insync.replicas. ``lines`` are the brokers' own words on the
     partition (rows of ``kafka_files.broker_log.BROKER_LOG``), ``captures`` the answers that captures got
@@ -115,6 +116,7 @@ class PartitionEvidence:
     final: int | None = None
     clean: bool = True
     kept: bool = True
+    expires: bool = False
     idempotent: bool = True
     transactional: bool = False
     copied: Copied | None = None  # of a partition that a copier writes

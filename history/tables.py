@@ -35,7 +35,7 @@ SENDS = pa.schema(
         pa.field("transaction", pa.int64()),  # the producer's own count of them, from 0; null: in none
     ]
 )
-LATER = frozenset({"transaction"})  # nullable columns that run folders of an earlier date lack
+LATER = frozenset({"transaction", "record_key"})  # nullable columns that run folders of an earlier date lack
 
 # One row per record that a consumer saw. pass: live | final | incomplete (imported: its operation failed, or nobody
 # knows how it ended). isolation: read_uncommitted | read_committed.
@@ -206,6 +206,7 @@ IMPORTED = pa.schema(
         _required("key", pa.string()),  # JSON: what stood for the partition
         _required("value", pa.string()),  # JSON
         pa.field("operation", pa.int64()),  # records that one atomic operation sent have its number
+        pa.field("record_key", pa.string()),  # JSON: the key of the record in Kafka; null: not known
     ]
 )
 

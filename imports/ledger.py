@@ -1,18 +1,20 @@
-"""Ledgers in our own words: JSON lines with the columns of the tables ``sends`` and ``polls``."""
+"""Ledgers: JSON lines with the columns of the tables ``sends`` and ``polls``, and with settings of topics."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from history.tables import POLLS, SENDS
-from imports.lines import Line, json_lines
-from imports.records import Row, Tables
+from imports.lines import Line, Unread, json_lines, json_text
+from imports.records import Declared, Row, Tables, topic_setting_refused
 
 SCHEMAS = {"sends": SENDS, "polls": POLLS}
+TOPICS = "topics"  # rows that declare a topic's settings
+KEYED = ("key", "tombstone")  # of a send, besides its columns
 WORDS = {
     "outcome": ("ok", "fail", "info"),
     "acks": ("0", "1", "all"),
@@ -28,16 +30,58 @@ def read(paths: Sequence[Path]) -> Tables:
         BadInput: a file cannot be read, or a line is no row of its table.
     """
     found: dict[str, list[Row]] = {name: [] for name in SCHEMAS}
+    topics: dict[str, Declared] = {}
+    imported: list[Row] = []
     sent: dict[tuple[Any, ...], Line] = {}
+    unread = Unread()
     for path in paths:
-        for line, row in json_lines(path):
+        for line, row in json_lines(path, unread):
             name = line.field(row, "table")
+            if name == TOPICS:
+                topics |= _declared(line, row)
+                continue
             if not isinstance(name, str) or name not in SCHEMAS:
-                line.refuse(f"table must be one of {', '.join(SCHEMAS)}, not {name!r}.")
+                line.refuse(f"table must be one of {', '.join([*SCHEMAS, TOPICS])}, not {name!r}.")
+            told = {each: row.pop(each, None) for each in KEYED} if name == "sends" else {}
             found[name].append(_row(line, SCHEMAS[name], row))
             if name == "sends":
                 _refuse_second(line, found[name][-1], sent)
-    return Tables(found["sends"], found["polls"])
+                imported += _keyed(line, found[name][-1], told)
+    return Tables(found["sends"], found["polls"], imported, gaps=unread.gaps, topics=topics)
+
+
+def _declared(line: Line, row: Row) -> dict[str, Declared]:
+    """Return what a line says about its topic: ``config``, and whether it was ``deleted`` in the end."""
+    topic, config, deleted = line.field(row, "topic"), row.get("config", {}), row.get("deleted", False)
+    if not isinstance(topic, str) or not isinstance(config, dict) or not isinstance(deleted, bool):
+        line.refuse("a row of topics needs topic (a string), config (an object) and deleted (true or false).")
+    if unknown := row.keys() - {"table", "topic", "config", "deleted"}:
+        line.refuse(f"{min(unknown)!r} is no column of topics; its columns are topic, config, deleted.")
+    settings = {name: _setting(line.scalar(value, f"config.{name}")) for name, value in config.items()}
+    for name, value in settings.items():
+        if why := topic_setting_refused(name, value):
+            line.refuse(f"config: {why}")
+    return {topic: Declared(settings, deleted)}
+
+
+def _setting(value: Any) -> str:
+    return value if isinstance(value, str) else json_text(value)
+
+
+def _keyed(line: Line, row: Row, told: Row) -> Iterator[Row]:
+    """Yield what a send says about its record's key in Kafka, by which a topic is compacted."""
+    key, tombstone = line.scalar(told["key"], "key"), told["tombstone"]
+    if tombstone not in (None, True, False):
+        line.refuse(f"tombstone must be true or false, not {tombstone!r}.")
+    if key is not None:
+        named = {name: row[name] for name in ("topic", "partition", "producer_id", "seq")}
+        value = None if tombstone else f"{row['producer_id']}/{row['seq']}"
+        yield named | {
+            "key": json_text(key),
+            "value": json_text(value),
+            "operation": None,
+            "record_key": json_text(key),
+        }
 
 
 def _row(line: Line, schema: pa.Schema, row: Row) -> Row:
@@ -68,5 +112,8 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
 def _refuse_second(line: Line, row: Row, sent: dict[tuple[Any, ...], Line]) -> None:
     record = (row["topic"], row["partition"], row["producer_id"], row["seq"])
     if record in sent:
-        line.refuse(f"record {row['producer_id']}/{row['seq']} was sent before, on line {sent[record].number}.")
+        line.refuse(
+            f"record {row['producer_id']}/{row['seq']} was sent before, on {sent[record].seen_from(line)}; number a "
+            "producer's records."
+        )
     sent[record] = line

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
 from history.errors import BadInput
 
 _INT64 = range(-(2**63), 2**63)
+_OTHER_BYTES = (
+    (b"\x1f\x8b", "compressed by gzip", "unpack it with gunzip"),
+    (b"\x28\xb5\x2f\xfd", "compressed by zstd", "unpack it with unzstd"),
+    (b"PK\x03\x04", "a ZIP archive", "unpack it"),
+    (b"\xff\xfe", "UTF-16", "convert it to UTF-8"),
+    (b"\xfe\xff", "UTF-16", "convert it to UTF-8"),
+)
 
 
 @dataclass(frozen=True)
@@ -23,6 +30,10 @@ class Line:
     def refuse(self, why: str) -> NoReturn:
         """Raise BadInput: one sentence with the file, the line and what is wrong with it."""
         raise BadInput(f"{self.path}, line {self.number}: {why}")
+
+    def seen_from(self, other: Line) -> str:
+        """Return how a sentence about a line of ``other``'s file names this one."""
+        return f"line {self.number}" + ("" if self.path == other.path else f" of {self.path}")
 
     def integer(self, value: Any, name: str) -> int:
         """A whole number of 64 bits."""
@@ -48,38 +59,99 @@ class Line:
         return row[name]
 
 
+@dataclass
+class Unread:
+    """Count what a reader of files left out: log lines, which hold no event, and ``gaps``, sentences on lost events."""
+
+    log_lines: int = 0
+    gaps: list[str] = field(default_factory=list)
+
+    @property
+    def notes(self) -> list[str]:
+        """Return a sentence on the log lines, if there are any."""
+        return (
+            [f"Lines of the history that hold no event and were passed over: {self.log_lines:,}."]
+            if self.log_lines
+            else []
+        )
+
+
 def read_text(path: Path) -> str:
-    """A file's text.
+    """Return a file's text without a byte order mark.
 
     Raises:
-        BadInput: it cannot be read, or is not UTF-8.
+        BadInput: it cannot be read, is compressed, or is not UTF-8.
     """
     try:
-        return path.read_text(encoding="utf-8")
+        content = path.read_bytes()
+        for magic, what, remedy in _OTHER_BYTES:
+            if content.startswith(magic):
+                raise BadInput(f"{path}, byte 0: the file is {what}; {remedy}.")
+        return content.decode("utf-8-sig")
     except OSError as error:
         raise BadInput(f"The history {path} cannot be read: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:
         line = Line(path, error.object.count(b"\n", 0, error.start) + 1)
-        line.refuse("the bytes are not UTF-8.")
+        line.refuse(
+            f"the bytes are not UTF-8. The first such byte is 0x{error.object[error.start]:02x}; convert the file."
+        )
 
 
-def json_lines(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
-    """The objects of a file of JSON lines; blank lines are passed over.
+def json_lines(path: Path, unread: Unread, *, with_log_lines: bool = False) -> Iterator[tuple[Line, dict[str, Any]]]:
+    """Yield the objects of a file of JSON lines; blank lines are passed over.
+
+    A last line without its end was cut off, and is a gap. ``with_log_lines``: a line that holds no object is of a log
+    and is counted; one that holds part of an object is a gap, as an event is lost with it.
 
     Raises:
-        BadInput: the file cannot be read, or a line is no JSON object.
+        BadInput: the file cannot be read, a line is no JSON object, or no line is.
     """
-    for number, text in enumerate(read_text(path).split("\n"), start=1):
+    texts = read_text(path).split("\n")
+    last = max((number for number, text in enumerate(texts, start=1) if text.strip()), default=0)
+    refused: BadInput | None = None
+    read = False
+    for number, text in enumerate(texts, start=1):
         if not text.strip():
             continue
         line = Line(path, number)
         try:
-            row = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_object)
-        except (ValueError, RecursionError) as error:
-            line.refuse(f"this is not JSON ({error}): {_short(text)}.")
-        if not isinstance(row, dict):
-            line.refuse(f"a JSON object is needed, not {_short(row)}.")
+            row = _json_object(line, text)
+        except BadInput as error:
+            cut = number == last and _is_cut(text.strip(), error.__context__)
+            if not (cut or with_log_lines):
+                raise
+            refused = refused or error
+            if cut:
+                unread.gaps.append(f"{path.name}: output cut off in the middle of line {number}.")
+            elif text.lstrip().startswith("{") or '"name"' in text:
+                unread.gaps.append(f"{path.name}, line {number}, holds part of an event: {_short(text)}.")
+            else:
+                unread.log_lines += 1
+            continue
+        read = True
         yield line, row
+    if refused is not None and not read:
+        raise refused
+
+
+def _is_cut(text: str, error: BaseException | None) -> bool:
+    """Return whether a text is the beginning of a JSON object, as far as that shows."""
+    incomplete = isinstance(error, json.JSONDecodeError) and (error.pos >= len(text) or not text.endswith("}"))
+    return incomplete and text.startswith("{")
+
+
+def _json_object(line: Line, text: str) -> dict[str, Any]:
+    try:
+        row = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_object)
+    except json.JSONDecodeError as error:
+        line.refuse(f"this is not JSON ({error.msg} at column {error.colno}): {_short(text)}.")
+    except RecursionError:
+        line.refuse(f"this is not JSON that can be read (nested too deeply): {_short(text)}.")
+    except ValueError as error:
+        line.refuse(f"this is not JSON ({error}): {_short(text)}.")
+    if not isinstance(row, dict):
+        line.refuse(f"a JSON object is needed, not {_short(row)}.")
+    return row
 
 
 def json_text(value: Any) -> str:
@@ -88,7 +160,7 @@ def json_text(value: Any) -> str:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON value")
+    raise ValueError(f"{name} is no JSON value; write null in its place")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -96,7 +168,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise ValueError(f"the name {name!r} stands twice in an object")
+            raise ValueError(f"the name {name!r} stands twice in an object; leave one out")
         found[name] = value
     return found
 

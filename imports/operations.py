@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from imports.lines import Line, json_lines, json_text
+from imports.lines import Line, Unread, json_lines, json_text
 from imports.records import History, Read, Send, places_of
 
 Type = Literal["invoke", "ok", "fail", "info"]
@@ -28,6 +28,7 @@ class Sent:
     key: Any
     value: Any
     offset: int | None
+    record_key: Any = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,9 @@ def read(paths: Sequence[Path]) -> History:
     Raises:
         BadInput: a file cannot be read, or a line of it is no operation.
     """
-    return history_of(_operation(line, row) for path in paths for line, row in json_lines(path))
+    unread = Unread()
+    rows = [found for path in paths for found in json_lines(path, unread)]
+    return history_of((_operation(line, row) for line, row in rows), unread.gaps)
 
 
 def _operation(line: Line, row: dict[str, Any]) -> Operation:
@@ -134,7 +137,8 @@ def _mops(line: Line, mops: Any) -> Iterator[Sent | Polled]:
             line.refuse(f"a mop must be an object such as {{'op': 'send', …}}, not {mop!r}.")
         if (op := line.field(mop, "op")) == "send":
             key, value = (line.scalar(line.field(mop, name), name) for name in ("key", "value"))
-            yield Sent(key, value, line.offset(mop.get("offset")))
+            record_key = line.scalar(mop.get("record_key"), "record_key")
+            yield Sent(key, value, line.offset(mop.get("offset")), record_key)
         elif op == "poll":
             yield from _polled(line, mop.get("records"))
         else:
@@ -154,8 +158,8 @@ def _polled(line: Line, records: Any) -> Iterator[Polled]:
         yield Polled(key, offset, value)
 
 
-def history_of(operations: Iterable[Operation]) -> History:
-    """Sends and reads of a history of operations, in the order of their completions."""
+def history_of(operations: Iterable[Operation], gaps: Sequence[str] = ()) -> History:
+    """Return the sends and reads of a history of operations, in the order of their completions."""
     found = list(pairs(operations))
     sends = [send for number, pair in enumerate(found) for send in _sends(number, pair)]
     hands = _Hands(told=any(pair.last.rebalanced is not None for pair in found))
@@ -164,7 +168,7 @@ def history_of(operations: Iterable[Operation]) -> History:
     transactional = frozenset(pair.last.process for pair in found if pair.last.f == "txn" and pair.sends)
     places = places_of(keys)
     from_start = frozenset((key, consumer) for key, consumer in hands.from_start if key in places)
-    return History(sends, reads, places, transactional, frozenset(hands.subscribed), from_start)
+    return History(sends, reads, places, transactional, frozenset(hands.subscribed), from_start, gaps)
 
 
 def pairs(operations: Iterable[Operation]) -> Iterator[Pair]:
@@ -201,6 +205,7 @@ def _sends(number: int, pair: Pair) -> Iterator[Send]:
             sent_ns=pair.invoked.time_ns if pair.invoked else None,
             done_ns=pair.completed.time_ns if pair.completed else None,
             operation=number if len(sends) > 1 or pair.last.f == "txn" else None,
+            record_key=mop.record_key,
         )
 
 

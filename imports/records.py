@@ -6,14 +6,17 @@ sent it (``producer_id``, the process) and as which of its sends (``seq``); the 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
+from history.kafka_settings import unknown_setting
 from imports.lines import Line, json_text
 
 Row = dict[str, Any]
+Record = tuple[str, str, int | None]  # key and value as JSON, and the offset of one of several tombstones
 NOBODY = "nobody"  # the producer of a value that was read and that no send names
 TOPIC = "history"  # where a format knows no topics
 NO_PARTITION = -1  # of a send that failed before anyone told its partition, and was never read
@@ -38,6 +41,7 @@ class Send:
     sent_ns: int | None
     done_ns: int | None
     operation: int | None = None
+    record_key: Any = None  # of the record in Kafka; None: not known
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,9 @@ class Read:
 
 @dataclass(frozen=True)
 class History:
-    """A foreign history. ``places`` maps a key's JSON to (topic, partition); ``gaps`` say what it lacks."""
+    """A foreign history. ``places`` maps a key's JSON to (topic, partition); ``gaps`` are sentences on what it
+    lacks, ``notes`` on what was passed over and lacks nothing.
+    """
 
     sends: Sequence[Send]
     reads: Sequence[Read]
@@ -63,6 +69,15 @@ class History:
     subscribed: frozenset[str] = frozenset()  # consumers that may be rebalanced without a word
     from_start: frozenset[tuple[str, str]] = frozenset()  # (key's JSON, consumer) that began at the first record
     gaps: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a history says about a topic; of one that was ``deleted`` nothing is promised any more."""
+
+    config: Mapping[str, str] = field(default_factory=dict)
+    deleted: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,6 +92,8 @@ class Tables:
     subscribed: frozenset[str] = frozenset()
     from_start: dict[str, list[str]] = field(default_factory=dict)  # "topic-partition" → consumers
     gaps: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    topics: Mapping[str, Declared] = field(default_factory=dict)
 
 
 def places_of(keys: Iterable[Any]) -> dict[str, tuple[str, int]]:
@@ -90,41 +107,53 @@ def tables(history: History, acks: str, isolation: str) -> Tables:
     """The rows of a run folder.
 
     Raises:
-        BadInput: two sends have the same key and value, so that nobody could tell which of them was read.
+        BadInput: two sends have the same key and value, so that a read does not show which of them it returned.
     """
-    names: dict[tuple[str, str], tuple[str, int]] = {}
-    lines: dict[tuple[str, str], Line] = {}
+    names: dict[Record, tuple[str, int]] = {}
+    lines: dict[Record, Line] = {}
     imported: list[Row] = []
     count: Counter[str] = Counter()
+    tombstones = Counter(json_text(send.key) for send in history.sends if send.value is None)
 
-    def name(process: str, key: str, value: str, operation: int | None = None) -> tuple[str, int]:
-        names[key, value] = process, count[process]
+    def identity(key: str, value: Any, offset: int | None) -> Record:
+        """Return what tells a record from others: key and value; of several tombstones of a key also the offset."""
+        return key, json_text(value), offset if value is None and tombstones[key] > 1 else None
+
+    def name(process: str, record: Record, operation: int | None = None, record_key: Any = None) -> tuple[str, int]:
+        key, value, _ = record
+        names[record] = process, count[process]
         count[process] += 1
         topic, partition = history.places[key]
-        row = {"topic": topic, "partition": partition, "producer_id": process, "seq": names[key, value][1]}
-        imported.append(row | {"key": key, "value": value, "operation": operation})
-        return names[key, value]
+        row = {"topic": topic, "partition": partition, "producer_id": process, "seq": names[record][1]}
+        told_key = None if record_key is None else json_text(record_key)
+        imported.append(row | {"key": key, "value": value, "operation": operation, "record_key": told_key})
+        return names[record]
 
-    sends = []
+    unplaced: set[str] = set()  # keys of which a tombstone may be at any offset
+    sends: list[Row] = []
     for send in history.sends:
-        key, value = json_text(send.key), json_text(send.value)
-        if (key, value) in names:
-            first = lines[key, value]
-            send.line.refuse(
-                f"value {value} was sent to key {key} before, on line {first.number}; a key's values must be unique."
-            )
-        producer_id, seq = name(send.process, key, value, send.operation)
-        lines[key, value] = send.line
+        key = json_text(send.key)
+        record = identity(key, send.value, send.offset)
+        several = send.value is None and tombstones[key] > 1
+        if several and send.offset is None:
+            unplaced.add(key)
+            record = key, record[1], -1 - len(sends)
+        elif record in names:
+            _refuse_second(send, record, lines[record])
+        producer_id, seq = name(send.process, record, send.operation, send.record_key)
+        lines[record] = send.line
         sends.append(_send_row(send, producer_id, seq, history.places[key], acks))
     polls = []
     position: Counter[str] = Counter()
     for read in history.reads:
         key = json_text(read.key)
-        record = None
+        known = None
         if read.value is not Unnamed:
-            value = json_text(read.value)
-            record = names.get((key, value)) or name(NOBODY, key, value)
-        row = _poll_row(read, record, history.places[key], position[read.consumer])
+            record = identity(key, read.value, read.offset)
+            known = names.get(record)
+            if known is None and not (read.value is None and key in unplaced):
+                known = name(NOBODY, record)
+        row = _poll_row(read, known, history.places[key], position[read.consumer])
         polls.append(row | {"isolation": isolation})
         position[read.consumer] += 1
     names_of_places = {key: f"{topic}-{partition}" for key, (topic, partition) in history.places.items()}
@@ -140,6 +169,28 @@ def tables(history: History, acks: str, isolation: str) -> Tables:
         subscribed=history.subscribed,
         from_start=from_start,
         gaps=history.gaps,
+        notes=history.notes,
+    )
+
+
+def topic_setting_refused(name: str, value: str) -> str | None:
+    """Return why a topic cannot have a setting, in one sentence; None: it can."""
+    if why := unknown_setting("topic", name):
+        return f"{why}."
+    policies = [each.strip() for each in value.split(",")]
+    if name == "cleanup.policy" and not set(policies) <= {"delete", "compact"}:
+        return f"cleanup.policy must be delete, compact or both, not {value!r}."
+    if name in ("retention.ms", "retention.bytes") and not re.fullmatch(r"-?\d{1,18}", value):
+        return f"{name} must be a whole number, not {value!r}."
+    return None
+
+
+def _refuse_second(send: Send, record: Record, first: Line) -> NoReturn:
+    key, value, offset = record
+    at = f" and acknowledged at offset {offset}" if offset is not None else ""
+    send.line.refuse(
+        f"value {value} was sent to key {key}{at} before, on {first.seen_from(send.line)}; a key's values must be "
+        "unique: number them (VerifiableProducer: --value-prefix)."
     )
 
 

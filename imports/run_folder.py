@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import secrets
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -15,13 +16,14 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from clusters.scenario.steps.catalog import traits_by_step
+from history.errors import BadInput
 from history.events import Event
 from history.folder import RunFolder
 from history.manifest import Manifest, Origin, ProducerInfo, TopicInfo
 from history.partitioned import write_partitioned
 from history.product import product
 from history.tables import IMPORTED, RECORDED
-from imports.records import NOBODY, Row, Tables
+from imports.records import NOBODY, Row, Tables, topic_setting_refused
 
 _WEAKEST: tuple[Literal["0", "1", "all"], ...] = ("0", "1", "all")
 _RETRIES = 2**31 - 1  # Kafka's default since KIP-91: retries are bounded by time, not by number
@@ -34,9 +36,28 @@ class Settings:
     acks: Literal["0", "1", "all"] = "all"
     idempotence: bool | None = None  # None: only where the history shows transactions
     unclean_election: bool = False
+    topics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # settings by topic; "": of every topic
     isolation: Literal["read_uncommitted", "read_committed"] = "read_committed"
     faults: tuple[str, ...] = ()
     kafka_version: str = "unknown"
+
+
+def topic_settings(given: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return settings by topic from words such as ``orders:cleanup.policy=compact``; a word may hold several.
+
+    Raises:
+        BadInput: one is no setting of a topic.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for word in " ".join(given).split():
+        match = re.fullmatch(r"(?:([\w.-]+):)?([\w.]+)=(\S*)", word)
+        if match is None:
+            raise BadInput(f"TOPIC_CONFIG={word}: give [TOPIC:]NAME=VALUE, such as orders:cleanup.policy=compact.")
+        topic, name, value = match.groups(default="")
+        if why := topic_setting_refused(name, value):
+            raise BadInput(f"TOPIC_CONFIG={word}: {why}")
+        found.setdefault(topic, {})[name] = value
+    return found
 
 
 def write(runs: Path, origin: Origin, sources: Sequence[Path], tables: Tables, settings: Settings) -> RunFolder:
@@ -113,9 +134,19 @@ def _topics(tables: Tables, settings: Settings) -> dict[str, TopicInfo]:
     partitions: dict[str, set[int]] = {}
     for row in (*tables.sends, *tables.polls):
         partitions.setdefault(row["topic"], set()).add(row["partition"])
-    config = {"unclean.leader.election.enable": str(settings.unclean_election).lower()}
+    for topic in (*settings.topics, *tables.topics):
+        if topic and topic not in partitions:
+            raise BadInput(
+                f"The history has no topic {topic!r}; its topics are {', '.join(sorted(partitions)) or 'none'}."
+            )
+    config = {"unclean.leader.election.enable": str(settings.unclean_election).lower(), **settings.topics.get("", {})}
+
+    def own(topic: str) -> dict[str, str]:
+        declared = tables.topics[topic].config if topic in tables.topics else {}
+        return {**config, **declared, **settings.topics.get(topic, {})}
+
     return {
-        topic: TopicInfo(assignment={number: [] for number in sorted(numbers)}, config=config)
+        topic: TopicInfo(assignment={number: [] for number in sorted(numbers)}, config=own(topic))
         for topic, numbers in sorted(partitions.items())
     }
 
@@ -151,7 +182,18 @@ def _times(tables: Tables) -> tuple[int, int]:
 def _write_events(folder: RunFolder, manifest: Manifest, tables: Tables) -> None:
     first, last = _times(tables)
     started = Event(first, manifest.started_at, "run_started", detail={"imported": manifest.scenario_name})
-    gaps = [Event(last, manifest.started_at, "gap", detail={"message": gap}) for gap in tables.gaps]
+    told = {"gap": tables.gaps, "note": tables.notes}
+    said = [Event(last, manifest.started_at, kind, detail={"message": each}) for kind in told for each in told[kind]]
     counts: dict[str, Any] = {"sends": len(tables.sends), "polls": len(tables.polls)}
-    events = [started, *gaps, Event(last, manifest.started_at, "collected", detail=counts)]
+    deleted = [
+        Event(
+            last,
+            manifest.started_at,
+            "injected",
+            detail={"partition": f"{topic}-{number}", "deleted_before": 2**63 - 1},
+        )
+        for topic, told in tables.topics.items()
+        for number in (manifest.topics[topic].assignment if told.deleted else ())
+    ]
+    events = [started, *said, *deleted, Event(last, manifest.started_at, "collected", detail=counts)]
     folder.events.write_text("".join(json.dumps(vars(event)) + "\n" for event in events))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from history.verifiable import COUNTS, FAILED, NUMBER, SENT
-from imports.lines import Line, json_lines, json_text
+from imports.lines import Line, Unread, json_lines, json_text
 from imports.records import NO_PARTITION, History, Read, Send, Unnamed
 
 _NS_PER_MS = 1_000_000
@@ -34,7 +34,7 @@ class _Tool:
     reading: set[Place] = field(default_factory=set)  # those that the reader of this turn has read
     claimed: int | None = None  # acknowledgements that the producer says it had
     ended: bool = False
-    gaps: list[str] = field(default_factory=list)
+    unread: Unread = field(default_factory=Unread)  # of all files
 
     def begin_anew(self, places: Iterable[Place]) -> None:
         for place in self.reading.intersection(places):
@@ -53,20 +53,21 @@ def read(paths: Sequence[Path]) -> History:
     Raises:
         BadInput: a file cannot be read, or a line of it lacks what its event needs.
     """
-    tools = [_read(str(number), path) for number, path in enumerate(paths, start=1)]
+    unread = Unread()
+    tools = [_read(_Tool(str(number), unread=unread), path) for number, path in enumerate(paths, start=1)]
     reads = [read for tool in tools for read in (tool.reads or tool.ranges)]
     read_at = {(_topic(each.key), json_text(each.value)): each.key for each in reads if each.value is not Unnamed}
     sends = [send for tool in tools for send in _sends(tool, read_at)]
     sends += _in_flight(tools, sends, reads)
     keys = {send.key for send in sends} | {each.key for each in reads}
-    gaps = [gap for tool in tools for gap in (*tool.gaps, *_claims(tool))]
+    unread.gaps += [gap for tool in tools for gap in _claims(tool)]
     places = {json_text(key): _place(key) for key in sorted(keys)}
-    return History(sends, reads, places, subscribed=frozenset(each.consumer for each in reads), gaps=gaps)
+    subscribed = frozenset(each.consumer for each in reads)
+    return History(sends, reads, places, subscribed=subscribed, gaps=unread.gaps, notes=unread.notes)
 
 
-def _read(name: str, path: Path) -> _Tool:
-    tool = _Tool(name)
-    for line, row in json_lines(path):
+def _read(tool: _Tool, path: Path) -> _Tool:
+    for line, row in json_lines(path, tool.unread, with_log_lines=True):
         event = line.field(row, "name")
         if not isinstance(event, str):
             line.refuse(f"name must be a string, not {event!r}.")
@@ -109,7 +110,7 @@ def _consumed(tool: _Tool, line: Line, row: Row) -> None:
             line.refuse(f"a batch from offset {first} to {last} is none; maxOffset is too small, or too large.")
         offsets = range(first, last + 1)
         if len(offsets) != count:
-            tool.gaps.append(
+            tool.unread.gaps.append(
                 f"{_key(*place)}: {count} records were read between the offsets {first} and {last}; "
                 "which of the offsets they were was not told."
             )
@@ -195,6 +196,7 @@ def _send(tool: _Tool, line: Line, row: Row, key: str, *, offset: int | None = N
         process=f"producer-{tool.name}",
         key=key,
         value=line.scalar(row["value"], "value"),
+        record_key=line.scalar(row.get("key"), "key"),
         outcome="ok" if error is None else "info",
         offset=offset,
         error=error,

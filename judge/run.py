@@ -184,6 +184,7 @@ def questions(premises: Premises) -> list[Question]:
                 final=premises.final(where) if clean else None,
                 clean=clean,
                 kept=topic is not None and premises.kept(where.topic),
+                expires=manifest.foreign and premises.expires(where.topic),
                 idempotent=any(producer.idempotence for producer in producers),
                 facts=premises.facts(where) if topic else Facts(),
                 lines=lines.get(where, ()),

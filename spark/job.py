@@ -204,6 +204,7 @@ def _conclude(run: Run, judged: Judged) -> None:
         allowed=permitted,
         notes=[
             *evidence.waits_that_ran_out(run.events),
+            *evidence.notes_of_import(run.events),
             *evidence.clock_sets(run.clock, run.events),
             *evidence.seeks_of_readers(judged.seeks),
             *evidence.underfed(run.clients),

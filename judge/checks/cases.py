@@ -32,17 +32,18 @@ def accounted(run: RunFacts, question: Question, of: PartitionEvidence) -> Accou
     since = None
     if run.foreign and not (of.polls.pass_ == FINAL).any():
         since = imported.passed_since(polls, of.names.held(run.from_start.get(of.where, ())))
-    return account(
+    told = account(
         of.sends,
         polls,
         of.logs,
         drain=of.drain,
         whole=of.whole,
         deleted_before=of.deleted_before,
-        kept=of.kept,
+        kept=of.kept or run.foreign,
         siblings=committed,
         since=since,
     )
+    return imported.after_cleanup(told, of) if run.foreign else told
 
 
 def _reads(run: RunFacts, of: PartitionEvidence) -> Polls:
@@ -53,7 +54,7 @@ def cases(run: RunFacts, of: PartitionEvidence, told: Account) -> Iterator[Cases
     """The cases of every kind in one partition; nobody saw the replicas of an imported history."""
     found = [*record_cases(run, of, told)]
     if run.foreign:
-        yield from (imported.told_with_names(each, of, run) for each in found)
+        yield from (imported.told_with_names(each, of, run.subscribed) for each in found)
         return
     yield from found
     yield visibility.precommitted_read(of)
@@ -81,7 +82,8 @@ def record_cases(run: RunFacts, of: PartitionEvidence, told: Account) -> Iterato
     yield records.inconsistent_offset(seen, told)
     taken, acked = reading_order.steps(of), reading_order.acknowledged(of)
     wrong = imported.misplaced(told, of.sends) if run.foreign else None
-    yield reading_order.poll_skip(of, taken, None if wrong is None else imported.standing(of, wrong))
+    stays = of.kept and not of.expires and of.deleted_before is None  # else only the final pass shows what stayed
+    yield reading_order.poll_skip(of, taken, imported.standing(of, wrong) if wrong is not None and stays else None)
     yield reading_order.nonmonotonic_poll(of, taken)
     yield reading_order.nonmonotonic_send(of, acked if wrong is None else reading_order.acknowledged(of, ~wrong))
     if not run.foreign:

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from evidence.columns import FAIL, FINAL, LIVE, NULL, OK, Bools, Codes, Ints, Polls, Sends, places
-from evidence.gather import RunFacts, Transaction
+from evidence.gather import Transaction
 from evidence.partition import PartitionEvidence
-from judge.checks.account import Account
+from judge.checks.account import GONE, NOTHING, UNDECIDED, Account
 from judge.checks.atomicity import Part
 from judge.checks.findings import Cases
 
@@ -57,6 +57,39 @@ def misplaced(found: Account, sends: Sends) -> Bools:
     return wrong
 
 
+def after_cleanup(found: Account, of: PartitionEvidence) -> Account:
+    """Take back what is said of records that their topic's cleanup may have removed.
+
+    Retention removes records in the order of the log, and a history does not show when: what became of an unread record
+    is undecided. Compaction keeps the last record of each key, and of tombstones none for good
+    (delete.retention.ms): an earlier record and a tombstone may be gone. Where a send without a known place or key may
+    have superseded a record, that is undecided.
+    """
+    if of.kept and not of.expires:
+        return found
+    sends, told = of.sends, of.told_names
+    open_case = np.isin(found.fate, (*GONE, UNDECIDED))
+    key, tombstone = np.full(len(sends), -1), np.zeros(len(sends), dtype=np.bool_)
+    if told is not None and len(told):
+        at = places(told.value, sends.value)
+        key = np.where(at >= 0, told.record_key[at], -1)
+        tombstone = (at >= 0) & (told.name == "null")[at]
+    written = found.committed & (sends.offset != NULL)
+    newest: Ints = np.full(int(key.max(initial=-1)) + 2, NULL)  # by key; the last place is that of no key
+    np.maximum.at(newest, key[written], sends.offset[written])
+    superseded = (key >= 0) & (sends.offset != NULL) & (sends.offset < newest[key])
+    may_supersede = (sends.outcome != FAIL) & ~written
+    doubtful = np.isin(key, key[may_supersede]) if (key[may_supersede] >= 0).all() else np.ones(len(sends), np.bool_)
+    doubtful |= (key < 0) | bool((key[sends.outcome != FAIL] < 0).any())
+    fate = found.fate.copy()
+    if of.kept:
+        fate[open_case] = UNDECIDED
+    else:
+        fate[open_case & (doubtful | of.expires)] = UNDECIDED
+        fate[open_case & (superseded | (tombstone & (key >= 0)))] = NOTHING
+    return replace(found, fate=fate)
+
+
 def standing(of: PartitionEvidence, wrong: Bools) -> tuple[Ints, Ints]:
     """Return the records that are known to be in the log, by offset and value: those that a reader returned and that
     were not reported as failed, and those that were acknowledged at an offset that is not known to be wrong.
@@ -74,17 +107,17 @@ def standing(of: PartitionEvidence, wrong: Bools) -> tuple[Ints, Ints]:
     return offset, value
 
 
-def told_with_names(cases: Cases, of: PartitionEvidence, run: RunFacts) -> Cases:
+def told_with_names(cases: Cases, of: PartitionEvidence, subscribed: frozenset[str]) -> Cases:
     """Add key and value, as the history had them, to explanation and evidence; tell what became of unread records.
 
-    A step back or ahead is permitted to consumers that subscribe: a rebalance may put them anywhere. What permits the
-    loss of a record permits the loss of one of its copies, so that it is read where it was not acknowledged.
+    A step back or ahead is permitted to consumers that subscribe: a rebalance may put them anywhere.
     """
 
     def example(place: int) -> Mapping[str, Any]:
         row = dict(cases.example(place))
         value = int(cases.values[place])
-        sentence = row["explanation"] or _unread(cases.anomaly, of.names.name(value), row)
+        removed = of.expires or not of.kept
+        sentence = row["explanation"] or _unread(cases.anomaly, of.names.name(value), row, removed=removed)
         there = [value]
         if cases.anomaly == "inconsistent_offset":
             there = [of.names.value(v["producer_id"], v["seq"]) for v in row["evidence"]["values"]]
@@ -92,18 +125,10 @@ def told_with_names(cases: Cases, of: PartitionEvidence, run: RunFacts) -> Cases
         return row | {"explanation": sentence + named["explanation"], "evidence": named["evidence"] | row["evidence"]}
 
     def moved(place: int) -> str | None:
-        return _MOVED if cases.example(place)["evidence"].get("consumer_id") in run.subscribed else None
+        return _MOVED if cases.example(place)["evidence"].get("consumer_id") in subscribed else None
 
-    def copy_lost(place: int) -> str | None:
-        producer = of.names.name(int(cases.values[place]))[0] or ""
-        return next((each.why for each in run.permitted.get(producer, {}).get("lost_write", ())), None)
-
-    why = cases.why
-    if cases.anomaly in {"poll_skip", "nonmonotonic_poll"} and run.subscribed:
-        why = moved
-    elif cases.anomaly == "bad_ack_offset":
-        why = copy_lost
-    return Cases(cases.anomaly, cases.values, example, why)
+    moves = cases.anomaly in {"poll_skip", "nonmonotonic_poll"} and subscribed
+    return Cases(cases.anomaly, cases.values, example, moved if moves else cases.why)
 
 
 def parts_with_names(parts: Mapping[Transaction, Part], of: PartitionEvidence) -> dict[Transaction, Part]:
@@ -131,11 +156,13 @@ def _named(of: PartitionEvidence, value: int, there: Sequence[int]) -> dict[str,
     return {"explanation": f" Key {key}, value {values}.", "evidence": as_told}
 
 
-def _unread(anomaly: str, name: tuple[str | None, int | None], row: Mapping[str, Any]) -> str:
+def _unread(anomaly: str, name: tuple[str | None, int | None], row: Mapping[str, Any], *, removed: bool) -> str:
     """The sentence about a record that was acknowledged, or must have been written, and that no read returned."""
     info = row["evidence"].get("outcome") == "info"
     written = " has no known end and must have been written" if info else " was acknowledged"
     at = "" if row["offset"] is None else f" at offset {row['offset']}"
     lost = anomaly == "lost_write"
     then = "; reads went past it, and none returned it." if lost else "; no reader is known to have passed it."
+    if removed and not lost:
+        then = "; no reader returned it, and the topic's retention or compaction may have removed it."
     return f"Record {name[0]}/{name[1]}{written}{at}{then}"

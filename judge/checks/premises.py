@@ -141,6 +141,11 @@ class Premises:
         """Whether the topic's batches stay as they were written."""
         return self.manifest.topic_settings(topic, "cleanup.policy", "delete") == {"delete"}
 
+    def expires(self, topic: str) -> bool:
+        """Return whether a retention that was set may delete records of a topic."""
+        policies = self.manifest.topic_settings(topic, "cleanup.policy", "delete")
+        return self.run.expires(topic) and any("delete" in policy for policy in policies)
+
     @cached_property
     def deleted(self) -> dict[TopicPartition, int]:
         """Up to where each partition's records may be gone, by order or by their retention.

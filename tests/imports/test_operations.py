@@ -200,3 +200,28 @@ def test_a_value_that_was_sent_twice_is_refused(read):
 
     with pytest.raises(BadInput, match='line 3: value 1 was sent to key "x" before, on line 1'):
         tables(history, "all", "read_uncommitted")
+
+
+def test_a_last_line_that_is_cut_off_is_a_gap(tmp_path):
+    """What it would have said is missing; one in the middle is refused, and so is one that is no beginning."""
+    line = json.dumps({"index": 0, "time": 0, **send(1, "ok", ("k", "a", 0))})
+    file = tmp_path / "history.jsonl"
+    file.write_text(f"{line}\n{line[:50]}\n")
+    history = operations.read([file])
+
+    assert (len(history.sends), list(history.gaps)) == (
+        1,
+        ["history.jsonl: output cut off in the middle of line 2."],
+    )
+    for text in (f"{line[:50]}\n{line}", f"{line}\nxyz"):
+        file.write_text(text)
+        with pytest.raises(BadInput, match="this is not JSON"):
+            operations.read([file])
+
+
+def test_a_value_that_was_sent_twice_names_both_lines(tmp_path):
+    """Where the first one is in another file, that file is named; and what to do."""
+    files = [write(tmp_path / name, send(1, "ok", ("k", "a", 0))) for name in ("one.jsonl", "two.jsonl")]
+
+    with pytest.raises(BadInput, match=r"two\.jsonl, line 1: .* on line 1 of .*one\.jsonl; .* number them"):
+        tables(operations.read(files), "all", "read_committed")

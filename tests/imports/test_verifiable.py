@@ -126,7 +126,6 @@ def test_a_producer_that_acknowledged_more_than_it_lists_leaves_a_gap(read):
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("[2026-01-01] WARN", "not JSON"),
         ('{"value": "0"}', "'name' is missing"),
         ('{"name": "producer_send_success", "topic": "t", "partition": 0, "value": "0"}', "'offset' is missing"),
         ('{"name": "producer_send_success", "topic": "t", "offset": 0, "value": "0"}', "'partition' is missing"),
@@ -168,3 +167,43 @@ def test_what_a_line_claims_is_bounded(tmp_path, line, why):
 
     with pytest.raises(BadInput, match=f"line 1: .*{why}"):
         verifiable.read([file])
+
+
+LOG = "[2026-11-02 08:15:01,123] WARN [Producer clientId=producer-1] Got error produce response (org.apache.kafka…)"
+
+
+def text_of(folder, *texts):
+    """A history of these lines, the last one without its end."""
+    file = folder / "printed.json"
+    file.write_text("\n".join(text if isinstance(text, str) else json.dumps(text) for text in texts))
+    return verifiable.read([file])
+
+
+def test_lines_of_a_log_are_passed_over_and_counted(tmp_path):
+    """Kafka's tests join standard output and standard error; a byte order mark and CRLF mean nothing."""
+    history = text_of(tmp_path, "\ufeff" + LOG, json.dumps(sent("0", 0)) + "\r", LOG, "", consumed("0", 0))
+
+    assert (len(history.sends), len(history.reads), list(history.gaps)) == (1, 1, [])
+    assert history.notes == ["Lines of the history that hold no event and were passed over: 2."]
+
+
+@pytest.mark.parametrize(
+    ("texts", "gap"),
+    [
+        ([sent("0", 0), json.dumps(consumed("0", 0))[:40]], "output cut off in the middle of line 2"),
+        ([json.dumps(consumed("0", 0))[:40] + json.dumps(consumed("0", 0)), sent("0", 0)], "line 1, holds part of an"),
+        ([sent("0", 0), "WARN x" + json.dumps(consumed("0", 0)), LOG], "line 2, holds part of an event"),
+    ],
+)
+def test_an_event_that_is_not_whole_is_a_gap(tmp_path, texts, gap):
+    """A tool that was killed leaves half a line, to which the next one may add its own."""
+    history = text_of(tmp_path, *texts)
+
+    assert gap in history.gaps[0]
+    assert [send.value for send in history.sends] == ["0"]
+
+
+def test_a_file_without_any_event_is_refused(tmp_path):
+    """It is not the output of these tools; the first line is named."""
+    with pytest.raises(BadInput, match=r"printed\.json, line 1: this is not JSON"):
+        text_of(tmp_path, LOG, LOG)

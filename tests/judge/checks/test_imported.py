@@ -374,3 +374,84 @@ def test_an_acknowledgement_names_where_its_record_is_read(tmp_path, acked, read
     rows = told.tables["anomalies"].to_pylist()
 
     assert [(row["anomaly"], json.loads(row["evidence"])["value"]) for row in rows] == found
+
+
+COMPACTED = {"table": "topics", "topic": "t", "config": {"cleanup.policy": "compact"}}
+
+
+def ledger_of(where, *rows, **settings):
+    """The run folder of a ledger: rows of topics as they are, (key, value, offset) of sends, an offset of a read."""
+    common = {"topic": "t", "partition": 0, "producer_id": "p"}
+    send_row = {"table": "sends", "due_ns": 0, "done_ns": 1, "outcome": "ok", "acks": "all", "record_bytes": 9}
+    poll_row = {"table": "polls", "consumer_id": "c", "pass": "final", "received_ns": 9, "checksum_ok": True}
+    told, numbers = [], {}
+    for row in rows:
+        if isinstance(row, tuple):
+            key, value, offset = row
+            numbers[offset] = len(numbers)
+            named = {} if key is None else {"key": key, "tombstone": value is None}
+            told.append(common | send_row | named | {"seq": numbers[offset], "offset": offset})
+        elif isinstance(row, int):
+            read = {"seq": numbers[row], "offset": row, "position": row, "isolation": "read_committed"}
+            told.append(common | poll_row | read)
+        else:
+            told.append(row)
+    file = where / "ledger.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in told))
+    return formats.import_history([file], "ledger", Settings(**settings), where / "runs")
+
+
+@pytest.mark.parametrize(
+    ("sends", "read", "found"),
+    [
+        ([("a", 1, 0), ("b", 1, 1), ("a", 2, 2)], [1, 2], []),
+        ([("a", 1, 0), ("b", 1, 1), ("a", 2, 2)], [2], ["lost_write"]),  # the last value of b
+        ([("a", 1, 0), ("b", 1, 1), ("a", 2, 2), ("c", 1, 3)], [1, 3], ["lost_write"]),  # of a: both are gone
+        ([("a", 1, 0), ("a", None, 1), ("b", 1, 2)], [2], []),  # a was deleted, and its tombstone removed
+        ([("a", 1, 0), ("a", None, 1), ("b", 1, 2)], [1, 2], []),
+        ([(None, 1, 0), ("a", 2, 1)], [1], ["unseen"]),  # which key the first one has is not known
+        ([("a", 1, 0), (None, 1, 1), ("b", 1, 2)], [1, 2], ["unseen"]),  # the second one may be a's
+    ],
+)
+def test_of_a_compacted_topic_the_last_value_of_each_key_must_live(tmp_path, sends, read, found):
+    """Earlier values and tombstones may be gone; where a key is not known nothing is decided."""
+    rows = cases_of(ledger_of(tmp_path, COMPACTED, *sends, *read))
+
+    assert [row["anomaly"] for row in rows] == found
+
+
+@pytest.mark.parametrize(
+    ("declared", "settings", "found"),
+    [
+        ({}, {}, ["lost_write"]),
+        ({"config": {"retention.ms": 1000}}, {}, ["unseen"]),
+        ({"config": {"retention.ms": -1}}, {}, ["lost_write"]),
+        ({"deleted": True}, {}, []),
+        ({}, {"topics": {"t": {"retention.bytes": "1000"}}}, ["unseen"]),
+        ({}, {"topics": {"": {"cleanup.policy": "compact,delete", "retention.ms": "5"}}}, ["unseen"]),
+        ({"config": {"retention.ms": 1000}}, {"topics": {"t": {"retention.ms": "-1"}}}, ["lost_write"]),
+    ],
+)
+def test_what_a_topic_may_remove_is_declared(tmp_path, declared, settings, found):
+    """With retention an unread record is undecided; of a deleted topic nothing is promised; options count last."""
+    rows = [{"table": "topics", "topic": "t", **declared}] if declared else []
+    sends = [("a", 1, 0), ("b", 2, 1), ("c", 3, 2)]
+
+    told = cases_of(ledger_of(tmp_path, *rows, *sends, 0, 2, **settings))
+    assert [row["anomaly"] for row in told if row["anomaly"] != "poll_skip" or not found] == found
+
+
+def test_tombstones_are_told_apart_by_their_offsets(tmp_path):
+    """A key may be deleted more than once; one that was lost is named, and one without an offset decides nothing."""
+    sends = [send(1, "ok", ("k", None, 0)), send(1, "ok", ("k", "x", 1)), send(1, "ok", ("k", None, 2))]
+    whole, lost = (("k", 0, None), ("k", 1, "x"), ("k", 2, None)), (("k", 1, "x"), ("k", 2, None))
+    start = {"process": 2, "type": "ok", "f": "assign", "keys": ["k"], "from_beginning": True}
+
+    def found(name, *steps):
+        (tmp_path / name).mkdir()
+        return [(row["anomaly"], row["offset"]) for row in cases_of(folder_of(tmp_path / name, *steps))]
+
+    assert found("whole", *sends, poll(2, "ok", *whole)) == []
+    assert found("lost", *sends, start, poll(2, "ok", *lost)) == [("lost_write", 0)]
+    assert found("phantom", *sends, poll(2, "ok", *whole, ("k", 3, None))) == [("phantom_record", 3)]
+    assert found("unplaced", *sends, send(4, "info", ("k", None, None)), poll(2, "ok", *whole, ("k", 3, None))) == []

@@ -1,0 +1,77 @@
+"""The names of Kafka's settings by release, and a sentence on a name that no release knows.
+
+``bench/kafka_settings.py`` writes the table from what each release lists of itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from history.kafka_versions import RELEASES, Version
+
+TABLE = Path(__file__).with_name("kafka_settings.json")
+Kind = Literal["broker", "topic"]
+# What plug-ins and parts of Kafka read besides the settings that it lists; a prefix ends with a dot.
+OPEN: Mapping[Kind, tuple[str, ...]] = {
+    "broker": (
+        "listener.name.",  # a listener's own (KIP-103)
+        "config.providers.",  # KIP-297
+        "rsm.config.",  # of a remote storage manager (KIP-405)
+        "rlmm.config.",  # of its metadata manager
+        "super.users",  # of Kafka's authorizers
+        "allow.everyone.if.no.acl.found",
+        "leader.replication.throttled.rate",  # set while brokers run (KIP-73, KIP-113)
+        "follower.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    ),
+    "topic": (),
+}
+
+
+@cache
+def _table() -> Mapping[str, Mapping[str, tuple[Version, Version]]]:
+    """Return by kind and name the first and the last minor release that knows a setting."""
+
+    def span(written: str) -> tuple[Version, Version]:
+        since, _, last = written.partition("-")
+        return Version.parse(since), Version.parse(last) if last else RELEASES[-1]
+
+    rows: dict[str, dict[str, str]] = json.loads(TABLE.read_text())
+    return {kind: {name: span(written) for name, written in names.items()} for kind, names in rows.items()}
+
+
+def _line(version: Version) -> Version:
+    """Return the minor release of a version, or the nearest one before it that the table has."""
+    return max((release for release in RELEASES if release <= version), default=RELEASES[0])
+
+
+def unknown_setting(
+    kind: Kind, name: str, versions: Iterable[Version] = (), allowed: Collection[str] = ()
+) -> str | None:
+    """Return a sentence, without its full stop, on a setting that none of these versions knows; None: one does.
+
+    Without versions any release counts. A build of one's own counts as the release before it. ``allowed`` are further
+    names, and prefixes that end with a dot.
+    """
+    if any(name.startswith(each) if each.endswith(".") else name == each for each in (*OPEN[kind], *allowed)):
+        return None
+    known, lines = _table()[kind], [_line(version) for version in versions]
+    since, last = known.get(name, (None, None))
+    if since and last and (not lines or any(since <= line <= last for line in lines)):
+        return None
+    of = " and ".join(f"Kafka {line.minor_release}" for line in sorted(set(lines))) or "Kafka"
+    if since and last:
+        has = f"it is one from {since.minor_release} to {last.minor_release}"
+        return f"{name} is no {kind} setting of {of}; {has}"
+    there = [each for each, (first, end) in known.items() if not lines or any(first <= line <= end for line in lines)]
+    near = get_close_matches(name.replace("_", "."), there, n=1)
+    other: Kind = "topic" if kind == "broker" else "broker"
+    if name in _table()[other]:
+        return f"{name} is a {other} setting of Kafka, and no {kind} setting" + (f" ({near[0]} is)" if near else "")
+    hint = f"did you mean {near[0]}? Else" if near else "if a plug-in reads it,"
+    return f"{name} is no {kind} setting of {of}; {hint} name it in allow_unknown"
