@@ -272,7 +272,7 @@ CONTRACTS: Mapping[str, Contract] = {
             IMPORTED,
             (
                 AtLeast("operation", 0, "an import numbers operations from 0"),
-                Unique(("topic", "partition", "producer_id", "seq"), "an import gives each record one name"),
+                Unique(("producer_id", "seq"), "an import gives each record one name"),
             ),
         ),
     )

@@ -69,9 +69,12 @@ def unknown_setting(
         has = f"it is one from {since.minor_release} to {last.minor_release}"
         return f"{name} is no {kind} setting of {of}; {has}"
     there = [each for each, (first, end) in known.items() if not lines or any(first <= line <= end for line in lines)]
-    near = get_close_matches(name.replace("_", "."), there, n=1)
+    near = get_close_matches(name.lower().replace("_", "."), there, n=1)
     other: Kind = "topic" if kind == "broker" else "broker"
     if name in _table()[other]:
-        return f"{name} is a {other} setting of Kafka, and no {kind} setting" + (f" ({near[0]} is)" if near else "")
+        own = next((each for each in (f"log.{name}", name.removeprefix("log.")) if each in there), None)
+        return f"{name} is a {other} setting of Kafka, and no {kind} setting" + (
+            f"; the latter is {own}" if own else ""
+        )
     hint = f"did you mean {near[0]}? Else" if near else "if a plug-in reads it,"
     return f"{name} is no {kind} setting of {of}; {hint} name it in allow_unknown"

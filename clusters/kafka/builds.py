@@ -84,6 +84,16 @@ def build_of(kafka: str) -> Build:
     )
 
 
+def has_class(jars: Path, name: str) -> bool:
+    """Return whether a jar of the folder has a class by this name, with its package."""
+    entry = f"{name.replace('.', '/')}.class"
+    for jar in sorted(jars.glob("*.jar")):
+        with zipfile.ZipFile(jar) as archive:
+            if entry in archive.NameToInfo:
+                return True
+    return False
+
+
 def _path(kafka: str) -> Path:
     """As a path; ``~somebody`` may be nobody."""
     try:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from clusters.kafka.builds import Build, build_of, reported_version
+from clusters.kafka.builds import Build, build_of, has_class, reported_version
 from clusters.kafka.features import metadata_level
 from clusters.kafka.jars import is_release, metrics_agent, tools_jars, version_of
 from clusters.kafka.servers import check_java, check_storage, choose_mode
@@ -116,6 +116,8 @@ def _plan(
         _check_controllers(told, steps)
     targets = {step.kafka: reported_version(step.kafka) for step in steps if isinstance(step, Upgrade)}
     _check_upgrades(version, mode, targets, steps)
+    if why := told.unknown_setting([version_of(each) for each in (version, *targets.values())]):
+        raise BadInput(f"Scenario {told.name}: {why}.")
     if targets and mode == "zookeeper" and told.cluster.metadata_version is None:
         told = _with_protocol(told, version)
     chosen = choose_runtime(runtime)
@@ -132,6 +134,7 @@ def _plan(
 
         fetch_what_nodes_need(java)
         _check_kernel(told, steps)
+    _check_classes(told, build)
     return Plan(
         scenario=told,
         kafka_version=build.version,
@@ -147,6 +150,18 @@ def _plan(
         subnet=subnet,
         labels=dict(labels),
     )
+
+
+def _check_classes(told: Scenario, build: Build) -> None:
+    """A broker ends at once if a class that its settings name is in none of its jars; a class path of its own may."""
+    for name, value in told.cluster.config.items():
+        if not name.endswith((".class", ".class.name")) or name.removesuffix(".name") + ".path" in told.cluster.config:
+            continue
+        if not has_class(build.jars, value):
+            raise BadInput(
+                f"Scenario {told.name}: cluster.config.{name} names {value}, a class that no jar of Kafka "
+                f"{build.version} has; correct it, or use a build with that jar."
+            )
 
 
 def _oldest(version: str, told: Scenario) -> str:

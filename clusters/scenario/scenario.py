@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -28,7 +28,7 @@ from clusters.scenario.steps.flow import Read, SetRate, Wait
 from clusters.scenario.steps.network import Lag, Slow
 from clusters.scenario.steps.processes import KillCopier, Restart
 from clusters.scenario.steps.step import Step
-from clusters.scenario.steps.topology import ChurnLeadership
+from clusters.scenario.steps.topology import ChurnLeadership, Configure
 from clusters.scenario.targets import Letter, Target
 from clusters.scenario.values import (
     Acks,
@@ -48,6 +48,8 @@ from clusters.scenario.values import (
 )
 from history import draws
 from history.errors import BadInput
+from history.kafka_settings import Kind, unknown_setting
+from history.kafka_versions import Version
 from history.partition import TopicPartition
 from history.refusals import Place, dotted, first_wrong
 from history.yaml_files import parse, read_text
@@ -90,6 +92,9 @@ def _is_none(value: object) -> bool:
     return value is None
 
 
+SettingName = Annotated[str, Field(pattern=r"^[\w.-]+$")]
+
+
 class Cluster(Model):
     """``session_timeout`` becomes broker.session.timeout.ms (KRaft) or zookeeper.session.timeout.ms.
 
@@ -121,6 +126,7 @@ class Cluster(Model):
         default_factory=list
     )  # loggers of the brokers that say more, such as kafka.cluster.Partition
     config: Settings = Field(default_factory=dict)
+    allow_unknown: list[SettingName] = Field(default_factory=list, exclude_if=lambda names: not names)  # of plug-ins
 
     @model_validator(mode="after")
     def _no_debug_in_benchmarks(self) -> Cluster:
@@ -382,6 +388,8 @@ class Scenario(Model):
                     raise ValueError(
                         f"phase {phase.name!r}, step {step.key}: acts on a broker that is down; kill or stop it before"
                     )
+        if why := self.unknown_setting():
+            raise ValueError(why)
         return self
 
     def _check_loads(self) -> None:
@@ -503,6 +511,25 @@ class Scenario(Model):
             raise ValueError(f"topic {name} has {setting} {min_isr}, which is no number from 1 on")
         if int(min_isr) > replication_factor:
             raise ValueError(f"topic {name} has {setting} {min_isr}, above its replication factor {replication_factor}")
+
+    def unknown_setting(self, versions: Collection[Version] = ()) -> str | None:
+        """Return why the first setting that none of these versions of Kafka knows is refused; without versions, any."""
+        for where, kind, names in self._settings():
+            for name in names:
+                if why := unknown_setting(kind, name, versions, self.cluster.allow_unknown):
+                    return f"{where}: {why}"
+        return None
+
+    def _settings(self) -> Iterator[tuple[str, Kind, Iterable[str]]]:
+        """Yield every place that names settings of brokers or of topics."""
+        yield "cluster.config", "broker", self.cluster.config
+        for name, topic in self.topics.items():
+            yield f"topics.{name}.config", "topic", topic.config
+        for step in (step for phase in self.phases for step in phase.steps):
+            if isinstance(step, Configure):
+                yield "configure.set", "topic" if step.topic else "broker", step.set
+            elif isinstance(step, Restart):
+                yield "restart.with", "broker", step.settings
 
     def _check_step(self, phase: str, step: Step) -> None:
         where = f"phase {phase!r}, step {step.key}"

@@ -827,7 +827,7 @@ NAMES: dict[str, tuple[dict[str, Any], str]] = {
     "Condition.caught_up": (one_phase({"wait": {"for": {"caught_up": WORD}}}), "orders"),
     "Condition.isr_full": (one_phase({"wait": {"for": {"isr_full": WORD}}}), "orders"),
     "Condition.leader_changed": (one_phase({"wait": {"for": {"leader_changed": WORD}}}), "orders"),
-    "Configure.topic": (one_phase({"configure": {"topic": WORD, "set": {"a": "b"}}}), "orders"),
+    "Configure.topic": (one_phase({"configure": {"topic": WORD, "set": {"retention.ms": "1"}}}), "orders"),
     "Copier.load": (plain(**{**COPIED, "copier": {"to": "copies", "load": WORD}}), "producer"),
     "Copier.to": (plain(**{**COPIED, "copier": {"to": WORD}}), "copies"),
     "Describe.topic": (one_phase({"describe": WORD}), "orders"),
@@ -843,14 +843,14 @@ NAMES: dict[str, tuple[dict[str, Any], str]] = {
 }
 # Fields that take any string, as a value or as a key.
 TEXTS: dict[str, dict[str, Any]] = {
-    "Cluster.config": plain(cluster={"brokers": 3, "config": {WORD: WORD}}),
+    "Cluster.config": plain(cluster={"brokers": 3, "config": {"broker.rack": WORD}}),
     "Cluster.debug": plain(cluster={"brokers": 3, "debug": [WORD]}),
     "Cluster.java": plain(cluster={"brokers": 3, "java": WORD}),
-    "Configure.set": one_phase({"configure": {"topic": "orders", "set": {WORD: WORD}}}),
+    "Configure.set": one_phase({"configure": {"topic": "orders", "set": {"compression.type": WORD}}}),
     "Phase.name": plain(phases=[{WORD: [{"hold": "1s"}]}]),
-    "Restart.with": one_phase({"restart": {"node": "A", "with": {WORD: WORD}}}),
+    "Restart.with": one_phase({"restart": {"node": "A", "with": {"broker.rack": WORD}}}),
     "Scenario.why": plain(why=WORD),
-    "Topic.config": plain(topics={"orders": {"replicas": ["A"], "config": {WORD: WORD}}}),
+    "Topic.config": plain(topics={"orders": {"replicas": ["A"], "config": {"compression.type": WORD}}}),
     "Upgrade.kafka": one_phase({"upgrade": {"node": "A", "kafka": WORD}}),
 }
 
@@ -938,3 +938,35 @@ def test_no_flag_makes_the_jvm_run_a_command(flag: str) -> None:
     assert "leave it out" in refusal(plain(cluster={"brokers": 3, "jvm_flags": [f"-XX:{flag}"]}))
     told = plain(cluster={"brokers": 3, "jvm_flags": ["-XX:+ExitOnOutOfMemoryError"]})
     assert parse_scenario(yaml.safe_dump(told), "x.yaml").cluster.jvm_flags == ["-XX:+ExitOnOutOfMemoryError"]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (
+            {"cluster": {"brokers": 3, "config": {"replica_lag_time_max_ms": 4000}}},
+            "replica_lag_time_max_ms is no broker setting of Kafka; did you mean replica.lag.time.max.ms?",
+        ),
+        ({"cluster": {"brokers": 3, "config": {"retention.ms": 1}}}, "the latter is log.retention.ms"),
+        ({"topics": {"orders": {**ORDERS, "config": {"min.isync.replicas": 2}}}}, "did you mean min.insync.replicas?"),
+        ({"phases": [{"p": [{"restart": {"node": "A", "with": {"broker.rak": "x"}}}]}]}, "did you mean broker.rack?"),
+        (
+            {"phases": [{"p": [{"configure": {"topic": "orders", "set": {"segment.size": 1}}}]}]},
+            "configure.set: segment",
+        ),
+    ],
+)
+def test_a_setting_that_kafka_does_not_know_is_refused(change, why):
+    """Kafka itself only logs it, and the run would be of another configuration; the nearest name is told."""
+    with pytest.raises(ValidationError, match=why.replace("?", ".")):
+        Scenario.model_validate(plain(**change))
+
+
+def test_settings_of_plug_ins_are_named():
+    """By their names, or by prefixes that end with a dot; Kafka's own prefixes need no word."""
+    config = {"rsm.config.dir": "x", "listener.name.probe.ssl.client.auth": "none", "my.plugin.a": 1, "other": 2}
+    named = {"brokers": 3, "config": config, "allow_unknown": ["my.plugin.", "other"]}
+
+    assert Scenario.model_validate(plain(cluster=named)).cluster.config["other"] == "2"
+    with pytest.raises(ValidationError, match="other is no broker setting"):
+        Scenario.model_validate(plain(cluster={**named, "allow_unknown": ["my.plugin.", "others"]}))
