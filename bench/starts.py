@@ -303,7 +303,7 @@ AFTER = {
 
 # --- a world of its own --------------------------------------------------------------------------
 
-# What is written into .cache lies in memory, above what is there; so does all of /tmp.
+# What is written into .cache lies in memory, above what is there; so does all of /tmp, in which a clone stays visible.
 _PRIVATE = """
 ip link set lo up
 mount --bind . .
@@ -312,7 +312,13 @@ mount -t tmpfs -o size=1m tmpfs /dev/shm
 mount -t tmpfs -o size=4g tmpfs /mnt
 mkdir -p /mnt/upper /mnt/work $CACHE
 mount -t overlay -o lowerdir=$CACHE,upperdir=/mnt/upper,workdir=/mnt/work overlay $CACHE
+below_tmp() { for folder in "$PWD" "$CACHE" "$ENVIRONMENT"; do case "$folder" in /tmp/*) "$1" "$folder";; esac; done; }
+keep() { mkdir -p "/mnt/kept$1"; mount --rbind "$1" "/mnt/kept$1"; }
+show() { mkdir -p "$1"; mount --rbind "/mnt/kept$1" "$1"; }
+below_tmp keep
 mount -t tmpfs -o size=2g tmpfs /tmp
+below_tmp show
+cd "$PWD"
 mkdir -p $RUNS $CACHE/airflow/runs
 """
 
@@ -327,6 +333,7 @@ def environment(start: Start) -> dict[str, str]:
         "CACHE": str((ROOT / ".cache").resolve()),
         "JAVA_HOME": str(JAVA_HOME),
         "PYTHON": str(Path(sys.executable).resolve()),
+        "ENVIRONMENT": str(Path(sys.prefix).resolve()),
     }
     return {**os.environ, **named, **({"DOCKER_HOST": "unix:///nowhere.sock", "TMPDIR": "/tmp"} if private else {})}
 

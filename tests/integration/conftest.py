@@ -11,6 +11,7 @@ import pytest
 from clusters.live.world import World
 from clusters.run import experiment
 from clusters.runtimes.ports import PORTS
+from history.kafka_versions import CLIENT_RELEASES, DEFAULT_RELEASE
 
 FAULTS = """
 name: faults_for_tests
@@ -24,8 +25,8 @@ phases:
   - none: [{hold: 1s}]
 """
 RUNTIMES = ["process", pytest.param("docker", marks=pytest.mark.docker)]
-# The oldest in ZooKeeper mode, and the newest; every other test runs on 3.9.1.
-VERSIONS = ["2.8.2", "4.3.0"]
+# The oldest in ZooKeeper mode, and the one that a run has by default; every other test runs on 3.9.1.
+VERSIONS = [CLIENT_RELEASES[-1], DEFAULT_RELEASE]
 
 
 def _started(folder: Path, scenario: Path, kafka: str, runtime: str) -> Iterator[Path]:

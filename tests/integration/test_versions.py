@@ -15,6 +15,7 @@ from clusters.run import experiment
 from clusters.run.recorder import record
 from history.events import read_events
 from history.folder import RunFolder
+from history.kafka_versions import CLIENT_RELEASES, DEFAULT_RELEASE, FEATURES, Version
 from history.manifest import read_manifest
 from history.tables import RECORDED
 
@@ -29,14 +30,19 @@ load: {topic: orders, rate: 200/s}
 phases:
   - steady: [{hold: 2s}]
 """
-ZOOKEEPER_ONLY = ["2.8.2", "3.0.2", "3.1.2", "3.2.3"]
-BOTH = ["3.3.2", "3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.8.1", "3.9.1"]
-KRAFT_ONLY = ["4.0.1", "4.1.1", "4.2.0", "4.3.0"]
-CELLS = [
-    *((version, "mode: zookeeper") for version in [*ZOOKEEPER_ONLY, *BOTH]),
-    *((version, "mode: kraft") for version in BOTH),
-    *((version, f"mode: kraft, elr: {elr}") for version in KRAFT_ONLY for elr in ("false", "true")),
-]
+NEWEST_FIRST = (DEFAULT_RELEASE, *CLIENT_RELEASES)
+
+
+def cells(release: str) -> list[str]:
+    """The settings of the clusters that a version can have."""
+    version = Version.parse(release)
+    found = ["mode: zookeeper"] if version in FEATURES["zookeeper"] else []
+    if version in FEATURES["elr"]:
+        return [*found, "mode: kraft, elr: false", "mode: kraft, elr: true"]
+    return [*found, "mode: kraft"] if version in FEATURES["kraft"] else found
+
+
+CELLS = [(release, cluster) for release in NEWEST_FIRST for cluster in cells(release)]
 
 
 @pytest.mark.parametrize(("kafka", "cluster"), CELLS)
