@@ -70,12 +70,12 @@ def evidence(run: Run, counts: Counts) -> list[Item]:
     replicas = assigned(manifest)
     return [
         ("no harness error", _first(_errors(run.events))),
+        ("no server ended by itself", _first(_exits(run))),
         ("files readable", _first(run.problems)),
         ("run collected", _collected(run.events)),
         ("every phase run", _first(_phases_left(run.events, manifest))),
         ("faults took effect", _first(_took_no_effect(run.events, manifest.faults))),
         ("faults healed", _first(_not_healed(run.events))),
-        ("no server ended by itself", _first(_exits(run))),
         ("sends ledgered", _first(_ledgers(run, counts))),
         ("something acknowledged", _acknowledged(counts)),
         ("final drain complete", _first(_drained(run))),
