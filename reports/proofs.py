@@ -26,6 +26,11 @@ _SAID: dict[str, Callable[[Any], str]] = {
     "passed_bytes": lambda number: f"{words.counted(number, 'byte')} passed the limit",
     "classes": lambda number: f"{words.counted(number, 'limit')} in place" if number else "no limit is left",
     "held_back": lambda number: f"it held something back {words.counted(number, 'time')}",
+    "died_coming_back": lambda nodes: f"{_all(nodes)} ended by itself on its way back and was started again",
+    "round_trip_ms": lambda told: "; ".join(
+        f"round trips {when}: {_all(f'{ms:g} ms to {name}' for name, ms in each.items())}"
+        for when, each in told.items()
+    ),
     "lag": lambda records: f"it trails by {words.counted(records, 'record')}",
     "throttled_periods": lambda numbers: f"the kernel held it back in {_all(numbers)} periods",
     "free_bytes": lambda numbers: f"{_all(numbers)} bytes are free",

@@ -96,10 +96,16 @@ class FullDisk(LogDirFailure):
         self.disks.run_script(node, f"rm -f {_FILLER}")
 
     def verify_injected(self) -> Evidence:
-        return {"free_bytes": self._free(), **super().verify_injected()}
+        """No byte is free, its PROBE port refuses connections, and its own log says why."""
+        free = wait_until(self._full, limit_s=LIMIT_S, what="no byte of the disk to be free")
+        return {"free_bytes": free, **super().verify_injected()}
 
     def verify_cleared(self) -> Evidence:
         return {**super().verify_cleared(), "free_bytes": self._free()}
+
+    def _full(self) -> list[int] | None:
+        free = self._free()
+        return None if any(free) else free
 
     def _free(self) -> list[int]:
         return [int(self.disks.run_script(node, _FREE)) for node in self.nodes]

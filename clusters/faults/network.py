@@ -8,9 +8,10 @@ is counted by the kernel. No rule names the PROBE port: a node that is cut off s
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from statistics import median
 from typing import Literal
 
 from clusters.faults import Evidence
@@ -25,6 +26,7 @@ from history.errors import WaitTimeout
 Peer = Node | Literal["clients", "controller"]
 
 LIMIT_S = 10.0
+LATE = 0.8  # of the delay that was asked for
 _ASKED_AT = {"broker": "REPLICATION", "controller": "CONTROLLER", "zookeeper": "ZOOKEEPER"}
 
 
@@ -265,7 +267,52 @@ class Delayed(_Classed):
     by_s: float
     key: str = "delay"
     overtaking: float = 0.0
+    _quickest_s: dict[str, float] = field(default_factory=dict, init=False)  # sender → before
 
     def inject(self) -> None:
+        self._quickest_s = {sender.name: min(self._round_trips_s(sender)) for sender in self.senders}
         port = PORTS["REPLICATION"]
         self.network.delay_ingress(self.node, list(self.senders), port, self.by_s, self.overtaking)
+
+    def verify_injected(self) -> Evidence:
+        """Round trips from the node to each sender take as much longer as was asked; of ``reorder`` some of them do."""
+        passed = super().verify_injected()
+        now_s = {sender.name: self._await(sender, self._is_late) for sender in self.senders}
+        return {**passed, "round_trip_ms": {"before": _ms(self._quickest_s), "now": _ms(now_s)}}
+
+    def verify_cleared(self) -> Evidence:
+        cleared = super().verify_cleared()
+        return {
+            **cleared,
+            "round_trip_ms": {"now": _ms({s.name: self._await(s, self._is_quick) for s in self.senders})},
+        }
+
+    def _is_late(self, sender: Node, taken_s: list[float]) -> bool:
+        late = [each - self._quickest_s[sender.name] >= LATE * self.by_s for each in taken_s]
+        return all(late) if not self.overtaking else any(late) and not all(late)
+
+    def _is_quick(self, sender: Node, taken_s: list[float]) -> bool:
+        return min(taken_s) - self._quickest_s[sender.name] < LATE * self.by_s
+
+    def _await(self, sender: Node, holds: Callable[[Node, list[float]], bool]) -> float:
+        """Measure until it holds; return the median."""
+        taken_s: list[float] = []
+
+        def measured() -> bool:
+            taken_s[:] = self._round_trips_s(sender)
+            return holds(sender, taken_s)
+
+        wait_until(
+            measured,
+            limit_s=LIMIT_S,
+            what=f"round trips from {self.node.name} to {sender.name} to show the {self.key} or its end",
+            last_seen=lambda: f"{', '.join(f'{each * 1000:.1f}' for each in taken_s)} ms",
+        )
+        return median(taken_s)
+
+    def _round_trips_s(self, sender: Node) -> list[float]:
+        return self.network.round_trips_s(self.node, sender, PORTS["REPLICATION"])
+
+
+def _ms(seconds: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(each * 1000, 1) for name, each in seconds.items()}

@@ -95,6 +95,10 @@ class Network(Protocol):
         """End either; what is held back at that moment arrives."""
         ...
 
+    def round_trips_s(self, node: Node, sender: Node, port: int) -> list[float]:
+        """Connect from a node's address to a sender's port a few times; return how long each took, in seconds."""
+        ...
+
     def limited(self, node: Node, sender: Node) -> LimitCounters | None:
         """What the kernel counted of what a sender's limit or delay let through so far; None without either."""
         ...

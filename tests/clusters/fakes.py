@@ -44,6 +44,7 @@ class FakeNetwork:
         self.limits_into: dict[str, float | None] = {}  # node → bytes a second; None once it is restored
         self.delays: dict[tuple[str, str], float] = {}  # (node, sender)
         self.overtaking = 0.0  # per cent that no delay holds back
+        self.delay_share = 1.0  # of what is asked for
         self.passed: dict[str, int] = {}  # sender → bytes within the limit on what it sends
         self.held_back = 0  # how often each limit held something back
 
@@ -68,6 +69,11 @@ class FakeNetwork:
 
     def restore_ingress(self, node: Node, _senders: list[Node]) -> None:
         self.limits_into[node.name] = None
+
+    def round_trips_s(self, node: Node, sender: Node, _port: int) -> list[float]:
+        slow_s = 0.001 + self.delays.get((node.name, sender.name), 0.0) * self.delay_share
+        late = slow_s if node.name not in self.limits_into else 0.001
+        return [late, late, 0.001 if self.overtaking else late]
 
     def limited(self, _node: Node, sender: Node) -> LimitCounters | None:
         passed = self.passed.get(sender.name)

@@ -17,6 +17,17 @@ TBF_QUEUE = "16mb"  # likewise
 UNLIMITED = "10gbit"
 QUANTUM = 60_000  # bytes; what HTB makes of so high a rate by itself it warns of in the kernel's log
 STILL_THERE = "still there"
+CONNECTS = 10
+# What answers, or refuses, comes from the port whose traffic is delayed.
+_CONNECT = """
+import socket, sys, time
+for _ in range(int(sys.argv[3])):
+    with socket.socket() as connection:
+        connection.settimeout(5)
+        began = time.monotonic()
+        connection.connect_ex((sys.argv[1], int(sys.argv[2])))
+        print(time.monotonic() - began)
+"""
 
 
 class DockerNetwork:
@@ -67,6 +78,10 @@ class DockerNetwork:
 
         with ThreadPoolExecutor(len(senders)) as pool:  # each is the start of a container
             list(pool.map(run, senders))
+
+    def round_trips_s(self, node: Node, sender: Node, port: int) -> list[float]:
+        told = (sender.address, str(port), str(CONNECTS))
+        return [float(line) for line in self._namespaces.show(node, "python3", "-c", _CONNECT, *told).split()]
 
     def limited(self, node: Node, sender: Node) -> LimitCounters | None:
         shown = self._namespaces.show(sender, "tc", "-s", "qdisc", "show", "dev", "eth0")

@@ -163,7 +163,7 @@ def test_an_offset_that_is_not_there_cannot_be_damaged(world: Any) -> None:
         run(world, {"flip_bit": {"node": "C", "partition": "orders-0", "offset": 10}})
 
 
-def gives_up(world: Any, monkeypatch: pytest.MonkeyPatch, words: str) -> list[str]:
+def gives_up(world: Any, monkeypatch: pytest.MonkeyPatch, words: str, free: str = "0") -> list[str]:
     """Let broker 3 end with these words as soon as its disk is broken; what was asked of its disk."""
     asked: list[str] = []
 
@@ -176,7 +176,7 @@ def gives_up(world: Any, monkeypatch: pytest.MonkeyPatch, words: str) -> list[st
         asked.append(script.split(maxsplit=1)[0])
         if script.startswith("dd"):
             end()
-        return "0" if "rm" not in asked else "4096"
+        return free if "rm" not in asked else "4096"
 
     chmod = Path.chmod
 
@@ -188,6 +188,16 @@ def gives_up(world: Any, monkeypatch: pytest.MonkeyPatch, words: str) -> list[st
     world.runtime.disks = SimpleNamespace(run_script=on_disk)
     monkeypatch.setattr(Path, "chmod", change)
     return asked
+
+
+def test_a_disk_with_room_is_not_full(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the broker says as it ends: one byte that is free is no full disk."""
+    monkeypatch.setattr("clusters.faults.disk.LIMIT_S", 0.0)
+    world.brokers[3] = replace(world.brokers[3], disk_bytes=10**7)
+    gives_up(world, monkeypatch, "java.io.IOException: No space left on device", free="1")
+    found = run(world, {"fill_disk": "C"})
+
+    assert found["fill_disk"]["effect_verified"] is False
 
 
 def test_a_full_disk_ends_its_broker(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:

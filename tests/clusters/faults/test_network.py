@@ -244,12 +244,42 @@ def test_a_delay_is_proven_by_what_passed_it_at_every_sender(world: Any) -> None
     assert world.runtime.network.delays == {("broker-1", "broker-2"): 0.1, ("broker-1", "broker-3"): 0.1}
     assert world.runtime.network.limits_into == {}
     world.runtime.network.passed = {"broker-2": 4, "broker-3": 5}
-    assert fault.verify_injected() == {"passed_bytes": 9}
+    before, now = {"broker-2": 1.0, "broker-3": 1.0}, {"broker-2": 101.0, "broker-3": 101.0}
+    assert fault.verify_injected() == {"passed_bytes": 9, "round_trip_ms": {"before": before, "now": now}}
     del world.runtime.network.passed["broker-3"]
     with pytest.raises(WaitTimeout, match="for traffic to broker-1 in the limit"):
         fault.verify_injected()
     fault.heal()
+    world.runtime.network.passed = {}
+    assert fault.verify_cleared() == {"classes": 0, "round_trip_ms": {"now": before}}
     assert world.runtime.network.limits_into == {"broker-1": None}
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "share", "overtaking", "proven"),
+    [
+        (0.1, 1.0, 0.0, True),
+        (0.1, 0.0, 0.0, False),  # the kernel counts bytes and delays nothing
+        (0.1, 0.5, 0.0, False),
+        (0.1, 1.0, 25.0, True),
+        (0.1, 0.0, 25.0, False),
+    ],
+)
+def test_a_delay_that_delays_nothing_has_no_proof(
+    world: Any, asked_s: float, share: float, overtaking: float, *, proven: bool
+) -> None:
+    """Bytes pass through its class either way; a reordering needs late round trips and quick ones."""
+    network = world.runtime.network
+    network.delay_share, network.passed = share, {"broker-2": 4}
+    fault = Delayed(world, network, world.brokers[1], [world.brokers[2]], asked_s, overtaking=overtaking)
+    fault.inject()
+    try:
+        fault.verify_injected()
+        found = True
+    except WaitTimeout:
+        found = False
+
+    assert found is proven
 
 
 @pytest.mark.parametrize(("percent", "patience"), [(0.1, 10.0), (2, 10.0), (10, 2.0), (20, 1.0), (50, 1.0)])
