@@ -31,6 +31,7 @@ _SAID: dict[str, Callable[[Any], str]] = {
         f"round trips {when}: {_all(f'{ms:g} ms to {name}' for name, ms in each.items())}"
         for when, each in told.items()
     ),
+    "near": lambda share: f"{share:.0%} of its samples trailed by half to twice what was asked",
     "lag": lambda records: f"it trails by {words.counted(records, 'record')}",
     "throttled_periods": lambda numbers: f"the kernel held it back in {_all(numbers)} periods",
     "free_bytes": lambda numbers: f"{_all(numbers)} bytes are free",

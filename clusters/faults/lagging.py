@@ -188,11 +188,17 @@ class LagFault:
         return max(10.0, self.rate * 0.5)
 
     def figures(self) -> Evidence:
-        """Least, median and most lag while in the ISR, over the samples so far."""
+        """Least, median and most lag while in the ISR, over the samples so far; of ``lag`` also ``near``, the share of
+        them that trail by half to twice what was asked.
+        """
         lags = sorted(o.lag for o in list(self._seen) if o.in_isr)
         if not lags:
             return {"samples": 0}
-        return {"samples": len(lags), "lag_min": lags[0], "lag_median": lags[len(lags) // 2], "lag_max": lags[-1]}
+        found = {"samples": len(lags), "lag_min": lags[0], "lag_median": lags[len(lags) // 2], "lag_max": lags[-1]}
+        if self.records is None:
+            return found
+        near = sum(self.records / 2 <= lag <= 2 * self.records for lag in lags)
+        return {**found, "near": round(near / len(lags), 2)}
 
     def _raise_error(self) -> None:
         if self._error:

@@ -210,16 +210,28 @@ def test_who_waits_for_the_proof_looks_too(world: Any, monkeypatch: pytest.Monke
         fault(world).verify_injected()
 
     world.runtime.network = FakeNetwork()
-    assert fault(world).verify_injected() == {"samples": 3, "lag_min": 2000, "lag_median": 2000, "lag_max": 2000}
+    assert fault(world).verify_injected() == {"samples": 3, "lag_min": 2000, "lag_median": 2000, "lag_max": 2000} | {
+        "near": 1.0
+    }
 
 
 def test_figures_are_of_the_samples_in_the_isr(world: Any) -> None:
-    """Least, median, most; the eviction is tested elsewhere."""
-    lagged = fault(world)
+    """Least, median, most, and the share near what was asked for; the eviction is tested elsewhere."""
+    lagged = fault(world, 20)
     assert lagged.figures() == {"samples": 0}
 
-    lagged._seen.extend([seen(30), seen(10), seen(20), seen(9000, in_isr=False)])
-    assert lagged.figures() == {"samples": 3, "lag_min": 10, "lag_median": 20, "lag_max": 30}
+    lagged._seen.extend([seen(41), seen(10), seen(9), seen(40), seen(9000, in_isr=False)])
+    found = lagged.figures()
+    assert (found["samples"], found["lag_min"], found["lag_median"], found["lag_max"]) == (4, 9, 40, 41)
+    assert found.get("near") == 0.5
+
+
+def test_a_starved_follower_is_near_nothing(world: Any) -> None:
+    """``slow`` asks for no depth."""
+    starved = fault(world, None)
+    starved._seen.extend([seen(30)])
+
+    assert "near" not in starved.figures()
 
 
 def test_a_follower_that_caught_up_is_healed(world: Any) -> None:
