@@ -82,6 +82,7 @@ class Counts:
     ledgers: dict[str, Ledger] = field(default_factory=dict)  # by producer
     read: Counter[str] = field(default_factory=Counter)  # rows of ``polls`` by consumer
     sought: Counter[str] = field(default_factory=Counter)  # rows of ``seeks`` by consumer
+    undecided_readers: list[str] = field(default_factory=list)  # sentences on readers that were not at the end
     unrecorded: Counter[str] = field(default_factory=Counter)  # by producer: records that its ledger lacks
     completed_reads: int = 0  # rows of ``polls`` whose operation is known to have ended well
     unnamed_reads: int = 0  # rows of ``polls`` that are no record of ours
@@ -119,6 +120,7 @@ class Counts:
             self.log_problems |= other.log_problems
             self.log_holes |= other.log_holes
             self.copies |= other.copies
+            self.undecided_readers += other.undecided_readers
             self.silences += other.silences
         return self
 

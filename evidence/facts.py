@@ -87,7 +87,7 @@ class Facts:
 
     ``starts`` maps a leader epoch to the offset where it begins; ``max_isr_lag_ns`` is the longest that a member of
     the ISR may lag, and ``stale_controller_ns`` how much longer it may while brokers are out of reach
-    (``lag_limit_ns``);
+    (``lag_limit_ns``); ``isr_change_limit_ns`` is how long an ISR change may take with all in reach;
     ``effective_min_isr`` is min(min.insync.replicas, replicas), the largest that was active, and ``lowest_min_isr``
     the smallest, where a step changed it; a state with fewer replicas needs no more than those (``at_most_all``). Below
     it HW stands still in all versions of the run (``strict_min_isr``), in none of them (``lax_min_isr``), or in some.
@@ -101,6 +101,7 @@ class Facts:
     lost_copies: Sequence[LostCopy] = ()
     max_isr_lag_ns: int = 45_000_000_000
     stale_controller_ns: int = 0
+    isr_change_limit_ns: int = 40_000_000_000
     effective_min_isr: int = 1
     lowest_min_isr: int | None = None
     strict_min_isr: bool = True

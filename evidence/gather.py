@@ -33,6 +33,7 @@ from evidence.facts import Facts, Span
 from evidence.groups import Commits, GroupEvidence, GroupFacts, Reads, ownerships
 from evidence.partition import Copied, Drain, PartitionEvidence, Replica, Row, Unreadable
 from evidence.reader import Tables
+from evidence.readers import ReaderEvidence, ReaderFacts
 from evidence.shares import Acks, Deliveries, ShareEvidence, ShareFacts
 from evidence.views import changes, final_isr, first_leaders, observed, short_isrs
 from history.folder import RunFolder
@@ -101,6 +102,7 @@ class RunFacts:
     probe_hz: float = 0.0
     group: GroupFacts | None = None
     share: ShareFacts | None = None
+    readers: ReaderFacts | None = None
 
 
 class Input(NamedTuple):
@@ -192,6 +194,12 @@ def _share(run: RunFacts, where: TopicPartition, names: Names) -> ShareEvidence 
     return ShareEvidence(reads, Acks.of(tables.read("share_acks", where), names), run.share, run.faults)
 
 
+def _readers(run: RunFacts, question: Question) -> ReaderEvidence | None:
+    if run.readers is None or not question.assigned:  # a partition of no topic of the run has no reader
+        return None
+    return ReaderEvidence.of(Tables(RunFolder(run.folder)).read("positions", question.where), run.readers)
+
+
 def gather(run: RunFacts, question: Question) -> Gathered:
     """Read what a run folder holds of one partition."""
     tables, where = Tables(RunFolder(run.folder)), question.where
@@ -249,6 +257,7 @@ def gather(run: RunFacts, question: Question) -> Gathered:
         faults=run.faults,
         disturbances=run.disturbances,
         request_timeouts_ns=run.request_timeouts_ns,
+        readers=_readers(run, question),
     )
     counts = of_clients(sends, polls, seeks, names).merge(
         [

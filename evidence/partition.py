@@ -14,6 +14,7 @@ from evidence.batches import ReplicaBatches
 from evidence.columns import NULL, Bools, Ints, Log, Markers, Names, Polls, Samples, Seeks, Sends, ToldNames, Views
 from evidence.facts import Facts, ShortIsr
 from evidence.groups import GroupEvidence
+from evidence.readers import ReaderEvidence
 from evidence.shares import ShareEvidence
 from evidence.views import Change, leaders
 from history.partition import TopicPartition
@@ -27,6 +28,7 @@ class Drain(NamedTuple):
     position: int | None
     end_offset: int | None
     complete: bool
+    start_offset: int | None = None
 
 
 class Copied(NamedTuple):
@@ -87,6 +89,7 @@ class PartitionEvidence:
     (``history.tables.OFFSETS``).
     ``group`` and ``share`` are what a consumer or a share group recorded, where one reads the topic and what its
     members recorded is whole. ``faults``, ``disturbances`` and ``request_timeouts_ns`` as in ``gather.RunFacts``.
+    ``readers`` is where readers were at the end, where the run recorded it.
     """
 
     where: TopicPartition
@@ -129,6 +132,7 @@ class PartitionEvidence:
     faults: Sequence[tuple[int, int]] = ()
     disturbances: Sequence[tuple[int, int]] = ()
     request_timeouts_ns: Mapping[str, int] = field(default_factory=dict)
+    readers: ReaderEvidence | None = None
 
     @property
     def log_start(self) -> int:

@@ -181,7 +181,7 @@ def drains(clients: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, Drain]:
     for client in clients:
         for key, reached in (client.get("partitions") or {}).items() if client["role"] == "drain" else ():
             where, complete = TopicPartition.parse(key), reached.get("complete") is True and client.get("clean") is True
-            drain = Drain(reached.get("position"), reached.get("end_offset"), complete)
+            drain = Drain(reached.get("position"), reached.get("end_offset"), complete, reached.get("start_offset"))
             if where not in best or _reach(drain) > _reach(best[where]):
                 best[where] = drain
     return best

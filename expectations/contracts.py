@@ -229,6 +229,14 @@ CONTRACTS: Mapping[str, Contract] = {
             ),
         ),
         Contract(
+            "positions",
+            RECORDED["positions"],
+            (
+                AtLeast("position", 0, "a log begins at 0 or later"),
+                Unique(("reader", "topic", "partition"), "where each reader is, is written down once, at the end"),
+            ),
+        ),
+        Contract(
             "replicas",
             RECORDED["replicas"],
             (

@@ -90,10 +90,9 @@ AFFECTED = {
     # No issue is known. In KRaft mode an ISR shrink began a new leader epoch up to metadata.version 3.5, with which the
     # leader forgets which replicas had caught up (KAFKA-15021); with ZooKeeper a shrink by the leader never did.
     "HW-WAITS": (Span(Version(3, 6), mode="kraft"), Span(OLDEST, Version(4, 0), mode="zookeeper")),
-    # No issue is known. Of ZooKeeper, since controllers write the ISR there (KIP-497, IBP 2.7): a write that is sent
-    # again fails by its own version, and the controller tells the leader that its ISR was refused. Older ones do so,
-    # too (seen on 3.6.2), and no guarantee of theirs shows it: I11 holds from 3.7 on.
-    "STALE-ISR": (Span(Version(3, 7), Version(4, 0), mode="zookeeper"),),
+    # KAFKA-1382 again, of ZooKeeper, since controllers write the ISR there (KIP-497, IBP 2.7): a write that is sent
+    # again fails by its own version, and the controller answers INVALID_UPDATE_VERSION without refreshing its cache.
+    "STALE-ISR": (Span(OLDEST, Version(4, 0), mode="zookeeper"),),
 }
 
 # The last level of metadata.version of each minor release; between two of them lie the later one's, from IV0 on.

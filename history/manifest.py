@@ -91,6 +91,8 @@ class Manifest(_Model):
     ``incarnations``, added when the run is collected, say which version each start of a server ran.
     ``features`` are those that a broker reported as finalised before the first record, in ZooKeeper mode its
     inter.broker.protocol.version.
+    ``patience_s`` is for how long a reader may stand still short of the end once the cluster is at rest, before the
+    judge takes it for stuck; None: nothing is read, or the run is older than the table of positions.
     ``origin`` is how the history came to be: recorded by a run, or imported from a file of that format; nobody
     knows the mode and the runtime of an imported one. ``labels`` say what the run is for, as its campaign named it.
     ``plimsoll`` is what recorded or imported the run, None in manifests that were written before it was noted.
@@ -117,6 +119,7 @@ class Manifest(_Model):
     started_ns: int
     boot_id: str
     probe_hz: float
+    patience_s: float | None = None
     nodes: list[NodeInfo]
     incarnations: list[Incarnation] = Field(default_factory=list)
     topics: dict[str, TopicInfo]

@@ -134,6 +134,16 @@ SHARE_ACKS = pa.schema(
     ]
 )
 
+# Where readers were before they were ended: one row per partition that a reader had.
+POSITIONS = pa.schema(
+    [
+        _required("reader", pa.string()),  # the live consumer, or a member and which life of it
+        *_PARTITION,
+        pa.field("position", pa.int64()),  # the next offset that it fetches; null: it fetched nothing yet
+        _required("told_ns", pa.int64()),  # when the reader reported it
+    ]
+)
+
 # One row per probe of one replica. error: a Kafka error's name, or unreachable; then the values are null.
 REPLICAS = pa.schema(
     [
@@ -380,6 +390,7 @@ RECORDED = {
     "commits": COMMITS,
     "share_reads": SHARE_READS,
     "share_acks": SHARE_ACKS,
+    "positions": POSITIONS,
     "replicas": REPLICAS,
     "isr": ISR,
     "offsets": OFFSETS,

@@ -21,7 +21,13 @@ _NAMES = {
     "leo": "log end offset",
     "seq": "record",
 }
-_LENGTHS = {"quiet_ns": "nothing produced for", "waited_ns": "waited for"}  # any other name that ends so is a moment
+# Any other name that ends so is a moment.
+_LENGTHS = {
+    "pending_ns": "pending for",
+    "quiet_ns": "nothing produced for",
+    "still_ns": "nothing moved for",
+    "waited_ns": "waited for",
+}
 
 
 def counted(count: int, what: str) -> str:

@@ -16,6 +16,7 @@ from evidence.gather import Question, RunFacts
 from evidence.groups import GroupFacts
 from evidence.partition import Row
 from evidence.reader import Tables
+from evidence.readers import reader_facts
 from evidence.run import Run, drains
 from evidence.shares import ShareFacts
 from evidence.silences import silences
@@ -109,6 +110,7 @@ def run_facts(premises: Premises) -> RunFacts:
         probe_hz=manifest.probe_hz,
         group=_group(premises),
         share=_share_group(premises),
+        readers=reader_facts(manifest, run.events, run.clients, faults(run.events)),
     )
 
 

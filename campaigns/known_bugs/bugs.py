@@ -137,11 +137,11 @@ BUGS = (
     ),
     Bug(
         issue="STALE-ISR",
-        title="the controller takes its own write, whose answer was lost, for another's (no issue is known)",
+        title="a controller takes its own write, whose answer was lost, for another's (KAFKA-1382 on a new path)",
         scenario="stale_isr",
         bad="3.9.1",
         good="3.9.1",
-        shown_as=("I11",),
+        shown_as=("I38",),
         bad_changes={"cluster": {"session_timeout": "6s"}},
         good_changes={"cluster": {"session_timeout": "18s"}},  # its client waits for longer than the cut lasts
     ),

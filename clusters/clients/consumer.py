@@ -33,7 +33,7 @@ def run(config: ConsumerConfig, stop: threading.Event) -> None:
                 writer.add(seen)
                 summary.ready()
             writer.flush_if_due()
-            summary.so_far(received=reader.rows)
+            summary.so_far(reader.positions, received=reader.rows)
     summary.end(rows=reader.rows, seeks=reader.seeks, unreadable=reader.unreadable)
     log.info("ended after %d records", reader.rows)
 

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as At
 
 from clusters.clients.configs import MemberConfig
@@ -48,6 +48,7 @@ def member_settings(config: MemberConfig) -> dict[str, Any]:
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "auto.offset.reset": "earliest",
+        "enable.partition.eof": True,  # its offset is behind markers and compacted records, which no record shows
         "isolation.level": config.isolation,
     }
 
@@ -67,6 +68,8 @@ class Member:
         self._held: list[Polled] = []  # committed, and not written yet (``commit_ahead``)
         self._next: dict[TopicPartition, int] = {}  # what to commit of the partitions that it owns
         self._changed: set[TopicPartition] = set()  # since they were last committed
+        self._positions: dict[TopicPartition, int | None] = {}  # of the partitions that it owns
+        self.polled = 0
         self._number = 0
         self._under_way: tuple[int, int, dict[TopicPartition, int]] | None = None  # its number, when, and of what
         self._due_s = time.monotonic() + config.commit_every_s
@@ -96,13 +99,26 @@ class Member:
         return self._under_way is not None and time.monotonic_ns() - self._under_way[1] < UNANSWERED_S * 1e9
 
     def _take(self, message: Message) -> None:
-        if error := message.error():
-            log.warning("%s", error)
-            return
         where = TopicPartition(message.topic(), message.partition())
+        if error := message.error():
+            if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # librdkafka names it so
+                self._at(where, message.offset())
+            else:
+                log.warning("%s", error)
+            return
+        self.polled += 1
+        self._at(where, message.offset() + 1)
         self._polled.append((where, message.offset(), time.monotonic_ns()))
         self._next[where] = message.offset() + 1
         self._changed.add(where)
+
+    def _at(self, where: TopicPartition, position: int) -> None:
+        if where in self._positions:
+            self._positions[where] = position
+
+    def positions(self) -> dict[str, int | None]:
+        """Return the offset from which it reads on, of each partition that it owns; None before its first fetch."""
+        return {str(where): position for where, position in self._positions.items()}
 
     def _process(self) -> None:
         """Write down what was polled and is not written yet."""
@@ -178,6 +194,7 @@ class Member:
 
     def _assigned(self, _consumer: Consumer, partitions: list[At]) -> None:
         self._rebalanced("assigned", partitions)
+        self._positions |= {TopicPartition(at.topic, at.partition): None for at in partitions}
         if partitions:  # a cooperative rebalance may first give it none
             self._summary.ready()
 
@@ -196,6 +213,7 @@ class Member:
         self._rebalanced(change, partitions)
         for at in partitions:
             where = TopicPartition(at.topic, at.partition)
+            self._positions.pop(where, None)
             self._next.pop(where, None)
             self._changed.discard(where)
 
@@ -240,7 +258,7 @@ def run(config: MemberConfig, stop: threading.Event) -> None:
         member = Member(config, summary, *writers)
         while not stop.is_set():
             member.step()
-            summary.so_far(lag=member.lag())
+            summary.so_far(member.positions, lag=member.lag(), polled=member.polled)
         member.close()
     summary.end(**{name: writer.rows for name, writer in zip(tables, writers, strict=True)})
     log.info("ended")

@@ -145,7 +145,7 @@ def last_poll(world: World, name: str) -> int:
 
 def given_to(world: World, name: str) -> int:
     """How many records a member of a share group was given in its life, as it last said."""
-    return int(_summary(world, name).get("so_far", {}).get("given", 0))
+    return int(summary_of(world, name).get("so_far", {}).get("given", 0))
 
 
 def probe_rates(scenario: Scenario) -> tuple[float, float]:
@@ -275,7 +275,8 @@ def summary_file(world: World, name: str) -> Path:
     return world.folder.clients / f"{name}.json"
 
 
-def _summary(world: World, name: str) -> dict[str, Any]:
+def summary_of(world: World, name: str) -> dict[str, Any]:
+    """Return what a client last wrote of itself; empty if it wrote nothing."""
     try:
         told = json.loads((world.folder.work / name / CONFIG).read_text())
         found: dict[str, Any] = json.loads(Path(told["summary"]).read_text())
@@ -286,7 +287,7 @@ def _summary(world: World, name: str) -> dict[str, Any]:
 
 def is_ready(world: World, name: str) -> bool:
     """Whether a client has seen its first sample, record or acknowledgement."""
-    return _summary(world, name).get("ready_ns") is not None
+    return summary_of(world, name).get("ready_ns") is not None
 
 
 def has_ended(world: World, name: str) -> bool:
@@ -298,13 +299,13 @@ def died(world: World) -> list[Node]:
     """Clients that have ended though nobody told them to; of what follows they would tell nothing."""
     members = member_names(world)
     ended = (name for name in client_names(world) if world.runtime.state(name) == "exited")
-    found = [name for name in ended if not _summary(world, name).get("clean")]
+    found = [name for name in ended if not summary_of(world, name).get("clean")]
     return [member_node(world, name) if name in members else client_node(world, name) for name in found]
 
 
 def record_exit(world: World, name: str) -> None:
     """Record that a client ended, and whether it ended as it should."""
-    world.events.add("node_exited", target=name, clean=_summary(world, name).get("clean", False))
+    world.events.add("node_exited", target=name, clean=summary_of(world, name).get("clean", False))
 
 
 def end_clients(world: World, limits: Mapping[str, float]) -> None:

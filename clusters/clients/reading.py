@@ -121,6 +121,10 @@ class Reader:
         """The offset from which it reads on."""
         return self._places[partition].offset
 
+    def positions(self) -> dict[str, int | None]:
+        """Return the offset from which it reads on, of each partition that it still reads."""
+        return {str(where): place.offset for where, place in self._places.items() if place.readable}
+
     # --- fetches -----------------------------------------------------------------------------
 
     def poll(self) -> Iterator[pa.RecordBatch]:

@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from _thread import start_new_thread
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ class Summary:
     def __init__(self, config: ClientConfig, role: str) -> None:
         self._path = Path(config.summary)
         self._told_ns = time.monotonic_ns()
+        self._counts: Mapping[str, int] = {}
         self._fields: dict[str, Any] = {
             "client_id": config.client_id,
             "role": role,
@@ -40,12 +42,16 @@ class Summary:
             self._fields["ready_ns"] = time.monotonic_ns()
             self._write()
 
-    def so_far(self, **counts: int) -> None:
-        """What the client has done until now, for those who watch; told once a second at most."""
+    def so_far(self, positions: Callable[[], Mapping[str, int | None]] | None = None, **counts: int) -> None:
+        """Write what the client has done until now, for those who watch; once a second at most.
+
+        An idle reader, one whose counts did not change since, adds its ``positions`` by partition.
+        """
         now_ns = time.monotonic_ns()
         if now_ns - self._told_ns >= TOLD_NS:
-            self._told_ns = now_ns
-            self._fields["so_far"] = {"t_ns": now_ns, **counts}
+            idle, self._told_ns, self._counts = counts == self._counts, now_ns, counts
+            told = {"positions": positions()} if idle and positions else {}
+            self._fields["so_far"] = {"t_ns": now_ns, **counts, **told}
             self._write()
 
     def end(self, **fields: Any) -> None:

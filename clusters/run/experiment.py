@@ -36,6 +36,7 @@ from clusters.live.capture import capture_offsets
 from clusters.live.resource_limits import end_cpu_limits, limit_clients, limit_cluster
 from clusters.live.world import REQUEST_LIMIT_S, WORLD, World, missing_replicas
 from clusters.run.actions import perform
+from clusters.run.catch_up import catch_up
 from clusters.run.collect import collect_clients, collect_servers, write_tables
 from clusters.run.leftovers import hold_lease, reap, tear_down
 from clusters.run.manifest import add_features, add_incarnations, manifest_of
@@ -327,6 +328,7 @@ def stop_clients(run: Path) -> None:
     """Let prober, consumer and the group's members end, and before them producers that a failure has left."""
     with World.open(run) as world:
         _end_producers(world)
+        catch_up(world)
         _settle_group(world)
         readers = [PROBER, CONSUMER, *_copiers(world), *member_names(world)]
         end_clients(world, dict.fromkeys(readers, END_LIMIT_S))

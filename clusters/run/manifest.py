@@ -20,6 +20,7 @@ from clusters.kafka.builds import Build
 from clusters.kafka.jars import jars_digest
 from clusters.kafka.servers import jvm_flags
 from clusters.live.world import World
+from clusters.scenario.durations import catch_up_s
 from clusters.scenario.producers import Producer
 from clusters.scenario.scenario import Scenario
 from clusters.scenario.shapes import usual
@@ -77,6 +78,7 @@ def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
             started_ns=time.monotonic_ns(),
             boot_id=boot_id(),
             probe_hz=probe_rates(scenario)[0],
+            patience_s=catch_up_s(scenario) or None,
             nodes=nodes,
             topics=topics,
             producers=producers(world.scenario, world.plan.clients),

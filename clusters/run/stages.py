@@ -14,15 +14,22 @@ from typing import Literal
 from clusters.scenario.durations import (
     MAX_DRAIN_S,
     answers_s,
+    catch_up_s,
     expected_phase_s,
     longest_phase_s,
     open_transaction_s,
     settle_s,
 )
 from clusters.scenario.scenario import Scenario
+from history.readers import patience_s
 
 _WORK_WAITS_S = 5.0  # for a task before that is about to end
 _END_WAITS_S = 120.0  # for a phase that was given up to heal what it broke
+
+
+def _last_reads_s(scenario: Scenario) -> float:
+    """Return for how long answers to a load, and then the sessions of a group's members, may be awaited."""
+    return answers_s(scenario) + max(catch_up_s(scenario) - patience_s(), 0.0)
 
 
 def _nothing(_: Scenario) -> float:
@@ -76,7 +83,7 @@ _AFTER = (
     Stage("drain", "reading every record again", 5.0, MAX_DRAIN_S + 300.0),
     Stage("capture_after", _CAPTURING, 1.0, call="capture", arguments=("after",)),
 )
-STOP_CLIENTS = Stage("stop_clients", "stopping the clients", 2.0, role="end", waits_s=answers_s)
+STOP_CLIENTS = Stage("stop_clients", "stopping the clients", 2.0, role="end", waits_s=_last_reads_s)
 COLLECT = Stage("collect", "collecting logs, segments and checkpoints", 5.0, 900.0, role="end")
 TEAR_DOWN = Stage("tear_down", "removing everything that was started", 4.0, role="teardown")
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from clusters.scenario.groups import ShareGroup
+from clusters.scenario.groups import Group, ShareGroup
 from clusters.scenario.scenario import Load, Phase, Scenario
 from clusters.scenario.steps.flow import STEADY_STATE_S, SetRate, Wait, Write
 from clusters.scenario.steps.step import Step
+from history.readers import patience_s
 from history.share_groups import still_s
 
 _STEP_S = 2.0
@@ -72,6 +73,13 @@ def answers_s(scenario: Scenario) -> float:
 def settle_s(scenario: Scenario) -> float:
     """Seconds without a delivery after which a share group has come to rest; 0.0 without one."""
     return still_s(scenario.group.lock) + 1 if isinstance(scenario.group, ShareGroup) else 0.0
+
+
+def catch_up_s(scenario: Scenario) -> float:
+    """Return for how many seconds a reader may stand still short of the end before it is stuck; 0.0 without one."""
+    if not scenario.named_loads:
+        return 0.0
+    return patience_s(scenario.group.session_timeout if isinstance(scenario.group, Group) else 0.0)
 
 
 def open_transaction_s(scenario: Scenario) -> float:

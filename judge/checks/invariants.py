@@ -18,7 +18,7 @@ from evidence.partition import PartitionEvidence
 from evidence.views import last_views
 from history.partition import TopicPartition
 from history.words import in_words
-from judge.checks import agreement, elections, groups, log_content, replicas, shares, watermarks
+from judge.checks import agreement, elections, groups, isr_changes, log_content, readers, replicas, shares, watermarks
 from judge.checks.findings import Check, Checks, Findings, Tally, checks_of
 
 # Evidence that a run, or one of its partitions, may lack: the controller's states, their times, exported segments.
@@ -320,6 +320,19 @@ INVARIANTS = {
         (shares.i36_deliveries_counted,),
         owed=Owed.NEVER,
         applies=_in_share,
+    ),
+    "I37": Invariant(
+        "every live reader comes to the end of what it may read",
+        (readers.i37_readers_reach_the_end, shares.i37_nothing_left),
+        owed=Owed.ALWAYS,
+        applies=lambda of: of.readers is not None,
+    ),
+    "I38": Invariant(
+        "an ISR change that a leader proposes comes to an end",
+        (isr_changes.i38_isr_changes_end,),
+        severity="S2",
+        owed=Owed.NEVER,
+        needs=DATES,
     ),
 }
 

@@ -82,9 +82,9 @@ KNOWN_BUGS = (
     ),
     KnownBug(
         "STALE-ISR",
-        "a controller takes its own write, whose answer was lost, for another's, and keeps an ISR that ZooKeeper no "
-        "longer holds",
-        frozenset({"I11"}),
+        "KAFKA-1382 on a new path: a controller takes its own write, whose answer was lost, for another's, and the "
+        "leader's ISR change never ends",
+        frozenset({"I38"}),
         "isr_refused",
         _own_write_refused,
     ),

@@ -22,6 +22,7 @@ from judge.checks.gates import always, sometimes
 from judge.checks.takeovers import is_unclean, is_whole
 from judge.checks.transactions import faults as active
 
+ISR_CHANGE_MARGIN_NS = 10_000_000_000  # to find the controller again, and for its answer on a busy host
 GROUP_TOPICS = ("__consumer_offsets", STATE_TOPIC)  # what groups keep: offsets, and what was acknowledged
 
 
@@ -184,6 +185,7 @@ class Premises:
             lost_copies=lost_copies(self.manifest, self.run.events, where),
             max_isr_lag_ns=max_isr_lag_ns(self.manifest),
             stale_controller_ns=stale_controller_ns(self.manifest),
+            isr_change_limit_ns=_controller_socket_timeout_ns(self.manifest) + ISR_CHANGE_MARGIN_NS,
             effective_min_isr=self.effective_min_isr(where),
             lowest_min_isr=min(self._effective_min_isrs(where)),
             strict_min_isr=always("strict_min_isr", self.manifest.kafka_versions),
@@ -213,7 +215,12 @@ def stale_controller_ns(manifest: Manifest) -> int:
     """
     if manifest.mode != "zookeeper":
         return 0
-    return max(int(node.config.get("controller.socket.timeout.ms", "30000")) for node in manifest.brokers) * 1_000_000
+    return _controller_socket_timeout_ns(manifest)
+
+
+def _controller_socket_timeout_ns(manifest: Manifest) -> int:
+    timeouts = (int(node.config.get("controller.socket.timeout.ms", "30000")) for node in manifest.brokers)
+    return max(timeouts, default=30_000) * 1_000_000
 
 
 def faults(events: Sequence[Event], manifest: Manifest) -> Iterator[Fault]:

@@ -16,7 +16,7 @@ import numpy as np
 from evidence.columns import FINAL, NULL, Bools, Codes, Ints, places
 from evidence.partition import PartitionEvidence
 from evidence.shares import ACCEPT, RELEASE, ShareEvidence
-from judge.checks.findings import Cases, Checks
+from judge.checks.findings import Cases, Check, Checks, checks_of
 from judge.checks.records import record
 
 FAULTS = "as many faults as the record lacks deliveries may have taken it from members that had not accepted it"
@@ -86,11 +86,28 @@ def stuck_record(of: PartitionEvidence) -> Cases:
     share = of.share
     if share is None or not of.clean:
         return _cases("stuck_record", of, None, 0, 0)
-    found, rest_ns, limit = _open(of, share), _rest_ns(of, share), share.facts.delivery_limit
-    stuck = (found.deliveries < limit) & ((found.deliveries != NULL) | (found.last_ns == _NEVER))
+    rest_ns = _rest_ns(of, share)
+    return _cases("stuck_record", of, _stuck(of, share, rest_ns), share.facts.delivery_limit, rest_ns)
+
+
+def _stuck(of: PartitionEvidence, share: ShareEvidence, rest_ns: int) -> _Open:
+    """The open records that the group had not given up when it had been at rest for long enough."""
+    found = _open(of, share)
+    stuck = (found.deliveries < share.facts.delivery_limit) & ((found.deliveries != NULL) | (found.last_ns == _NEVER))
     if rest_ns < share.facts.still_ns:
         stuck[:] = False
-    return _cases("stuck_record", of, _Open(*(column[stuck] for column in found)), limit, rest_ns)
+    return _Open(*(column[stuck] for column in found))
+
+
+def i37_nothing_left(of: PartitionEvidence) -> Checks:
+    """In a share group, from 4.2 on, no record is left once it came to rest (KIP-932): none is a `stuck_record`."""
+    share = of.share
+    rest_ns = _rest_ns(of, share) if share is not None and of.clean else 0
+    if share is None or rest_ns < share.facts.still_ns:
+        return checks_of([])
+    left = _stuck(of, share, rest_ns).offset
+    told = {"records_left": left.size, "first_offset": int(left.min(initial=2**63 - 1)), "still_ns": rest_ns}
+    return checks_of([Check(None, bool(left.size), told)])
 
 
 def archived_record(of: PartitionEvidence) -> Cases:

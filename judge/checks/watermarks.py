@@ -8,6 +8,7 @@ unclean election, disks that survive): see ``judge.checks.invariants``. A sample
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise
@@ -19,6 +20,7 @@ from evidence.columns import NULL, Bools, Ints, Samples, groups
 from evidence.facts import SETTLE_NS, SLACK_NS, UNFENCED_NS, Facts, Stretch, at_most_all
 from evidence.partition import PartitionEvidence
 from judge.checks.findings import Check, Checks, checks_of
+from judge.checks.isr_changes import Proposal, proposals
 
 
 def tops(values: Ints) -> Ints:
@@ -171,8 +173,9 @@ def i11_frozen_below_min_isr(evidence: PartitionEvidence) -> Checks:
 
     While the ISR is smaller than min(min.insync.replicas, replicas), the leader's HW stands still. Checked on each
     state of the controller's history, but for its first two seconds, in which a follower that is fenced and lives may
-    still move it. Up to 3.6 HW goes on: a ``behaviour_change``. With ZooKeeper violated by STALE-ISR (up to 3.9): the
-    leader was not told of the ISR that ZooKeeper holds.
+    still move it. Nor is it checked while the leader waits for the answer to a smaller ISR that it proposed: until then
+    it goes by its maximal ISR, which has the replicas that are to leave (KIP-497), and may advance HW with all of them.
+    An answer that never comes is I38's matter. Up to 3.6 HW goes on: a ``behaviour_change``.
     """
     return checks_of(_below_min_isr(evidence) if evidence.facts.strict_min_isr else [])
 
@@ -184,9 +187,13 @@ def hw_below_min_isr(evidence: PartitionEvidence) -> Checks:
 
 def _below_min_isr(evidence: PartitionEvidence) -> Iterator[Check]:
     samples, facts = evidence.samples.with_epoch, evidence.facts
-    for state, since_ns, until_ns in facts.stretches:
+    proposed = proposals(evidence)
+    for state, begun_ns, until_ns in facts.stretches:
         effective_min_isr = at_most_all(facts.smallest_isr, state)
         if len(state.isr) >= effective_min_isr or state.leader < 0:
+            continue
+        since_ns = max(begun_ns, _answered_ns(proposed.get(state.leader, ()), until_ns))
+        if since_ns >= until_ns:
             continue
         shown = _within(samples.of_epoch(state.leader, state.leader_epoch), since_ns - SLACK_NS + UNFENCED_NS, until_ns)
         if len(shown) > 1:
@@ -205,6 +212,12 @@ def _below_min_isr(evidence: PartitionEvidence) -> Iterator[Check]:
                     "samples": len(shown),
                 },
             )
+
+
+def _answered_ns(proposed: Sequence[Proposal], until_ns: int) -> int:
+    """Until when a leader waited for the answer to the last ISR that it had proposed by the end of a stretch."""
+    last = bisect_right(proposed, until_ns, key=lambda each: each.from_ns) - 1
+    return proposed[last].until_ns if last >= 0 else 0
 
 
 def _within(samples: Samples, from_ns: int, until_ns: int) -> Samples:

@@ -16,6 +16,7 @@ from history.errors import LAST_SEEN
 from history.events import Event
 from history.manifest import Manifest
 from history.partition import TopicPartition
+from history.readers import LIVE_CONSUMER
 from history.share_groups import SETTLE
 from history.traits import Trait
 from kafka_files.clock import Clock
@@ -23,7 +24,6 @@ from kafka_files.clock import Clock
 MEMBER_TABLES = ("group_reads", "rebalances", "commits", "share_reads", "share_acks")
 MAX_NEVER_SENT = 0.005  # a share; beyond it latencies are of another load, too (``judge.measures.metrics``)
 WATCHERS = ("prober", "consumer", "drain")  # roles of clients
-LIVE_CONSUMER = "consumer"  # the name of the one that reads beside the loads
 
 Item = tuple[str, str | None]
 
@@ -83,6 +83,7 @@ def evidence(run: Run, counts: Counts) -> list[Item]:
         ("probe never silent", _first(_silent(run.events, counts.silences))),
         ("watchers ended in order", _first([*_silent_watchers(run, counts), *_watched(run, counts)])),
         ("members of the group recorded", _first([*unrecorded_members(run), *_unsettled(run.events)])),
+        ("every reader decided", _first(counts.undecided_readers)),
         ("every read was answered", _first(_unanswered(run.clients))),
         ("offsets captured before", _capture("before", replicas, counts)),
         ("offsets captured after", _capture("after", replicas, counts)),

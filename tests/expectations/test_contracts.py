@@ -24,6 +24,7 @@ def captured(**other):
 # Of each table: rows, and which rules they break how often. The first rows are sound, or nearly break one.
 AT = {"topic": "orders", "partition": 0}
 STRETCH = {"member": "member-1.1", **AT, "first_offset": 7, "last_offset": 9, "received_ns": 5}
+STOOD = {"reader": "member-1.1", **AT, "position": 5, "told_ns": 5}
 REBALANCED = {"member": "member-1.1", **AT, "change": "assigned", "changed_ns": 5}
 GIVEN = STRETCH | {"delivery_count": 1, "since_ns": 4}
 ASKED = {"member": "member-1.1", **AT, "first_offset": 7, "last_offset": 9, "kind": "accept", "asked_ns": 10}
@@ -218,6 +219,16 @@ TABLES = {
             "kind is one of accept, release": 1,
             "never an error without the time of its answer": 1,
         },
+    ),
+    "positions": (
+        [
+            STOOD,
+            STOOD | {"reader": "consumer", "position": None},
+            STOOD | {"partition": 1, "position": -1},
+            STOOD | {"partition": 2},
+            STOOD | {"partition": 2, "position": 9},
+        ],
+        {"position is at least 0": 1, "reader, topic, partition are unique together": 2},
     ),
     "imported": (
         [

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import KafkaError
 from confluent_kafka import TopicPartition as At
 
 from clusters.clients import member
@@ -170,3 +171,33 @@ def test_each_protocol_has_its_own_settings(tmp_path: Path) -> None:
     consumer = member_settings(Played(tmp_path / "other", protocol="consumer", assignor="uniform").config)
     assert "session.timeout.ms" not in consumer
     assert consumer["group.remote.assignor"] == "uniform"
+
+
+class End(Message):
+    """The library's word that a fetch found nothing behind an offset."""
+
+    def __init__(self, partition: int, offset: int) -> None:
+        super().__init__(partition, offset)
+        self.error = lambda: KafkaError(KafkaError._PARTITION_EOF)
+
+
+def test_a_member_knows_its_position_in_each_partition_that_it_owns(tmp_path: Path) -> None:
+    """Behind a transaction's marker, too, which is no record; None before its first fetch, gone with the partition."""
+    played = Played(tmp_path)
+    played.library.callbacks["on_assign"](None, [At("orders", 0), At("orders", 1)])
+    assert played.member.positions() == {"orders-0": None, "orders-1": None}
+
+    played.library.messages = [Message(0, 4), End(0, 6), Message(0, 6)]
+    played.member.step()
+    assert (played.member.positions(), played.member.polled) == ({"orders-0": 7, "orders-1": None}, 2)
+    assert played.read() == [(4, 4), (6, 6)]
+
+    played.library.callbacks["on_lost"](None, [At("orders", 0)])
+    played.library.messages = [End(0, 7)]
+    played.member.step()
+    assert played.member.positions() == {"orders-1": None}
+
+
+def test_a_member_is_told_of_the_end_of_a_partition(tmp_path: Path) -> None:
+    """Its last record alone does not say how far it has read."""
+    assert member_settings(Played(tmp_path).config)["enable.partition.eof"] is True

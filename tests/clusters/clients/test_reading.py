@@ -208,3 +208,10 @@ def test_what_a_replaced_leader_gives_is_dropped() -> None:
 
     assert rows(reader, T0, batch(0)) == []
     assert [row["offset"] for row in rows(reader, T0, batch(0), OTHER)] == [0, 1]
+
+
+def test_a_partition_that_is_read_no_further_has_no_position() -> None:
+    """It stays behind for another reason than the brokers."""
+    reader = reading()
+    reader._places = {T0: Place(5), T1: Place(7, readable=False)}
+    assert reader.positions() == {"t-0": 5}

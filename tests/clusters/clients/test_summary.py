@@ -59,6 +59,18 @@ def test_what_was_done_so_far_is_told_once_a_second(tmp_path: Path, monkeypatch:
     assert not read(path)["clean"]
 
 
+def test_an_idle_reader_tells_its_positions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One whose count grew since the last time does not: they would be written again and again."""
+    monkeypatch.setattr("clusters.clients.summary.TOLD_NS", 0)
+    summary, path = summary_of(tmp_path)
+    told = []
+    for received in (1, 2, 2):
+        summary.so_far(lambda: {"orders-0": 2}, received=received)
+        told.append(read(path)["so_far"].get("positions"))
+
+    assert told == [None, None, {"orders-0": 2}]
+
+
 def test_a_clean_end_carries_the_clients_own_counts(tmp_path: Path) -> None:
     """The end is written with what the client adds."""
     summary, path = summary_of(tmp_path)

@@ -22,6 +22,7 @@ phases:
 """
 LOAD = "load: {topic: orders, engine: confluent-kafka, delivery_timeout: 10m"
 LOADS = {"none": "", "plain": f"{LOAD}}}", "transactions": f"{LOAD}, transaction: {{timeout: 15m}}}}"}
+LOADS["grouped"] = "load: {topic: orders, delivery_timeout: 2m, group: {members: 1, session_timeout: 1m}}"
 
 
 def scenario(load: str = "none") -> Scenario:
@@ -69,6 +70,7 @@ def test_a_share_group_is_waited_for_before_its_members_end(name: str, more_s: i
     [
         ("stop_producers", "plain", 300 + 600),
         ("stop_clients", "plain", 300 + 600),
+        ("stop_clients", "grouped", 300 + 120 + 2 * 60),
         ("quiesce", "plain", 300),
         ("quiesce", "transactions", 300 + 900),
         ("stop_producers", "none", 300),

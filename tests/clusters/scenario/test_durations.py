@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from clusters.scenario.durations import MAX_DRAIN_S, drain_limit_s, expected_bytes, expected_phase_s, longest_phase_s
+from clusters.scenario.durations import (
+    MAX_DRAIN_S,
+    catch_up_s,
+    drain_limit_s,
+    expected_bytes,
+    expected_phase_s,
+    longest_phase_s,
+)
 from clusters.scenario.scenario import Phase
 from tests.clusters.fakes import scenario
 
@@ -69,3 +76,18 @@ def test_a_run_keeps_every_replicas_records(load: dict[str, Any], kept: float) -
 
     assert expected_bytes(told) == kept
     assert expected_bytes(scenario([{"hold": "10s"}])) == 0
+
+
+@pytest.mark.parametrize(
+    ("load", "still_s"),
+    [
+        (None, 0.0),  # nobody reads
+        ({}, 30.0),
+        ({"group": {"protocol": "consumer", "members": 1, "session_timeout": "6s"}}, 42.0),
+        ({"group": {"protocol": "share", "lock": "2s"}}, 30.0),  # its members have no positions, the consumer has
+    ],
+)
+def test_a_reader_may_stand_still_for_two_sessions_and_30_s(load: dict[str, Any] | None, still_s: float) -> None:
+    """Every run with a load has a live consumer, which has no session."""
+    loads = {} if load is None else {"load": {"topic": "orders", **load}}
+    assert catch_up_s(scenario([{"hold": "1ms"}], **loads)) == still_s

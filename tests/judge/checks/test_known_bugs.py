@@ -85,13 +85,13 @@ def test_a_stale_isr_is_named_where_a_controller_was_refused_what_zookeeper_hold
     refused: tuple[int, list[int]], version: str, is_named: bool
 ) -> None:
     """Whichever broker the controller was; another ISR, or one of another epoch, was refused for another's write."""
-    row = BROKEN | {"invariant": "I11", "evidence": json.dumps({"leader": 2, "leader_epoch": 22, "isr": [2]})}
+    row = BROKEN | {"invariant": "I38", "evidence": json.dumps({"leader": 2, "leader_epoch": 22, "isr": [2]})}
     line = {"kind": "isr_refused", "broker_id": 3, "line": 7, "leader_epoch": refused[0], "isr": refused[1]}
 
     assert ("This is STALE-ISR (" in named([row], [version], [line])[0]["reason"]) is is_named
 
 
-@pytest.mark.parametrize("invariant", ["I2", "I6", "I10", "I11"])
+@pytest.mark.parametrize("invariant", ["I2", "I6", "I10", "I38"])
 def test_an_invariant_that_holds_has_no_bug(invariant: str) -> None:
     """Whatever the brokers' logs say; it has no evidence either."""
     row = BROKEN | {"invariant": invariant, "violations": 0, "reason": "", "evidence": None}

@@ -1,0 +1,120 @@
+"""Waits until every reader has come to the end of what is readable, and records where each one was."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from clusters.clients.nodes import CONSUMER, DRAIN, member_names, summary_of
+from clusters.live.world import World
+from clusters.scenario.durations import catch_up_s
+from clusters.scenario.groups import Group
+from clusters.waiting import wait_until
+from history.errors import WaitTimeout
+from history.partition import TopicPartition
+from history.readers import CATCH_UP
+from history.tables import POSITIONS
+from history.words import some_of
+
+Positions = Mapping[str, int | None]  # by partition; None: nothing was fetched yet
+TOLD_S = 2.0  # readers report once a second
+PROGRESS_LIMIT_S = 45.0  # for readers that still come nearer
+
+
+def catch_up(world: World) -> None:
+    """Wait for the live consumer and a consumer group, after the final drain, and write the table ``positions``.
+
+    The wait ends when each reader is at the end of the drain, or when none has moved for as long as a reader may stand
+    still.
+    """
+    ends = drained_to(world)
+    if not ends or not _running(world):
+        return
+    started, still_ns = time.monotonic(), [time.monotonic_ns()]
+    last: list[dict[str, Any]] = [_told(world)]
+    patience_s = catch_up_s(world.scenario) + TOLD_S
+
+    def is_over() -> bool:
+        told = _told(world)
+        if _positions(told) != _positions(last[0]):
+            still_ns[0] = time.monotonic_ns()
+        last[0] = told
+        return not _behind(world, told, ends) or time.monotonic_ns() - still_ns[0] >= patience_s * 1e9
+
+    condition = "every reader to be at the end"
+    with suppress(WaitTimeout):  # the event has what was last seen
+        wait_until(is_over, limit_s=patience_s + PROGRESS_LIMIT_S, every_s=0.25, what=condition)
+    _write(world, last[0])
+    behind = _behind(world, last[0], ends)
+    world.events.add(
+        "wait_timed_out" if behind else "step",
+        step=CATCH_UP,
+        condition=condition,
+        waited_ms=round((time.monotonic() - started) * 1000),
+        last_seen=some_of(behind) if behind else None,
+        still_since_ns=still_ns[0],
+        told={name: words["t_ns"] for name, words in last[0].items()},
+    )
+
+
+def drained_to(world: World) -> dict[str, int]:
+    """Return where the final drain ended in each partition that it read to its end."""
+    drained: dict[str, Any] = summary_of(world, DRAIN).get("partitions", {})
+    return {where: reached["end_offset"] for where, reached in drained.items() if reached["complete"]}
+
+
+def _running(world: World) -> list[str]:
+    members = member_names(world) if isinstance(world.scenario.group, Group) else []
+    return [name for name in (CONSUMER, *members) if world.runtime.state(name) == "running"]
+
+
+def _told(world: World) -> dict[str, Any]:
+    """Return what each running reader reported last, by its name in the tables; ``positions`` only if it was idle."""
+    words = (summary_of(world, name) for name in _running(world))
+    return {each["client_id"]: each["so_far"] for each in words if "so_far" in each}
+
+
+def _positions(told: Mapping[str, Any]) -> dict[str, Positions | None]:
+    return {reader: words.get("positions") for reader, words in told.items()}
+
+
+def _behind(world: World, told: Mapping[str, Any], ends: Mapping[str, int]) -> list[str]:
+    """Return a phrase for each reader that is not at the end, and for each partition that no member has."""
+    positions = {reader: found or {} for reader, found in _positions(told).items()}
+    return [*_short(positions, ends), *_unassigned(world, positions, ends)]
+
+
+def _short(positions: Mapping[str, Positions], ends: Mapping[str, int]) -> Iterator[str]:
+    for reader, own in positions.items():
+        for where in ends if reader == CONSUMER else own.keys() & ends.keys():
+            position = own.get(where)
+            if position is None or position < ends[where]:
+                yield f"{reader} at {position} of {ends[where]} in {where}"
+
+
+def _unassigned(world: World, positions: Mapping[str, Positions], ends: Mapping[str, int]) -> Iterator[str]:
+    members = {reader: own for reader, own in positions.items() if reader != CONSUMER}
+    load = world.scenario.grouped
+    if load is None or not members:
+        return
+    owned = {where for own in members.values() for where in own}
+    for where in ends:
+        if TopicPartition.parse(where).topic == load.topic and where not in owned:
+            yield f"no member has {where}"
+
+
+def _write(world: World, told: Mapping[str, Any]) -> None:
+    rows = [
+        {"reader": reader, **TopicPartition.parse(where)._asdict(), "position": position, "told_ns": words["t_ns"]}
+        for reader, words in told.items()
+        for where, position in words.get("positions", {}).items()
+    ]
+    rows.sort(key=lambda row: (row["topic"], row["partition"], row["reader"]))
+    folder = world.folder.table("positions")
+    folder.mkdir(exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows, POSITIONS), folder / "positions.parquet")

@@ -1,0 +1,129 @@
+"""ISR changes that a leader proposed to its controller, by the leader's own log lines, and how each one ended."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from evidence.facts import FOREVER_NS, Facts
+from evidence.partition import PartitionEvidence, Row
+from judge.checks.findings import Check, Checks, checks_of
+
+# Lines with which a leader's proposal is over: committed, of another leader epoch, proposed anew, or forgotten.
+_ENDS = frozenset({"isr_updated", "leader_started", "follower_started", "isr_shrinking", "log_loaded"})
+_ZOOKEEPER = "znode"
+
+
+class Proposal(NamedTuple):
+    """A smaller ISR that a leader asked its controller for, and until when it waited (``FOREVER_NS``: to the end).
+
+    Until then the leader waits for ``leaving``, too: its maximal ISR has them (KIP-497).
+    """
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    leaving: tuple[int, ...]
+    from_ns: int
+    until_ns: int
+
+
+def proposals(of: PartitionEvidence) -> dict[int, list[Proposal]]:
+    """Return what each leader proposed, by time, of lines with a time that fall into a dated history.
+
+    A leader has one proposal in flight, so that those of one broker do not overlap.
+    """
+    dated = sorted((line for line in of.lines if line["t_ns"] is not None), key=_in_order)
+    return {broker: _of_broker(of, broker, list(own)) for broker, own in groupby(dated, key=_broker)}
+
+
+def _in_order(line: Row) -> tuple[int, int]:
+    return line["broker_id"], line["line"]
+
+
+def _broker(line: Row) -> int:
+    broker: int = line["broker_id"]
+    return broker
+
+
+def _of_broker(of: PartitionEvidence, broker: int, lines: Sequence[Row]) -> list[Proposal]:
+    states = of.facts.dated
+    begun = [state.t_ns or 0 for state in states]
+    elected = [after.t_ns or 0 for before, after in pairwise(states) if before.leader_epoch != after.leader_epoch]
+    next_ns, found = FOREVER_NS, []
+    for line in reversed(lines):
+        asked_ns, place = line["t_ns"], bisect_right(begun, line["t_ns"]) - 1
+        if line["kind"] == "isr_shrinking" and place >= 0 and states[place].leader == broker:
+            election = bisect_right(elected, asked_ns)
+            until_ns = min([next_ns, *elected[election : election + 1]])
+            leaving = tuple(sorted(member for member, _ in line.get("out_of_sync") or ()))
+            if states[place].source != _ZOOKEEPER:
+                until_ns = _shown_without(of, broker, leaving, asked_ns, until_ns)
+            epoch = states[place].leader_epoch
+            found.append(Proposal(broker, epoch, tuple(line["isr"]), leaving, asked_ns, until_ns))
+        if line["kind"] in _ENDS:
+            next_ns = asked_ns
+    return found[::-1]
+
+
+def _shown_without(of: PartitionEvidence, leader: int, leaving: Sequence[int], from_ns: int, until_ns: int) -> int:
+    """When a leader's own metadata first lacked one of ``leaving``, at most ``until_ns``.
+
+    With KRaft it has taken over that state by then.
+    """
+    views, name = of.views, str(leader)
+    for row in range(int(np.searchsorted(views.received_ns, from_ns)), len(views)):
+        if views.received_ns[row] >= until_ns:
+            break
+        asked = views.sent_ns[row] > from_ns and of.names.listed[views.observer[row]] == name
+        members = views.members(row) if asked else None
+        if members is not None and not set(leaving) <= set(members):
+            return int(views.received_ns[row])
+    return until_ns
+
+
+def i38_isr_changes_end(of: PartitionEvidence) -> Checks:
+    """I38, all versions, timed; serves C16, C18 and C38. An ISR change that a leader proposes is committed, rejected or
+    given up, and does not stay in flight (KIP-497). Meanwhile the leader waits for the replicas that are to leave, and
+    proposes nothing else, so that writes with acks=all hang once one of them stops: KAFKA-1382 was such a case.
+
+    By the leader's own lines: "Shrinking ISR", until "ISR updated", a new leader epoch, the next proposal or a restart.
+    With KRaft also until its own metadata lacks a replica that was to leave; with ZooKeeper the controller sends the
+    metadata, and only its answer changes the leader's ISR. Violated where for controller.socket.timeout.ms and 10 s on
+    end, in which a lost request is sent again, no fault was active on a broker or controller. An expansion has no line.
+    """
+    return checks_of(_changes(of))
+
+
+def _changes(of: PartitionEvidence) -> Iterator[Check]:
+    seen_ns = int(of.views.received_ns.max(initial=0))
+    for each in (each for own in proposals(of).values() for each in own):
+        over = each.until_ns < FOREVER_NS
+        until_ns = each.until_ns if over else seen_ns
+        limit_ns = of.facts.isr_change_limit_ns
+        stuck = until_ns - each.from_ns >= limit_ns <= _longest_calm(of.facts, each.from_ns, until_ns)
+        if over or stuck:
+            told = {
+                "leader": each.leader,
+                "leader_epoch": each.leader_epoch,
+                "isr": list(each.isr),
+                "leaving": list(each.leaving),
+                "pending_ns": until_ns - each.from_ns,
+                "ended": over,
+                "t_ns": each.from_ns,
+            }
+            yield Check(each.from_ns, stuck, told)
+
+
+def _longest_calm(facts: Facts, from_ns: int, until_ns: int) -> int:
+    """The longest time on end without a fault on any broker or controller: each may be the one that has to answer."""
+    spans = [(o.from_ns, o.until_ns) for o in facts.outages] + [(f.asked_ns, f.until_ns) for f in facts.faults]
+    at_ns, longest = from_ns, 0
+    for begun, ended in sorted(spans):
+        longest = max(longest, min(begun, until_ns) - at_ns)
+        at_ns = max(at_ns, ended)
+    return max(longest, until_ns - at_ns)
