@@ -123,22 +123,30 @@ def airflow_troubles(rows: Rows) -> str:
 
 
 def soaked(rows: Rows) -> str:
-    """Rows of ``bench.soak``; what was not proven accuses nobody, and a bug that Kafka has is no accusation."""
+    """Rows of ``bench.soak``; what was not proven accuses nobody, and a bug that Kafka has is no accusation.
+
+    A row whose verdict was found to be wrong stays, with the reason in ``withdrawn``; its verdict counts for nothing.
+    """
     bugs = [" and ".join(row.get("known_bugs", ())) for row in rows]
     told = ", ".join(
-        f"{row['mode']} {row['minutes']:.0f} min, {row['verdict']}{f' by {bug}' if bug else ''}"
+        f"{row['mode']} {row['minutes']:.0f} min, {row['verdict']}{f' by {bug}' if bug else ''}{_withdrawn(row)}"
         for row, bug in zip(rows, bugs, strict=True)
     )
-    accuse = sum(row["verdict"] == "fail" and not bug for row, bug in zip(rows, bugs, strict=True))
+    valid = [(row, bug) for row, bug in zip(rows, bugs, strict=True) if "withdrawn" not in row]
+    accuse = sum(row["verdict"] == "fail" and not bug for row, bug in valid)
     left = sum(verdict == "unknown" for row in rows for verdict in row["invariants"].values())
     grew = max(share for row in rows for name, share in row["grew"].items() if not soak.KAFKAS_OWN.match(name))
     most = {name: max(row["most_mb"].get(name, 0) for row in rows) for name in soak.WATCHED}
     return (
-        f"{told}: {accuse} of {len(rows)} accuse Kafka of anything else, {left} invariants were not judged; of "
+        f"{told}: {accuse} of {len(valid)} accuse Kafka of anything else, {left} invariants were not judged; of "
         f"Plimsoll's own processes none grew by more than {grew:.0%}; "
         f"at most {', '.join(f'{mb:,} MB of {name}' for name, mb in most.items())}; "
         f"a record takes at most {max(row['record_mb'] for row in rows):,} MB"
     )
+
+
+def _withdrawn(row: Row) -> str:
+    return f" (verdict withdrawn: {row['withdrawn']})" if "withdrawn" in row else ""
 
 
 def drawn(rows: Rows) -> str:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from bench.mutations.recording import NoPlaceError, Recording, Row, header, runs_of, with_crc, with_field
 from history.kafka_versions import has
+from history.readers import CATCH_UP, LIVE_CONSUMER
 
 SECOND_NS = 1_000_000_000
 
@@ -740,6 +741,31 @@ def leader_began_elsewhere(run: Recording) -> str:
     return f"broker {broker_id}"
 
 
+@kind("I38")
+def isr_change_without_an_end(run: Recording) -> str:
+    """The last leader proposed a smaller ISR, and showed its metadata unchanged for another two minutes."""
+    led = [
+        row for row in run.rows("isr") if row["partition"] == run.partition and row["observer"] == str(row["leader"])
+    ]
+    last = max(led, key=lambda row: int(row["received_ns"]), default=None)
+    if last is None or len(last["isr"]) < 2:
+        raise NoPlaceError
+    leader, isr = last["leader"], sorted(last["isr"])
+    gone = run.choose([member for member in isr if member != leader])
+    log = run.server_logs()[leader]
+    stamp = re.findall(r"^\d{4}-\S+ \[.*?\] ", log.read_text(), re.MULTILINE)[-1]
+    before, after = (",".join(map(str, members)) for members in (isr, [each for each in isr if each != gone]))
+    line = (
+        f"{stamp}INFO kafka.cluster.Partition - [Partition {run.topic}-{run.partition} broker={leader}] Shrinking ISR "
+        f"from {before} to {after}. Leader: (highWatermark: 1, endOffset: 2). Out of sync replicas: (brokerId: {gone}, "
+        "endOffset: 1).\n"
+    )
+    run.edit(log, lambda text: text + line)
+    later = {name: last[name] + 120 * SECOND_NS for name in ("sent_ns", "received_ns")}
+    run.put("isr", [*run.rows("isr"), last | later])
+    return f"broker {leader} without {gone}"
+
+
 # --- evidence that is not there --------------------------------------------------------------------
 
 
@@ -865,6 +891,64 @@ def harness_failed(run: Recording) -> str:
     event = run.choose(run.events)
     run.put_events([*run.events, replace(event, kind="error", detail={"why": "the daemon went away"})])
     return event.kind
+
+
+# --- where readers were at the end -----------------------------------------------------------------
+
+
+def _stood_still(run: Recording) -> None:
+    """The readers were looked at two minutes later, and reported until then."""
+    looked = next((event for event in run.events if event.step == CATCH_UP), None)
+    if looked is None:
+        raise NoPlaceError
+    at_ns = looked.t_ns + 120 * SECOND_NS
+    detail = {**looked.detail, "told": dict.fromkeys(looked.detail["told"], at_ns)}
+    run.put_events([replace(each, t_ns=at_ns, detail=detail) if each is looked else each for each in run.events])
+
+
+def _had(run: Recording) -> list[Row]:
+    """Where the members of the group were that had the partition."""
+    return [
+        row for row in run.rows("positions") if row["partition"] == run.partition and row["reader"] != LIVE_CONSUMER
+    ]
+
+
+@kind("I37", scenario="group_members")
+def member_that_stands_still(run: Recording) -> str:
+    """A member stood at an offset below the end of its partition, and moved no more."""
+    row = run.choose(_had(run))
+    row["position"] = run.choose([None, *range(row["position"])])
+    run.put("positions", run.rows("positions"))
+    _stood_still(run)
+    return f"{row['reader']} at offset {row['position']}"
+
+
+@kind("I37")
+def live_consumer_that_stands_still(run: Recording) -> str:
+    """The live consumer stood at an offset below the end of a partition, and moved no more."""
+    row = run.choose([row for row in run.rows("positions") if row["reader"] == LIVE_CONSUMER])
+    row["position"] = run.choose(range(row["position"]))
+    run.put("positions", run.rows("positions"))
+    _stood_still(run)
+    return f"{row['topic']}-{row['partition']} at offset {row['position']}"
+
+
+@kind("I37", scenario="group_members")
+def partition_that_no_member_has(run: Recording) -> str:
+    """No member of the group had a partition, although all lived."""
+    had = _had(run)
+    run.put("positions", [row for row in run.rows("positions") if row not in had])
+    _stood_still(run)
+    return f"partition {run.partition}"
+
+
+@kind(reason="reader", scenario="group_members")
+def member_that_was_not_waited_for(run: Recording) -> str:
+    """A member stood below the end of its partition a moment after it had moved."""
+    row = run.choose(_had(run))
+    row["position"] = run.choose(range(row["position"]))
+    run.put("positions", run.rows("positions"))
+    return f"{row['reader']} at offset {row['position']}"
 
 
 # --- what a consumer group read and committed ------------------------------------------------------

@@ -103,6 +103,16 @@ def test_a_bug_of_kafka_is_no_false_finding_of_a_soak(bugs: list[str], told: str
     assert promises.soaked([row | {"grew": {"prober": 0.0}, "most_mb": {}, "record_mb": 9}]).startswith(told)
 
 
+def test_a_soak_whose_verdict_was_withdrawn_accuses_nobody() -> None:
+    """It stays with its reason, and what it says of memory counts."""
+    row = {"mode": "kraft", "minutes": 61.2, "verdict": "fail", "invariants": {"I11": "fail"}}
+    row |= {"grew": {"prober": 0.0}, "most_mb": {}, "record_mb": 9}
+
+    assert promises.soaked([row | {"withdrawn": "wrong"}, row]).startswith(
+        "kraft 61 min, fail (verdict withdrawn: wrong), kraft 61 min, fail: 1 of 1 accuse Kafka of anything else"
+    )
+
+
 def test_troubles_of_airflow_are_counted() -> None:
     """One whose cluster is still there is not met."""
     row = {"name": "a task is marked as failed", "state": "failed", "verdict": "unknown", "whole": False, "left": []}
