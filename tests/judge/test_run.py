@@ -362,3 +362,40 @@ def test_a_record_stands_twice_only_where_its_client_may_have_sent_it_again(tmp_
     counted = judged.tables["anomaly_counts"].to_pylist()
 
     assert [row["allowed"] for row in counted if row["anomaly"] == "duplicate"] == [permits]
+
+
+def judged_reader(folder, position, still_s):
+    """The verdict on I37, and what is missing: the live consumer was there, of 50 records, and had not moved since."""
+    history = clean()
+    history.manifest = history.manifest.model_copy(update={"patience_s": 30.0})
+    told = {"still_since_ns": (90 - still_s) * S, "told": {"consumer": 89 * S}}
+    history.events.append(event(90 * S, "step", step="catch_up", detail=told))
+    history.clients["consumer"] = {"role": "consumer", "clean": True, "started_ns": 9 * S, "ended_ns": 91 * S}
+    written = history.write(folder)
+    written.table("positions").mkdir()
+    row = {"reader": "consumer", "topic": "orders", "partition": 0, "position": position, "told_ns": 89 * S}
+    types = [("reader", pa.string()), ("topic", pa.string()), ("partition", pa.int32())]
+    schema = pa.schema(
+        [pa.field(*of, nullable=False) for of in types]
+        + [pa.field("position", pa.int64()), pa.field("told_ns", pa.int64(), nullable=False)]
+    )
+    pq.write_table(pa.Table.from_pylist([row], schema), written.table("positions") / "positions.parquet")
+    judged = judge_run(open_folder(written), one_by_one)
+    verdicts = {row["invariant"]: row["verdict"] for row in judged.tables["invariants"].to_pylist()}
+    return verdicts.get("I37"), [why for _, why in judged.items if why and "stood at" in why]
+
+
+def test_a_live_consumer_with_none_of_the_records_does_not_pass(tmp_path):
+    """It lives, the final drain read all 50, and it moves no more; one that read all of them is at the end."""
+    assert judged_reader(tmp_path / "stuck", 0, still_s=60) == ("fail", [])
+    assert judged_reader(tmp_path / "read", 50, still_s=60) == ("pass", [])
+
+
+def test_a_reader_that_may_yet_come_to_the_end_leaves_the_run_undecided(tmp_path):
+    """It had not stood still for as long as it may."""
+    verdict, missing = judged_reader(tmp_path / "early", 20, still_s=10)
+    assert verdict == "unknown"
+    assert missing == [
+        "The reader consumer of orders-0 stood at 20 of 50 when the clients were ended; it had been so for 10 s of "
+        "the 30 s that prove a reader stuck."
+    ]

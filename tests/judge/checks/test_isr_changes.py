@@ -6,10 +6,8 @@ import pytest
 
 from evidence.facts import Facts, Fault, Outage
 from judge.checks.isr_changes import i38_isr_changes_end, proposals
-from judge.checks.watermarks import i11_frozen_below_min_isr
 from kafka_files.states import State
 from tests.evidence.folders import S, isr_view
-from tests.evidence.folders import sample as seen
 from tests.evidence.probed import counted, partition
 
 ZOOKEEPER, KRAFT = "znode", "metadata_log"
@@ -29,11 +27,11 @@ SHRINKING = line(1, "isr_shrinking", 5, isr=[1, 2], out_of_sync=[(3, 90)])
 WRITTEN = (state(0, [1, 2, 3]), state(6, [1, 2]))  # the controller wrote it, and the leader was not told
 
 
-def evidence(*lines, states=WRITTEN, until_s=60, views=(), samples=(), **known):
+def evidence(*lines, states=WRITTEN, until_s=60, views=(), **known):
     """What was recorded until a minute: the leader's own metadata shows the ISR of before."""
     known = {"effective_min_isr": 3, "strict_min_isr": True} | known
     shown = [isr_view(at * S, 1, 0, [1, 2, 3]) for at in (1, until_s)]
-    return partition(samples, [*shown, *views], facts=Facts(states=states, **known), lines=[SHRINKING, *lines])
+    return partition((), [*shown, *views], facts=Facts(states=states, **known), lines=[SHRINKING, *lines])
 
 
 def checked(*lines, **known):
@@ -117,17 +115,3 @@ def test_a_line_without_a_time_or_of_no_leader_is_no_proposal():
 
     assert of(WRITTEN) == [5 * S]
     assert (of(WRITTEN, t_ns=None), of(WRITTEN, broker_id=2), of(())) == ([], [], [])
-
-
-MOVED = [seen(1, 20 * S, 5, 9), seen(1, 30 * S, 9, 9)]
-
-
-def test_i11_a_leader_that_waits_for_its_answer_goes_by_its_maximal_isr():
-    """It required the larger ISR, so that nothing unsafe was committed; once it was answered HW has to stand."""
-
-    def frozen(*lines):
-        return counted(i11_frozen_below_min_isr(evidence(*lines, samples=MOVED)))
-
-    assert frozen() == (0, 0)
-    assert frozen(line(2, "isr_updated", 7, isr=[1, 2])) == (1, 1)
-    assert frozen(line(2, "isr_updated", 25, isr=[1, 2])) == (0, 0)

@@ -114,6 +114,21 @@ def test_i11_speaks_below_the_smallest_setting_only():
     assert verdict("I11", moved, replace(known, lowest_min_isr=2)) == (1, 1)
 
 
+def test_i11_a_leader_that_waits_for_its_answer_goes_by_its_maximal_isr():
+    """The controller holds ISR [1], and the leader waits for 2 and 3 until it was answered: then HW has to stand."""
+    moved, known = below_min_isr(seen(1, 8 * S, 5, 9), seen(1, 12 * S, 6, 9))
+    known = replace(known, states=[each._replace(source="znode") for each in known.states])
+    proposed = {"broker_id": 1, "line": 1, "kind": "isr_shrinking", "t_ns": 4 * S, "isr": [1]}
+    proposed["out_of_sync"] = [(2, 3), (3, 3)]
+
+    def told(*answered_s):
+        answers = [{"broker_id": 1, "line": 2, "kind": "isr_updated", "t_ns": at * S, "isr": [1]} for at in answered_s]
+        return counted(INVARIANTS["I11"].checks[0](partition(moved, facts=known, lines=[proposed, *answers])))
+
+    assert (told(), told(10)) == ((0, 0), (0, 0))
+    assert told(5) == (1, 1)
+
+
 def test_i11_asks_for_no_more_members_than_there_are_replicas():
     """A reassignment to [1] alone lets the HW move with ISR [1]; with [1, 2] assigned it stands."""
     moved, known = below_min_isr(seen(1, 8 * S, 5, 9), seen(1, 12 * S, 6, 9))
