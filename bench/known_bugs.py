@@ -121,8 +121,10 @@ def render(rows: Sequence[Mapping[str, Any]]) -> str:
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for bug in BUGS:
-        own = [row for row in rows if row["bug"] == bug.name]
+        own = [row for row in rows if row["bug"] == bug.name and "withdrawn" not in row]
         lines += [_line(bug, version, own) for version in dict.fromkeys(row["version"] for row in own)]
+    for issue, why in dict.fromkeys((row["issue"], row["withdrawn"]) for row in rows if "withdrawn" in row):
+        lines += ["", f"The tries of {issue} that found it are withdrawn: {why}. They stay in `known-bugs.json`."]
     lines += ["", "## What goes wrong, replica by replica", "", "| bug | scenario | what goes wrong |", "|---|---|---|"]
     for bug in BUGS:
         page = TIMELINES / f"{bug.name}.md"
@@ -352,8 +354,9 @@ def render_timeline(bug: Bug, kept: Mapping[str, Any], rows: Sequence[Mapping[st
 def _told(told: Mapping[str, Any], file: str) -> list[str]:
     """One run; ``file`` holds all that was kept of it. A failure's sentence is among its findings."""
     why = "." if told["verdict"] == "fail" else f": {told['sentence']}"
+    withdrawn = f" It was withdrawn: {told['withdrawn']}." if "withdrawn" in told else ""
     return [
-        f"Run `{told['run_id']}`, {told['mode']}. Verdict {told['verdict']}{why}",
+        f"Run `{told['run_id']}`, {told['mode']}. Verdict {told['verdict']}{why}{withdrawn}",
         "",
         f"### Replica by replica: {told['partition']}",
         "",

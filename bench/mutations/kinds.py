@@ -741,7 +741,7 @@ def leader_began_elsewhere(run: Recording) -> str:
     return f"broker {broker_id}"
 
 
-@kind("I38")
+@kind("I38", scenario="group_members")
 def isr_change_without_an_end(run: Recording) -> str:
     """The last leader proposed a smaller ISR, and showed its metadata unchanged for another two minutes."""
     led = [
@@ -923,7 +923,7 @@ def member_that_stands_still(run: Recording) -> str:
     return f"{row['reader']} at offset {row['position']}"
 
 
-@kind("I37")
+@kind("I37", scenario="group_members")
 def live_consumer_that_stands_still(run: Recording) -> str:
     """The live consumer stood at an offset below the end of a partition, and moved no more."""
     row = run.choose([row for row in run.rows("positions") if row["reader"] == LIVE_CONSUMER])

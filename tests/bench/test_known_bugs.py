@@ -46,6 +46,15 @@ def test_tries_are_counted_by_version(tmp_path: Path, monkeypatch: pytest.Monkey
     assert f"\n| [{BUG.issue}](known-bugs/{BUG.name}.md) | `{BUG.scenario}` | " in known_bugs.render([one_try()])
 
 
+def test_a_withdrawn_try_counts_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its row stays, and the page has the reason."""
+    monkeypatch.setattr(known_bugs, "TIMELINES", tmp_path)
+    page = known_bugs.render([one_try(), one_try(withdrawn="I10 was wrong")])
+
+    assert f"| {BUG.issue} | 3.0.2 | found | 1 of 1 |" in page
+    assert f"The tries of {BUG.issue} that found it are withdrawn: I10 was wrong." in page
+
+
 def test_a_campaigns_tries_are_rows() -> None:
     """With the day on which they were planned."""
     run = {
@@ -84,6 +93,8 @@ def test_a_bugs_page_stands_replica_by_replica() -> None:
     assert "## With the bug: Kafka 3.0.2" in page
     assert "## Without it" not in page
     assert "Run `run-1`, zookeeper. Verdict fail.\n" in page
+    withdrawn = known_bugs.render_timeline(BUG, {"found": TIMELINE | {"withdrawn": "it was wrong"}})
+    assert "Verdict fail. It was withdrawn: it was wrong.\n" in withdrawn
     assert "### Replica by replica: orders-0" in page
     assert "| done and seen | broker 1 | broker 3 |\n|---|---|---|\n" in page
     assert "| 2.5 pause of broker-3 took effect | 100/150 e0 | silent |" in page
