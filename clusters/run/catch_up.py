@@ -41,7 +41,7 @@ def catch_up(world: World) -> None:
 
     def is_over() -> bool:
         told = _told(world)
-        if _positions(told) != _positions(last[0]):
+        if _positions(told) != _positions(last[0]) or None in _positions(told).values():
             still_ns[0] = time.monotonic_ns()
         last[0] = told
         return not _behind(world, told, ends) or time.monotonic_ns() - still_ns[0] >= patience_s * 1e9
@@ -58,7 +58,7 @@ def catch_up(world: World) -> None:
         waited_ms=round((time.monotonic() - started) * 1000),
         last_seen=some_of(behind) if behind else None,
         still_since_ns=still_ns[0],
-        told={name: words["t_ns"] for name, words in last[0].items()},
+        told={name: words["t_ns"] for name, words in last[0].items() if "positions" in words},
     )
 
 
@@ -74,7 +74,7 @@ def _running(world: World) -> list[str]:
 
 
 def _told(world: World) -> dict[str, Any]:
-    """Return what each running reader reported last, by its name in the tables; ``positions`` only if it was idle."""
+    """Return what each running reader reported last, by its name in the tables; without ``positions`` it is busy."""
     words = (summary_of(world, name) for name in _running(world))
     return {each["client_id"]: each["so_far"] for each in words if "so_far" in each}
 

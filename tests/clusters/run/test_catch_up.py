@@ -96,8 +96,8 @@ def test_a_reader_that_stands_still_is_waited_for_as_long_as_it_may(
 
 
 def test_a_reader_that_moves_has_its_patience_anew(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that does not tell its position is not idle, and so not at the end."""
-    at(world, consumer=None, member_1={"orders-0": 50}, member_2={})
+    """As long as it comes nearer."""
+    at(world, consumer={}, member_1={"orders-0": 50}, member_2={})
     looks = iter([{"orders-0": 20}, {"orders-0": 30}, {"orders-0": 30}])
     told = module._told
 
@@ -111,6 +111,15 @@ def test_a_reader_that_moves_has_its_patience_anew(world: Any, monkeypatch: pyte
 
     assert over == [False, False]
     assert event.detail["still_since_ns"] == 10 * 10**9
+
+
+def test_a_busy_reader_is_not_still(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It tells no position, so that nobody knows which partitions a member has; the event does not name it."""
+    at(world, consumer={"orders-0": 50}, member_1=None, member_2={})
+    over, event = waited(world, monkeypatch, 10.0, 60.0)
+
+    assert (over, event.detail["still_since_ns"]) == ([False, False], 60 * 10**9)
+    assert set(event.detail["told"]) == {"consumer", "member-2"}
 
 
 def test_without_a_drain_or_a_reader_nobody_is_waited_for(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
