@@ -333,6 +333,7 @@ INVARIANTS = {
         severity="S2",
         owed=Owed.NEVER,
         needs=DATES,
+        applies=lambda of: any(line["kind"] == "isr_shrinking" for line in of.lines),
     ),
 }
 
