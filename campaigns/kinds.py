@@ -147,9 +147,21 @@ class Kind:
             read = import_module(f"campaigns.{self.name}.settings").read_settings
         else:
             read = partial(read_mapping, what="The settings")
-        written = read(path) if path else {}
+        written = self._by_key(read(path) if path else {})
         given = {each.key: options[each.name] for each in self.form if options.get(each.name) is not None}
-        return merge_patch(merge_patch(written, patch or {}), given)
+        return merge_patch(merge_patch(written, self._by_key(patch or {})), given)
+
+    def _by_key(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return settings under their keys: a file may name them as the command line does, such as from for base.
+
+        Raises:
+            BadInput: one has both names.
+        """
+        keys = {each.name: each.key for each in self.form if each.name != each.key}
+        for name, key in keys.items():
+            if name in settings and key in settings:
+                raise BadInput(f"{self.title}: the settings have {name} and {key}, which are one; leave one out.")
+        return {keys.get(name, name): value for name, value in settings.items()}
 
     def check(self, model: type[Model], settings: Mapping[str, Any]) -> Model:
         """The settings as a model, defaults filled in.

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from difflib import get_close_matches
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -40,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with stdout_for_json() if as_json else nullcontext():
         outcome = Outcome(BAD_INPUT, error=refusal) if refusal else run_command(words)
     command = next((word for word in words if not word.startswith("-")), "")
-    error = _spelled(outcome.error, variables_of(command), from_make=from_make)
+    variables = variables_of(command)
+    error = _spelled(_of_option(outcome.error, variables, words), variables, from_make=from_make)
     if as_json:
         say(Outcome(outcome.code, facts=outcome.facts, error=error).as_json())
         return outcome.code
@@ -120,6 +122,21 @@ def _refusal(command: str, name: str, takes: list[str]) -> str:
     near = get_close_matches(name, takes, n=1)
     hint = f"did you mean {near[0]}=? It takes" if near else "it takes"
     return f"make {command} takes no {name}=; {hint} {', '.join(takes)}."
+
+
+def _of_option(sentence: str, variables: dict[str, Variable], words: Sequence[str]) -> str:
+    """Name the option in a sentence on ``KAFKA=<value>`` of a command that takes versions under other names."""
+    if not variables or "KAFKA" in variables:
+        return sentence
+    typed = " ".join(words).replace("=", " ").split(" ")
+    options = {variable.option: name for name, variable in variables.items() if variable.option}
+    used = {value: options[word] for word, value in pairwise(typed) if word in options}
+
+    def named(match: re.Match[str]) -> str:
+        value = match[1]
+        return f"{used[value]}={value}" if value in used else f"Kafka {value}"
+
+    return re.sub(r"\bKAFKA=([^\s:,;]+)", named, sentence).replace(" with KAFKA=", "")
 
 
 def _spelled(sentence: str, variables: dict[str, Variable], *, from_make: bool) -> str:

@@ -160,3 +160,15 @@ def test_a_wrong_setting_is_told_with_an_example(kind: str, settings: dict[str, 
         kinds.of(kind).campaign.plan(settings, campaign_id="c", created_at="2026-01-01", seed=1)
 
     assert str(refused.value).startswith(sentence)
+
+
+def test_a_file_may_name_a_setting_as_its_option_does(tmp_path: Path) -> None:
+    """``from`` and ``to`` of a qualification are its base and head; both names of one setting are refused."""
+    file = tmp_path / "settings.yaml"
+    file.write_text("{from: 3.8.0, to: 3.9.1, tries: 2}")
+    told = kinds.of("qualify").settings({"tries": 5}, file=file)
+
+    assert told == {"base": "3.8.0", "head": "3.9.1", "tries": 5}
+    file.write_text("{from: 3.8.0, base: 3.8.1, head: 3.9.1}")
+    with pytest.raises(BadInput, match="the settings have from and base, which are one; leave one out"):
+        kinds.of("qualify").settings({}, file=file)

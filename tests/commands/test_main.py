@@ -619,3 +619,20 @@ with open({str(tmp_path / "kept")!r}, "w") as kept:
 
     assert subprocess.run(["sh", "-c", command], capture_output=True, cwd=ROOT, check=False).returncode == 0
     assert (tmp_path / "kept").read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["qualify", "--from", "9", "--to", "3.9.1"], "--from=9 is no version"),
+        (["qualify", "--from=3.9.1", "--to=2.7.0"], "--to=2.7.0 is too old"),
+        (["compare", "--base", "nowhere/x", "--head", "3.9.1"], "--base=nowhere/x: there is no such folder"),
+        (["run", "steady", "--kafka", "9"], "--kafka=9 is no version"),
+    ],
+)
+def test_a_refused_version_is_named_by_the_option_that_was_used(
+    given: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not by a variable of make that the command does not have."""
+    assert main(given) == 3
+    assert says in capsys.readouterr().err
