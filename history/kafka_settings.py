@@ -51,7 +51,12 @@ def _line(version: Version) -> Version:
 
 
 def unknown_setting(
-    kind: Kind, name: str, versions: Iterable[Version] = (), allowed: Collection[str] = ()
+    kind: Kind,
+    name: str,
+    versions: Iterable[Version] = (),
+    allowed: Collection[str] = (),
+    *,
+    remedy: str = "name it in allow_unknown",
 ) -> str | None:
     """Return a sentence, without its full stop, on a setting that none of these versions knows; None: one does.
 
@@ -77,4 +82,4 @@ def unknown_setting(
             f"; the latter is {own}" if own else ""
         )
     hint = f"did you mean {near[0]}? Else" if near else "if a plug-in reads it,"
-    return f"{name} is no {kind} setting of {of}; {hint} name it in allow_unknown"
+    return f"{name} is no {kind} setting of {of}; {hint} {remedy}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,12 @@ def read(paths: Sequence[Path]) -> Tables:
 def _declared(line: Line, row: Row) -> dict[str, Declared]:
     """Return what a line says about its topic: ``config``, and whether it was ``deleted`` in the end."""
     topic, config, deleted = line.field(row, "topic"), row.get("config", {}), row.get("deleted", False)
-    if not isinstance(topic, str) or not isinstance(config, dict) or not isinstance(deleted, bool):
-        line.refuse("a row of topics needs topic (a string), config (an object) and deleted (true or false).")
+    if not isinstance(topic, str) or not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", topic):
+        line.refuse(f"topic must be the name of a topic of Kafka, of letters, digits, '.', '_' and '-', not {topic!r}.")
+    if not isinstance(config, dict) or not isinstance(deleted, bool):
+        line.refuse(
+            "a row of topics has config, an object, and deleted, true or false; correct them or leave them out."
+        )
     if unknown := row.keys() - {"table", "topic", "config", "deleted"}:
         line.refuse(f"{min(unknown)!r} is no column of topics; its columns are topic, config, deleted.")
     settings = {name: _setting(line.scalar(value, f"config.{name}")) for name, value in config.items()}
@@ -97,7 +102,10 @@ def _row(line: Line, schema: pa.Schema, row: Row) -> Row:
         if column.name in WORDS and value not in WORDS[column.name]:
             line.refuse(f"{column.name} must be one of {', '.join(WORDS[column.name])}, not {value!r}.")
     if columns.get("offset") is not None:
-        columns["offset"] = line.offset(columns["offset"])
+        offset = line.offset(columns["offset"])
+        if offset is None and not schema.field("offset").nullable:
+            line.refuse(f"a record that was read must have an offset from 0 on, not {columns['offset']}.")
+        columns["offset"] = offset
     return {name: columns.get(name) for name in schema.names}
 
 

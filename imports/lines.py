@@ -118,7 +118,8 @@ def json_lines(path: Path, unread: Unread, *, with_log_lines: bool = False) -> I
             row = _json_object(line, text)
         except BadInput as error:
             cut = number == last and _is_cut(text.strip(), error.__context__)
-            if not (cut or with_log_lines):
+            whole = not isinstance(error.__context__, json.JSONDecodeError) and text.lstrip().startswith("{")
+            if whole or not (cut or with_log_lines):
                 raise
             refused = refused or error
             if cut:
@@ -144,7 +145,8 @@ def _json_object(line: Line, text: str) -> dict[str, Any]:
     try:
         row = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
-        line.refuse(f"this is not JSON ({error.msg} at column {error.colno}): {_short(text)}.")
+        what = f"{error.msg} at column {error.colno}"
+        line.refuse(f"this is not JSON ({what}): {_short(text)}. Each line must be one JSON object.")
     except RecursionError:
         line.refuse(f"this is not JSON that can be read (nested too deeply): {_short(text)}.")
     except ValueError as error:

@@ -175,7 +175,7 @@ def tables(history: History, acks: str, isolation: str) -> Tables:
 
 def topic_setting_refused(name: str, value: str) -> str | None:
     """Return why a topic cannot have a setting, in one sentence; None: it can."""
-    if why := unknown_setting("topic", name):
+    if why := unknown_setting("topic", name, remedy="leave it out"):
         return f"{why}."
     policies = [each.strip() for each in value.split(",")]
     if name == "cleanup.policy" and not set(policies) <= {"delete", "compact"}:

@@ -56,6 +56,14 @@ def test_rows_are_taken_as_they_are(read):
         ({**SEND, "ofset": 1}, "'ofset' is no column of sends"),
         ({**POLL, "checksum_ok": 1}, "checksum_ok must be of type bool"),
         ({**POLL, "pass": "last"}, "pass must be one of"),
+        ({**POLL, "offset": -5}, "must have an offset from 0 on, not -5"),
+        ({**SEND, "key": [1]}, "key must be a string"),
+        ({**SEND, "key": "a", "tombstone": "yes"}, "tombstone must be true or false, not 'yes'"),
+        ({"table": "topics", "topic": "a b"}, "the name of a topic of Kafka"),
+        ({"table": "topics", "topic": "t", "config": {"cleanup_policy": "compact"}}, "did you mean cleanup.policy?"),
+        ({"table": "topics", "topic": "t", "config": {"cleanup.policy": "compacted"}}, "not 'compacted'"),
+        ({"table": "topics", "topic": "t", "deleted": 1}, "deleted, true or false"),
+        ({"table": "topics", "topic": "t", "lives": 2}, "'lives' is no column of topics"),
     ],
 )
 def test_a_bad_row_is_named(read, row, says):

@@ -203,6 +203,13 @@ def test_an_event_that_is_not_whole_is_a_gap(tmp_path, texts, gap):
     assert [send.value for send in history.sends] == ["0"]
 
 
+@pytest.mark.parametrize("line", ['{"name": "tool_data", "acked": NaN}', '{"name": "x", "name": "y"}'])
+def test_an_object_that_is_no_json_is_refused_among_log_lines_too(tmp_path, line):
+    """It is no line of a log, and nothing of it is missing: what it means is not known."""
+    with pytest.raises(BadInput, match="line 2: this is not JSON"):
+        text_of(tmp_path, sent("0", 0), line, LOG)
+
+
 def test_a_file_without_any_event_is_refused(tmp_path):
     """It is not the output of these tools; the first line is named."""
     with pytest.raises(BadInput, match=r"printed\.json, line 1: this is not JSON"):
