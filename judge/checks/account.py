@@ -189,16 +189,17 @@ def _passed(sends: Sends, polls: Polls, groups: Groups, committed: Bools, since:
     ):
         np.minimum.at(first, of_value, offsets)
         np.maximum.at(last, of_value, offsets)
+    at = last[groups.of_send]
+    unsent = (polls.value >= 0) & ~ours
+    if since is None and not unsent.any():
+        passed: Bools = (at != NULL) & (at <= first[groups.of_read[ours & (polls.pass_ == FINAL)]].max(initial=NULL))
+        return passed
     until = np.full(len(polls), NULL)
     until[ours] = first[groups.of_read[ours]]
-    unsent = (polls.value >= 0) & ~ours
-    if unsent.any():
-        until[unsent] = _first_places(polls.value[unsent], polls.offset[unsent])
+    until[unsent] = _first_places(polls.value[unsent], polls.offset[unsent])
     drained = (polls.pass_ == FINAL) & (polls.value >= 0)
-    at = last[groups.of_send]
     if since is None:
-        passed: Bools = (at != NULL) & (at <= until[drained].max(initial=NULL))
-        return passed
+        return _covered(np.zeros_like(until)[drained], until[drained], at)
     return _covered(since[drained], until[drained], at) & ~np.isin(at, polls.offset[polls.value < 0])
 
 
