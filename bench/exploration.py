@@ -1,7 +1,7 @@
 """What exploring with the model of a replicated log came to: rows of docs/data/exploration.json.
 
-``python -m tests.model.explore`` adds them. Seeds mean something only together with the version of the generator that
-drew from them, so that each row names both, and the commit whose judge was asked.
+``python -m tests.model.explore`` adds them. Seeds mean something only together with the generator that drew from them:
+each row has its digest, and that of the judge's source.
 """
 
 from __future__ import annotations

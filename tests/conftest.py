@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from clusters.paths import ROOT
 from clusters.runtimes.docker.daemon import daemon_answers
-from tests.model.seeds import FRESH, SEED, fresh_seed
+from tests.model.seeds import FRESH, SEED, fresh_seed, generator
 
 FORBID_SKIPS = "PLIMSOLL_FORBID_SKIPS"
 # Facts of a host that nothing can be installed against: the only reasons to skip that are never forbidden.
@@ -88,7 +88,8 @@ def pytest_configure() -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the seeds of the model's new histories, and how to try the same again."""
     first = fresh_seed()
-    terminalreporter.write_line(f"seeds of the model: {first} to {first + FRESH - 1} ({SEED}={first} tries them again)")
+    last, again = first + FRESH - 1, f"{SEED}={first} tries them again"
+    terminalreporter.write_line(f"seeds of the model: {first} to {last} of generator {generator()} ({again})")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

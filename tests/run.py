@@ -29,6 +29,7 @@ BUDGETS_S = {
     "expectations": 30,
     "integration": 1850,
     "judge": 40,
+    "model": 60,
     "operators": 160,
     "reports": 320,
     "spark": 130,

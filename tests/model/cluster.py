@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from tests.model.consumer_group import Group
+from tests.model.consumer_group import Group, Life
 from tests.model.replicated_log import BROKERS, MS, NOBODY, REST_TICKS, History, Partition, Producer, Reader, Step
 
 BROKER_VERBS = ("slow", "fast", "kill", "stop", "restart", "pause", "resume", "cut", "join")
@@ -20,6 +20,9 @@ MEMBER_VERBS = ("kill_member", "stop_member", "start_member", "pause_member", "r
 FAULTS = {"kill": "kill", "stop": "stop", "pause": "pause", "cut": "disconnect", "slow": "slow"}
 LOST_ANSWER_TICKS = 10
 STARVED_FROM_STEP = 2
+RETURN_TICKS = 25  # until every broker is back in each ISR
+PATIENCE_NS = 3_000 * MS  # for which a reader may stand still
+IDLE_NS = 5_000 * MS  # for which all is at rest in the end
 CONSUMERS = ("consumer", "consumer-2", "consumer-3")
 OTHER_ORDERS = ((1, 2, 3), (2, 3, 1), (3, 1, 2), (1, 3, 2))
 
@@ -40,7 +43,8 @@ class Plan:
     ``orders`` are the brokers of each partition, preferred leader first. ``acks_1`` and ``acks_all`` count the
     producers; those with acks=all are idempotent. The partition ``flawed`` has the ``flaw``, the group has
     ``group_flaw`` for that partition, and the reader ``starved`` polls no more from the third step on. ``ends_early``:
-    nothing is healed and nothing comes to rest. ``eventful``: with these steps each flaw takes effect. ``damages`` are
+    nothing is healed and nothing comes to rest. Unless it ``ends_quietly``, every producer writes to every partition
+    once more when all faults are over. ``eventful``: with these steps each flaw takes effect. ``damages`` are
     done to the record afterwards (``tests.model.damages``), each with a number that decides where.
     """
 
@@ -57,6 +61,7 @@ class Plan:
     flawed: int = 0
     starved: int | None = None
     ends_early: bool = False
+    ends_quietly: bool = False
     eventful: bool = False
     damages: tuple[tuple[str, int], ...] = ()
 
@@ -71,7 +76,10 @@ class Recorded:
     events: list[Event]
     group: Group | None
     quiesced_ns: int
+    looked_ns: int  # when readers were looked at for the last time
     ended_ns: int
+    positions: list[dict[str, Any]] = field(default_factory=list)  # where they were then
+    alive: list[str] = field(default_factory=list)  # the readers that reported then; none: nobody looked
     lacking: set[str] = field(default_factory=set)  # pieces that a damage took, by the names of ``tests.model.folder``
     told: dict[str, int] = field(default_factory=dict)  # client → rows that it wrote, where some are gone
     stopped: dict[int, int] = field(default_factory=dict)  # partition → where its drain stopped before the end
@@ -106,8 +114,12 @@ class Cluster:
         )
 
     @property
+    def _clocks(self) -> list[Partition | Group]:
+        return [*self.partitions, *([self.group] if self.group else [])]
+
+    @property
     def now(self) -> int:
-        return max(each.now for each in [*self.partitions, *([self.group] if self.group else [])])
+        return max(each.now for each in self._clocks)
 
     def play(self) -> Recorded:
         """Take every step, heal everything, come to rest, read everything once more."""
@@ -121,12 +133,16 @@ class Cluster:
         quiesced_ns = self.now
         if not self.plan.ends_early:
             self._heal()
+            self._write_once_more()
             for _ in range(REST_TICKS):
                 self._tick()
             quiesced_ns = self.now
             self._read_to_the_end()
             for each in self.partitions:
                 each.capture("after")
+            self._align()
+            for each in self._clocks:
+                each.now += IDLE_NS
         return self._recorded(quiesced_ns)
 
     def _starve(self) -> None:
@@ -134,6 +150,8 @@ class Cluster:
             each.readers[self.plan.starved].starved = True
 
     def _recorded(self, quiesced_ns: int) -> Recorded:
+        looked_ns, positions = self.now, list(self._positions())
+        alive = [CONSUMERS[0], *(life.name for life in self._living())]
         if self.group:
             self.group.end()
         for each in self.partitions:
@@ -146,8 +164,21 @@ class Cluster:
             events=self.events,
             group=self.group,
             quiesced_ns=quiesced_ns,
+            looked_ns=looked_ns,
             ended_ns=self.now + MS,
+            positions=positions,
+            alive=alive,
         )
+
+    def _living(self) -> list[Life]:
+        return [life for name in self.group.lives if (life := self.group.current(name))] if self.group else []
+
+    def _positions(self) -> Iterator[dict[str, Any]]:
+        for number, each in enumerate(self.partitions):
+            own = {CONSUMERS[0]: each.readers[0].next_offset}
+            own |= {life.name: life.positions[number] for life in self._living() if number in life.positions}
+            for reader, position in own.items():
+                yield {"reader": reader, "partition": number, "position": position, "told_ns": self.now}
 
     # --- steps ------------------------------------------------------------------------------------------
 
@@ -164,7 +195,7 @@ class Cluster:
         elif verb == "move":
             self._moved(self._of(whom))
         elif verb == "lose_answer":
-            self._begin("lose", f"load of {whom % len(self.partitions)}")
+            self._begin("lose", f"broker-{self._of(whom).assigned[0]}")
             self._of(whom).act(verb, whom, amount)
         else:
             for each in self.partitions:
@@ -249,7 +280,7 @@ class Cluster:
 
     def _align(self) -> None:
         now = self.now
-        for each in [*self.partitions, *([self.group] if self.group else [])]:
+        for each in self._clocks:
             each.now = now
 
     def _tick(self) -> None:
@@ -261,6 +292,13 @@ class Cluster:
             self.group.tick({number: _readable(each) for number, each in enumerate(self.partitions)})
         for step, target in list(self._booted()):
             self._end(step, target)
+
+    def _write_once_more(self) -> None:
+        for _ in range(0 if self.plan.ends_quietly else RETURN_TICKS):
+            self._tick()
+        for each in [] if self.plan.ends_quietly else self.partitions:
+            for number in range(len(each.producers)):
+                each.act("write", number, 1)
 
     def _read_to_the_end(self) -> None:
         for _ in range(3):

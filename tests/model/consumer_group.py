@@ -22,8 +22,8 @@ FLAWS = {  # what is broken, and what has to name it
     "rereads": {"I30"},
     "commits_less": {"I31"},
     "keeps_the_old_owner": {"I32"},
-    "starves": set(),
-    "never_assigns": set(),
+    "starves": {"I37"},
+    "never_assigns": {"I37"},
 }
 
 

@@ -19,12 +19,14 @@ CERTAIN_NS = 3_000 * MS  # a former leader that has known of the next one for so
 @dataclass
 class Effects:
     """What follows from damages: ``missing`` in words with the partition (None: all), ``stolen`` by partition the
-    records that are gone without cause, ``hidden`` how many of a partition's states a snapshot replaces.
+    records that are gone without cause, ``hidden`` how many of a partition's states a snapshot replaces, ``undecided``
+    the invariants whose violations cannot be told.
     """
 
     missing: list[tuple[str, int | None]] = field(default_factory=list)
     stolen: dict[int, set[tuple[str, int]]] = field(default_factory=dict)
     hidden: dict[int, int] = field(default_factory=dict)
+    undecided: set[str] = field(default_factory=set)
 
     def spares(self, partition: int) -> bool:
         """Return whether nothing is missing that is about a partition."""
@@ -154,6 +156,19 @@ def short_polls(recorded: Recorded, chance: random.Random, found: Effects) -> No
         found.missing.append((f"a record of {name}", None))
 
 
+def no_positions(recorded: Recorded, chance: random.Random, found: Effects) -> None:
+    """Take the last look at where readers were."""
+    recorded.positions, recorded.alive = [], []
+    if any(history.drain_end for history in recorded.partitions.values()):
+        found.missing.append(("positions", None))
+
+
+def impatient(recorded: Recorded, chance: random.Random, found: Effects) -> None:
+    """Look at readers too soon: one that is not at the end may still get there."""
+    recorded.looked_ns = recorded.quiesced_ns + MS
+    found.undecided.add("I37")
+
+
 def not_healed(recorded: Recorded, chance: random.Random, found: Effects) -> None:
     """Take the end of a fault from the events."""
     healed = [event for event in recorded.events if event.kind == "healed" and event.step != "transfer_leadership"]
@@ -236,9 +251,11 @@ def _knew(recorded: Recorded, history: History, broker: int, epoch: int, sent_ns
 
 MISSING: tuple[Damage, ...] = (
     no_metadata, no_samples, no_states, no_capture, no_segment, short_segment, short_segment_without_capture, no_drain,
-    short_drain, no_last_words, short_ledger, short_polls, not_healed,
+    short_drain, no_positions, no_last_words, short_ledger, short_polls, not_healed,
 )  # fmt: skip
-DAMAGES: dict[str, Damage] = {damage.__name__: damage for damage in (*MISSING, snapshot, last_leader_forgets)}
+DAMAGES: dict[str, Damage] = {
+    damage.__name__: damage for damage in (*MISSING, snapshot, impatient, last_leader_forgets)
+}
 
 
 def damage(recorded: Recorded) -> Effects:

@@ -8,9 +8,7 @@ do the same. The same command with the same ``--from-seed`` goes on where it was
 from __future__ import annotations
 
 import argparse
-import hashlib
 import re
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -26,29 +24,11 @@ from bench import exploration
 from tests.model.cluster import Plan
 from tests.model.judged_run import judged_plan, wrong
 from tests.model.plans import plan_of
-from tests.model.seeds import fresh_seed
+from tests.model.seeds import fresh_seed, generator, judge
 
-HERE = Path(__file__).resolve().parent
-GENERATOR = ("replicated_log", "consumer_group", "cluster", "damages", "truth", "plans", "folder", "judged_run")
 KEPT_EVERY_S = 30.0
-SHRINK_S = 120.0
+SHRINK_S = 60.0
 Row = dict[str, Any]
-
-
-def generator() -> str:
-    """Return the digest of everything that makes a history, and its truth, of a seed."""
-    texts = [(HERE / f"{name}.py").read_bytes() for name in GENERATOR]
-    return hashlib.sha256(b"\0".join(texts)).hexdigest()[:12]
-
-
-def judge_commit() -> str:
-    """Return the commit whose judge is asked; "+": with changes that are in no commit."""
-
-    def git(*arguments: str) -> str:
-        return subprocess.run(["git", "-C", str(HERE), *arguments], capture_output=True, text=True, check=True).stdout
-
-    changed = git("status", "--porcelain", "--", ":/judge", ":/evidence", ":/history", ":/kafka_files").strip()
-    return git("rev-parse", "--short=12", "HEAD").strip() + ("+" if changed else "")
 
 
 def command(seed: int) -> str:
@@ -129,7 +109,7 @@ def tell(seed: int, found: Sequence[str], *, shrink: bool) -> None:
 
 def begun(first_seed: int, file: Path) -> Row:
     """Return the row of a series as far as it came."""
-    row: Row = {"generator": generator(), "judge": judge_commit(), "first_seed": first_seed, "next_seed": first_seed}
+    row: Row = {"generator": generator(), "judge": judge(), "first_seed": first_seed, "next_seed": first_seed}
     row |= {"date": "", "histories": 0, "minutes": 0.0, "verdicts": {}, "failing": []}
     return next(
         (other for other in exploration.read(file) if exploration.key_of(other) == exploration.key_of(row)), row

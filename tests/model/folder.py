@@ -17,9 +17,10 @@ import pyarrow.parquet as pq
 from clusters.scenario.steps.catalog import traits_by_step
 from history.folder import RunFolder
 from history.manifest import Manifest, NodeInfo, ProducerInfo, TopicInfo
+from history.readers import CATCH_UP
 from history.tables import RECORDED
 from tests.evidence.folders import batch, values
-from tests.model.cluster import Recorded
+from tests.model.cluster import PATIENCE_NS, Recorded
 from tests.model.consumer_group import SESSION_NS
 from tests.model.replicated_log import BROKERS, DRAIN, LAG_NS, MS, REQUEST_NS, Batch, State
 
@@ -72,6 +73,9 @@ def tables(recorded: Recorded) -> Iterator[tuple[str, str, list[Row]]]:
         group = recorded.group
         for table, own in (("group_reads", group.reads), ("rebalances", group.rebalances), ("commits", group.commits)):
             rows[table, "members"] = [{**shifted(row), "topic": TOPIC} for row in own]
+    rows["positions", "readers"] = (
+        [] if recorded.plan.ends_early else [{**shifted(row), "topic": TOPIC} for row in recorded.positions]
+    )
     yield from ((table, file, own) for (table, file), own in rows.items() if own)
 
 
@@ -225,7 +229,7 @@ def manifest(recorded: Recorded) -> Manifest:
     return Manifest(
         run_id="model",
         scenario_name="model",
-        scenario={"load": load, "phases": [{"steps": [_step(event) for event in faults]}]},
+        scenario={"loads": {LOAD: load}, "phases": [{"steps": [_step(event) for event in faults]}]},
         scenario_digest="0",
         faults=[event.step for event in faults if event.step != "transfer_leadership"],
         traits=traits_by_step(),
@@ -238,6 +242,7 @@ def manifest(recorded: Recorded) -> Manifest:
         started_ns=0,
         boot_id="model",
         probe_hz=10,
+        patience_s=PATIENCE_NS / S,
         nodes=[
             NodeInfo(name="controller", role="controller", address="10.0.1.0", node_id=100),
             *(
@@ -287,6 +292,10 @@ def events(recorded: Recorded) -> Iterator[Row]:
     if not recorded.plan.ends_early:
         yield _event(recorded.quiesced_ns + BEGUN_NS, "phase_ended", phase="steps")
         yield _event(recorded.quiesced_ns + BEGUN_NS, "quiesced")
+        told = dict.fromkeys(recorded.alive, recorded.looked_ns + BEGUN_NS)
+        detail = {"told": told, "still_since_ns": recorded.quiesced_ns + BEGUN_NS}
+        if recorded.alive:
+            yield _event(recorded.looked_ns + BEGUN_NS, "step", step=CATCH_UP, detail=detail)
         yield _event(recorded.ended_ns + BEGUN_NS, "collected")
 
 
@@ -305,11 +314,13 @@ def clients(recorded: Recorded) -> Iterator[tuple[str, Row]]:
     for producer in histories[0].producers:
         yield producer.name, {"role": "producer", "rows": rows("sends", "producer_id", producer.name)}
     for name in recorded.readers:
-        yield name, {"role": "consumer", "rows": rows("polls", "consumer_id", name), "seeks": 0, "unreadable": {}}
+        told = {"role": "consumer", "rows": rows("polls", "consumer_id", name), "seeks": 0, "unreadable": {}}
+        yield name, told | {"ended_ns": recorded.ended_ns + BEGUN_NS}
     samples = sum(len(history.samples) + len(history.silent) for history in histories)
     yield PROBER, {"role": "prober", "rows": samples, "isr_rows": sum(len(history.views) for history in histories)}
     if not recorded.plan.ends_early:
-        yield DRAIN, {"role": "drain", "rows": rows("polls", "consumer_id", DRAIN), "partitions": drained(recorded)}
+        told = {"role": "drain", "rows": rows("polls", "consumer_id", DRAIN), "partitions": drained(recorded)}
+        yield DRAIN, told | {"ended_ns": recorded.quiesced_ns + BEGUN_NS}
     for life in [life for lives in recorded.group.lives.values() for life in lives] if recorded.group else []:
         counted = {"group_reads": recorded.group.reads, "rebalances": recorded.group.rebalances}
         counted |= {"commits": recorded.group.commits}

@@ -31,8 +31,8 @@ EVENTFUL: list[Step] = [
     ("write", 0, 1), ("wait", 0, 3), ("restart", 1, 0),
     ("wait", 0, 2), ("write", 0, 2), ("wait", 0, 2), ("poll", 0, 0), ("poll", 0, 0),
 ]  # fmt: skip
-CALM_VERBS = ("write", "write", "write", "write", "poll", "poll_follower", "wait", "move")
-VERBS = (*CALM_VERBS, "write", "lose_answer", "poll", "wait", *BROKER_VERBS)
+CALM_VERBS = ("write", "write", "write", "write", "poll", "poll_follower", "wait")
+VERBS = (*CALM_VERBS, "write", "move", "lose_answer", "poll", "wait", *BROKER_VERBS)
 OF_GROUP = ("start_member", "stop_member", "wait")
 
 
@@ -106,8 +106,7 @@ class Draw:
             found.append("last_leader_forgets")
         if self.maybe(0.35):
             found += [self.chance.choice(MISSING).__name__ for _ in range(self.chance.choice((1, 1, 2)))]
-        if self.maybe(0.15):
-            found.append("snapshot")
+        found += [name for name, share in (("snapshot", 0.15), ("impatient", 0.1)) if self.maybe(share)]
         return tuple((name, self.chance.randrange(1000)) for name in found)
 
 
@@ -139,6 +138,7 @@ def plan_of(seed: int) -> Plan:
         flawed=flawed,
         starved=0 if kind == "starved" else None,
         ends_early=kind == "early",
+        ends_quietly=kind in {"flaw", "twice"} or draw.maybe(0.15),
         eventful=kind == "flaw",
         damages=() if kind == "early" else draw.damages(steals=kind not in {"flaw", "twice"}),
     )

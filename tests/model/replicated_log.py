@@ -205,7 +205,7 @@ class History:
 
     def final_log(self) -> Iterator[tuple[int, str, int]]:
         """(offset, producer, seq) of what the last leader holds as committed."""
-        for batch in self.logs[self.leader]:
+        for batch in self.logs.get(self.leader, ()):
             for n, seq in enumerate(batch.seqs):
                 if batch.base + n < self.high_watermarks[self.leader]:
                     yield batch.base + n, batch.producer, seq

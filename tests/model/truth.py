@@ -16,6 +16,7 @@ GONE = "gone"  # acknowledged, and in no log any more
 DUPLICATE = "duplicate"
 TWICE = "appends_plain_batches_twice"
 Records = frozenset[tuple[str, int]]
+REVIEW = frozenset({"I22", "I23"})  # findings that fail no run
 OPEN = frozenset({"undrained", "unseen"})  # nobody knows what became of these records: no accusation
 # A rule that a partition breaks → what has to name it.
 FLAWS: dict[str, set[str]] = {
@@ -48,7 +49,7 @@ class Demand:
 
     ``verdicts`` are those that it may give; ``named`` what it must report as violated or forbidden. ``counts`` maps
     (partition, GONE or DUPLICATE) to the records that it must find, and ``forbidden`` to those of them that nothing
-    permits; what is missing of a partition spares it that. ``silent``: it reports nothing else.
+    permits; what is missing of a partition spares it that. It may report ``may``, and None: anything.
     """
 
     verdicts: frozenset[str]
@@ -56,7 +57,7 @@ class Demand:
     named: frozenset[str] = frozenset()
     counts: Mapping[tuple[int, str], Records] = field(default_factory=dict)
     forbidden: Mapping[tuple[int, str], Records] = field(default_factory=dict)
-    silent: bool = False
+    may: frozenset[str] | None = None
 
 
 def demand(recorded: Recorded, effects: Effects) -> Demand:
@@ -69,7 +70,7 @@ def demand(recorded: Recorded, effects: Effects) -> Demand:
     missing = [*(words for words, _ in effects.missing), *_unexplained(recorded, effects)]
     missing += ["the end"] if plan.ends_early else []
     legal = not (plan.flaw or plan.group_flaw or plan.starved is not None or effects.stolen)
-    proven = bool(named) or any(map(effects.spares, {partition for partition, _ in forbidden}))
+    proven = bool(named - REVIEW) or any(map(effects.spares, {partition for partition, _ in forbidden}))
     spared = {number: history for number, history in recorded.partitions.items() if effects.spares(number)}
     counts = {(number, GONE): frozenset(history.lost()) for number, history in spared.items()}
     counts |= {(number, DUPLICATE): frozenset(history.doubled()) for number, history in spared.items()}
@@ -81,7 +82,7 @@ def demand(recorded: Recorded, effects: Effects) -> Demand:
         named=frozenset(named),
         counts={} if plan.flaw in FLAWS or plan.ends_early else counts,
         forbidden=forbidden,
-        silent=legal,
+        may=OPEN | ({"source_disagreement"} if plan.ends_early else set()) if legal else None,
     )
 
 
@@ -89,11 +90,11 @@ def _verdicts(
     recorded: Recorded, effects: Effects, missing: list[str], *, proven: bool, broken: bool, legal: bool
 ) -> tuple[set[str], str]:
     lacking = f"evidence is missing: {', '.join(missing)}"
-    little = effects.hidden or not _told_enough(recorded)
+    little = effects.hidden or recorded.plan.ends_quietly
     rows = (
         (proven, {"fail"}, "a guarantee was violated"),
         (broken, {"fail", "unknown"}, f"a guarantee was violated, and {lacking}"),
-        (_starved(recorded), {"fail", "unknown"}, "a reader was starved"),
+        (_starved(recorded), {"fail", "unknown"} if missing else {"unknown"}, "a reader may have been starved"),
         (missing and legal, {"unknown"}, lacking),
         (missing, {"fail", "unknown"}, lacking),
         (not legal, {"pass", "fail", "unknown"}, "a rule was broken, with or without an effect"),
@@ -106,12 +107,13 @@ def _verdicts(
 def _named(recorded: Recorded, effects: Effects) -> set[str]:
     """What must be named: a flaw that took effect in a partition of which nothing is missing."""
     plan = recorded.plan
-    if not effects.spares(plan.flawed) or plan.ends_early:
-        return set()
-    named = set(FLAWS.get(plan.flaw, ())) if plan.eventful else set()
+    named = {"I37"} if plan.starved is not None and _starved(recorded) and not effects.missing else set()
+    if plan.ends_early or not effects.spares(plan.flawed):
+        return named - effects.undecided
+    named |= set(FLAWS.get(plan.flaw, ())) if plan.eventful else set()
     if plan.flaw == TWICE and recorded.partitions[plan.flawed].doubled():
         named.add("duplicate")
-    return named | _of_group(recorded)
+    return (named | _of_group(recorded)) - effects.undecided
 
 
 def _flaw_fired(recorded: Recorded) -> bool:
@@ -145,11 +147,3 @@ def _unexplained(recorded: Recorded, effects: Effects) -> list[str]:
         if history.lost() and moved and len(set(known)) == 1:
             found.append(f"the cause of losses of {number}")
     return found
-
-
-def _told_enough(recorded: Recorded) -> bool:
-    """Return whether each producer sent something, and a record of each partition was acknowledged with acks=all."""
-    histories = recorded.partitions.values()
-    senders = {row["producer_id"] for history in histories for row in history.sends}
-    promised = [any(row["outcome"] == "ok" and row["acks"] == "all" for row in history.sends) for history in histories]
-    return all(promised) and senders == {producer.name for producer in recorded.partitions[0].producers}

@@ -1,0 +1,66 @@
+"""Plans whose histories once got a wrong answer; each stands beside a near miss."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.model.cluster import Plan
+from tests.model.judged_run import judged_plan
+from tests.model.plans import EVENTFUL
+from tests.model.replicated_log import Step
+
+TWO = ((1, 2, 3), (2, 3, 1))
+# Both partitions are written to, by the producers with acks=all (0, 1) and acks=1 (2, 3).
+WRITTEN: tuple[Step, ...] = (*(("also_write", whom, 2) for whom in range(4)), ("wait", 0, 2))
+# Broker 1 goes on alone while broker 2 leads: what it took with acks=1 is lost.
+LEADER_CUT_OFF: tuple[Step, ...] = (
+    ("cut", 0, 0), ("write", 2, 3), ("wait", 0, 4), ("write", 0, 2), ("wait", 0, 4), ("join", 0, 0), ("wait", 0, 3),
+)  # fmt: skip
+# Broker 2 takes records while broker 1, the leader before, is dead.
+LEADER_KILLED: tuple[Step, ...] = (
+    ("kill", 0, 0), ("wait", 0, 4), ("write", 2, 3), ("write", 2, 2), ("wait", 0, 3), ("restart", 0, 0), ("wait", 0, 4),
+)  # fmt: skip
+FOLLOWER_KILLED: tuple[Step, ...] = (("kill", 2, 0), ("wait", 0, 4), ("restart", 2, 0), ("wait", 0, 4))
+MEMBER_AWAY: tuple[Step, ...] = (
+    ("write", 0, 4), ("wait", 0, 2), ("stop_member", 0, 0), ("wait", 0, 2), ("start_member", 0, 0), ("write", 0, 4),
+    ("wait", 0, 2),
+)  # fmt: skip
+OF_THE_FIRST: tuple[Step, ...] = tuple((verb, 2 * whom if verb == "write" else whom, n) for verb, whom, n in EVENTFUL)
+GONE = ("last_leader_forgets", 1)
+
+# What was wrong, the plan, its verdict, and the verdict on the near miss: the same without its flaw or its damages.
+CASES: dict[str, tuple[Plan, str, str]] = {
+    "a history that begins with a snapshot permitted every loss": (
+        Plan((*WRITTEN, *FOLLOWER_KILLED), TWO, damages=(GONE, ("snapshot", 1))), "unknown", "pass"),
+    "a loss passed although the snapshot hides every leader change": (
+        Plan((*WRITTEN, *LEADER_CUT_OFF), TWO, damages=(("snapshot", 0),)), "unknown", "pass"),
+    "one partition's metadata passed for that of another": (
+        Plan(WRITTEN, TWO, damages=(("no_metadata", 0),)), "unknown", "pass"),
+    "the end of a killed leader permitted what its successor lost": (
+        Plan((*WRITTEN, *LEADER_KILLED), TWO, damages=(GONE,)), "fail", "pass"),
+    "a consumer that stopped reading passed": (
+        Plan((*WRITTEN, ("write", 0, 1), ("write", 0, 1)), TWO, starved=0), "fail", "pass"),
+    "a consumer that may still get to the end is not starved": (
+        Plan((*WRITTEN, ("write", 0, 1)), TWO, starved=0, damages=(("impatient", 0),)), "unknown", "pass"),
+    "a member that never reads its partition passed": (
+        Plan((*WRITTEN, ("write", 0, 1)), TWO, members=2, group_flaw="starves"), "fail", "pass"),
+    "a rebalance that never ends passed": (
+        Plan((*WRITTEN, *MEMBER_AWAY), TWO, members=2, group_flaw="never_assigns"), "fail", "pass"),
+    "a short log of one partition hid what was read too early in another": (
+        Plan((("also_write", 1, 2), *OF_THE_FIRST), TWO, flaw="serves_uncommitted", eventful=True, ends_quietly=True,
+             damages=(("short_segment", 0),)), "fail", "pass"),
+    "a plain record that was written twice in a quiet run was permitted": (
+        Plan(WRITTEN, TWO, flaw="appends_plain_batches_twice", ends_quietly=True), "fail", "pass"),
+    "a log without a captured end counted as whole": (
+        Plan(WRITTEN, TWO, damages=(("short_segment_without_capture", 0),)), "unknown", "pass"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_answer_that_was_wrong_once(name: str) -> None:
+    """The judge says of each what the model knows, and of its near miss as well."""
+    plan, verdict, near_verdict = CASES[name]
+    near_miss = replace(plan, flaw="", group_flaw="", starved=None, damages=())
+    answers = [judged_plan(each) for each in (plan, near_miss)]
+
+    assert [(said.verdict, wrong) for said, wrong in answers] == [(verdict, []), (near_verdict, [])]
