@@ -34,13 +34,17 @@ def keep(row: Row, file: Path = RESULTS) -> None:
 
 
 def figure(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return what the rows show, in words: the newest one with its seeds, and the sum of all."""
-    newest = max(rows, key=lambda row: row["date"])
-    seeds = f"seeds {newest['first_seed']} to {newest['next_seed'] - 1} of generator {newest['generator']}"
-    wrong = f"{len(newest['failing'])} wrong answers"
-    minutes, histories = (sum(row[name] for row in rows) for name in ("minutes", "histories"))
+    """Return what the rows of the newest generator and judge show, in words, and the sum of all."""
+    last = rows[-1]
+    newest = [row for row in rows if all(row[name] == last[name] for name in KEY[:2])]
+    seeds = " and ".join(f"{row['first_seed']} to {row['next_seed'] - 1}" for row in newest)
+    wrong = sum(len(row["failing"]) for row in newest)
     return (
-        f"{newest['histories']:,} histories in {newest['minutes']:.0f} min ({seeds}, judge {newest['judge']}): "
-        f"{wrong}; "
-        f"{histories:,} histories in {minutes:.0f} min in all"
+        f"{_summed(newest)} (seeds {seeds} of generator {last['generator']}, judge {last['judge']}): {wrong} wrong "
+        f"answers; {_summed(rows)} with earlier generators and judges"
     )
+
+
+def _summed(rows: Sequence[Mapping[str, Any]]) -> str:
+    histories, minutes = (sum(row[name] for row in rows) for name in ("histories", "minutes"))
+    return f"{histories:,} histories in {minutes:.0f} min of a process"

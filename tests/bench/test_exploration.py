@@ -20,9 +20,10 @@ def test_a_row_takes_the_place_of_its_earlier_self(tmp_path):
 
 def test_the_figure_names_the_newest_seeds_and_sums_all():
     """With the generator and the judge, without which seeds say nothing."""
-    older = ROW | {"date": "2026-11-28", "judge": "old", "failing": [{"seed": 7, "kind": "x"}]}
+    older = ROW | {"judge": "old", "failing": [{"seed": 7, "kind": "x"}]}
+    other = ROW | {"first_seed": 500, "next_seed": 600}
 
-    assert figure([ROW, older]) == (
-        "100 histories in 2 min (seeds 5 to 104 of generator abc, judge def): 0 wrong answers; 200 histories in 4 min "
-        "in all"
+    assert figure([older, ROW, other]) == (
+        "200 histories in 4 min of a process (seeds 5 to 104 and 500 to 599 of generator abc, judge def): 0 wrong "
+        "answers; 300 histories in 6 min of a process with earlier generators and judges"
     )
