@@ -117,7 +117,8 @@ def _named(recorded: Recorded, effects: Effects) -> set[str]:
 
 
 def _flaw_fired(recorded: Recorded) -> bool:
-    return bool(recorded.plan.flaw in FLAWS and recorded.plan.eventful) or bool(_of_group(recorded))
+    of_partition = FLAWS.get(recorded.plan.flaw, set()) - REVIEW if recorded.plan.eventful else set()
+    return bool(of_partition | _of_group(recorded))
 
 
 def _of_group(recorded: Recorded) -> set[str]:
