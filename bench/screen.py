@@ -109,11 +109,11 @@ def nightly_run(history: History, current: int) -> NightlyRun:
     start = max(0, current - WINDOW)
     nightly_runs = range(start, current + 1)
     values = [median(history.subject[index]) for index in nightly_runs]
-    change = changes.latest_change(values)
-    if change is None or percent(change.log) < 100 * MARGIN:
+    change = changes.screened(values, "lower", margin=MARGIN)
+    if change is None or not changes.is_worse(change.log, "lower") or not changes.is_beyond(change, MARGIN):
         return NightlyRun("quiet")
     since = start + change.since
-    before = list(nightly_runs)[change.first : change.since]
+    before = list(nightly_runs)[change.first : change.until]
     control = [_point(index, median(history.control[index])) for index in nightly_runs]
     told = {f"{index:02d}" for index in before}, {f"{index:02d}" for index in range(since, current + 1)}
     if changes.control_moved(control, *told, change.log):
@@ -203,6 +203,7 @@ def measure(histories: int = 200, seed: int = 1) -> dict[str, Any]:
         "window": WINDOW,
         "margin": MARGIN,
         "alpha": changes.ALPHA,
+        "worst_change": True,  # rows of before 2026-11-29 lack the comparison with all earlier levels
         "seed": seed,
         "false_alarms": [false_alarms(kind, 0.03, histories, seed) for kind in KINDS],
         "detections": [

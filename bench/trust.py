@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import comparisons, mutate, power, promises, reliability, screen
+from bench import bisection, comparisons, mutate, power, promises, reliability, screen
 from bench.mutations.kinds import HARMLESS, KINDS
 from campaigns.known_bugs.bugs import BUGS
 from campaigns.statistics import changes
@@ -38,6 +38,7 @@ def page() -> str:
         compared=_read(comparisons.RESULTS),
         simulated=_read(power.RESULTS),
         screened=_read(screen.RESULTS),
+        bisected=_read(bisection.RESULTS),
         bug_scenarios=_scenarios_of_bugs(),
     )
 
@@ -49,6 +50,7 @@ def render(
     compared: Sequence[Row],
     simulated: Row,
     screened: Row,
+    bisected: Sequence[Row],
     bug_scenarios: frozenset[str] = frozenset(),
 ) -> str:
     """The page of these rows, each argument being the content of one file."""
@@ -59,6 +61,7 @@ def render(
         real_comparisons(compared),
         simulated_comparisons(simulated),
         nightly_screen(screened),
+        bisections(bisected),
         promises.section(),
     ]
     head = [
@@ -407,8 +410,11 @@ def nightly_screen(found: Row) -> list[str]:
             {found["nightly_runs"] - changes.MIN_NIGHTLY_RUNS} have a basis and are screened. Beside it are a control of
             {screen.CONTROL_RUNS} runs and a pinned release; a nightly run with a candidate regression reruns
             {found["pairs"]} pairs. Window {found["window"]}, margin {found["margin"]:.0%}, alpha {found["alpha"]}. Left
-            out are the cool-down after a refuted candidate, confirmations that stay, pinned nightly runs, and the
-            comparison of the newest level with all earlier ones."""
+            out are the cool-down after a refuted candidate, confirmations that stay, {
+                "and pinned nightly runs"
+                if found.get("worst_change")
+                else "pinned nightly runs, and the comparison of the newest level with all earlier ones"
+            }."""
         ),
         "",
         *_prose(
@@ -457,6 +463,48 @@ def _rate(rate: Row) -> str:
         return "none"
     low, high = rate["interval"]
     return f"{rate['shown'] / rate['of']:.0%} ({_span(low, high)})"
+
+
+# --- bisections --------------------------------------------------------------------------------------
+
+
+def bisections(rows: Sequence[Row]) -> list[str]:
+    """How often a bisection calls a build of a known kind bad, good or neither, and after how many runs."""
+    shares, changed = ([row for row in rows if (row["sd"] is None) == of_runs] for of_runs in (True, False))
+    lines = [
+        "## How often is a bisection's answer about a build wrong? (simulated)",
+        "",
+        *_prose(
+            f"""[A bisection](bisect.md) runs a build until it is called bad or good, at most
+            {rows[0]["limit"]} times, and is told the least share of runs, or the least change of a metric, that a bad
+            build shows. The builds below have a share or a change that the search does not know. Each answer may be
+            wrong in at most 1 % of cases: bad for a build with the violation in up to
+            {100 * bisection.FALSE_ALARM:.0f} % of runs, good for one that shows it in the least share or more. Between
+            the two neither answer is wrong, and no bound is promised."""
+        ),
+        "",
+        "| least share | true share | called bad | called good | not sure | mean runs | simulations |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    lines += [f"| {row['least']:.0%} | {row['true']:.0%} | {_answers(row)} |" for row in shares]
+    lines += [
+        "",
+        *_prose(
+            """The same of a metric: pairs beside the good build, whose log-ratios are normal with a standard deviation
+            that the search does not know either. At a least change of 10 %:"""
+        ),
+        "",
+        "| noise of a pair | true change | called bad | called good | not sure | mean pairs | simulations |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    return lines + [f"| {row['sd']:.0%} | {row['true']:+.0%} | {_answers(row)} |" for row in changed]
+
+
+def _answers(row: Row) -> str:
+    of = row["simulations"]
+    answered = [f"{row[word] / of:.2%} ({_span(*row[f'{word}_interval'], 2)})" for word in ("bad", "good")]
+    unsure = (of - row["bad"] - row["good"]) / of
+    return " | ".join([*answered, f"{unsure:.1%}", f"{row['mean_runs']:g}", f"{of:,}"])
 
 
 if __name__ == "__main__":

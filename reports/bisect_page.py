@@ -17,8 +17,10 @@ MARKS = {"good": "pass", "bad": "fail", "open": "unknown", "undecided": "unknown
 COLOURS = {"good": "#149a78", "bad": "#d6497f", "open": "#b58900"}
 RULES = [
     "The ends are run first; what the bad one shows and the good one does not is what is searched for.",
-    "Evidence is the log of how much likelier the runs of a build are if it is bad than if it is good. A build is "
-    "judged once that is beyond 4.6 to either side (99 to 1), by Wald's sequential test; until then it is run again.",
+    "Evidence is the logarithm of an e-process: above 0 against a good build, below 0 against a bad one, whatever the "
+    "share or the change of a bad build is beyond the least that was asked. A build is judged once it is beyond 4.6 to "
+    "either side (100 to 1), which a wrong answer reaches in at most 1 % of cases; until then it is run again.",
+    "A build that shows the violation less often than that, or is worse by less, may be called either or stay open.",
     "A build that cannot be made, whose runs break or that stays open after the limit says nothing and is passed over.",
 ]
 

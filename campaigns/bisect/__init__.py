@@ -9,7 +9,7 @@ KIND = Kind(
     why="To know which change lost records or made it slower.",
     phases=(
         "Both ends are run until it is known what tells bad from good. On the command line the build in the middle is "
-        "then made and run, again and again, each until Wald's sequential test has its answer."
+        "then made and run, again and again, each until a sequential test has its answer."
     ),
     expected="Pass: the first bad build is found. Unknown: the ends do not differ, or a build in between stays open.",
     reading="A row for each build that was judged, with its evidence; the first bad one stands in the sentence.",
@@ -35,7 +35,15 @@ KIND = Kind(
         Option("metric", "what is slower in the bad build; nothing: a guarantee is violated", "latency_p99_ms"),
         Option("phase", "the phase in which the metric is measured; a metric of the whole run has none", "measured"),
         Option("tries", "runs of each end, or pairs of both ends for a metric", "5", int, default="3"),
-        Option("limit", "runs or pairs after which a build in between is left open", "20", int, default="12"),
+        Option(
+            "least",
+            "the smallest share of runs, in percent, in which a bad build violates a guarantee; of a metric the "
+            "smallest change, in percent, of a bad build",
+            "50",
+            int,
+            default="10",
+        ),
+        Option("limit", "runs or pairs after which a build in between is left open", "100", int, default="80"),
         RUNTIME,
     ),
     searches=True,

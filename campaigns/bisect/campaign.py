@@ -17,15 +17,8 @@ from campaigns.campaign import MAX_TIMES, Campaign, Item
 from campaigns.compare.findings import shown, violations
 from campaigns.compare.runs import Run, log_of, runs_by_item
 from campaigns.kinds import split_words
-from campaigns.statistics.effects import Effect, paired_effect, percent
-from campaigns.statistics.sequential import (
-    ENOUGH,
-    ERROR,
-    evidence_of_effects,
-    evidence_of_events,
-    sd_bound,
-    share,
-)
+from campaigns.statistics.effects import Effect, paired_effect, pairs_needed, percent
+from campaigns.statistics.sequential import ENOUGH, ERROR, clean_runs, evidence_of_effects, evidence_of_events
 from clusters.scenario.scenario import load_scenario
 from history.errors import BadInput
 from history.metrics import METRICS, metric_of, why_not_in
@@ -36,8 +29,10 @@ GOOD, BUILD = "good", "build"  # the roles of a pair's two runs
 
 
 class Settings(BaseModel):
-    """The question. ``builds`` go from good to bad; a ``command`` makes each, at ``kafka``. Without ``metric`` a
-    bad build violates a guarantee.
+    """The question. ``builds`` go from good to bad; a ``command`` makes each, at ``kafka``.
+
+    Without ``metric`` a bad build violates a guarantee, in ``least`` percent of its runs or more; with one it is worse
+    by ``least`` percent or more.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -48,8 +43,9 @@ class Settings(BaseModel):
     scenario: str = "survived_faults"
     metric: str = ""
     phase: str = ""
+    least: int = Field(default=10, ge=2, le=95)
     tries: int = Field(default=3, ge=2, le=MAX_TIMES)
-    limit: int = Field(default=12, ge=2, le=MAX_TIMES)
+    limit: int = Field(default=80, ge=2, le=MAX_TIMES)
     runtime: str = "auto"
 
     @field_validator("builds", mode="before")
@@ -143,14 +139,14 @@ def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:  # noqa: A
 
 @dataclass(frozen=True)
 class Violation:
-    """A bad build violates one of ``names``, in about the share ``bad`` of its runs."""
+    """A bad build violates one of ``names``, in the share ``least`` of its runs or more."""
 
     names: frozenset[str]
-    bad: float
+    least: float
 
     def evidence(self, tries: Sequence[Sequence[Run]]) -> float:
         """Of the tries that say something."""
-        return evidence_of_events([bool(names_of(run) & self.names) for run in _telling(tries)], self.bad)
+        return evidence_of_events([bool(names_of(run) & self.names) for run in _telling(tries)], self.least)
 
     def words(self, tries: Sequence[Sequence[Run]]) -> str:
         runs = _telling(tries)
@@ -159,21 +155,26 @@ class Violation:
 
     @property
     def sentence(self) -> str:
-        return f"A bad build shows {', '.join(sorted(self.names))}."
+        names = ", ".join(sorted(self.names))
+        runs = clean_runs(self.least)
+        return f"A bad build shows {names} in {100 * self.least:.0f} % of its runs or more; {runs} without it are good."
 
 
 @dataclass(frozen=True)
 class Slower:
-    """Beside a good build the metric of a bad one differs by ``effect`` (log-ratio); pairs scatter by ``sd``."""
+    """Beside a good build the metric of a bad one is worse by ``least`` or more, the bad end's by ``effect``.
+
+    Both are log-ratios.
+    """
 
     metric: str
     phase: str
+    least: float
     effect: float
-    sd: float
 
     def evidence(self, tries: Sequence[Sequence[Run]]) -> float:
         """Of the pairs that say something."""
-        return evidence_of_effects(log_ratios(tries, self.metric, self.phase), self.effect, self.sd)
+        return evidence_of_effects(log_ratios(tries, self.metric, self.phase), self.least)
 
     def words(self, tries: Sequence[Sequence[Run]]) -> str:
         found = log_ratios(tries, self.metric, self.phase)
@@ -182,8 +183,10 @@ class Slower:
 
     @property
     def sentence(self) -> str:
-        change = percent(self.effect)
-        return f"In a bad build {_metric(self.metric, self.phase)} changes by {change:+.1f} % beside the good one."
+        least, change = percent(self.least), percent(self.effect)
+        of = _metric(self.metric, self.phase)
+        bad_end = f"{change:+.1f} % in the bad end"
+        return f"In a bad build {of} changes by {least:+.0f} % or more beside the good one; {bad_end}."
 
 
 Difference = Violation | Slower
@@ -240,29 +243,41 @@ class Search:
     def difference(self) -> Difference | str:
         """What tells bad from good, or why nothing does."""
         metric = self.campaign.settings["metric"]
-        return self._slower(metric, self.campaign.settings["phase"]) if metric else self._violation()
+        least = self.campaign.settings["least"] / 100
+        return self._slower(metric, self.campaign.settings["phase"], least) if metric else self._violation(least)
 
-    def _violation(self) -> Difference | str:
+    def _violation(self, least: float) -> Difference | str:
         good, bad = (_telling(self.tries_of(end)) for end in (0, self.last))
         if not good or not bad:
             return "No run of one of the ends has a verdict, so that nothing can be told from them."
         names = frozenset().union(*map(names_of, bad)).difference(*map(shown, good))
         if not names:
             also = ", which the good one violates, too" if any(map(names_of, bad)) else ""
-            return f"In {len(bad)} runs the bad end violated no guarantee{also}; more tries may show one."
-        showing = sum(bool(names_of(run) & names) for run in bad)
-        return Violation(names, share(showing, len(bad)))
+            tries = tries_that_show(least)
+            more = f"{tries} tries show with 95 % certainty what {100 * least:.0f} % of runs show (TRIES={tries})"
+            return f"In {len(bad)} runs the bad end violated no guarantee{also}; {more}."
+        return Violation(names, least)
 
-    def _slower(self, metric: str, phase: str) -> Difference | str:
+    def _slower(self, metric: str, phase: str, least: float) -> Difference | str:
         found = log_ratios(self.tries_of(self.last), metric, phase)
         effect = paired_effect(found)
         if effect is None:
             return f"Fewer than two pairs of the ends have a figure of {_metric(metric, phase)}."
         if effect.low <= 0 <= effect.high or not effect.sd:
-            return f"The ends do not differ: {_interval(effect)} by {effect.n} pairs; more pairs may show it."
-        if (effect.mean > 0) != (metric_of(metric).better == "lower"):
+            needed = pairs_needed(math.log1p(least), sd=effect.sd, margin=0.0)
+            more = (
+                f"about {needed} pairs show a change of {least:.0%} (TRIES={needed})"
+                if needed
+                else "the host is too restless"
+            )
+            return f"The ends do not differ: {_interval(effect)} by {effect.n} pairs; {more}."
+        worse = math.log1p(least) if metric_of(metric).better == "lower" else math.log1p(-least)
+        if (effect.mean > 0) != (worse > 0):
             return f"The bad end is the better one: {_interval(effect)} by {effect.n} pairs."
-        return Slower(metric, phase, effect.mean, sd_bound(effect.sd, effect.n))
+        if abs(effect.mean) < abs(worse):
+            end = f"The bad end differs by less than LEAST={100 * least:.0f}"
+            return f"{end}: {_interval(effect)} by {effect.n} pairs; name a smaller LEAST."
+        return Slower(metric, phase, worse, effect.mean)
 
     def answer(self, index: int) -> JudgedAs:
         """Good, bad, open (more tries may decide), undecided, or not run."""
@@ -328,6 +343,11 @@ class Search:
         )
 
 
+def tries_that_show(least: float) -> int:
+    """Return how many runs show what happens in a share ``least`` of runs, with 95 % certainty."""
+    return math.ceil(math.log(0.05) / math.log1p(-least))
+
+
 def _interval(effect: Effect) -> str:
     return f"{percent(effect.low):+.1f} % to {percent(effect.high):+.1f} %"
 
@@ -358,7 +378,7 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> BisectResult:
         first_bad=candidates[-1] if is_found else "",
         last_good=search.builds[good],
         candidates=candidates,
-        wrong_at_most=1 - (1 - ERROR) ** decisions,
+        wrong_at_most=min(1.0, ERROR * decisions),
         hosts=sorted({str(row["host"]) for row in rows if row["labels"].get("campaign") == campaign.campaign_id}),
     )
 
@@ -373,5 +393,13 @@ def _sentence(search: Search, candidates: Sequence[str], last_good: str) -> str:
         return search.difference
     if len(candidates) == 1:
         return f"{candidates[0]} is the first bad build; {last_good}, the one before it, is good."
-    ahead = " It is searched on by the same command." if search.next is not None else " Those between stayed open."
-    return f"The first bad build is one of {len(candidates)}: after {last_good} and up to {candidates[-1]}.{ahead}"
+    ahead = "It is searched on by the same command." if search.next is not None else _why_open(search)
+    return f"The first bad build is one of {len(candidates)}: after {last_good} and up to {candidates[-1]}. {ahead}"
+
+
+def _why_open(search: Search) -> str:
+    """Why those between are not decided, and what would decide them."""
+    limit = search.campaign.settings["limit"]
+    if isinstance(search.difference, Violation) and limit < (runs := clean_runs(search.difference.least)):
+        return f"Those between stayed open after LIMIT={limit} runs; {runs} without the violation call a build good."
+    return f"Those between could not be run, or stayed open after LIMIT={limit}; a larger LIMIT or LEAST may decide."

@@ -154,19 +154,13 @@ class NightlyRun:
         return self._explained(told, change)
 
     def _change(self, role: str, key: Key, values: Sequence[float], older: int) -> Change | None:
-        """The last change; or where the newest level is worse than an earlier one by still more, that change.
-
-        ``older``: how many pinned nightly runs lie before the rolling window.
-        """
-        latest = changes.latest_change(values)
-        worst = changes.worst_change(values, better(key.metric), pinned=max(older, 0)) if role == "matrix" else None
-        if worst is None or not self._is_beyond_margin(key, worst):
-            return latest
-        is_worse = latest is not None and changes.is_worse(latest.log, better(key.metric))
-        return latest if latest and is_worse and abs(latest.log) >= abs(worst.log) else worst
+        """The change that is looked at; ``older`` pinned nightly runs lie before the rolling window."""
+        if role == "control":
+            return changes.latest_change(values)
+        return changes.screened(values, better(key.metric), margin=self.margin(key), pinned=max(older, 0))
 
     def _is_beyond_margin(self, key: Key, change: Change) -> bool:
-        return abs(percent(change.log)) >= 100 * self.margin(key)
+        return changes.is_beyond(change, self.margin(key))
 
     def _without_figure(self, told: Watched) -> Watched:
         """Silent is what had figures and has none although a run passed: so may be what became too slow to measure.

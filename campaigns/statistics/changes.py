@@ -20,7 +20,7 @@ import numpy as np
 import ruptures  # type: ignore[import-untyped]  # it ships no types
 from scipy import stats
 
-from campaigns.statistics.effects import Better
+from campaigns.statistics.effects import Better, percent
 from history.results.nightly import Point
 
 ALPHA = 0.001  # of the split that fits best: 30 quiet points show a false one in 2 to 3 % of series
@@ -198,6 +198,23 @@ def worst_change(values: Sequence[float], better: Better, *, pinned: int = 0, al
     found = [levels(values, first, newest, until=until) for first, until in sorted(others)]
     worse = [change for change in found if change.p < alpha / len(found) and is_worse(change.log, better)]
     return max(worse, key=lambda change: abs(change.log), default=None)
+
+
+def screened(values: Sequence[float], better: Better, *, margin: float, pinned: int = 0) -> Change | None:
+    """Return the change that a nightly run looks at, for better or worse and of any size; None where there is none.
+
+    The latest change; or where the newest level is worse than an earlier one by still more, and by more than the
+    margin, that change.
+    """
+    latest, worst = latest_change(values), worst_change(values, better, pinned=pinned)
+    if worst is None or not is_beyond(worst, margin):
+        return latest
+    return latest if latest and is_worse(latest.log, better) and abs(latest.log) >= abs(worst.log) else worst
+
+
+def is_beyond(change: Change, margin: float) -> bool:
+    """Is this a change by the margin or more, up or down?"""
+    return abs(percent(change.log)) >= 100 * margin
 
 
 def _levels_of(values: Sequence[float], first: int, until: int, alpha: float) -> list[tuple[int, int]]:

@@ -1,39 +1,71 @@
-"""Wald's sequential probability ratio test: observe until one of two answers is as good as certain.
+"""When runs are enough to call a build good or bad: two tests that may be looked at after every run.
 
-Evidence is the log of how much likelier the observations are if a build is bad than if it is good. It adds up from run
-to run, and the test ends at ``ENOUGH`` to either side; each answer is then wrong in at most ``ERROR`` of all cases
-(Wald, 1945), as far as what is known of good and bad holds.
+Neither knows how a bad build behaves beyond a least share of runs, or a least change of a metric. Each direction has an
+e-process of its own, whose value is at most 1 on average at whatever moment one stops, if the answer is wrong: it
+reaches ``1 / ERROR`` in at most ``ERROR`` of all such cases, however long one goes on (Ville, 1939; Ramdas et al.,
+2023, "Game-theoretic statistics and safe anytime-valid inference"). Evidence is the logarithm: above 0 for a bad build,
+below 0 for a good one.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import fmean, stdev
 
-from scipy import stats
+from scipy import special
 
-ERROR = 0.01
-ENOUGH = math.log((1 - ERROR) / ERROR)
+ERROR = 0.01  # of each direction
+ENOUGH = -math.log(ERROR)
 FALSE_ALARM = 0.01  # the share of runs of a good build that may show a violation; none was seen (docs/trust.md)
-CONFIDENCE = 0.9  # of the bound above a standard deviation that few pairs tell
+_SPREAD = 4.0  # prior variance of an effect in standard deviations: large and small effects are found by few pairs
 
 
-def share(events: int, runs: int) -> float:
-    """An estimate of how often an event happens that is never 0 or 1: Jeffreys' (half an event more of each kind)."""
-    return (events + 0.5) / (runs + 1)
+def evidence_of_events(seen: Sequence[bool], least: float) -> float:
+    """Return the evidence of runs with or without an event that a bad build shows in a share of ``least`` or more.
+
+    Against a good build (the event in FALSE_ALARM of runs, or less): the likelihood ratio, averaged over all shares
+    from ``least`` to 1. Against a bad one: the largest likelihood ratio of those shares, so that whichever is true the
+    process stays below that share's own, which is a martingale.
+    """
+    runs, events = len(seen), sum(seen)
+    if not runs:
+        return 0.0
+    good = events * math.log(FALSE_ALARM) + (runs - events) * math.log1p(-FALSE_ALARM)
+    upto = (events + 1, runs - events + 1)
+    average = float(special.betaln(*upto)) + math.log(special.betaincc(*upto, least) / (1 - least)) - good
+    if average > 0:
+        return average
+    likeliest = max(events / runs, least)
+    largest = special.xlogy(events, likeliest) + special.xlog1py(runs - events, -likeliest) - good
+    return min(float(largest), 0.0)
 
 
-def evidence_of_events(seen: Sequence[bool], bad: float) -> float:
-    """Of runs, each with or without the event, which a bad build shows in the share ``bad`` of all."""
-    of_event, of_none = math.log(bad / FALSE_ALARM), math.log((1 - bad) / (1 - FALSE_ALARM))
-    return sum(of_event if event else of_none for event in seen)
+def clean_runs(least: float) -> int:
+    """Return how many runs without the event call a build good."""
+    return math.ceil(ENOUGH / math.log((1 - FALSE_ALARM) / (1 - least)))
 
 
-def evidence_of_effects(log_ratios: Sequence[float], effect: float, sd: float) -> float:
-    """Of pairs beside a good build: a good one has log-ratios around 0, a bad one around ``effect``, both normal."""
-    return sum(effect * (log_ratio - effect / 2) for log_ratio in log_ratios) / sd**2
+def evidence_of_effects(log_ratios: Sequence[float], least: float) -> float:
+    """Return the evidence of pairs beside a good build: a bad one has log-ratios around ``least`` or beyond it.
+
+    A good build's are around 0 or have the other sign. How much pairs scatter is not known: each direction is a t
+    test with a normal prior on the effect in standard deviations and the right Haar prior on the standard deviation
+    (Rouder et al., 2009), one-sided. A true effect beyond the bound only takes from its t.
+    """
+    side = math.copysign(1.0, least)
+    worse = [side * log_ratio for log_ratio in log_ratios]
+    bad, good = _beyond(worse), _beyond([abs(least) - each for each in worse])
+    return bad if bad >= good else -good
 
 
-def sd_bound(sd: float, n: int) -> float:
-    """What a standard deviation estimated from ``n`` values is hardly above: its one-sided bound at CONFIDENCE."""
-    return sd * math.sqrt((n - 1) / float(stats.chi2.ppf(1 - CONFIDENCE, n - 1)))
+def _beyond(values: Sequence[float]) -> float:
+    """Return the log of the evidence that the mean of normal values is above 0, or 0.0 where they show nothing."""
+    n = len(values)
+    if n < 2 or fmean(values) <= 0:
+        return 0.0
+    error = stdev(values) / math.sqrt(n)
+    square = (fmean(values) / error) ** 2 / (n - 1) if error else math.inf
+    shrunk = 1 + n * _SPREAD
+    gain = math.log1p(square) - math.log1p(square / shrunk) if math.isfinite(square) else math.log(shrunk)
+    return max(0.0, n / 2 * gain - math.log(shrunk) / 2)

@@ -15,7 +15,7 @@ _OUTCOMES: Mapping[JudgedAs, Outcome] = {"good": "pass", "bad": "pass"}
 class Judged(Model):
     """A build: its place, its name, the version that it reports, and what its runs say.
 
-    ``evidence`` is the log of how much likelier they are if it is bad than if it is good; None without runs.
+    ``evidence`` is above 0 for a bad build and below 0 for a good one; None without runs.
     """
 
     number: int
@@ -29,7 +29,8 @@ class Judged(Model):
 
 class BisectResult(Summary):
     """``difference`` says what tells bad from good, "" where nothing does; one of the ``candidates`` is the first bad
-    build, ``first_bad`` if it is a single one. ``wrong_at_most`` bounds the chance that an answer on the way was wrong.
+    build, ``first_bad`` if it is a single one. ``wrong_at_most`` bounds the chance that an answer on the way was wrong,
+    as long as each build is good or shows at least what was asked.
     """
 
     kind: Literal["bisect"] = "bisect"

@@ -2,56 +2,76 @@
 
 from __future__ import annotations
 
+import math
 import random
+from collections.abc import Callable, Sequence
 
 import pytest
 
-from campaigns.statistics.sequential import (
-    ENOUGH,
-    ERROR,
-    evidence_of_effects,
-    evidence_of_events,
-    sd_bound,
-    share,
+from campaigns.statistics.sequential import ENOUGH, ERROR, clean_runs, evidence_of_effects, evidence_of_events
+
+LEAST = 0.1
+TEN_PERCENT = math.log1p(0.1)
+
+
+def test_two_violations_call_a_build_bad_and_many_clean_runs_good() -> None:
+    """One run less is not enough; where a bad build shows it in half of its runs or more, seven clean ones suffice."""
+    assert 0 < evidence_of_events([True], LEAST) < ENOUGH < evidence_of_events([True, True], LEAST)
+    assert evidence_of_events([False] * 48, LEAST) > -ENOUGH > evidence_of_events([False] * 49, LEAST)
+    assert evidence_of_events([], LEAST) == 0.0
+    assert [clean_runs(least) for least in (0.1, 0.25, 0.5, 0.9)] == [49, 17, 7, 3]
+
+
+def test_pairs_decide_once_their_scatter_is_known() -> None:
+    """Five at least; half of the least change says nothing, and what scatters as widely as it differs neither."""
+    assert evidence_of_effects([0.3, 0.31, 0.29, 0.3], TEN_PERCENT) < ENOUGH
+    assert evidence_of_effects([0.3, 0.31, 0.29, 0.3, 0.31], TEN_PERCENT) > ENOUGH
+    assert evidence_of_effects([0.0, 0.01, -0.01, 0.0, 0.01], TEN_PERCENT) < -ENOUGH
+    assert abs(evidence_of_effects([TEN_PERCENT / 2 + each for each in (0.1, -0.1) * 3], TEN_PERCENT)) < 0.5
+    assert abs(evidence_of_effects([0.3, -0.2, 0.4, -0.3, 0.3], TEN_PERCENT)) < ENOUGH
+
+
+def test_a_metric_of_which_more_is_better_is_worse_below_zero() -> None:
+    """The sign of the least change says which way."""
+    less = [-0.3, -0.31, -0.29, -0.3, -0.31]
+
+    assert evidence_of_effects(less, -TEN_PERCENT) > ENOUGH
+    assert evidence_of_effects(less, TEN_PERCENT) < -ENOUGH
+    assert evidence_of_effects([0.2], TEN_PERCENT) == 0.0
+
+
+def answered(draw: Callable[[], float], evidence: Callable[[Sequence[float]], float], limit: int) -> float:
+    """The evidence with which a sequence ends: at an answer, or at the limit."""
+    seen: list[float] = []
+    while len(seen) < limit and abs(evidence(seen)) < ENOUGH:
+        seen.append(draw())
+    return evidence(seen)
+
+
+@pytest.mark.parametrize(
+    ("true", "wrong_is_bad"), [(0.01, True), (0.1, False), (0.2, False), (0.5, False), (0.9, False)]
 )
+def test_the_bound_holds_for_shares_that_the_test_does_not_know(true: float, wrong_is_bad: bool) -> None:
+    """Good builds with a false alarm in 1 % of runs, bad ones from the least share on: at most 1 % are wrong."""
+    drawn = random.Random(1)
+    ends = [
+        answered(lambda: drawn.random() < true, lambda seen: evidence_of_events([*map(bool, seen)], LEAST), 80)
+        for _ in range(400)
+    ]
+
+    assert sum(end >= ENOUGH if wrong_is_bad else end <= -ENOUGH for end in ends) <= 400 * ERROR + 4
 
 
-def test_a_share_is_never_certain() -> None:
-    """Three of three are no proof that it happens always."""
-    assert share(3, 3) == pytest.approx(0.875)
-    assert share(0, 3) == pytest.approx(0.125)
+@pytest.mark.parametrize(("true", "wrong_is_bad"), [(0.0, True), (-0.2, True), (TEN_PERCENT, False), (0.3, False)])
+@pytest.mark.parametrize("sd", [0.03, 0.1])
+def test_the_bound_holds_for_effects_and_scatters_that_the_test_does_not_know(
+    true: float, wrong_is_bad: bool, sd: float
+) -> None:
+    """No effect or an improvement, the least effect and a larger one."""
+    drawn = random.Random(2)
+    ends = [
+        answered(lambda: drawn.gauss(true, sd), lambda seen: evidence_of_effects(seen, TEN_PERCENT), 30)
+        for _ in range(200)
+    ]
 
-
-def test_two_violations_or_three_clean_runs_decide() -> None:
-    """Where the bad end showed it in three of three; one run less is not enough."""
-    bad = share(3, 3)
-
-    assert evidence_of_events([True], bad) < ENOUGH < evidence_of_events([True, True], bad)
-    assert evidence_of_events([False] * 2, bad) > -ENOUGH > evidence_of_events([False] * 3, bad)
-
-
-def test_pairs_decide_by_the_nearer_end() -> None:
-    """Half of the effect says nothing; no effect and the whole of it say as much, one way and the other."""
-    assert evidence_of_effects([0.1], 0.2, 0.05) == pytest.approx(0.0)
-    assert evidence_of_effects([0.2], 0.2, 0.05) == pytest.approx(8.0)
-    assert evidence_of_effects([0.0], 0.2, 0.05) == pytest.approx(-8.0)
-    assert evidence_of_effects([-0.2], -0.2, 0.05) == pytest.approx(8.0)
-
-
-def test_few_pairs_leave_a_wide_bound() -> None:
-    """Of three, more than three times what they scatter by."""
-    assert sd_bound(0.1, 3) == pytest.approx(0.308, abs=0.001)
-    assert sd_bound(0.1, 30) == pytest.approx(0.121, abs=0.001)
-
-
-@pytest.mark.parametrize("is_bad", [True, False])
-def test_the_test_is_as_often_wrong_as_it_says(is_bad: bool) -> None:
-    """In at most one of a hundred cases, by 2,000 that were drawn."""
-    drawn, wrong, bad = random.Random(1), 0, share(3, 5)
-    for _ in range(2_000):
-        seen: list[bool] = []
-        while abs(evidence_of_events(seen, bad)) < ENOUGH:
-            seen.append(drawn.random() < (bad if is_bad else ERROR))
-        wrong += (evidence_of_events(seen, bad) > 0) != is_bad
-
-    assert wrong <= 2_000 * ERROR
+    assert sum(end >= ENOUGH if wrong_is_bad else end <= -ENOUGH for end in ends) <= 200 * ERROR + 3

@@ -1,0 +1,101 @@
+"""How often a bisection's answers are wrong, and what they cost, simulated: ``python -m bench.bisection [NAME …]``.
+
+Writes docs/data/bisection.json, which ``bench.trust`` shows. Builds are drawn that show a violation in a share of their
+runs, or are slower by some percent, which the test does not know; nothing is measured on Kafka.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from bench.rows import make_missing
+from campaigns.bisect.campaign import Settings
+from campaigns.statistics.intervals import clopper_pearson
+from campaigns.statistics.sequential import ENOUGH, FALSE_ALARM, evidence_of_effects, evidence_of_events
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "docs" / "data" / "bisection.json"
+SIMULATIONS = {"share": 10_000, "change": 2_000}
+LIMIT: int = Settings.model_fields["limit"].default
+SEED = 1
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A build: ``true`` is the share of runs that show a violation, or the change of a metric whose pairs have ``sd``.
+
+    ``least`` is what the search was told.
+    """
+
+    least: float
+    true: float
+    sd: float | None = None
+
+    @property
+    def name(self) -> str:
+        noise = "" if self.sd is None else f", noise {self.sd:g}"
+        return f"{'share' if self.sd is None else 'change'} {self.true:g}, least {self.least:g}{noise}"
+
+
+SHARES = [Case(least, true) for least in (0.1, 0.5) for true in (0.0, FALSE_ALARM, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)]
+CHANGES = [Case(0.1, true, sd) for sd in (0.03, 0.1) for true in (-0.1, 0.0, 0.05, 0.1, 0.2, 0.5)]
+CASES = {case.name: case for case in [*SHARES, *CHANGES]}
+
+
+def simulated(case: Case) -> Row:
+    """Return how often the build is called bad, good or neither up to the limit, and after how many runs on average."""
+    simulations = SIMULATIONS["share" if case.sd is None else "change"]
+    drawn = random.Random(f"{SEED} {case.name}")
+    ends = [(_events if case.sd is None else _effects)(case, drawn) for _ in range(simulations)]
+    counts = {"bad": sum(end >= ENOUGH for _, end in ends), "good": sum(end <= -ENOUGH for _, end in ends)}
+    intervals = {f"{word}_interval": clopper_pearson(count, simulations) for word, count in counts.items()}
+    runs = sum(runs for runs, _ in ends) / simulations
+    about = {"case": case.name, **asdict(case), "limit": LIMIT, "simulations": simulations}
+    return {**about, **counts, **intervals, "mean_runs": round(runs, 1)}
+
+
+def _events(case: Case, drawn: random.Random) -> tuple[int, float]:
+    """Return after how many runs a search ends, and with which evidence."""
+    events, evidence = 0, 0.0
+    for runs in range(1, LIMIT + 1):
+        events += drawn.random() < case.true
+        evidence = _of_counts(events, runs, case.least)
+        if abs(evidence) >= ENOUGH:
+            break
+    return runs, evidence
+
+
+@cache
+def _of_counts(events: int, runs: int, least: float) -> float:
+    return evidence_of_events([True] * events + [False] * (runs - events), least)
+
+
+def _effects(case: Case, drawn: random.Random) -> tuple[int, float]:
+    """The same of pairs."""
+    pairs: list[float] = []
+    evidence = 0.0
+    while len(pairs) < LIMIT and abs(evidence) < ENOUGH:
+        pairs.append(drawn.gauss(math.log1p(case.true), case.sd or 0.0))
+        evidence = evidence_of_effects(pairs, math.log1p(case.least))
+    return len(pairs), evidence
+
+
+def _words(row: Row) -> str:
+    return f"{row['case']}: bad {row['bad']}, good {row['good']} of {row['simulations']}, {row['mean_runs']} runs"
+
+
+def main(names: Sequence[str]) -> None:
+    """Simulate the cases that are missing, or these."""
+    make_missing(RESULTS, "case", CASES, names, attempt=simulated, tell=_words)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
