@@ -40,11 +40,11 @@ def figure(rows: Sequence[Mapping[str, Any]]) -> str:
     seeds = " and ".join(f"{row['first_seed']} to {row['next_seed'] - 1}" for row in newest)
     wrong = sum(len(row["failing"]) for row in newest)
     return (
-        f"{_summed(newest)} (seeds {seeds} of generator {last['generator']}, judge {last['judge']}): {wrong} wrong "
+        f"{_summed(newest)}, seeds {seeds} of generator {last['generator']}, judge {last['judge']}: {wrong} wrong "
         f"answers; {_summed(rows)} with earlier generators and judges"
     )
 
 
 def _summed(rows: Sequence[Mapping[str, Any]]) -> str:
-    histories, minutes = (sum(row[name] for row in rows) for name in ("histories", "minutes"))
-    return f"{histories:,} histories in {minutes:.0f} min of a process"
+    histories, minutes, cpu = (sum(row[name] for row in rows) for name in ("histories", "minutes", "cpu_minutes"))
+    return f"{histories:,} histories in {minutes:.0f} min of a process ({cpu:.0f} min of CPU)"

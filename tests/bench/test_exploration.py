@@ -4,7 +4,7 @@ from bench.exploration import figure, keep, read
 
 ROW = {
     "generator": "abc", "judge": "def", "first_seed": 5, "next_seed": 105, "date": "2026-11-29", "histories": 100,
-    "minutes": 2.0, "verdicts": {"pass": 100}, "failing": [],
+    "minutes": 2.0, "cpu_minutes": 1.0, "verdicts": {"pass": 100}, "failing": [],
 }  # fmt: skip
 
 
@@ -24,6 +24,6 @@ def test_the_figure_names_the_newest_seeds_and_sums_all():
     other = ROW | {"first_seed": 500, "next_seed": 600}
 
     assert figure([older, ROW, other]) == (
-        "200 histories in 4 min of a process (seeds 5 to 104 and 500 to 599 of generator abc, judge def): 0 wrong "
-        "answers; 300 histories in 6 min of a process with earlier generators and judges"
+        "200 histories in 4 min of a process (2 min of CPU), seeds 5 to 104 and 500 to 599 of generator abc, judge "
+        "def: 0 wrong answers; 300 histories in 6 min of a process (3 min of CPU) with earlier generators and judges"
     )

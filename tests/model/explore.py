@@ -110,7 +110,7 @@ def tell(seed: int, found: Sequence[str], *, shrink: bool) -> None:
 def begun(first_seed: int, file: Path) -> Row:
     """Return the row of a series as far as it came."""
     row: Row = {"generator": generator(), "judge": judge(), "first_seed": first_seed, "next_seed": first_seed}
-    row |= {"date": "", "histories": 0, "minutes": 0.0, "verdicts": {}, "failing": []}
+    row |= {"date": "", "histories": 0, "minutes": 0.0, "cpu_minutes": 0.0, "verdicts": {}, "failing": []}
     return next(
         (other for other in exploration.read(file) if exploration.key_of(other) == exploration.key_of(row)), row
     )
@@ -119,7 +119,7 @@ def begun(first_seed: int, file: Path) -> Row:
 def explore(row: Row, minutes: float, file: Path) -> Row:
     """Judge a history after the other for a time; keep the row while that goes on."""
     began_s = kept_s = time.monotonic()
-    before, verdicts = row["minutes"], Counter(row["verdicts"])
+    before, verdicts = dict(row), Counter(row["verdicts"])
     kinds = {each["kind"] for each in row["failing"]}
     while time.monotonic() < began_s + minutes * 60:
         seed = row["next_seed"]
@@ -133,13 +133,16 @@ def explore(row: Row, minutes: float, file: Path) -> Row:
         now_s = time.monotonic()
         if now_s > kept_s + KEPT_EVERY_S:
             kept_s = now_s
-            _keep(row, before + (now_s - began_s) / 60, file)
-    _keep(row, before + (time.monotonic() - began_s) / 60, file)
+            _keep(row, before, now_s - began_s, file)
+    _keep(row, before, time.monotonic() - began_s, file)
     return row
 
 
-def _keep(row: Row, minutes: float, file: Path) -> None:
-    row |= {"minutes": round(minutes, 1), "date": datetime.now(UTC).date().isoformat()}
+def _keep(row: Row, before: Row, taken_s: float, file: Path) -> None:
+    """Write the row as far as it came; a busy host gives a process fewer minutes of its CPUs than pass."""
+    minutes = before["minutes"] + taken_s / 60
+    row |= {"minutes": round(minutes, 1), "cpu_minutes": round(before["cpu_minutes"] + time.process_time() / 60, 1)}
+    row["date"] = datetime.now(UTC).date().isoformat()
     exploration.keep(row, file)
     told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(row["verdicts"].items()))
     print(
