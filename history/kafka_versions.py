@@ -84,12 +84,13 @@ AFFECTED = {
     "KAFKA-18723": (Span(OLDEST, Version(3, 9, 1)), Span(Version(4, 0), Version(4, 0, 1))),
     "KAFKA-18991": (Span(OLDEST, Version(3, 9, 1)), Span(Version(4, 0), Version(4, 0, 1))),
     "KIP-966": (Span(Version(4, 0)),),
-    # No issue is known. What mended KAFKA-14704 leaves out the high watermark of an answer that makes a follower cut
-    # its log, and expects it of the next one; a fetch session tells it once.
+    # No issue is known. Since KAFKA-14704 a follower ignores the high watermark of an answer that makes it truncate its
+    # log, and expects it in the next one; an incremental fetch session leaves out what it has sent before.
     "STALE-HW": (Span(Version(3, 4, 1)),),
     # No issue is known. In KRaft mode an ISR shrink began a new leader epoch up to metadata.version 3.5, with which the
-    # leader forgets which replicas had caught up (KAFKA-15021); with ZooKeeper a shrink by the leader never did.
-    "HW-WAITS": (Span(Version(3, 6), mode="kraft"), Span(OLDEST, Version(4, 0), mode="zookeeper")),
+    # leader forgets which replicas had caught up (KAFKA-15021); with ZooKeeper a shrink by the leader never did. With
+    # ZooKeeper 3.3.2 is the oldest that was run; the code of 2.8.0 to 3.1.0 reads the same.
+    "HW-WAITS": (Span(Version(3, 6), mode="kraft"), Span(Version(3, 3), Version(4, 0), mode="zookeeper")),
     # KAFKA-1382 again, of ZooKeeper, since controllers write the ISR there (KIP-497, IBP 2.7): a write that is sent
     # again fails by its own version, and the controller answers INVALID_UPDATE_VERSION without refreshing its cache.
     "STALE-ISR": (Span(OLDEST, Version(4, 0), mode="zookeeper"),),

@@ -81,7 +81,7 @@ def test_a_bug_is_in_some_versions(version: str, found: bool) -> None:
         ("3.5.2", None, True),
         ("3.6.0", "kraft", True),
         ("4.4.0", "kraft", True),
-        ("2.8.0", None, True),
+        ("3.2.3", None, False),
     ],
 )
 def test_a_bug_may_be_in_one_mode_alone(version: str, mode: str | None, found: bool) -> None:
@@ -92,7 +92,7 @@ def test_a_bug_may_be_in_one_mode_alone(version: str, mode: str | None, found: b
 def test_a_range_names_the_mode() -> None:
     """Where it is not both."""
     assert affected_range("KAFKA-14704") == "from 2.8.0 to before 3.3.3, and from 3.4.0 to before 3.4.1"
-    assert affected_range("HW-WAITS") == "from 3.6.0 on with KRaft, and from 2.8.0 to before 4.0.0 with ZooKeeper"
+    assert affected_range("HW-WAITS") == "from 3.6.0 on with KRaft, and from 3.3.0 to before 4.0.0 with ZooKeeper"
 
 
 def test_tables_are_in_order() -> None:
