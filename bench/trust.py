@@ -16,7 +16,7 @@ from typing import Any
 from bench import bisection, comparisons, mutate, power, promises, reliability, screen
 from bench.mutations.kinds import HARMLESS, KINDS
 from campaigns.known_bugs.bugs import BUGS
-from campaigns.statistics import changes
+from campaigns.statistics import changes, sequential
 from campaigns.statistics.intervals import clopper_pearson, none_in
 from clusters.scenario.scenario import scenario_names
 from history.kafka_versions import DEFAULT_RELEASE
@@ -479,7 +479,7 @@ def bisections(rows: Sequence[Row]) -> list[str]:
             {rows[0]["limit"]} times, and is told the least share of runs, or the least change of a metric, that a bad
             build shows. The builds below have a share or a change that the search does not know. Each answer may be
             wrong in at most 1 % of cases: bad for a build with the violation in up to
-            {100 * bisection.FALSE_ALARM:.0f} % of runs, good for one that shows it in the least share or more. Between
+            {100 * sequential.FALSE_ALARM:.0f} % of runs, good for one that shows it in the least share or more. Between
             the two neither answer is wrong, and no bound is promised."""
         ),
         "",
@@ -502,7 +502,10 @@ def bisections(rows: Sequence[Row]) -> list[str]:
 
 def _answers(row: Row) -> str:
     of = row["simulations"]
-    answered = [f"{row[word] / of:.2%} ({_span(*row[f'{word}_interval'], 2)})" for word in ("bad", "good")]
+    answered = []
+    for word in ("bad", "good"):
+        low, high = row[f"{word}_interval"]
+        answered.append(f"{row[word] / of:.2%} ({_span(low, high, 2)})")
     unsure = (of - row["bad"] - row["good"]) / of
     return " | ".join([*answered, f"{unsure:.1%}", f"{row['mean_runs']:g}", f"{of:,}"])
 

@@ -34,8 +34,8 @@ def test_two_steps_below_the_margin_add_up_as_in_the_shipped_screen() -> None:
     """Twice 4 % under a margin of 5 %: after the second the newest level is compared with the first one, too."""
     history = draw(np.random.default_rng(4), "normal", 0.01)
     steps = [math.log(1.04) * (night >= 40) + math.log(1.04) * (night >= 50) for night in range(NIGHTLY_RUNS)]
-    for runs in (history.subject, history.reruns):
-        runs += np.array(steps)[:, None]
+    history.subject[...] += np.array(steps)[:, None]
+    history.reruns[...] += np.array(steps)[:, None]
 
     assert nightly_run(history, 48).state == "quiet"
     assert nightly_run(history, 58).state in ("candidate", "confirmed")

@@ -24,6 +24,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 # What an option needs beside it.
 BESIDE: dict[tuple[str, str], dict[str, Any]] = {
     ("bisect", "metric"): {"phase": "steady"},
+    ("known_bugs", "mode"): {"kafka": ["3.9.1"]},
     ("bisect", "phase"): {"scenario": "benchmark", "metric": "latency_p99_ms"},
 }
 

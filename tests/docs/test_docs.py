@@ -264,7 +264,7 @@ def test_the_demo_output_is_what_a_run_says(tmp_path: Path) -> None:
         with stage_events(run.stages, stage.name):
             pass
     progress = Progress(stages(scenario), run, said.append)
-    progress.begin()
+    progress.begin(scenario)
     progress.look()
     spoken = {line.strip().partition("] ")[2] for line in said}
 
