@@ -193,7 +193,7 @@ def _polls(plan: Plan, part: PartitionPlan, slots: Ints, *, reader: str, positio
 
 def write_empty(folder: RunFolder) -> None:
     """Nobody sought, and there is no consumer group."""
-    for name in ("seeks", "group_reads", "rebalances", "commits", "share_reads", "share_acks"):
+    for name in ("seeks", "positions", "group_reads", "rebalances", "commits", "share_reads", "share_acks"):
         with _file(folder.table(name) / f"{name}.parquet", RECORDED[name]) as write:
             write({}, 0)
 

@@ -266,7 +266,7 @@ class Search:
         if effect.low <= 0 <= effect.high or not effect.sd:
             needed = pairs_needed(math.log1p(least), sd=effect.sd, margin=0.0)
             more = (
-                f"about {needed} pairs show a change of {least:.0%} (TRIES={needed})"
+                f"about {needed} pairs show a change of {100 * least:.0f} % (TRIES={needed})"
                 if needed
                 else "the host is too restless"
             )

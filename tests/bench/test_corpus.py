@@ -153,7 +153,7 @@ def invariant(name, **changed):
         (
             {"anomalies": [CASE | {"seq": 4}]},
             {"anomalies": [CASE | {"seq": 4}, CASE | {"seq": 5}]},
-            ["steady: anomalies lost_write S1 orders 0 None None 5 False None gone {}: added"],
+            ["steady: anomalies lost_write S1 orders 0 None None 5 False None None gone {}: added"],
         ),
         (
             {"metrics": [METRIC]},

@@ -30,7 +30,7 @@ from history.folder import RunFolder
 from operators import airflow_home, spark_cluster
 
 COMMANDS = {
-    *("run", "judge", "import", "scenarios"),
+    *("run", "judge", "import", "inspect", "scenarios"),
     *(
         "compare",
         "qualify",
@@ -390,11 +390,12 @@ def test_a_flag_is_set_by_one(
 def test_every_parameter_is_a_variable() -> None:
     """Arguments and options alike, and no others."""
     assert list(variables_of("import")) == [
-        *("HISTORY", "FORMAT", "ACKS", "IDEMPOTENCE", "UNCLEAN_ELECTION", "ISOLATION", "FAULTS", "KAFKA", "RUNS"),
+        *("HISTORY", "FORMAT", "ACKS", "IDEMPOTENCE", "UNCLEAN_ELECTION", "ISOLATION", "FAULTS"),
+        *("TOPIC_CONFIG", "KAFKA", "RUNS"),
         *("JSON", "JUNIT", "SUMMARY", "JAVA"),
     ]
     assert list(variables_of("known-bugs")) == [
-        *("BUGS", "KAFKA", "TRIES", "SETTINGS", "NAME", "SEED", "UPLOAD", "METRICS_PORT", "RUNS"),
+        *("BUGS", "KAFKA", "MODE", "TRIES", "SETTINGS", "NAME", "SEED", "UPLOAD", "METRICS_PORT", "RUNS"),
         *("JSON", "JUNIT", "SUMMARY", "JAVA"),
     ]
     assert variables_of("walk") == {}

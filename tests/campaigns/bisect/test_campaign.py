@@ -226,7 +226,7 @@ def test_a_slower_build_is_found_beside_the_good_one(monkeypatch: pytest.MonkeyP
 
     told = result(planned, rows)
     assert (told.state, told.first_bad) == ("pass", "4.0.0")
-    more = "p99 latency of the phase steady: +50.2 % beside the good build, by 5 pairs."
+    more = "p99 latency of the phase steady: +50.0 % beside the good build, by 5 pairs."
     assert told.lines[2] == f"bad       4.0.0: {more}"
 
 

@@ -16,7 +16,7 @@ from history.errors import HarnessError
 from history.partition import TopicPartition
 from tests.clusters.fakes import T0, FakeWorld, scenario
 
-STATIC = {"min.insync.replicas": "1", "follower.replication.throttled.rate": None}
+STATIC = {"min.insync.replicas": "1", "flush.ms": None, "follower.replication.throttled.rate": None}
 
 
 @pytest.fixture(autouse=True)
@@ -130,13 +130,11 @@ def test_a_topic_setting_is_changed_and_taken_back(cluster: Any) -> None:
     told = {"orders": {"replicas": ["A", "B", "C"], "config": {"min.insync.replicas": 2}}}
     cluster.scenario = scenario([{"hold": 1}], topics=told)
     cluster.settings = {("topic", "orders", "min.insync.replicas"): "2"}
-    change = {"min.insync.replicas": 1, "follower.replication.throttled.rate": 5}
+    change = {"min.insync.replicas": 1, "flush.ms": 5}
     injected, healed = run(cluster, {"configure": {"topic": "orders", "set": change}})
 
     assert injected["set"] == [["topic", "orders", {name: str(value) for name, value in change.items()}]]
-    assert healed["set"] == [
-        ["topic", "orders", {"min.insync.replicas": "2", "follower.replication.throttled.rate": None}]
-    ]
+    assert healed["set"] == [["topic", "orders", {"min.insync.replicas": "2", "flush.ms": None}]]
     assert cluster.settings["topic", "orders", "min.insync.replicas"] == "2"
 
 
@@ -195,7 +193,8 @@ def test_a_setting_that_an_active_fault_changed_is_not_changed_again(
 
 def test_other_settings_are_changed_beside_each_other(cluster: Any) -> None:
     """Of another broker, of a topic of that name, or another one of the same."""
-    changes = [("broker", "B", "a"), ("broker", "C", "a"), ("topic", "orders", "a"), ("topic", "orders", "b")]
+    changes = [("broker", node, "log.retention.ms") for node in "BC"]
+    changes += [("topic", "orders", setting) for setting in ("retention.ms", "segment.ms")]
     run(cluster, *({"configure": {resource: name, "set": {setting: 1}}} for resource, name, setting in changes))
 
     assert [event.detail["effect_verified"] for event in cluster.seen("injected")] == [True] * 4
