@@ -115,11 +115,11 @@ def _metadata_record(data: bytes) -> object:
 
 
 def _metadata_log(data: bytes) -> object:
-    return _in_file(lambda file: list(metadata_log.states([file], _CLOCK)), data)
+    return _in_file(lambda file: metadata_log.history([file], _CLOCK), data, f"{0:020}.log")
 
 
 def _znodes(data: bytes) -> object:
-    return list(znodes.states(data, _CLOCK))
+    return znodes.history(data, _CLOCK)
 
 
 def _broker_log(data: bytes) -> object:

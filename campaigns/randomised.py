@@ -129,9 +129,9 @@ def _verdict_of(run: RunFolder) -> Mapping[str, Any]:
 
 def violations_of(run: RunFolder) -> list[str]:
     """The S1 invariants and anomalies of a judged run that its configuration does not permit."""
-    invariants = pq.read_table(run.judged("invariants"), columns=["invariant", "severity", "violations"]).to_pylist()
+    invariants = pq.read_table(run.judged("invariants"), columns=["invariant", "severity", "verdict"]).to_pylist()
     anomalies = pq.read_table(run.judged("anomalies"), columns=["anomaly", "severity", "allowed"]).to_pylist()
-    violations = {row["invariant"] for row in invariants if row["violations"] and row["severity"] == "S1"}
+    violations = {row["invariant"] for row in invariants if row["verdict"] == "fail" and row["severity"] == "S1"}
     violations |= {row["anomaly"] for row in anomalies if row["severity"] == "S1" and row["allowed"] is False}
     return sorted(violations)
 

@@ -30,7 +30,7 @@ from kafka_files.checkpoints import LEADER_EPOCHS, read_epochs
 from kafka_files.clock import Clock, read_clock
 from kafka_files.metadata_log import read_metadata_log
 from kafka_files.segments import segment_files
-from kafka_files.states import State, by_partition
+from kafka_files.states import History, State, by_partition
 from kafka_files.znodes import read_znodes
 
 _RETENTION = ("retention.ms", "retention.bytes")
@@ -39,7 +39,7 @@ _RETENTION = ("retention.ms", "retention.bytes")
 @dataclass(frozen=True)
 class Run:
     """What a run folder holds beside its tables. ``files`` are the readable files of each recorded table; ``problems``
-    says of each other file why it cannot be read, in one sentence.
+    says of each other file of a table why it cannot be read, in one sentence.
     """
 
     folder: RunFolder
@@ -47,7 +47,7 @@ class Run:
     events: list[Event]
     clients: list[dict[str, Any]]
     files: Mapping[str, list[Path]]
-    problems: list[str]
+    problems: Mapping[str, list[str]]
 
     @cached_property
     def clock(self) -> Clock:
@@ -55,10 +55,15 @@ class Run:
         return read_clock(self.folder.path / "clock.jsonl")
 
     @cached_property
+    def history(self) -> History:
+        """The controller's history, as far as it can be read."""
+        read = read_znodes if self.manifest.mode == "zookeeper" else read_metadata_log
+        return read(self.folder.brokers, self.clock)
+
+    @cached_property
     def states(self) -> dict[TopicPartition, list[State]]:
         """The controller's history by partition."""
-        read = read_znodes if self.manifest.mode == "zookeeper" else read_metadata_log
-        return by_partition([s for s in read(self.folder.brokers, self.clock) if s.topic in self.manifest.topics])
+        return by_partition([state for state in self.history.states if state.topic in self.manifest.topics])
 
     @cached_property
     def lines(self) -> list[dict[str, Any]]:
@@ -126,10 +131,9 @@ def open_folder(folder: RunFolder) -> Run:
         EvidenceError: the manifest, the events or a client's file cannot be read.
     """
     manifest = read_manifest(folder.manifest)
-    files, problems = {}, []
+    files, problems = {}, {}
     for name, schema in RECORDED.items():
-        files[name], unreadable = readable(folder.table(name), schema)
-        problems += unreadable
+        files[name], problems[name] = readable(folder.table(name), schema)
     return Run(folder, manifest, _read_events(folder), read_clients(folder), files, problems)
 
 

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,13 +45,15 @@ _LISTED = pa.schema([("item", pa.string()), ("missing", pa.string())])
 @dataclass(frozen=True)
 class Outcome:
     """A verdict and the names of the expectations behind it. ``untrusted`` are sentences about contracts of recorded
-    tables that are broken: missing evidence, to be told like any other.
+    tables that are broken: missing evidence, to be told like any other. ``undecided`` maps each check that reads such a
+    table to the sentence.
     """
 
     verdict: Verdict
     failed: list[str]
     warned: list[str]
     untrusted: list[str] = field(default_factory=list)
+    undecided: Mapping[str, str] = field(default_factory=dict)
 
 
 def validate(
@@ -64,6 +66,7 @@ def validate(
     manifest: Manifest | None,
     permitted: Mapping[str, str],
     severities: Mapping[str, str],
+    reads: Mapping[str, Collection[str]],
     data_docs: Path,
 ) -> Outcome:
     """Run all suites as one Checkpoint, publish them in ``data_docs``, and read the verdict off the results.
@@ -77,6 +80,7 @@ def validate(
         manifest: ``None`` where it could not be read.
         permitted: anomaly → why this configuration permits it to some producer.
         severities: anomaly → ``S1`` or ``S2``, of all kinds that there are.
+        reads: anomaly or invariant → the recorded tables, and other sources, that it rests on.
         data_docs: where the site lies; what is there of earlier runs stays.
 
     Raises:
@@ -95,24 +99,32 @@ def validate(
     suites += [
         contract_suite(CONTRACTS[name], of_files(files), foreign=foreign) for name, files in recorded.items() if files
     ]
-    return outcome(checkpoint.run(suites, data_docs))
+    return outcome(checkpoint.run(suites, data_docs), reads)
 
 
-def outcome(results: Sequence[Result]) -> Outcome:
-    """The verdict of results: a violated guarantee is fail, else missing or untrustworthy evidence is unknown."""
+def outcome(results: Sequence[Result], reads: Mapping[str, Collection[str]]) -> Outcome:
+    """Return the verdict of results: a violated guarantee is fail, else missing or untrustworthy evidence is unknown.
+
+    A table that breaks its contract decides nothing: neither that a check that ``reads`` it held, nor that it did not.
+    """
     unmet = [result for result in results if not result.met]
-    promises = [result for result in unmet if result.suite in {ANOMALIES, INVARIANTS}]
+    untrusted = [(each.suite, _untrusted(each)) for each in unmet if _breaks_a_contract(each)]
+    undecided = {check: why for table, why in reversed(untrusted) for check, tables in reads.items() if table in tables}
+    promises = [each for each in unmet if each.suite in {ANOMALIES, INVARIANTS} and each.name not in undecided]
     failed = [result.name for result in promises if result.severity == "critical"]
     warned = [result.name for result in promises if result.severity != "critical"]
-    untrusted = [
-        f"The recorded table {result.suite} cannot be trusted: {result.name}"
-        f" ({result.observed.get('unexpected_count') or result.observed.get('observed_value')})."
-        for result in unmet
-        if result.suite in CONTRACTS and result.severity == "critical"
-    ]
     lacking = bool(untrusted) or any(result.suite == EVIDENCE for result in unmet)
     verdict: Verdict = "fail" if failed else "unknown" if lacking else "pass"
-    return Outcome(verdict, failed, warned, untrusted)
+    return Outcome(verdict, failed, warned, [why for _, why in untrusted], undecided)
+
+
+def _breaks_a_contract(result: Result) -> bool:
+    return result.suite in CONTRACTS and result.severity == "critical"
+
+
+def _untrusted(result: Result) -> str:
+    seen = result.observed.get("unexpected_count") or result.observed.get("observed_value")
+    return f"The recorded table {result.suite} cannot be trusted: {result.name} ({seen})."
 
 
 def configuration(manifest: Manifest) -> str:
@@ -216,7 +228,7 @@ def _invariants(invariants: pa.Table, setting: str) -> Suite:
     ]
     expectations += [
         ExpectNoRowsWhere(
-            where=[["invariant", "==", row["invariant"]], ["violations", ">", 0]],
+            where=[["invariant", "==", row["invariant"]], ["verdict", "==", "fail"]],
             weight_column="violations",
             show=["checked", "violations", "reason"],
             severity=severity_of(row["severity"]),

@@ -70,6 +70,7 @@ def _invariants() -> Iterator[str]:
         for each in invariant.documented or invariant.checks:
             text = re.sub(rf"^{name}[,:] ", "", _text(each))  # the heading names it
             yield f"{text[0].upper()}{text[1:]}\n"
+        yield f"{_rests_on(invariant)}\n"
 
 
 def _anomalies() -> Iterator[str]:
@@ -77,6 +78,7 @@ def _anomalies() -> Iterator[str]:
         name = function.__name__
         if name in anomalies.SEVERITY:
             yield f"### {name} ({anomalies.SEVERITY[name]})\n\n{_text(function)}\n"
+            yield f"{_rests_on(anomalies.ANOMALIES[name])}\n"
     yield f"### unread_acknowledged\n\n{_text(records.unread_acknowledged)}\n"
     for name, checks in _OF_REPLICAS.items():
         yield f"### {name} ({anomalies.SEVERITY[name]})\n"
@@ -90,6 +92,11 @@ def _causes() -> Iterator[str]:
     told: dict[str, Callable[..., Any]] = {losses: takeovers.taken, **causes.CAUSES}
     for name, check in told.items():
         yield f"### {name}\n\n{_text(check)}\n"
+
+
+def _rests_on(check: invariants.Invariant | anomalies.Anomaly) -> str:
+    whole = f"; a violation needs all of: {', '.join(sorted(check.whole))}" if check.whole else ""
+    return f"Rests on: {', '.join(sorted(check.reads))}{whole}."
 
 
 def _text(function: Callable[..., Any]) -> str:

@@ -14,6 +14,7 @@ from evidence.columns import Sends, producer_of
 from evidence.counts import Counts
 from evidence.gather import Question, RunFacts, Transaction, clients, gather
 from evidence.partition import PartitionEvidence
+from evidence.sources import DATES, HISTORY
 from evidence.views import Change, leaders
 from history.partition import TopicPartition
 from judge.checks import atomicity, imported, invariants
@@ -99,11 +100,11 @@ def _of_open_loops(of: PartitionEvidence, run: RunFacts) -> Sends:
     return of.sends.take(np.isin(producer_of(of.sends.value), codes))
 
 
-def _lacking(of: PartitionEvidence) -> dict[str | None, str]:
+def _lacking(of: PartitionEvidence) -> dict[str, str]:
     """What a partition's history lacks: kind of evidence → why."""
-    found: dict[str | None, str] = {}
+    found: dict[str, str] = {}
     for hole in holes(of):
-        for kind in [invariants.DATES] if hole.undated else [invariants.HISTORY, invariants.DATES]:
+        for kind in [DATES] if hole.undated else [HISTORY, DATES]:
             found.setdefault(kind, hole.why)
     return found
 

@@ -20,6 +20,7 @@ from evidence.readers import reader_facts
 from evidence.run import Run, drains
 from evidence.shares import ShareFacts
 from evidence.silences import silences
+from evidence.sources import Gap, Gaps, sources
 from evidence.tables import read_rows, table_of
 from history.partition import TopicPartition
 from history.share_groups import still_s
@@ -27,7 +28,7 @@ from history.tables import JUDGED, SEEKS
 from history.traits import Trait
 from judge.checks import anomalies, atomicity, invariants, known_bugs
 from judge.checks.allowed import allowed_to, may_be_known_already
-from judge.checks.findings import Findings, Tally, facts
+from judge.checks.findings import Findings, Tally, facts, in_doubt
 from judge.checks.log_content import OpenEnds
 from judge.checks.premises import Premises, by_place, disturbances, request_timeouts_ns
 from judge.checks.transactions import faults, limit_ns, transactional
@@ -38,6 +39,10 @@ from judge.verdict import evidence
 # Asks partitions, as many at once as there are cores; the answers come in the order of the questions.
 Spread = Callable[[Callable[[Question], Any], Sequence[Question]], list[Any]]
 Json = dict[str, Any]
+# Each check and the sources of evidence that it rests on.
+READS: Mapping[str, frozenset[str]] = {
+    name: check.reads for table in (anomalies.ANOMALIES, invariants.INVARIANTS) for name, check in table.items()
+}
 
 
 def one_by_one(ask: Callable[[Question], Any], asked: Sequence[Question]) -> list[Any]:
@@ -52,6 +57,7 @@ class Judged:
     tables: Mapping[str, pa.Table]
     latency_log: str
     items: list[evidence.Item]
+    gaps: Gaps
     seeks: list[Json]
     copies: Mapping[TopicPartition, Copies]
 
@@ -64,16 +70,21 @@ def judge_run(run: Run, spread: Spread) -> Judged:
     """
     premises = Premises(run)
     known = run_facts(premises)
-    answers, findings = ask(known, questions(premises), spread)
+    answers = ask(known, questions(premises), spread)
     counts = Counts(silences=_silences(run)).merge([*(answer.counts for answer in answers), of_captures(run.captures)])
-    items = [*evidence.evidence(run, counts), evidence.elections_told(premises.untold_elections())]
+    missing = evidence.gaps(run, counts)
+    if run.owes_history:
+        missing["history of the controller"] += _holes(run, answers)
+    gaps = Gaps(gap for of_item in missing.values() for gap in of_item)
+    items = [*evidence.items(missing), evidence.elections_told(premises.untold_elections())]
+    findings = bring_together(answers, gaps)
     seeks = read_rows(run.files["seeks"], SEEKS)
     loads = latency.merge_phases(answer.loads for answer in answers)
-    tables = {name: table_of(rows, JUDGED[name]) for name, rows in _rows(run, answers, findings, counts, loads)}
+    tables = {name: table_of(rows, JUDGED[name]) for name, rows in _rows(run, answers, findings, gaps, loads)}
     tables |= {name: _joined(name, answers) for name in ("timeline_replicas", "timeline_isr")}
     manifest = run.manifest
     log = latency.histogram_log(loads, manifest.started_ns, datetime.fromisoformat(manifest.started_at).timestamp())
-    return Judged(tables, log, items, seeks, counts.copies)
+    return Judged(tables, log, items, gaps, seeks, counts.copies)
 
 
 # --- what is asked -------------------------------------------------------------------------------
@@ -197,8 +208,8 @@ def questions(premises: Premises) -> list[Question]:
     return found
 
 
-def ask(run: RunFacts, asked: Sequence[Question], spread: Spread) -> tuple[list[Answer], Findings]:
-    """Judge every partition; transactions are brought together over all of them.
+def ask(run: RunFacts, asked: Sequence[Question], spread: Spread) -> list[Answer]:
+    """Judge every partition.
 
     Of a transaction of unknown outcome a record that was seen anywhere commits all, so that is asked first; of those
     with a record that is gone every partition tells its part, which is asked last.
@@ -211,17 +222,28 @@ def ask(run: RunFacts, asked: Sequence[Question], spread: Spread) -> tuple[list[
     torn = frozenset().union(*(answer.gone_of for answer in answers))
     if torn:
         answers = spread(partial(judge, run), [replace(question, torn=torn) for question in asked])
-    findings = Findings().merge(answer.findings for answer in answers)
+    return answers
+
+
+def bring_together(answers: Iterable[Answer], gaps: Gaps) -> Findings:
+    """Return the findings of all partitions, and the transactions that are torn over several. A case that a gap in the
+    evidence could look like is undecided.
+    """
+    answers = list(answers)
+    findings = Findings().merge(_doubted(answer, gaps) for answer in answers)
+    why = gaps.anywhere(anomalies.ANOMALIES["torn_transaction"].whole)
     for row, kind in atomicity.torn_transaction([answer.parts for answer in answers]):
-        findings.add_case(row, kind)
-    if any(answer.open_ends.ended for answer in answers):
-        compare_ends(findings, OpenEnds().merge(answer.open_ends for answer in answers))
-    return answers, findings
+        findings.add_case(row, in_doubt(kind, why))
+    return findings
 
 
-def compare_ends(findings: Findings, open_ends: OpenEnds) -> None:
+def _doubted(answer: Answer, gaps: Gaps) -> Findings:
+    return answer.findings.doubted(lambda name: gaps.of(anomalies.ANOMALIES[name].whole, answer.where))
+
+
+def compare_ends(open_ends: OpenEnds) -> Tally:
     """I27 of transactions of unknown outcome: all their records end alike, as the least of the words says."""
-    tally = findings.tallies.setdefault("I27", Tally())
+    tally = Tally()
     for transaction, ended in sorted(open_ends.ended.items()):
         owed = min(ended)
         wrong = [word for word in ended if word != owed]
@@ -232,6 +254,7 @@ def compare_ends(findings: Findings, open_ends: OpenEnds) -> None:
             evidence = {name: value for name, value in told.items() if name not in {"topic", "partition"}}
             first = t_ns, where, facts(evidence | {"owed": owed})
         tally.add(sum(ended.values()), sum(ended[word] for word in wrong), first)
+    return tally
 
 
 # --- what they told ------------------------------------------------------------------------------
@@ -249,7 +272,7 @@ def _rows(
     run: Run,
     answers: Sequence[Answer],
     findings: Findings,
-    counts: Counts,
+    gaps: Gaps,
     phase_loads: latency.Phases,
 ) -> Iterator[tuple[str, list[Json]]]:
     """The judged tables but for the series: their names and rows."""
@@ -257,7 +280,7 @@ def _rows(
     examples, counted = rows_of(findings, anomalies.SEVERITY)
     yield "anomalies", examples
     yield "anomaly_counts", counted
-    yield "invariants", _invariants(run, answers, findings, counts)
+    yield "invariants", _invariants(run, answers, gaps)
     delivered = list(delivery(answers))
     yield "delivery", delivered
     states = sorted(
@@ -285,48 +308,40 @@ def _joined(name: str, answers: Sequence[Answer]) -> pa.Table:
     return pa.concat_tables([JUDGED[name].empty_table(), *(answer.series[name] for answer in answers)])
 
 
-def _invariants(run: Run, answers: Sequence[Answer], findings: Findings, counts: Counts) -> list[Json]:
+def _invariants(run: Run, answers: Sequence[Answer], gaps: Gaps) -> list[Json]:
     """Return the invariants that this configuration lets us consider, with their verdicts."""
     manifest = run.manifest
     if manifest.foreign:  # nobody saw its replicas
         return []
-    left_open = open_invariants(run, answers, evidence.missing_segments(run, counts))
-    found = invariants.rows(findings.tallies, left_open, origin_ns=_origin_ns(run))
-    return known_bugs.named(found, manifest.kafka_versions, run.lines, manifest.mode)
+    found: dict[str, list[invariants.Verdict]] = {}
+    for name, each in [*_by_partition(run, answers, gaps), *_of_transactions(answers)]:
+        found.setdefault(name, []).append(each)
+    rows = (invariants.row(name, found[name], _origin_ns(run)) for name in invariants.INVARIANTS if name in found)
+    return known_bugs.named([row for row in rows if row is not None], manifest.kafka_versions, run.lines, manifest.mode)
 
 
-def open_invariants(
-    run: Run, answers: Iterable[Answer], missing_segments: Mapping[TopicPartition, str]
-) -> dict[str, str]:
-    """Return why each invariant is open that some partition of the run leaves open: the first one's reason, and how
-    many others there are. What other partitions show proves nothing of it.
-    """
-    found: dict[str, list[str]] = {}
+def _by_partition(run: Run, answers: Iterable[Answer], gaps: Gaps) -> Iterator[tuple[str, invariants.Verdict]]:
+    """Yield what each partition of the manifest says of each invariant that applies to it."""
     assigned = set(run.partitions)
     for answer in answers:
-        if answer.where not in assigned:
-            continue
-        missing = _missing_history(run, answer) if run.owes_history else {}
-        if answer.where in missing_segments:
-            missing[invariants.SEGMENTS] = missing_segments[answer.where]
-        for name, why in invariants.why_open(answer.where, answer.findings, missing, owes_history=run.owes_history):
-            found.setdefault(name, []).append(why)
-    return {name: evidence.counted(whys, "partition") for name, whys in found.items()}
+        if answer.where in assigned:
+            for name in answer.findings.tallies:
+                yield name, invariants.verdict(answer.where, name, answer.findings, gaps, owes_history=run.owes_history)
 
 
-def _missing_history(run: Run, answer: Answer) -> dict[str | None, str]:
-    """Return why a partition's history lacks a kind of evidence, by kind."""
-    where, states = answer.where, run.states.get(answer.where)
-    if not states:
-        what = "ZooKeeper's transaction log" if run.manifest.mode == "zookeeper" else "the controller's metadata log"
-        unknown = where if run.states else "the run's topics"
-        why = f"{what} was not collected, or does not know {unknown}"
-        return dict.fromkeys([invariants.HISTORY, invariants.DATES], why)
-    found = dict(answer.findings.lacking)
-    if any(state.t_ns is None for state in states):
-        why = f"the controller's history of {where} has a state without a time: the host's clock was set near it"
-        found[invariants.DATES] = f"{why}, or not recorded"
-    return found
+def _holes(run: Run, answers: Iterable[Answer]) -> Iterator[Gap]:
+    """Yield what the controller's history of each partition lacks, by what else was seen of that partition."""
+    for answer in answers:
+        if run.states.get(answer.where):
+            for source, why in answer.findings.lacking.items():
+                yield Gap(f"{why[0].upper()}{why[1:]}.", sources(source), answer.where)
+
+
+def _of_transactions(answers: Iterable[Answer]) -> Iterator[tuple[str, invariants.Verdict]]:
+    """Yield what the transactions of unknown outcome say of I27, over all partitions."""
+    ends = OpenEnds().merge(answer.open_ends for answer in answers)
+    if ends.ended:
+        yield "I27", invariants.Verdict(compare_ends(ends))
 
 
 def rows_of(findings: Findings, severity: Mapping[str, str]) -> tuple[list[Json], list[Json]]:
@@ -343,6 +358,24 @@ def _examples(findings: Findings, severity: Mapping[str, str]) -> Iterator[Json]
         about = {**kind._asdict(), "severity": severity[kind.anomaly], "allowed": kind.allowed}
         for row in examples:
             yield {**row, **about, "evidence": facts(row["evidence"])}
+
+
+def undecided(tables: Mapping[str, pa.Table], why: Mapping[str, str]) -> dict[str, pa.Table]:
+    """Return the tables of anomalies and invariants with each check undecided for which there is a reason."""
+
+    def of_case(row: Json) -> Json:
+        doubt = why.get(row["anomaly"]) if row["allowed"] is False else None
+        return {**row, "allowed": None, "undecided": doubt.rstrip(".")} if doubt else row
+
+    def of_check(row: Json) -> Json:
+        doubt = why.get(row["invariant"])
+        return {**row, "verdict": "unknown", "reason": doubt.rstrip(".")} if doubt else row
+
+    changed = {"anomalies": of_case, "anomaly_counts": of_case, "invariants": of_check} if why else {}
+    return {
+        name: table_of([change(row) for row in tables[name].to_pylist()], JUDGED[name])
+        for name, change in changed.items()
+    }
 
 
 def delivery(answers: Iterable[Answer]) -> Iterator[Json]:

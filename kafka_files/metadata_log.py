@@ -9,15 +9,14 @@ Metadata transactions (KIP-868) are used for a cluster's first records only, and
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from history.errors import EvidenceError
-from kafka_files.batches import header_slices
+from kafka_files.batches import header_slices, last_offsets
 from kafka_files.clock import Clock
 from kafka_files.records import values
-from kafka_files.states import State
+from kafka_files.states import History, State
 
 FOLDER = "__cluster_metadata-0"
 _TOPIC, _PARTITION, _PARTITION_CHANGE, _REMOVE_TOPIC, _CLEAR_ELR = 2, 3, 5, 9, 28
@@ -80,8 +79,15 @@ class _Partitions:
         self._last: dict[_Key, State] = {}
 
     def replay(self, value: bytes, position: int, t_ns: int | None) -> list[State]:
-        """The states that a record begins."""
-        begun = {key: state._replace(position=position, t_ns=t_ns) for key, state in self._begun(value)}
+        """Return the states that a record begins.
+
+        Raises:
+            EvidenceError: the record ends before its fields do.
+        """
+        try:
+            begun = {key: state._replace(position=position, t_ns=t_ns) for key, state in self._begun(value)}
+        except ValueError as error:
+            raise EvidenceError(f"The metadata record at offset {position} cannot be read: {error}.") from error
         self._last |= begun
         return list(begun.values())
 
@@ -160,31 +166,47 @@ def _ids(data: bytes | None, otherwise: tuple[int, ...]) -> tuple[int, ...]:
     return otherwise if not data or data == b"\0" else Fields(data).ids()
 
 
-def states(files: list[Path], clock: Clock) -> Iterator[State]:
-    """The states that some files of one metadata log tell, in order; reading ends at the first damage."""
+def history(files: Sequence[Path], clock: Clock) -> History:
+    """Return the states that the files of one metadata log tell, in order, up to the first damage or missing file."""
+    found: list[State] = []
     partitions = _Partitions()
-    with suppress(EvidenceError):
-        for file in files:
-            data = file.read_bytes()
-            for headers in header_slices(data):
-                for header, offset, value in values(data, headers):
-                    wall_ns = int(header["max_timestamp"]) * 1_000_000
-                    try:
-                        yield from partitions.replay(value or b"", offset, clock.monotonic_ns(wall_ns))
-                    except ValueError as error:
-                        raise EvidenceError(
-                            f"The metadata record at offset {offset} cannot be read: {error}."
-                        ) from error
+    try:
+        for offset, t_ns, value in _records(files, clock):
+            found += partitions.replay(value, offset, t_ns)
+    except EvidenceError as error:
+        return History(found, str(error))
+    return History(found)
 
 
-def read_metadata_log(brokers: Path, clock: Clock) -> list[State]:
-    """The history in the copy that reaches furthest; every node of a KRaft cluster keeps one."""
-    copies = [list(states(_files(folder), clock)) for folder in sorted(brokers.glob(f"*/**/{FOLDER}"))]
-    return max(copies, key=_reach, default=[])
+def _records(files: Sequence[Path], clock: Clock) -> Iterator[tuple[int, int | None, bytes]]:
+    """Yield each record's offset, time and value.
+
+    Raises:
+        EvidenceError: what comes next is damaged, or its file is missing.
+    """
+    end = 0
+    for file in files:
+        if file.suffix != ".log":
+            end = int(file.stem.partition("-")[0])  # a snapshot tells all that was before the segment of its name
+        elif int(file.stem) > end:
+            raise EvidenceError(f"It lacks the records from offset {end} to {int(file.stem)}.")
+        data = file.read_bytes()
+        for headers in header_slices(data):
+            for header, offset, value in values(data, headers):
+                yield offset, clock.monotonic_ns(int(header["max_timestamp"]) * 1_000_000), value or b""
+            if file.suffix == ".log":
+                end = int(last_offsets(headers)[-1]) + 1
 
 
-def _reach(copy: list[State]) -> tuple[int, int]:
-    return (copy[-1].position, len(copy)) if copy else (-1, 0)
+def read_metadata_log(brokers: Path, clock: Clock) -> History:
+    """Return the history in the copy that reaches furthest; every node of a KRaft cluster keeps one."""
+    copies = [history(_files(folder), clock) for folder in sorted(brokers.glob(f"*/**/{FOLDER}"))]
+    return max(copies, key=_reach, default=History([]))
+
+
+def _reach(copy: History) -> tuple[int, int, bool]:
+    last = copy.states[-1].position if copy.states else -1
+    return last, len(copy.states), copy.problem is None
 
 
 def _files(folder: Path) -> list[Path]:

@@ -52,6 +52,15 @@ class State(NamedTuple):
     recovering: bool = False
 
 
+class History(NamedTuple):
+    """The states of all partitions in order; ``problem`` says in one sentence why nothing behind the last could be read
+    (None: the log was read to its end).
+    """
+
+    states: list[State]
+    problem: str | None = None
+
+
 def by_partition(states: list[State]) -> dict[TopicPartition, list[State]]:
     """The states of each partition, in order."""
     found: dict[TopicPartition, list[State]] = {}

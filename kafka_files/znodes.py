@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from history.errors import EvidenceError
 from kafka_files.clock import Clock
-from kafka_files.states import State
+from kafka_files.states import History, State
 
 _FILE_HEADER, _ENTRY, _TRANSACTION = 16, struct.Struct(">qi"), struct.Struct(">qiqqi")
 _CREATE, _SET_DATA, _MULTI = {1, 19, 21}, 5, 14
@@ -34,18 +35,24 @@ class Write(NamedTuple):
 
 
 def writes(log: bytes) -> Iterator[Write]:
-    """What a transaction log wrote, in order; reading ends where the log does, or at a torn or damaged transaction."""
+    """Yield what a transaction log wrote, in order, up to the zeros that the server allocates in advance.
+
+    Raises:
+        EvidenceError: the next transaction is torn or damaged.
+    """
     at = _FILE_HEADER
     while at + _ENTRY.size <= len(log):
         _, length = _ENTRY.unpack_from(log, at)
         start, at = at + _ENTRY.size, at + _ENTRY.size + length + 1
-        if length < _TRANSACTION.size or at > len(log):
+        if not any(log[start - _ENTRY.size : start]):
             return
+        if length < _TRANSACTION.size or at > len(log):
+            raise EvidenceError(f"The transaction at byte {start - _ENTRY.size} of ZooKeeper's log is torn.")
         _, _, zxid, wall_ms, kind = _TRANSACTION.unpack_from(log, start)
         try:
             written = list(_written(kind, log[start + _TRANSACTION.size : at - 1]))
-        except (struct.error, ValueError):
-            return
+        except (struct.error, ValueError) as error:
+            raise EvidenceError(f"Transaction {zxid} of ZooKeeper's log cannot be read: {error}.") from error
         for path, data, version in written:
             yield Write(zxid, wall_ms, path, data, version)
 
@@ -77,8 +84,17 @@ def _buffer(body: bytes, at: int) -> tuple[bytes, int]:
     return body[at + 4 : at + 4 + length], at + 4 + length
 
 
-def states(log: bytes, clock: Clock) -> Iterator[State]:
-    """The states that a transaction log tells, in order."""
+def history(log: bytes, clock: Clock) -> History:
+    """Return the states that a transaction log tells, in order, up to its end or the first damage."""
+    found: list[State] = []
+    try:
+        found.extend(_states(log, clock))
+    except EvidenceError as error:
+        return History(found, str(error))
+    return History(found)
+
+
+def _states(log: bytes, clock: Clock) -> Iterator[State]:
     assigned: dict[str, dict[str, Any]] = {}
     for write in writes(log):
         if topic := _TOPIC.fullmatch(write.path):
@@ -126,10 +142,15 @@ def _json(data: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def read_znodes(brokers: Path, clock: Clock) -> list[State]:
-    """The history in a ZooKeeper node's transaction logs, in order."""
-    logs = sorted(brokers.glob("*/**/version-2/log.*"), key=lambda file: int(file.suffix[1:], 16))
-    return [state for file in logs for state in states(_without_zeros(file), clock)]
+def read_znodes(brokers: Path, clock: Clock) -> History:
+    """Return the history in a ZooKeeper node's transaction logs, in order, up to the first damage."""
+    found: list[State] = []
+    for file in sorted(brokers.glob("*/**/version-2/log.*"), key=lambda file: int(file.suffix[1:], 16)):
+        told, problem = history(_without_zeros(file), clock)
+        found += told
+        if problem:
+            return History(found, problem)
+    return History(found)
 
 
 def _without_zeros(file: Path) -> bytes:

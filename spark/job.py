@@ -34,7 +34,7 @@ from history.tables import JUDGED
 from judge.checks import anomalies
 from judge.checks.allowed import allowed
 from judge.checks.premises import Premises
-from judge.run import Judged, Spread, judge_run, total
+from judge.run import READS, Judged, Spread, judge_run, total, undecided
 from judge.verdict import evidence
 from judge.verdict.summary import Conclusion, verdict_of
 
@@ -155,31 +155,18 @@ def judge_folder(folder: RunFolder, context: SparkContext) -> None:
 
 
 def _conclude(run: Run, judged: Judged) -> None:
-    """Write the judged tables, run the suites on them, and write verdict.json."""
+    """Run the suites on the judged tables, write them with what that leaves undecided, and write verdict.json."""
     folder = run.folder
-    for name, table in judged.tables.items():
-        write_table(table, folder.judged(name), JUDGED[name])
-    write_atomically(folder.latency_log, judged.latency_log)
     found = judged.tables["anomaly_counts"].to_pylist()
-    counted = {name: sum(row["cases"] for row in found if row["anomaly"] == name) for name in anomalies.SEVERITY}
-    forbidden = {  # what is undecided needs review, too; of severity S1 it is missing evidence
-        name: sum(
-            row["cases"]
-            for row in found
-            if row["anomaly"] == name and (row["allowed"] is False or (row["severity"] == "S2" and not row["allowed"]))
-        )
-        for name in anomalies.SEVERITY
-    }
-    invariants = judged.tables["invariants"].to_pylist()
     delivered = total(judged.tables["delivery"].to_pylist())
     items = [
         ("seal intact", None),
         *judged.items,
-        evidence.undecided(invariants),
+        evidence.undecided(judged.tables["invariants"].to_pylist()),
         evidence.undecided_cases(found),
         evidence.undrained(delivered),
-        evidence.offsets_told(run.manifest, forbidden),
-        evidence.control_seen(run.manifest.control, counted),
+        evidence.offsets_told(run.manifest, _forbidden(found)),
+        evidence.control_seen(run.manifest.control, _counted(found)),
     ]
     permitted = allowed(run.manifest, run.events, Premises(run).led_cleanly)
     with written_here(folder.verdict / "data_docs") as data_docs:
@@ -192,14 +179,20 @@ def _conclude(run: Run, judged: Judged) -> None:
             manifest=run.manifest,
             permitted=permitted,
             severities=anomalies.SEVERITY,
+            reads=READS,
             data_docs=data_docs,
         )
+    tables = {**judged.tables, **undecided(judged.tables, outcome.undecided)}
+    for name, table in tables.items():
+        write_table(table, folder.judged(name), JUDGED[name])
+    write_atomically(folder.latency_log, judged.latency_log)
+    found = tables["anomaly_counts"].to_pylist()
     findings = Conclusion(
         outcome=outcome,
         missing=[*(reason for _, reason in items if reason), *outcome.untrusted],
-        anomalies=counted,
-        forbidden=forbidden,
-        invariants=invariants,
+        anomalies=_counted(found),
+        forbidden=_forbidden(found),
+        invariants=tables["invariants"].to_pylist(),
         delivery=delivered,
         allowed=permitted,
         notes=[
@@ -216,6 +209,20 @@ def _conclude(run: Run, judged: Judged) -> None:
     _write_verdict(folder, verdict_of(findings))
 
 
+def _counted(found: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Return how many cases there are of each anomaly (rows of ``ANOMALY_COUNTS``)."""
+    return {name: sum(row["cases"] for row in found if row["anomaly"] == name) for name in anomalies.SEVERITY}
+
+
+def _forbidden(found: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Return how many of them violate a guarantee; what is undecided needs review, too, and of severity S1 it is
+    missing evidence.
+    """
+    return _counted(
+        [row for row in found if row["allowed"] is False or (row["severity"] == "S2" and not row["allowed"])]
+    )
+
+
 def _unknown(folder: RunFolder, reason: str) -> None:
     """No table can be judged: all of them are empty, and the one item of evidence says why."""
     for name, schema in JUDGED.items():
@@ -230,6 +237,7 @@ def _unknown(folder: RunFolder, reason: str) -> None:
             manifest=None,
             permitted={},
             severities=anomalies.SEVERITY,
+            reads={},
             data_docs=data_docs,
         )
     nothing = dict.fromkeys(anomalies.SEVERITY, 0)

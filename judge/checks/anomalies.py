@@ -1,47 +1,80 @@
-"""The anomalies that a run's records and sources can show, with their severities.
+"""The anomalies that a run's records and sources can show, each declared once.
 
 S1 breaks a promise that Kafka made under this configuration; S2 is liveness, or needs review.
 """
 
 from __future__ import annotations
 
-SEVERITY = {
+from typing import NamedTuple
+
+from evidence.sources import (
+    CAPTURES,
+    EPOCHS,
+    GROUP,
+    HISTORY,
+    LINES,
+    POLLS,
+    SAMPLES,
+    SEEKS,
+    SEGMENTS,
+    SENDS,
+    SHARE,
+    VIEWS,
+    sources,
+)
+
+_ACCOUNT = sources(SENDS, POLLS, SEGMENTS, CAPTURES)  # what the fate of a send rests on
+
+
+class Anomaly(NamedTuple):
+    """An anomaly: its severity, and the sources of evidence that it rests on.
+
+    ``whole`` are those of which a missing part could look like a case: without it a case proves nothing.
+    """
+
+    severity: str
+    reads: frozenset[str]
+    whole: frozenset[str] = frozenset()
+
+
+ANOMALIES = {
     # judge/checks/records.py
-    "lost_write": "S1",
-    "truncated_ack": "S1",
-    "unknown_offset_ack": "S1",
-    "invisible_ack": "S2",
-    "undrained": "S2",
-    "unseen": "S2",
-    "inconsistent_offset": "S1",
-    "duplicate": "S1",
-    "phantom_record": "S1",
-    "corrupt_record": "S1",
-    "aborted_read": "S1",
+    "lost_write": Anomaly("S1", _ACCOUNT, whole=sources(POLLS)),
+    "truncated_ack": Anomaly("S1", _ACCOUNT, whole=sources(POLLS)),
+    "unknown_offset_ack": Anomaly("S1", _ACCOUNT, whole=sources(POLLS)),
+    "invisible_ack": Anomaly("S2", _ACCOUNT, whole=sources(POLLS)),
+    "undrained": Anomaly("S2", _ACCOUNT),
+    "unseen": Anomaly("S2", _ACCOUNT),
+    "inconsistent_offset": Anomaly("S1", sources(SENDS, POLLS, SEGMENTS)),
+    "duplicate": Anomaly("S1", sources(SENDS, POLLS, SEGMENTS)),
+    "phantom_record": Anomaly("S1", sources(SENDS, POLLS, SEGMENTS), whole=sources(SENDS)),
+    "corrupt_record": Anomaly("S1", sources(POLLS, SEGMENTS)),
+    "aborted_read": Anomaly("S1", sources(SENDS, POLLS)),
     # judge/checks/atomicity.py, judge/checks/visibility.py
-    "torn_transaction": "S1",
-    "hanging_transaction": "S1",
+    "torn_transaction": Anomaly("S1", _ACCOUNT, whole=sources(POLLS)),
+    "hanging_transaction": Anomaly("S1", sources(SAMPLES), whole=sources(SAMPLES)),
     # judge/checks/exactly_once.py
-    "lost_output": "S1",
-    "duplicate_output": "S1",
+    "lost_output": Anomaly("S1", sources(POLLS), whole=sources(POLLS)),
+    "duplicate_output": Anomaly("S1", sources(POLLS)),
     # judge/checks/reading_order.py, judge/checks/visibility.py
-    "poll_skip": "S1",
-    "nonmonotonic_poll": "S1",
-    "nonrepeatable_read": "S1",
-    "precommitted_read": "S1",
-    "realtime_order_violation": "S1",
-    "nonmonotonic_send": "S1",
-    "bad_ack_offset": "S2",
-    "leader_epoch_regression": "S2",
+    "poll_skip": Anomaly("S1", sources(POLLS, SEEKS), whole=sources(POLLS, SEEKS)),
+    "nonmonotonic_poll": Anomaly("S1", sources(POLLS, SEEKS), whole=sources(SEEKS)),
+    "nonrepeatable_read": Anomaly("S1", sources(POLLS, SEEKS), whole=sources(POLLS)),
+    "precommitted_read": Anomaly("S1", sources(POLLS, SAMPLES, VIEWS)),
+    "realtime_order_violation": Anomaly("S1", sources(SENDS, POLLS)),
+    "nonmonotonic_send": Anomaly("S1", sources(SENDS)),
+    "bad_ack_offset": Anomaly("S2", sources(SENDS)),
+    "leader_epoch_regression": Anomaly("S2", sources(POLLS)),
     # judge/checks/groups.py
-    "group_skip": "S1",
+    "group_skip": Anomaly("S1", GROUP | {POLLS}, whole=GROUP),
     # judge/checks/shares.py
-    "stuck_record": "S1",
-    "archived_record": "S1",
+    "stuck_record": Anomaly("S1", SHARE | {POLLS}, whole=SHARE),
+    "archived_record": Anomaly("S1", SHARE | {POLLS}, whole=SHARE),
     # judge/checks/behaviour.py
-    "source_disagreement": "S2",
-    "behaviour_change": "S2",
+    "source_disagreement": Anomaly("S2", sources(HISTORY, VIEWS, LINES, EPOCHS), whole=sources(HISTORY)),
+    "behaviour_change": Anomaly("S2", sources(SAMPLES, HISTORY)),
 }
+SEVERITY = {name: anomaly.severity for name, anomaly in ANOMALIES.items()}
 GONE = ("lost_write", "truncated_ack", "unknown_offset_ack")
 EXPLAINED = (
     *GONE,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -120,7 +120,7 @@ class Findings:
     examples: dict[Kind, list[dict[str, Any]]] = field(default_factory=dict)
     tallies: dict[str, Tally] = field(default_factory=dict)
     unchecked: set[str] = field(default_factory=set)
-    lacking: dict[str | None, str] = field(default_factory=dict)
+    lacking: dict[str, str] = field(default_factory=dict)
 
     def add_cases(
         self, where: TopicPartition, cases: Cases, names: Names, permitted: Permitted, brought_about: BroughtAbout
@@ -155,6 +155,14 @@ class Findings:
             first = 0 if t_ns == NULL else t_ns, where, facts(checks.evidence(at))
         tally = self.tallies.setdefault(invariant, Tally())
         tally.add(checks.checked, int(checks.violated_ns.size), first)
+
+    def doubted(self, why: Callable[[str], str | None]) -> Findings:
+        """Return these findings with the forbidden cases of each anomaly undecided for which ``why`` has a reason."""
+        kinds = {kind: in_doubt(kind, why(kind.anomaly)) for kind in self.counts}
+        counts = Counter[Kind]()
+        for kind, cases in self.counts.items():
+            counts[kinds[kind]] += cases
+        return replace(self, counts=counts, examples={kinds[kind]: rows for kind, rows in self.examples.items()})
 
     def merge(self, others: Iterable[Findings]) -> Findings:
         """These and the findings of other partitions, in the order of their topics and partitions."""
@@ -191,6 +199,11 @@ def ruled(cases: Cases, names: Names, permitted: Permitted, brought_about: Broug
             if why := cases.why(place):
                 take(np.array([place]), why)
     return list(kinds), of_case
+
+
+def in_doubt(kind: Kind, why: str | None) -> Kind:
+    """Return a kind, undecided if it is forbidden and there is a reason to doubt its cases."""
+    return kind if why is None or kind.allowed is not False else kind._replace(undecided=why.rstrip("."))
 
 
 def _in_order(row: Mapping[str, Any]) -> tuple[str, int, int, str, int]:

@@ -7,7 +7,7 @@ new invariant is one function of a partition's evidence and one entry here, with
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -15,14 +15,29 @@ import numpy as np
 
 from evidence.columns import FINAL
 from evidence.partition import PartitionEvidence
+from evidence.sources import (
+    CAPTURES,
+    DATES,
+    EPOCHS,
+    GROUP,
+    HISTORY,
+    LINES,
+    POLLS,
+    POSITIONS,
+    SAMPLES,
+    SEGMENTS,
+    SENDS,
+    SHARE,
+    VIEWS,
+    Gaps,
+    counted,
+    sources,
+)
 from evidence.views import last_views
 from history.partition import TopicPartition
 from history.words import in_words
 from judge.checks import agreement, elections, groups, isr_changes, log_content, readers, replicas, shares, watermarks
 from judge.checks.findings import Check, Checks, Findings, Tally, checks_of
-
-# Evidence that a run, or one of its partitions, may lack: the controller's states, their times, exported segments.
-HISTORY, DATES, SEGMENTS = "history", "dates", "segments"
 
 
 class Owed(Enum):
@@ -38,14 +53,16 @@ class Invariant(NamedTuple):
 
     ``documented`` are those whose docstrings tell of it, where ``checks`` only call them. ``applies`` says of a
     partition whether it may be asked there, and ``occasion`` whether anything happened there that it is about: then
-    ``owed`` decides whether it has to be checked. ``needs`` is the evidence without which holding proves nothing.
+    ``owed`` decides whether it has to be checked. ``reads`` are the sources of evidence that it rests on: where one
+    lacks something, holding proves nothing. ``whole`` are those of which a missing part could look like a violation.
     """
 
     title: str
     checks: tuple[Callable[[PartitionEvidence], Checks], ...]
+    reads: frozenset[str]
+    whole: frozenset[str] = frozenset()
     severity: str = "S1"
     owed: Owed = Owed.WITH_HISTORY
-    needs: str | None = None
     applies: Callable[[PartitionEvidence], bool] = lambda _: True
     occasion: Callable[[PartitionEvidence], bool] = lambda _: True
     documented: tuple[Callable[..., Any], ...] = ()
@@ -103,38 +120,45 @@ INVARIANTS = {
     "I1": Invariant(
         "0 <= log start <= high watermark on every replica",
         (replicas.i1_bounds,),
+        reads=sources(SAMPLES),
         owed=Owed.ALWAYS,
     ),
     "I2": Invariant(
         "high watermark <= log end on every replica",
         (replicas.i2_hw_below_leo,),
+        reads=sources(SAMPLES),
         owed=Owed.ALWAYS,
     ),
     "I3": Invariant(
         "a leader's high watermark and log end never fall within its epoch",
         (replicas.i3_leader_monotonic,),
+        reads=sources(SAMPLES, VIEWS),
         owed=Owed.ALWAYS,
     ),
     "I4": Invariant(
         "a replica's high watermark falls at most once within an epoch",
         (watermarks.i4_follower_falls_once,),
+        reads=sources(SAMPLES),
         applies=_clean,
     ),
     "I6": Invariant(
         "no replica's log end falls below a high watermark that it has shown",
         (replicas.i6_own_floor,),
+        reads=sources(SAMPLES),
         owed=Owed.ALWAYS,
         applies=_clean,
     ),
     "I7": Invariant(
         "every member of the ISR holds all that a leader has shown as committed",
         (watermarks.i7_isr_covers_hw,),
-        needs=DATES,
+        reads=sources(SAMPLES, DATES),
+        whole=sources(DATES),
         applies=_followed,
     ),
     "I8": Invariant(
         "a new leader's log starts its epoch at or above every earlier high watermark",
         (replicas.i8_leader_completeness,),
+        reads=sources(SAMPLES, EPOCHS),
         owed=Owed.ALWAYS,
         applies=_epochs_changed,
         occasion=_sampled_before_a_change,
@@ -142,33 +166,36 @@ INVARIANTS = {
     "I9": Invariant(
         "no follower's high watermark is ahead of its leader's",
         (watermarks.i9_follower_below_leader,),
-        needs=HISTORY,
+        reads=sources(SAMPLES, EPOCHS, HISTORY),
         applies=_followed,
         occasion=_written,
     ),
     "I10": Invariant(
         "without produce the high watermark reaches the log end on every in-sync replica",
         (replicas.i10_quiescence,),
+        reads=sources(SAMPLES, VIEWS, DATES),
+        whole=sources(SAMPLES, DATES),
         owed=Owed.ALWAYS,
     ),
     "I11": Invariant(
         "below min.insync.replicas the high watermark stands still",
         (watermarks.i11_frozen_below_min_isr,),  # whatever a leader lacks, it waits as any other
+        reads=sources(SAMPLES, DATES),
+        whole=sources(DATES),
         owed=Owed.NEVER,
-        needs=DATES,
     ),
     "I12": Invariant(
         "below their high watermarks all replicas hold the same bytes",
         (agreement.i12_committed_prefix,),
+        reads=sources(SEGMENTS, CAPTURES),
         owed=Owed.NEVER,
-        needs=SEGMENTS,
         applies=_clean_logs,
     ),
     "I13": Invariant(
         "a batch of one offset and epoch, and all before it, is the same on every replica",
         (agreement.i13_log_matching,),
+        reads=sources(SEGMENTS),
         owed=Owed.NEVER,
-        needs=SEGMENTS,
     ),
     "I14": Invariant(
         "leader epochs go up, and each batch carries the one of its replica's epoch file",
@@ -176,26 +203,29 @@ INVARIANTS = {
             agreement.i14_epoch_of_batch,
             agreement.i14_epoch_files,
         ),
+        reads=sources(SEGMENTS, EPOCHS, CAPTURES),
         owed=Owed.NEVER,
-        needs=SEGMENTS,
     ),
     "I15": Invariant(
         "a record acknowledged with acks=all is on every replica of the final ISR",
         (log_content.i15_durability,),
-        needs=SEGMENTS,
+        reads=sources(SENDS, SEGMENTS, CAPTURES, VIEWS),
+        whole=sources(VIEWS),
         applies=lambda of: of.clean and of.kept and log_content.promised(of).size > 0,
     ),
     "I16": Invariant(
         "what a consumer read stands in the final log",
         (log_content.i16_no_phantom_read,),
-        needs=SEGMENTS,
+        reads=sources(POLLS, SEGMENTS, CAPTURES, HISTORY),
+        whole=sources(HISTORY),
         applies=lambda of: of.clean and of.kept and log_content.readable(of).size > 0,
     ),
     "I17": Invariant(
         "an idempotent producer's sequence numbers follow one another",
         (agreement.i17_sequences,),
+        reads=sources(SEGMENTS, CAPTURES, HISTORY),
+        whole=sources(HISTORY),
         owed=Owed.NEVER,
-        needs=SEGMENTS,
         applies=lambda of: of.clean and of.idempotent,
     ),
     "I19": Invariant(
@@ -207,97 +237,109 @@ INVARIANTS = {
                 )
             ),
         ),
+        reads=sources(HISTORY, LINES, VIEWS),
         documented=(elections.i19_one_leader_per_epoch,),
     ),
     "I20": Invariant(
         "a new leader comes from the ISR, first in the assignment's order",
         (_told(lambda of: elections.i20_clean_election(of.facts.states)),),
+        reads=sources(HISTORY),
         owed=Owed.NEVER,
-        needs=HISTORY,
         applies=_clean,
         documented=(elections.i20_clean_election,),
     ),
     "I21": Invariant(
         "leader, ISR, ELR and epochs make sense in the controller's own history",
         (_told(lambda of: elections.i21_history_in_order(of.facts.states, of.facts.effective_min_isr)),),
-        needs=HISTORY,
+        reads=sources(HISTORY),
         documented=(elections.i21_history_in_order,),
     ),
     "I22": Invariant(
         "a new leader's high watermark soon reaches its epoch's start",
         (watermarks.i22_hw_reaches_epoch_start,),
+        reads=sources(SAMPLES, EPOCHS, DATES),
+        whole=sources(EPOCHS, DATES),
         severity="S2",
         owed=Owed.NEVER,
-        needs=DATES,
         applies=_clean,
     ),
     "I23": Invariant(
         "a follower that stopped leaves the ISR in time",
         (watermarks.i23_evicted_in_time,),
+        reads=sources(SAMPLES, DATES),
+        whole=sources(DATES),
         severity="S2",
         owed=Owed.NEVER,
-        needs=DATES,
     ),
     "I24": Invariant(
         "a replica that joins the ISR has caught up with the high watermark",
         (watermarks.i24_caught_up_at_join,),
+        reads=sources(SAMPLES, EPOCHS, DATES),
+        whole=sources(EPOCHS, DATES),
         owed=Owed.NEVER,
-        needs=DATES,
         applies=_clean,
     ),
     "I25": Invariant(
         "a boot takes its high watermark from its checkpoint, within its own log",
         (_told(lambda of: elections.i25_boot_high_watermark(of.lines, of.captures, of.facts.new_logs)),),
+        reads=sources(LINES, CAPTURES),
         applies=_clean,
         documented=(elections.i25_boot_high_watermark,),
     ),
     "I26": Invariant(
         "log start <= last stable offset <= every later high watermark of the same leader",
         (replicas.i26_stable_offset,),
+        reads=sources(SAMPLES, VIEWS),
         owed=Owed.ALWAYS,
         applies=lambda of: of.transactional,
     ),
     "I27": Invariant(
         "a transaction's records stand before the marker that its outcome names, in every log",
         (log_content.i27_markers,),
-        needs=SEGMENTS,
+        reads=sources(SENDS, SEGMENTS),
         applies=lambda of: of.clean and of.transactional,
         occasion=lambda of: log_content.committed(of).size > 0,
     ),
     "I28": Invariant(
         "below min.insync.replicas nothing is acknowledged with acks=all",
         (log_content.i28_enough_replicas,),
+        reads=sources(SENDS, SEGMENTS, VIEWS, DATES),
+        whole=sources(DATES),
         owed=Owed.NEVER,
-        needs=SEGMENTS,
         applies=lambda of: bool(of.short),
     ),
     "I29": Invariant(
         "a new owner in a consumer group skips no record behind the committed offset",
         (groups.i29_starts_at_committed,),
+        reads=sources(*GROUP, POLLS),
         owed=Owed.NEVER,
         applies=_in_group,
     ),
     "I30": Invariant(
         "a new owner in a consumer group reads again only what was not committed",
         (groups.i30_rereads_uncommitted_only,),
+        reads=sources(*GROUP),
         owed=Owed.NEVER,
         applies=_in_group,
     ),
     "I31": Invariant(
         "the committed offset of a consumer group never falls",
         (groups.i31_commits_never_fall,),
+        reads=sources(*GROUP),
         owed=Owed.NEVER,
         applies=_in_group,
     ),
     "I32": Invariant(
         "a partition has one owner in a consumer group",
         (groups.i32_one_owner,),
+        reads=sources(*GROUP),
         owed=Owed.NEVER,
         applies=_in_group,
     ),
     "I33": Invariant(
         "what a share group accepted is not delivered again",
         (shares.i33_accepted_for_good,),
+        reads=sources(*SHARE, POLLS),
         owed=Owed.ALWAYS,
         applies=_in_share,
         occasion=_drained,
@@ -305,12 +347,14 @@ INVARIANTS = {
     "I34": Invariant(
         "a record in a share group has one holder until its lock runs out",
         (shares.i34_one_holder,),
+        reads=sources(*SHARE),
         owed=Owed.NEVER,
         applies=_in_share,
     ),
     "I35": Invariant(
         "a record in a share group is delivered no more often than its limit",
         (shares.i35_delivery_limit,),
+        reads=sources(*SHARE, POLLS),
         owed=Owed.ALWAYS,
         applies=_in_share,
         occasion=_drained,
@@ -318,21 +362,25 @@ INVARIANTS = {
     "I36": Invariant(
         "the delivery count of a record in a share group grows with each delivery",
         (shares.i36_deliveries_counted,),
+        reads=sources(*SHARE),
         owed=Owed.NEVER,
         applies=_in_share,
     ),
     "I37": Invariant(
         "every live reader comes to the end of what it may read",
         (readers.i37_readers_reach_the_end, shares.i37_nothing_left),
+        reads=sources(POSITIONS, POLLS, *GROUP, *SHARE),
+        whole=sources(*GROUP, *SHARE),
         owed=Owed.ALWAYS,
         applies=lambda of: of.readers is not None,
     ),
     "I38": Invariant(
         "an ISR change that a leader proposes comes to an end",
         (isr_changes.i38_isr_changes_end,),
+        reads=sources(LINES, DATES),
+        whole=sources(LINES, DATES),
         severity="S2",
         owed=Owed.NEVER,
-        needs=DATES,
         applies=lambda of: any(line["kind"] == "isr_shrinking" for line in of.lines),
     ),
 }
@@ -348,51 +396,55 @@ def check(of: PartitionEvidence, findings: Findings) -> None:
                 findings.unchecked.add(name)
 
 
-def why_open(
-    where: TopicPartition, found: Findings, missing: Mapping[str | None, str], *, owes_history: bool
-) -> Iterator[tuple[str, str]]:
-    """Return the invariants that one partition leaves open, each with the reason.
-
-    ``missing`` maps a kind of evidence to why the partition lacks it.
+class Verdict(NamedTuple):
+    """What one partition says of an invariant: its tally, why it leaves the invariant open, and why its violations are
+    not proven (None: it does not, they are).
     """
-    required = {Owed.ALWAYS, Owed.WITH_HISTORY} if owes_history else {Owed.ALWAYS}
-    for name in found.tallies:
-        invariant = INVARIANTS[name]
-        if invariant.needs in missing:
-            yield name, missing[invariant.needs]
-        elif name in found.unchecked and invariant.owed in required:
-            yield name, f"nothing that was recorded of {where} could be checked"
+
+    tally: Tally
+    left_open: str | None = None
+    doubt: str | None = None
 
 
-def rows(
-    tallies: Mapping[str, Tally], left_open: Mapping[str, str], *, origin_ns: int | None = None
-) -> Iterator[dict[str, Any]]:
-    """Return the rows of ``history.tables.INVARIANTS``: the invariants that were checked or had to be.
+def verdict(where: TopicPartition, name: str, found: Findings, gaps: Gaps, *, owes_history: bool) -> Verdict:
+    """Return what one partition says of an invariant that applies to it."""
+    invariant, tally = INVARIANTS[name], found.tallies[name]
+    left_open = gaps.of(invariant.reads, where)
+    required = invariant.owed is Owed.ALWAYS or (owes_history and invariant.owed is Owed.WITH_HISTORY)
+    if left_open is None and required and name in found.unchecked:
+        left_open = f"nothing that was recorded of {where} could be checked"
+    return Verdict(tally, left_open, gaps.of(invariant.whole, where) if tally.violations else None)
 
-    ``left_open`` maps an invariant to why some partition leaves it open: it is unknown unless it is violated elsewhere.
-    Reasons count their seconds from ``origin_ns``.
+
+def row(name: str, found: Iterable[Verdict], origin_ns: int | None = None) -> dict[str, Any] | None:
+    """Return a row of ``history.tables.INVARIANTS``; None where nothing was checked, nor had to be.
+
+    A proven violation is fail; an open partition, or a violation that is not proven, is unknown, and the reason names
+    the first one and how many others there are. Reasons count their seconds from ``origin_ns``.
     """
-    for name in INVARIANTS:
-        tally = tallies.get(name, Tally())
-        if tally.checked or name in left_open:
-            yield row(name, tally, left_open.get(name), origin_ns)
-
-
-def row(name: str, tally: Tally, lacking: str | None, origin_ns: int | None = None) -> dict[str, Any]:
-    """Return a row of ``history.tables.INVARIANTS``; ``lacking`` says what evidence is missing, if any."""
-    verdict, reason, evidence = "pass", None, None
-    if tally.first:
-        _, where, evidence = tally.first
-        verdict, reason = "fail", f"first violation on {where}: {in_words(json.loads(evidence), origin_ns)}"
-    elif lacking:
-        verdict, reason = "unknown", lacking
+    total, proven, whys = Tally(), Tally(), list[str]()
+    for each in found:
+        total.add(each.tally.checked, each.tally.violations, each.tally.first)
+        if each.doubt is None:
+            proven.add(0, each.tally.violations, each.tally.first)
+        if why := each.doubt or each.left_open:
+            whys.append(why)
+    if not (total.checked or whys):
+        return None
+    state, reason, evidence = "pass", None, None
+    if proven.first:
+        _, where, evidence = proven.first
+        state, reason = "fail", f"first violation on {where}: {in_words(json.loads(evidence), origin_ns)}"
+    elif whys:
+        state, reason = "unknown", counted(whys, "partition")
+        evidence = total.first[2] if total.first else None
     return {
         "invariant": name,
         "title": INVARIANTS[name].title,
         "severity": INVARIANTS[name].severity,
-        "checked": tally.checked,
-        "violations": tally.violations,
-        "verdict": verdict,
+        "checked": total.checked,
+        "violations": total.violations,
+        "verdict": state,
         "reason": reason,
         "evidence": evidence,
     }

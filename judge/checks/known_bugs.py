@@ -117,7 +117,7 @@ def named(
 
 
 def _with_name(row: dict[str, Any], bugs: Sequence[KnownBug], lines: Sequence[Row]) -> dict[str, Any]:
-    if not row["violations"]:
+    if row["verdict"] != "fail":
         return row
     evidence = json.loads(row["evidence"] or "{}")
     own = [line for line in lines if evidence.get("broker_id") in (None, line["broker_id"])]

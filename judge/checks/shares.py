@@ -52,7 +52,8 @@ def _open(of: PartitionEvidence, share: ShareEvidence) -> _Open:
     asked = _latest(offset, acks.offset, acks.asked_ns, accepts)
     asked_last = _latest(offset, acks.offset, acks.asked_ns, accepts & unclean)
     refused = _latest(offset, acks.offset, acks.answered_ns, accepts & acks.refused)
-    doubtful = given & ((asked_last >= last_ns) | ((asked >= last_ns) & (refused >= asked)))
+    asked_since = (asked != _NEVER) & (asked >= last_ns)  # be it of a delivery whose row is missing
+    doubtful = ((asked_last != _NEVER) & (asked_last >= last_ns)) | (asked_since & (refused >= asked))
     return _Open(*(column[~doubtful] for column in (value, offset, first_ns, last_ns, count)))
 
 

@@ -12,6 +12,24 @@ from evidence.gather import Input
 from evidence.reader import Tables
 from evidence.run import Run, drains, producers
 from evidence.silences import SILENCE_S, Silence
+from evidence.sources import (
+    CAPTURES,
+    DATES,
+    EPOCHS,
+    GROUP,
+    HISTORY,
+    LINES,
+    POLLS,
+    POSITIONS,
+    SAMPLES,
+    SEEKS,
+    SEGMENTS,
+    SENDS,
+    SHARE,
+    VIEWS,
+    Gap,
+    sources,
+)
 from history.errors import LAST_SEEN
 from history.events import Event
 from history.manifest import Manifest
@@ -23,7 +41,7 @@ from kafka_files.clock import Clock
 
 MEMBER_TABLES = ("group_reads", "rebalances", "commits", "share_reads", "share_acks")
 MAX_NEVER_SENT = 0.005  # a share; beyond it latencies are of another load, too (``judge.measures.metrics``)
-WATCHERS = ("prober", "consumer", "drain")  # roles of clients
+READERS = ("consumer", "drain")  # roles of clients
 
 Item = tuple[str, str | None]
 
@@ -62,48 +80,72 @@ def _unreadable(counts: Counts, replica: Replica) -> list[str]:
     return [problem for problem in counts.log_problems.get(replica, []) if problem.startswith(UNREADABLE)]
 
 
-def evidence(run: Run, counts: Counts) -> list[Item]:
-    """What the recording half owes the judge."""
+def gaps(run: Run, counts: Counts) -> dict[str, list[Gap]]:
+    """Return each item that the recording half owes the judge, and what is missing of it."""
     manifest = run.manifest
     if manifest.foreign:
         return _of_foreign(run, counts)
     replicas = assigned(manifest)
-    return [
-        ("no harness error", _first(_errors(run.events))),
-        ("no server ended by itself", _first(_exits(run))),
-        ("files readable", _first(run.problems)),
-        ("run collected", _collected(run.events)),
-        ("every phase run", _first(_phases_left(run.events, manifest))),
-        ("faults took effect", _first(_took_no_effect(run.events, manifest.faults))),
-        ("faults healed", _first(_not_healed(run.events))),
-        ("sends ledgered", _first(_ledgers(run, counts))),
-        ("something acknowledged", _acknowledged(counts)),
-        ("final drain complete", _first(_drained(run))),
-        ("every replica probed", _first(_unprobed(run, counts))),
-        ("probe never silent", _first(_silent(run.events, counts.silences))),
-        ("watchers ended in order", _first([*_silent_watchers(run, counts), *_watched(run, counts)])),
-        ("members of the group recorded", _first([*unrecorded_members(run), *_unsettled(run.events)])),
-        ("every reader decided", _first(counts.undecided_readers)),
-        ("every read was answered", _first(_unanswered(run.clients))),
-        ("offsets captured before", _capture("before", replicas, counts)),
-        ("offsets captured after", _capture("after", replicas, counts)),
-        ("segments of every replica", _first(sentence for _, sentence in _segments(replicas, counts))),
-        ("everything copied", _first(_copied(run, counts))),
-        ("broker logs", _first(_broker_logs(run))),
-    ]
+    before, after = (_capture(name, replicas, counts) for name in ("before", "after"))
+    found = {
+        "no harness error": _anywhere(_errors(run.events)),
+        "no server ended by itself": _anywhere(_exits(run)),
+        "files readable": _files(run),
+        "run collected": _anywhere(_collected(run.events)),
+        "every phase run": _anywhere(_phases_left(run.events, manifest)),
+        "faults took effect": _anywhere(_took_no_effect(run.events, manifest.faults)),
+        "faults healed": _anywhere(_not_healed(run.events)),
+        "sends ledgered": _anywhere(_ledgers(run, counts), SENDS),
+        "something acknowledged": _anywhere(_acknowledged(counts)),
+        "final drain complete": _drained(run),
+        "every replica probed": _unprobed(run, counts),
+        "probe never silent": _anywhere(_silent(run.events, counts.silences), SAMPLES),
+        "probe ended in order": _of_prober(run, counts),
+        "readers ended in order": _of_readers(run, counts),
+        "members of the group recorded": _anywhere([*unrecorded_members(run), *_unsettled(run.events)], *GROUP, *SHARE),
+        "every reader decided": _anywhere(counts.undecided_readers, POSITIONS),
+        "every read was answered": _anywhere(_unanswered(run.clients)),
+        "offsets captured before": before,
+        "offsets captured after": after,
+        "segments of every replica": _segments(replicas, counts),
+        "epoch file of every replica": _epoch_files(run),
+        "everything copied": _anywhere(_copied(run, counts)),
+        "broker logs": _anywhere(_broker_logs(run), LINES),
+        "history of the controller": _history(run) if run.owes_history else [],
+    }
+    return {name: list(each) for name, each in found.items()}
 
 
-def _of_foreign(run: Run, counts: Counts) -> list[Item]:
-    """What an imported history can hold at all: it has no probe, no drain and no segments."""
+def _of_foreign(run: Run, counts: Counts) -> dict[str, list[Gap]]:
+    """Return what is missing of an imported history, which has no probe, no drain and no segments."""
     unnamed = counts.unnamed_reads
-    return [
-        ("files readable", _first(run.problems)),
-        ("run collected", _collected(run.events)),
-        ("history whole", _first(str(event.detail["message"]) for event in run.events if event.kind == "gap")),
-        ("something acknowledged", _acknowledged(counts)),
-        ("something read", None if counts.completed_reads else "The history holds no completed read of a record."),
-        ("every value told", f"{unnamed} records were read without their values being told." if unnamed else None),
-    ]
+    found = {
+        "files readable": _files(run),
+        "run collected": _anywhere(_collected(run.events)),
+        "history whole": _anywhere(str(event.detail["message"]) for event in run.events if event.kind == "gap"),
+        "something acknowledged": _anywhere(_acknowledged(counts)),
+        "something read": _anywhere(
+            () if counts.completed_reads else ["The history holds no completed read of a record."]
+        ),
+        "every value told": _anywhere(
+            [f"{unnamed} records were read without their values being told."] if unnamed else ()
+        ),
+    }
+    return {name: list(each) for name, each in found.items()}
+
+
+def items(found: Mapping[str, Sequence[Gap]]) -> list[Item]:
+    """Return each item with the first thing that is missing of it, and how many more there are."""
+    return [(name, _first(gap.why for gap in of_item)) for name, of_item in found.items()]
+
+
+def _anywhere(sentences: Iterable[str], *of: str) -> Iterator[Gap]:
+    """Return sentences as gaps of some sources, which may concern any partition."""
+    return (Gap(sentence, frozenset(of)) for sentence in sentences)
+
+
+def _files(run: Run) -> Iterator[Gap]:
+    return (Gap(why, sources(table)) for table, problems in run.problems.items() for why in problems)
 
 
 def _first(sentences: Iterable[str]) -> str | None:
@@ -113,14 +155,9 @@ def _first(sentences: Iterable[str]) -> str | None:
     return found[0] if len(found) == 1 else f"{found[0]} ({len(found) - 1} more of this kind)"
 
 
-def counted(sentences: Sequence[str], what: str) -> str:
-    """Return the first of some sentences as a clause, and how many more of ``what`` there are."""
-    first, more = sentences[0].rstrip("."), len(sentences) - 1
-    return f"{first} (and {more:,} more {what}{'s' if more > 1 else ''})" if more else first
-
-
-def _collected(events: list[Event]) -> str | None:
-    return None if any(event.kind == "collected" for event in events) else "The run was never collected to the end."
+def _collected(events: list[Event]) -> Iterator[str]:
+    if not any(event.kind == "collected" for event in events):
+        yield "The run was never collected to the end."
 
 
 def _errors(events: list[Event]) -> Iterator[str]:
@@ -220,30 +257,31 @@ def gave_up(run: Run) -> frozenset[str]:
     return frozenset(each.producer_id for each in plain if each.producer_id not in answered)
 
 
-def _acknowledged(counts: Counts) -> str | None:
-    acked = sum(ledger.acked for ledger in counts.ledgers.values())
-    return None if acked else "Nothing was acknowledged: an empty history proves nothing."
+def _acknowledged(counts: Counts) -> Iterator[str]:
+    if not any(ledger.acked for ledger in counts.ledgers.values()):
+        yield "Nothing was acknowledged: an empty history proves nothing."
 
 
-def _drained(run: Run) -> Iterator[str]:
+def _drained(run: Run) -> Iterator[Gap]:
     reached = drains(run.clients)
     for where in sorted({TopicPartition(topic, partition) for _, topic, partition in assigned(run.manifest)}):
         drain = reached.get(where)
         if drain is None:
-            yield f"{where} was not drained."
+            yield Gap(f"{where} was not drained.", sources(POLLS), where)
         elif not drain.complete or drain.end_offset is None or (drain.position or 0) < drain.end_offset:
-            yield f"The drain of {where} stopped at {drain.position}, before {drain.end_offset}."
+            yield Gap(f"The drain of {where} stopped at {drain.position}, before {drain.end_offset}.", where=where)
 
 
-def _without(replicas: set[Replica], found: Set[Replica], what: str) -> Iterator[str]:
+def _without(replicas: set[Replica], found: Set[Replica], what: str, source: str) -> Iterator[Gap]:
     for broker_id, topic, partition in sorted(replicas - found):
-        yield f"The replica of {topic}-{partition} on broker {broker_id} {what}."
+        where = TopicPartition(topic, partition)
+        yield Gap(f"The replica of {where} on broker {broker_id} {what}.", sources(source), where)
 
 
-def _unprobed(run: Run, counts: Counts) -> Iterator[str]:
+def _unprobed(run: Run, counts: Counts) -> Iterator[Gap]:
     """Once at all; and each broker once in every phase in which no fault kept it from answering for some seconds."""
     replicas = assigned(run.manifest)
-    yield from _without(replicas, counts.sampled, "was never seen by the probe")
+    yield from _without(replicas, counts.sampled, "was never seen by the probe", SAMPLES)
     for node in run.manifest.brokers:
         number = node.node_id
         if number not in {broker_id for broker_id, _, _ in replicas & counts.sampled}:
@@ -251,7 +289,7 @@ def _unprobed(run: Run, counts: Counts) -> Iterator[str]:
         mute = list(_mute(run.events, run.manifest, node.name))
         for name, span in phases(run.events).items():
             if (name, number) not in counts.probed_in and _longest_outside(mute, span) >= SILENCE_S * 1e9:
-                yield f"The probe had no good answer of broker {number} in the phase {name!r}."
+                yield Gap(f"The probe had no good answer of broker {number} in the phase {name!r}.", sources(SAMPLES))
 
 
 def _mute(events: list[Event], manifest: Manifest, name: str) -> Iterator[tuple[int, int]]:
@@ -279,35 +317,43 @@ def _silent(events: list[Event], silences: Iterable[Silence]) -> Iterator[str]:
         yield f"The probe said nothing of broker {broker_id} for {(at - before) / 1e9:.1f} s, from {phase!r} on."
 
 
-def _silent_watchers(run: Run, counts: Counts) -> Iterator[str]:
-    """Every run has a prober, one with a load a live consumer, and each ``read`` step one; whoever left rows wrote a
-    file of its own, too. Drains are looked at by partition.
+def _of_prober(run: Run, counts: Counts) -> Iterator[Gap]:
+    """Return what is missing of what the prober recorded, which every run has."""
+    probers = [client for client in run.clients if client["role"] == "prober"]
+    if not probers:
+        yield Gap("The prober left no last words.", sources(SAMPLES, VIEWS))
+    for client in probers:
+        yield from _watched(client, counts.probed, {"rows": sources(SAMPLES), "isr_rows": sources(VIEWS)})
+
+
+def _of_readers(run: Run, counts: Counts) -> Iterator[Gap]:
+    """Return what is missing of what readers recorded: a run with a load has a live consumer, and each ``read`` step a
+    reader; whoever left rows wrote a file of its own, too. Drains are looked at by partition.
     """
-    words = {client["client_id"] for client in run.clients}
-    if not any(client["role"] == "prober" for client in run.clients):
-        yield "The prober left no last words."
     reads = sum(key == "read" for key, _ in run.manifest.steps)
     owed = {LIVE_CONSUMER} if run.manifest.loads else set()
     owed |= {f"read-{number}" for number in range(1, reads + 1)} | counts.read.keys() | counts.sought.keys()
-    for name in sorted(owed - words):
-        yield f"The reader {name} left no last words: nobody knows how much it saw."
-
-
-def _watched(run: Run, counts: Counts) -> Iterator[str]:
-    """Whoever was killed may have missed the end, and so may a table that lacks rows."""
+    tables = {"rows": sources(POLLS), "seeks": sources(SEEKS)}
+    for name in sorted(owed - {client["client_id"] for client in run.clients}):
+        yield Gap(f"The reader {name} left no last words: nobody knows how much it saw.", sources(POLLS, SEEKS))
     for client in run.clients:
-        if client["role"] not in WATCHERS:
-            continue
-        name = client["client_id"]
-        if client.get("clean") is not True:
-            yield f"The {client['role']} {name} did not end cleanly: it may have seen less than there was."
-        for where, why in (client.get("unreadable") or {}).items():
-            yield f"The {client['role']} {name} read {where} no further, {why}."
-        read = {"rows": counts.read.get(name, 0), "seeks": counts.sought.get(name, 0)}
-        held = counts.probed if client["role"] == "prober" else read
-        for what, there in held.items():
-            if there < (client.get(what) or 0):
-                yield f"Of {client[what]} {what.replace('_', ' ')} that {name} wrote {there} are there."
+        if client["role"] in READERS:
+            name = client["client_id"]
+            held = {"rows": counts.read.get(name, 0), "seeks": counts.sought.get(name, 0)}
+            yield from _watched(client, held, tables)
+
+
+def _watched(client: Mapping[str, Any], held: Mapping[str, int], tables: Mapping[str, frozenset[str]]) -> Iterator[Gap]:
+    """Whoever was killed may have missed the end, and so may a table that lacks rows."""
+    name, every = client["client_id"], frozenset().union(*tables.values())
+    if client.get("clean") is not True:
+        yield Gap(f"The {client['role']} {name} did not end cleanly: it may have seen less than there was.", every)
+    for where, why in (client.get("unreadable") or {}).items():
+        yield Gap(f"The {client['role']} {name} read {where} no further, {why}.", every)
+    for what, there in held.items():
+        if there < (client.get(what) or 0):
+            gone = f"Of {client[what]} {what.replace('_', ' ')} that {name} wrote {there} are there."
+            yield Gap(gone, tables[what])
 
 
 def unrecorded_members(run: Run) -> list[str]:
@@ -352,34 +398,57 @@ def _unanswered(clients: list[dict[str, Any]]) -> Iterator[str]:
             yield f"The consumer {client['client_id']} had no good answer: {errors or 'it asked nothing'}."
 
 
-def _capture(name: str, replicas: set[Replica], counts: Counts) -> str | None:
-    return _first(_without(replicas, counts.captured.get(name, set()), f"is missing in the capture {name!r}"))
+def _capture(name: str, replicas: set[Replica], counts: Counts) -> Iterator[Gap]:
+    return _without(replicas, counts.captured.get(name, set()), f"is missing in the capture {name!r}", CAPTURES)
 
 
-def _segments(replicas: Iterable[Replica], counts: Counts) -> Iterator[tuple[TopicPartition, str]]:
-    """Return what is missing of each replica's log, with its partition."""
+def _segments(replicas: Iterable[Replica], counts: Counts) -> Iterator[Gap]:
+    """Return what is missing of each replica's log."""
     for replica in sorted(replicas):
-        broker_id, topic, partition = replica
-        where = TopicPartition(topic, partition)
-        log, end = f"log of {where} on broker {broker_id}", counts.log_ends.get(replica)
-        if replica in counts.log_holes:
-            yield where, "The {} lacks its segments from {} to {}.".format(log, *counts.log_holes[replica])
-        elif end is None:
-            yield where, f"The replica of {where} on broker {broker_id} has no exported segment."
-        elif problems := _unreadable(counts, replica):
-            yield where, f"The {log} cannot be read to the end: {', '.join(problems)}."
-        elif replica not in counts.ends:
-            yield where, f"The {log} may have been exported in part: no capture saw its end."
-        elif end < counts.ends[replica]:
-            yield where, f"The {log} was exported up to {end}; its end was {counts.ends[replica]}."
+        if lacking := _lacking(replica, counts):
+            broker_id, topic, partition = replica
+            where = TopicPartition(topic, partition)
+            yield Gap(f"The log of {where} on broker {broker_id} {lacking}.", sources(SEGMENTS), where)
 
 
-def missing_segments(run: Run, counts: Counts) -> dict[TopicPartition, str]:
-    """Return what is missing of the segments of each partition that lacks any."""
-    found: dict[TopicPartition, list[str]] = {}
-    for where, sentence in _segments(assigned(run.manifest), counts):
-        found.setdefault(where, []).append(sentence)
-    return {where: counted(sentences, "replica") for where, sentences in found.items()}
+def _lacking(replica: Replica, counts: Counts) -> str | None:
+    """Return what a replica's exported log lacks, or None if it was read from its start to its end."""
+    end = counts.log_ends.get(replica)
+    if replica in counts.log_holes:
+        return "lacks its segments from {} to {}".format(*counts.log_holes[replica])
+    if end is None:
+        return "has no exported segment"
+    if problems := _unreadable(counts, replica):
+        return f"cannot be read to the end: {', '.join(problems)}"
+    if replica not in counts.ends:
+        return "may have been exported in part: no capture saw its end"
+    return f"was exported up to {end}; its end was {counts.ends[replica]}" if end < counts.ends[replica] else None
+
+
+def _epoch_files(run: Run) -> Iterator[Gap]:
+    """A replica with an exported log has an epoch file, be it an empty one."""
+    for where, replicas in run.replicas.items():
+        for each in replicas:
+            if each.epochs is None and where.topic in run.manifest.topics:
+                why = f"The replica of {where} on broker {each.broker_id} has no leader-epoch-checkpoint."
+                yield Gap(why, sources(EPOCHS), where)
+
+
+def _history(run: Run) -> Iterator[Gap]:
+    """Return what is missing of the controller's history, by partition."""
+    what = "ZooKeeper's transaction log" if run.manifest.mode == "zookeeper" else "the controller's metadata log"
+    if run.history.problem:
+        yield Gap(f"{what[0].upper()}{what[1:]} ends early. {run.history.problem}", sources(HISTORY, DATES))
+    for where in run.partitions:
+        states = run.states.get(where)
+        if not states:
+            unknown = where if run.states else "the run's topics"
+            why = f"{what[0].upper()}{what[1:]} was not collected, or does not know {unknown}."
+            yield Gap(why, sources(HISTORY, DATES), where)
+            continue
+        if any(state.t_ns is None for state in states):
+            why = f"The controller's history of {where} has a state without a time: the host's clock was set near it"
+            yield Gap(f"{why}, or not recorded.", sources(DATES), where)
 
 
 def _broker_logs(run: Run) -> Iterator[str]:
@@ -392,7 +461,9 @@ def _broker_logs(run: Run) -> Iterator[str]:
 def undecided(invariants: Iterable[Mapping[str, Any]]) -> Item:
     """Every invariant that was considered must have been decided."""
     open_ones = (
-        f"{row['invariant']} is undecided: {row['reason']}." for row in invariants if row["verdict"] == "unknown"
+        f"{row['invariant']} is undecided{_unproven(row['violations'])}: {row['reason']}."
+        for row in invariants
+        if row["verdict"] == "unknown"
     )
     return "every invariant decided", _first(open_ones)
 
@@ -402,13 +473,17 @@ def elections_told(untold: Iterable[str]) -> Item:
     return "elections told", _first(untold)
 
 
+def _unproven(violations: int) -> str:
+    return f" (violations that are not proven: {violations:,})" if violations else ""
+
+
 def undecided_cases(counted: Iterable[Mapping[str, Any]]) -> Item:
     """Every case that would violate a guarantee must be known to be permitted or not (rows of ``ANOMALY_COUNTS``)."""
     by_lack: dict[str, list[str]] = {}
     for row in counted:
         if row["undecided"] and row["severity"] == "S1":
             by_lack.setdefault(row["undecided"], []).append(f"{row['cases']:,} x {row['anomaly']}")
-    sentences = (f"Whether {', '.join(cases)} are permitted is unknown: {why}." for why, cases in by_lack.items())
+    sentences = (f"Whether {', '.join(cases)} violate a guarantee is unknown: {why}." for why, cases in by_lack.items())
     return "every case decided", _first(sentences)
 
 

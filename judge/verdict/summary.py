@@ -63,7 +63,7 @@ def _violations(findings: Conclusion, severity: str, tell: Callable[[str], str] 
         f"{row['invariant']} ({row['title']}) does not hold: {row['violations']:,} of {row['checked']:,} checks, "
         f"{tell(row['reason'])}."
         for row in findings.invariants
-        if row["violations"] and row["severity"] == severity
+        if row["verdict"] == "fail" and row["severity"] == severity
     ]
     return records + replicas
 
@@ -124,5 +124,5 @@ def _delivered(findings: Conclusion) -> str:
 
 def _worth_a_look(findings: Conclusion) -> list[str]:
     found = [f"{count:,} x {name}" for name, count in _forbidden(findings, "S2")]
-    found += [row["invariant"] for row in findings.invariants if row["violations"] and row["severity"] == "S2"]
+    found += [row["invariant"] for row in findings.invariants if row["verdict"] == "fail" and row["severity"] == "S2"]
     return [f"Needs review, no guarantee violated: {', '.join(found)}."] if found else []

@@ -70,6 +70,7 @@ def judged(tmp_path):
             "manifest": manifest(),
             "permitted": {},
             "severities": SEVERITY,
+            "reads": {},
             "data_docs": tmp_path,
         }
         return validate(evidence, **(given | other))

@@ -19,36 +19,49 @@ def result(suite, name, severity="critical", *, met):
     return Result(suite, name, severity, met, {"unexpected_count": 0 if met else 3})
 
 
+READS = {"lost_write": {"sends", "polls"}, "invisible_ack": {"sends"}, "I2": {"replicas"}}
+
+
+def concluded(*results):
+    """Return the outcome of some results, where checks read these tables."""
+    return outcome(results, READS)
+
+
 def test_fail_beats_unknown_beats_pass():
     """A violated critical expectation fails whatever else is missing; a warning never does."""
     met, lost = result("anomalies", "lost_write", met=True), result("anomalies", "lost_write", met=False)
     late = result("anomalies", "invisible_ack", "warning", met=False)
     lacking = result("evidence", "missing", met=False)
 
-    assert outcome([met]).verdict == "pass"
-    assert outcome([met, late]).verdict == "pass"
-    assert outcome([met, late]).warned == ["invisible_ack"]
-    assert outcome([met, lacking]).verdict == "unknown"
-    assert outcome([lost, lacking]).verdict == "fail"
-    assert outcome([lost]).failed == ["lost_write"]
+    assert concluded(met).verdict == "pass"
+    assert concluded(met, late).verdict == "pass"
+    assert concluded(met, late).warned == ["invisible_ack"]
+    assert concluded(met, lacking).verdict == "unknown"
+    assert concluded(lost, lacking).verdict == "fail"
+    assert concluded(lost).failed == ["lost_write"]
 
 
-def test_a_broken_contract_is_evidence_that_cannot_be_trusted():
-    """It makes the verdict unknown and is named; it is no fault of Kafka, and a violation beats it."""
+def test_a_broken_contract_leaves_what_reads_its_table_undecided():
+    """It makes the verdict unknown and is named; what rests on other tables fails all the same."""
     broken = result("sends", "seq is at least 0", met=False)
     lost = result("anomalies", "lost_write", met=False)
+    ahead = result("invariants", "I2", met=False)
+    why = "The recorded table sends cannot be trusted: seq is at least 0 (3)."
 
-    assert outcome([broken]).verdict == "unknown"
-    assert outcome([broken]).untrusted == ["The recorded table sends cannot be trusted: seq is at least 0 (3)."]
-    assert outcome([broken]).failed == []
-    assert outcome([broken, lost]).verdict == "fail"
+    assert concluded(broken) == suites.Outcome(
+        "unknown", [], [], [why], dict.fromkeys(["lost_write", "invisible_ack"], why)
+    )
+    assert (concluded(broken, lost).verdict, concluded(broken, lost).failed) == ("unknown", [])
+    assert (concluded(broken, lost, ahead).verdict, concluded(broken, lost, ahead).failed) == ("fail", ["I2"])
+    assert concluded(result("polls", "x", met=False), lost).verdict == "unknown"
+    assert concluded(result("isr", "x", met=False), lost).verdict == "fail"
 
 
 def test_a_contract_that_only_warns_changes_nothing():
     """A rule that another check judges is shown in the Data Docs."""
     shown = replace(result("replicas", "never above", met=False), severity="warning")
 
-    assert outcome([shown]) == outcome([])
+    assert concluded(shown) == concluded()
 
 
 def test_the_configuration_does_not_name_the_scenario():

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench import folders
-from bench.generated.plan import Plan
+from bench.generated.plan import Plan, Planted
 from evidence.run import open_folder
 from judge.run import judge_run, one_by_one
 from tests.evidence.folders import batch, clean, values
@@ -107,3 +107,57 @@ def write_segments(replica, ranges):
         log.unlink()
     for begin, end in ranges:
         (replica / f"{begin:020}.log").write_bytes(batch(begin, values(*range(begin, end))))
+
+
+def forbidden(folder):
+    """Return the anomalies that a folder shows for certain."""
+    rows = judged(folder).tables["anomaly_counts"].to_pylist()
+    return {row["anomaly"] for row in rows if row["allowed"] is False}
+
+
+def test_final_reads_that_are_missing_are_no_loss(two_partitions):
+    """The drain says that it read more than there is: what the rest lacks proves nothing."""
+    keep_of(two_partitions, "polls-drain", (pc.field("offset") < 20) | (pc.field("offset") > 30))
+
+    assert forbidden(two_partitions) == set()
+    assert "every case decided" not in dict(judged(two_partitions).items)  # concluded from the counts
+    assert dict(judged(two_partitions).items)["readers ended in order"].startswith("Of 200 rows that drain wrote")
+
+
+def test_a_loss_stays_one_whatever_else_is_missing(tmp_path):
+    """Two records are lost; a replica's samples, metadata or epoch file say nothing of that."""
+    folder = folders.write(Plan(records=200, partitions=2, seconds=10, planted=Planted(lost=2)), tmp_path / "run")
+    keep(folder, "replicas", pc.field("broker_id") != 3)
+    keep(folder, "isr", pc.field("partition") == 0)
+    next(folder.brokers.rglob("orders-0/leader-epoch-checkpoint")).unlink()
+
+    assert forbidden(folder) == {"lost_write"}
+    assert invariants(folder)["I15"][0] == "unknown"  # which replicas are in sync was seen in the metadata alone
+
+
+@pytest.mark.parametrize("damage", [lambda log: log[:-1] + b"\xff", lambda log: log[:-9]])
+def test_a_history_that_ends_early_says_why(two_partitions, damage):
+    """Its last batch does not fit its checksum, or is torn: what stood there is unknown, so I7 and I24 are open."""
+    (log,) = two_partitions.brokers.rglob("__cluster_metadata-0/*.log")
+    log.write_bytes(damage(log.read_bytes()))
+    found = judged(two_partitions)
+
+    open_ones = {row["invariant"] for row in found.tables["invariants"].to_pylist() if row["verdict"] == "unknown"}
+    assert {"I7", "I9", "I21", "I23"} <= open_ones
+    assert dict(found.items)["history of the controller"].startswith("The controller's metadata log ends early. ")
+
+
+def test_an_epoch_file_that_is_missing_is_named(two_partitions):
+    """Without one of three nothing says which batches of that replica have another epoch than its file names (I14)."""
+    next(two_partitions.brokers.rglob("broker-3/data/orders-1/leader-epoch-checkpoint")).unlink()
+
+    assert invariants(two_partitions)["I14"] == ("unknown", 0)
+    assert dict(judged(two_partitions).items)["epoch file of every replica"] == (
+        "The replica of orders-1 on broker 3 has no leader-epoch-checkpoint."
+    )
+
+
+def keep_of(folder, file, rows):
+    """Keep the rows of one file of a table for which an expression holds."""
+    (path,) = folder.path.rglob(f"{file}.parquet")
+    pq.write_table(pq.read_table(path).filter(rows), path)

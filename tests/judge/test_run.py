@@ -13,17 +13,18 @@ from evidence.facts import Facts
 from evidence.gather import UNCLEAN_LEADER, Permission, Question, RunFacts
 from evidence.partition import Drain, Replica
 from evidence.run import open_folder
+from evidence.sources import DATES, HISTORY, Gaps
 from history.folder import RunFolder
 from history.manifest import NodeInfo
 from history.partition import TopicPartition
 from history.tables import POLLS, SENDS
 from judge.checks import atomicity
 from judge.checks.allowed import LOSS
-from judge.checks.findings import Findings
 from judge.checks.log_content import OpenEnds
-from judge.run import ask, compare_ends, judge_run, one_by_one, open_invariants
+from judge.run import ask, bring_together, compare_ends, judge_run, one_by_one
+from judge.verdict import evidence
 from judge.verdict.evidence import undecided_cases
-from kafka_files.states import State
+from kafka_files.states import History, State
 from tests.evidence.folders import MS, S, batch, clean, event, manifest, polled, sent, truncated, values
 
 COMMITTED = {"isolation": "read_committed"}
@@ -85,7 +86,7 @@ def asked(tmp_path_factory):
 @pytest.fixture(scope="module")
 def told(asked):
     """The examples of every anomaly, by its name and producer."""
-    _, findings = ask(*asked, one_by_one)
+    findings = bring_together(ask(*asked, one_by_one), Gaps([]))
     rows = [row | {"anomaly": kind.anomaly} for kind, examples in findings.examples.items() for row in examples]
     return {name: {r["producer_id"]: r for r in rows if r["anomaly"] == name} for name in {r["anomaly"] for r in rows}}
 
@@ -122,7 +123,7 @@ def test_a_transaction_is_torn_by_what_may_have_taken_its_records(asked, states,
     run, (one, other) = asked
     permitted = {"torn": {"torn_transaction": [Permission("an unclean election", UNCLEAN_LEADER)]}}
     other = replace(other, facts=Facts(states=[state._replace(partition=1) for state in states]))
-    _, findings = ask(replace(run, permitted=permitted), [one, other], one_by_one)
+    findings = bring_together(ask(replace(run, permitted=permitted), [one, other], one_by_one), Gaps([]))
     kinds = {kind for kind, rows in findings.examples.items() if "torn" in {row["producer_id"] for row in rows}}
 
     [torn] = [kind for kind in kinds if kind.anomaly == "torn_transaction"]
@@ -160,29 +161,26 @@ def test_uncommitted_reads_prove_nothing_of_open_transactions():
 
 
 def test_what_one_partition_lacks_of_the_history_another_does_not_make_good():
-    """A state of orders-1 has no time, and orders-2 none at all: the invariants that were asked there and need that are
-    open. A partition that was never assigned owes nothing, nor does a run without a controller.
-    """
+    """A state of orders-1 has no time, and orders-2 none at all; orders-0 lacks nothing."""
     places = [TopicPartition("orders", number) for number in (0, 1, 2)]
     states = {places[0]: [SimpleNamespace(t_ns=5)], places[1]: [SimpleNamespace(t_ns=5), SimpleNamespace(t_ns=None)]}
-    run = SimpleNamespace(partitions=places, states=states, owes_history=True, manifest=manifest())
+    run = SimpleNamespace(partitions=places, states=states, history=History([]), manifest=manifest())
+    gaps = Gaps(evidence._history(run))
 
-    def lacking(*asked, run=run):
-        every = [
-            SimpleNamespace(where=where, findings=Findings(tallies=dict.fromkeys(names))) for where, names in asked
-        ]
-        return open_invariants(run, every, {})
-
-    assert lacking((places[0], {"I7", "I21"})) == {}
-    undated = lacking((places[0], {"I7", "I11"}), (places[1], {"I2", "I7", "I9", "I21", "I24"}))
-    assert undated.keys() == {"I7", "I24"}
-    assert undated["I7"].startswith("the controller's history of orders-1 has a state without a time")
-    missing = lacking((places[2], {"I2", "I7", "I9"}))
-    assert missing == dict.fromkeys(
-        ["I7", "I9"], "the controller's metadata log was not collected, or does not know orders-2"
+    assert gaps.of({HISTORY, DATES}, places[0]) is None
+    assert gaps.of({HISTORY}, places[1]) is None
+    assert gaps.of({DATES}, places[1]).startswith("The controller's history of orders-1 has a state without a time")
+    assert (
+        gaps.of({HISTORY}, places[2]) == "The controller's metadata log was not collected, or does not know orders-2."
     )
-    assert lacking((TopicPartition("orders", -1), {"I7"})) == {}
-    assert lacking((places[1], {"I7"}), run=SimpleNamespace(**vars(run) | {"owes_history": False})) == {}
+    assert Gaps(evidence._history(replaced(run, history=History([], "It is torn.")))).of({DATES}, places[0]) == (
+        "The controller's metadata log ends early. It is torn."
+    )
+
+
+def replaced(run, **changes):
+    """Return the same run but for some attributes."""
+    return SimpleNamespace(**vars(run) | changes)
 
 
 def test_the_ends_of_a_transaction_are_compared_over_all_partitions():
@@ -191,9 +189,8 @@ def test_the_ends_of_a_transaction_are_compared_over_all_partitions():
     other = OpenEnds({("p", 0): Counter(commit=1)}, {(("p", 0), "commit"): (7, {"topic": "t", "partition": 1})})
 
     def tally(*parts):
-        findings = Findings()
-        compare_ends(findings, OpenEnds().merge(parts))
-        return findings.tallies["I27"].checked, findings.tallies["I27"].violations
+        found = compare_ends(OpenEnds().merge(parts))
+        return found.checked, found.violations
 
     assert tally(one, other) == (3, 1)
     assert tally(one) == (2, 0)
@@ -254,9 +251,9 @@ def test_an_undecided_loss_names_what_the_history_lacks(tmp_path):
     invariants = {row["invariant"]: row for row in judged.tables["invariants"].to_pylist()}
 
     assert why == "the controller's history of orders-0 begins at partition epoch 1"
-    assert (invariants["I9"]["verdict"], invariants["I9"]["reason"]) == ("unknown", why)
+    assert (invariants["I9"]["verdict"], invariants["I9"]["reason"]) == ("unknown", f"T{why[1:]}")
     item, sentence = undecided_cases([row for row in counted if row["anomaly"] == "lost_write"])
-    assert (item, sentence) == ("every case decided", f"Whether 10 x lost_write are permitted is unknown: {why}.")
+    assert (item, sentence) == ("every case decided", f"Whether 10 x lost_write violate a guarantee is unknown: {why}.")
 
 
 def test_where_nobody_led_uncleanly_all_is_checked_that_a_clean_topic_owes(tmp_path):

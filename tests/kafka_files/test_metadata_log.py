@@ -3,7 +3,8 @@
 import pytest
 
 from kafka_files.clock import Clock
-from kafka_files.metadata_log import Fields, read_metadata_log, states
+from kafka_files.metadata_log import Fields, history, read_metadata_log
+from kafka_files.states import History
 from tests.evidence.folders import batch
 
 ID = "d8a7e1486a0f4ff4a7190e5b7c06b4e9"
@@ -24,7 +25,7 @@ def told(tmp_path, values, segment="00000000000000000000.log"):
     """The states behind some record values, each in a batch of its own."""
     file = tmp_path / segment
     file.write_bytes(b"".join(batch(n, [bytes.fromhex(value)]) for n, value in enumerate(values)))
-    return list(states([file], Clock([])))
+    return history([file], Clock([])).states
 
 
 def test_a_partition_is_followed_through_its_changes(tmp_path):
@@ -112,7 +113,10 @@ def test_reading_ends_at_damage(tmp_path):
     good = b"".join(batch(n, [value]) for n, value in enumerate(values))
     file.write_bytes(good[:-1] + b"\xff")
 
-    assert [s.partition_epoch for s in states([file], Clock([]))] == [0]
+    found = history([file], Clock([]))
+    assert [s.partition_epoch for s in found.states] == [0]
+    assert found.problem == f"The batch at byte {len(good) - len(batch(2, values[2:]))} cannot be read: bad crc."
+    assert history([], Clock([])) == History([])
 
 
 def test_the_copy_that_reaches_furthest_is_read(tmp_path):
@@ -122,8 +126,8 @@ def test_the_copy_that_reaches_furthest_is_read(tmp_path):
         folder.mkdir(parents=True)
         told(folder, values)
 
-    assert [s.isr for s in read_metadata_log(tmp_path, Clock([]))] == [(1, 2, 3), (1, 3)]
-    assert read_metadata_log(tmp_path / "broker-1" / "none", Clock([])) == []
+    assert [s.isr for s in read_metadata_log(tmp_path, Clock([])).states] == [(1, 2, 3), (1, 3)]
+    assert read_metadata_log(tmp_path / "broker-1" / "none", Clock([])) == History([])
 
 
 def test_a_snapshot_stands_before_a_log_that_was_cut(tmp_path):
@@ -133,7 +137,19 @@ def test_a_snapshot_stands_before_a_log_that_was_cut(tmp_path):
     told(folder, [TOPIC, CREATED], segment="00000000000000000005-0000000001.checkpoint")
     (folder / "00000000000000000005.log").write_bytes(batch(5, [bytes.fromhex(CHANGES[0])]))
 
-    assert [s.position for s in read_metadata_log(tmp_path, Clock([]))] == [1, 5]
+    assert [s.position for s in read_metadata_log(tmp_path, Clock([])).states] == [1, 5]
+
+
+def test_a_missing_segment_ends_the_history(tmp_path):
+    """What follows may tell of partitions whose states are missing; so may a log that begins without a snapshot."""
+    for at, value in enumerate((TOPIC, CREATED, CHANGES[0])):
+        (tmp_path / f"{at:020}.log").write_bytes(batch(at, [bytes.fromhex(value)]))
+    files = sorted(tmp_path.glob("*.log"))
+
+    assert history(files, Clock([])).problem is None
+    assert len(history(files, Clock([])).states) == 2
+    assert history([files[0], files[2]], Clock([])) == History([], "It lacks the records from offset 1 to 2.")
+    assert history(files[1:], Clock([])) == History([], "It lacks the records from offset 0 to 1.")
 
 
 def test_a_record_that_ends_early_is_told():

@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from kafka_files.clock import Clock
-from kafka_files.znodes import read_znodes, states, writes
+from kafka_files.znodes import history, read_znodes, writes
 
 CREATE, SET, DELETE, MULTI = 1, 5, 2, 14
 TOPIC, STATE = "/brokers/topics/orders", "/brokers/topics/orders/partitions/0/state"
@@ -48,7 +48,7 @@ LOG = HEADER + b"".join(
 
 def test_states_are_told_in_order():
     """A creation, a change and a change within a multi; the znode's version is the partition epoch."""
-    found = list(states(LOG, Clock([(0, 0)])))
+    found = history(LOG, Clock([(0, 0)])).states
 
     assert [(s.position, s.t_ns, s.leader, s.leader_epoch, s.partition_epoch, s.isr) for s in found] == [
         (2, 1_002_000_000, 1, 0, 0, (1, 2, 3)),
@@ -65,15 +65,19 @@ def test_zeros_and_a_torn_transaction_end_the_log(tmp_path):
     (tmp_path / "zookeeper" / "version-2" / "log.1").write_bytes(LOG + bytes(1 << 18))
 
     assert len(list(writes(LOG + bytes(100)))) == whole
-    assert len(list(writes(LOG[:-2]))) == whole - 1
-    assert len(read_znodes(tmp_path, Clock([]))) == 3
+    assert history(LOG, Clock([])).problem is history(LOG + bytes(100), Clock([])).problem is None
+    torn = history(LOG[:-2], Clock([]))
+    assert torn.states == history(LOG, Clock([])).states[:-1]
+    assert torn.problem is not None
+    assert torn.problem.endswith("of ZooKeeper's log is torn.")
+    assert len(read_znodes(tmp_path, Clock([])).states) == 3
 
 
 def test_znodes_of_other_kinds_tell_no_state():
     """A state that is no JSON, and a path that only looks like one."""
     log = HEADER + entry(1, CREATE, written(STATE + "/x", state(1, 0, [1]))) + entry(2, CREATE, written(STATE, "x"))
 
-    assert list(states(log, Clock([]))) == []
+    assert history(log, Clock([])).states == []
 
 
 @pytest.mark.parametrize(
@@ -89,7 +93,7 @@ def test_a_damaged_transaction_ends_the_log(body):
     """What comes before it is told; nothing is raised, and nothing takes for ever."""
     log = HEADER + entry(1, CREATE, written(STATE, state(1, 0, [1]))) + entry(2, *body)
 
-    assert [s.position for s in states(log, Clock([]))] == [1]
+    assert [s.position for s in history(log, Clock([])).states] == [1]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +102,7 @@ def test_a_damaged_transaction_ends_the_log(body):
 )
 def test_a_state_that_lacks_something_tells_none(said):
     """A leader without an epoch, one that is no number, an ISR that is no list."""
-    assert list(states(HEADER + entry(1, CREATE, written(STATE, said)), Clock([]))) == []
+    assert history(HEADER + entry(1, CREATE, written(STATE, said)), Clock([])).states == []
 
 
 @pytest.mark.parametrize("topic", [{"partitions": 5}, {"partitions": {"0": "x"}}, {"partitions": {"0": [2**40]}}])
@@ -106,4 +110,4 @@ def test_an_assignment_that_is_none_has_no_replicas(topic):
     """The state beside it is told."""
     log = HEADER + entry(1, CREATE, written(TOPIC, topic)) + entry(2, CREATE, written(STATE, state(1, 0, [1])))
 
-    assert [s.replicas for s in states(log, Clock([]))] == [()]
+    assert [s.replicas for s in history(log, Clock([])).states] == [()]

@@ -53,7 +53,20 @@ def judged(tmp_path_factory, judging_half):
     went_back.write(root / "went back")
     went_back.seeks = [sought(50, 50, 10)]
     went_back.write(root / "sought")
-    names = "clean", "truncated", "promised", "again", "nameless", "unstarted", "restless", "went back", "sought"
+    promised.sends[5] |= {"done_ns": promised.sends[5]["sent_ns"] - 1}  # answered before it was sent
+    promised.write(root / "early")
+    names = (
+        "clean",
+        "truncated",
+        "promised",
+        "again",
+        "nameless",
+        "unstarted",
+        "restless",
+        "went back",
+        "sought",
+        "early",
+    )
     folders = [root / name for name in names]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(submit, "ROOT", judging_half)
@@ -95,9 +108,22 @@ def test_verdicts(judged):
         "restless": "unknown",
         "went back": "fail",
         "sought": "pass",
+        "early": "unknown",
     }
     assert code == 1
     assert "events.jsonl was changed after sealing" in verdicts["truncated"]["reasons"][0]
+
+
+def test_a_ledger_that_breaks_its_contract_accuses_nobody(judged):
+    """The same loss fails where the ledger is sound; what rests on other tables is decided all the same."""
+    root, _, verdicts = judged
+    why = "The recorded table sends cannot be trusted: sent_ns is not after done_ns (1)."
+    rows = pq.read_table(root / "early/verdict/anomaly_counts").to_pylist()
+
+    assert why in verdicts["early"]["reasons"]
+    assert {row["undecided"] for row in rows if row["anomaly"] == "lost_write"} == {why.rstrip(".")}
+    assert verdicts["early"]["invariants"]["I2"]["verdict"] == "pass"
+    assert verdicts["promised"]["anomalies"]["lost_write"] == verdicts["early"]["anomalies"]["lost_write"] == 10
     assert "manifest.json is missing" in verdicts["nameless"]["sentence"]
     assert verdicts["unstarted"]["reasons"][0] == "The harness failed at start_cluster: broker-1 is exited"
 
@@ -119,7 +145,7 @@ def test_an_invariant_without_anything_to_check_is_unknown(judged):
     found = verdicts["restless"]
 
     assert [name for name, row in found["invariants"].items() if row["checked"] == 0] == ["I10"]
-    assert found["reasons"] == ["I10 is undecided: nothing that was recorded could be checked."]
+    assert found["reasons"] == ["I10 is undecided: nothing that was recorded of orders-0 could be checked."]
     assert found["sentence"] == f"Inconclusive: {found['reasons'][0]}"
 
 

@@ -28,7 +28,7 @@ def test_the_controllers_history_has_the_times_of_the_run(tmp_path: Path) -> Non
     """To the nanosecond: the ISR shrinks and is full again, on every partition."""
     plan = Plan(1000, partitions=2, seconds=10)
     folder = written(tmp_path, plan)
-    found = read_metadata_log(folder.brokers, read_clock(folder.path / "clock.jsonl"))
+    found = read_metadata_log(folder.brokers, read_clock(folder.path / "clock.jsonl")).states
 
     assert [(s.partition, s.isr, s.partition_epoch, s.t_ns) for s in found] == [
         (0, (1, 2, 3), 0, plan.created_ns),

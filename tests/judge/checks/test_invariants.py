@@ -6,23 +6,30 @@ import pytest
 
 from evidence.facts import Facts
 from evidence.partition import Replica
+from evidence.sources import Gap, Gaps, sources
 from history.partition import TopicPartition
 from judge.checks import invariants
 from judge.checks.findings import Findings, Tally
-from judge.checks.invariants import DATES, HISTORY, INVARIANTS, SEGMENTS, Owed
+from judge.checks.invariants import INVARIANTS, Owed
 from kafka_files.states import State
 from tests.evidence.folders import S, isr_view, polled, sample, sent
 from tests.evidence.probed import partition
 
 WHERE = TopicPartition("orders", 0)
 HELD, NOTHING = Tally(3, 0), Tally(0, 0)
+ALL = frozenset().union(*(invariant.reads for invariant in INVARIANTS.values()))
 
 
-def verdicts(tallies, missing=None, *, owes_history=True):
+def verdicts(tallies, gaps=(), *, owes_history=True):
     """Return each invariant's verdict on one partition; nothing checked means that there was an occasion for it."""
     found = Findings(tallies=tallies, unchecked={name for name, tally in tallies.items() if not tally.checked})
-    left_open = dict(invariants.why_open(WHERE, found, missing or {}, owes_history=owes_history))
-    return {row["invariant"]: row["verdict"] for row in invariants.rows(tallies, left_open)}
+    rows = (row_of(name, found, gaps, owes_history=owes_history) for name in tallies)
+    return {row["invariant"]: row["verdict"] for row in rows if row}
+
+
+def row_of(name, found, gaps=(), *, owes_history=True):
+    """Return the row of an invariant that one partition was checked for."""
+    return invariants.row(name, [invariants.verdict(WHERE, name, found, Gaps(gaps), owes_history=owes_history)], 2 * S)
 
 
 def test_a_required_invariant_that_was_not_checked_is_unknown():
@@ -34,24 +41,39 @@ def test_a_required_invariant_that_was_not_checked_is_unknown():
     assert verdicts(dict.fromkeys(["I1", "I7", "I20"], HELD)) == {"I1": "pass", "I7": "pass", "I20": "pass"}
 
 
-@pytest.mark.parametrize(("name", "kind"), [(n, i.needs) for n, i in INVARIANTS.items() if i.needs])
-def test_what_holds_on_lacking_evidence_is_unknown(name, kind):
-    """A violation is one all the same, and other evidence does not matter."""
-    lacking = {kind: "it was not collected"}
-    others = dict.fromkeys({HISTORY, DATES, SEGMENTS} - {kind}, "it was not collected")
+@pytest.mark.parametrize(("name", "source"), [(n, source) for n, i in INVARIANTS.items() for source in sorted(i.reads)])
+def test_what_rests_on_lacking_evidence_is_unknown(name, source):
+    """That it held; that it did not only where the lack could look like a violation. Other evidence does not matter."""
+    violated, lacking = Tally(3, 1, (0, WHERE, "{}")), Gap("It was not collected.", sources(source), WHERE)
+    others = Gap("It was not collected.", ALL - INVARIANTS[name].reads)
+    elsewhere = lacking._replace(where=TopicPartition("orders", 1))
 
-    assert verdicts({name: HELD}, lacking) == {name: "unknown"}
-    assert verdicts({name: HELD}, others) == {name: "pass"}
-    assert verdicts({name: Tally(3, 1, (0, WHERE, "{}"))}, lacking) == {name: "fail"}
-    assert verdicts({name: NOTHING}, lacking) == {name: "unknown"}
-    assert [row["reason"] for row in invariants.rows({name: HELD}, {name: lacking[kind]})] == ["it was not collected"]
+    assert verdicts({name: HELD}, [lacking]) == verdicts({name: NOTHING}, [lacking]) == {name: "unknown"}
+    assert verdicts({name: HELD}, [others, elsewhere]) == {name: "pass"}
+    assert verdicts({name: violated}, [others, elsewhere]) == {name: "fail"}
+    assert verdicts({name: violated}, [lacking]) == {name: "unknown" if source in INVARIANTS[name].whole else "fail"}
+
+
+def test_the_first_open_partition_is_named_and_the_others_are_counted():
+    """A violation that is proven elsewhere is fail all the same."""
+    open_one = invariants.Verdict(HELD, "It was not collected.")
+    violated = invariants.Verdict(Tally(3, 1, (0, WHERE, "{}")))
+    doubted = violated._replace(doubt="It is torn.")
+
+    def told(*found):
+        row = invariants.row("I7", found)
+        return row["verdict"], row["violations"], row["reason"]
+
+    assert told(open_one) == ("unknown", 0, "It was not collected")
+    assert told(*[open_one] * 1000) == ("unknown", 0, "It was not collected (and 999 more partitions)")
+    assert told(doubted, open_one) == ("unknown", 1, "It is torn (and 1 more partition)")
+    assert told(doubted, open_one, violated)[:2] == ("fail", 2)
 
 
 def test_a_violation_is_told_with_its_evidence():
     """The first one, and where it was, in words; the evidence itself is for machines."""
     told = '{"broker_id":1,"t_ns":5000000000}'
-    found = {"I2": Tally(9, 2, (5, WHERE, told))}
-    (row,) = invariants.rows(found, {}, origin_ns=2_000_000_000)
+    row = row_of("I2", Findings(tallies={"I2": Tally(9, 2, (5, WHERE, told))}))
 
     assert (row["checked"], row["violations"], row["verdict"]) == (9, 2, "fail")
     assert row["reason"] == "first violation on orders-0: broker 1, at +3.000 s"

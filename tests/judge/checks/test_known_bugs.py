@@ -6,7 +6,7 @@ import pytest
 
 from judge.checks.known_bugs import named
 
-BROKEN = {"invariant": "I2", "violations": 2, "reason": "first violation on orders-0", "evidence": None}
+BROKEN = {"invariant": "I2", "verdict": "fail", "reason": "first violation on orders-0", "evidence": None}
 LINE = {"kind": "hw_lowered", "broker_id": 2, "line": 31, "previous_high_watermark": 9159}
 
 
@@ -94,7 +94,7 @@ def test_a_stale_isr_is_named_where_a_controller_was_refused_what_zookeeper_hold
 @pytest.mark.parametrize("invariant", ["I2", "I6", "I10", "I38"])
 def test_an_invariant_that_holds_has_no_bug(invariant: str) -> None:
     """Whatever the brokers' logs say; it has no evidence either."""
-    row = BROKEN | {"invariant": invariant, "violations": 0, "reason": "", "evidence": None}
+    row = BROKEN | {"invariant": invariant, "verdict": "pass", "reason": "", "evidence": None}
     kinds = ("hw_lowered", "truncating", "isr_shrinking", "isr_refused")
     lines = [LINE | {"kind": kind, "log_end_offset": None, "leader_epoch": 1, "isr": [1]} for kind in kinds]
 
@@ -121,6 +121,6 @@ def test_a_near_miss_keeps_its_reason(said):
 
 def test_what_holds_is_left_alone():
     """A row without a violation has no evidence to compare."""
-    row = BROKEN | {"violations": 0, "reason": None}
+    row = BROKEN | {"verdict": "pass", "reason": None}
 
     assert named([row], ["2.8.2"], [LINE]) == [row]

@@ -74,7 +74,7 @@ def missing(history, path, spoil=None):
     if spoil:
         spoil(folder)
     run = open_folder(folder)
-    return {item: what for item, what in evidence.evidence(run, count(run)) if what}
+    return {item: what for item, what in evidence.items(evidence.gaps(run, count(run))) if what}
 
 
 def test_a_complete_run_lacks_nothing(tmp_path):
@@ -189,7 +189,8 @@ def test_every_broker_is_probed_in_every_phase(tmp_path):
     counts = count(run)
 
     assert counts.probed_in == {(phase, number) for phase in ("steady", "later") for number in (1, 2, 3)}
-    assert list(evidence._unprobed(run, counts)) == ["The probe had no good answer of broker 3 in the phase 'dark'."]
+    (gap,) = evidence._unprobed(run, counts)
+    assert gap.why == "The probe had no good answer of broker 3 in the phase 'dark'."
 
 
 @pytest.mark.parametrize(
@@ -242,12 +243,13 @@ CUT_OFF = "did not end cleanly: it may have seen less than there was."
 )
 def test_who_watched_must_have_ended_in_order(name, words, said):
     """With all that it wrote; of producers their ledgers speak."""
-    run = SimpleNamespace(clients=[{"client_id": "c", "role": name, **words}])
+    run = SimpleNamespace(clients=[PROBED, {"client_id": "c", "role": name, **words}], manifest=manifest())
     counts = SimpleNamespace(read={"c": 7}, sought={"c": 1}, probed={"rows": 9, "isr_rows": 4})
 
-    assert list(evidence._watched(run, counts)) == said
+    assert [*evidence._of_prober(run, counts), *evidence._of_readers(run, counts)] == said
 
 
+PROBED = {"client_id": "probe-1", "role": "prober", "clean": True}
 NOBODY_KNOWS = "left no last words: nobody knows how much it saw."
 
 
@@ -271,11 +273,11 @@ NOBODY_KNOWS = "left no last words: nobody knows how much it saw."
 )
 def test_who_watched_must_have_left_words(scenario, words, said):
     """Prober, a load's consumer and readers follow from the scenario, others from the rows that they left."""
-    clients = [{"client_id": name, "role": role} for name, role in words.items()]
+    clients = [{"client_id": name, "role": role, "clean": True} for name, role in words.items()]
     run = SimpleNamespace(clients=clients, manifest=manifest().model_copy(update={"scenario": scenario}))
-    counts = SimpleNamespace(read={"consumer-1": 7, "drain-1": 7}, sought={"consumer-1": 1})
+    counts = SimpleNamespace(read={"consumer-1": 7, "drain-1": 7}, sought={"consumer-1": 1}, probed={})
 
-    assert list(evidence._silent_watchers(run, counts)) == said
+    assert [*evidence._of_prober(run, counts), *evidence._of_readers(run, counts)] == said
 
 
 @pytest.mark.parametrize(
@@ -343,7 +345,11 @@ def test_undecided_things_are_evidence_that_is_missing():
     row = {"unseen": 3, "truncated_ack": 1, "invisible_ack": 1, "unknown_offset_ack": 1}
 
     assert evidence.undecided([{"invariant": "I1", "verdict": "pass", "reason": None}])[1] is None
-    assert "I1" in evidence.undecided([{"invariant": "I1", "verdict": "unknown", "reason": "no samples"}])[1]
+    open_one = {"invariant": "I1", "verdict": "unknown", "reason": "no samples", "violations": 0}
+    assert evidence.undecided([open_one])[1] == "I1 is undecided: no samples."
+    assert evidence.undecided([open_one | {"violations": 2}])[1] == (
+        "I1 is undecided (violations that are not proven: 2): no samples."
+    )
     assert evidence.undrained(row)[1] is None
     assert "of 1 acknowledged" in evidence.undrained({**row, "invisible_ack": 0})[1]
     assert evidence.control_seen("lost_write", {"truncated_ack": 4})[1] is None
@@ -533,9 +539,9 @@ def test_a_log_of_which_all_was_deleted_is_whole(tmp_path):
     counts = count(open_folder(run.folder))
 
     assert members(run) == {1, 2}
-    assert evidence.missing_segments(run, counts) == {
-        WHERE: "The log of orders-0 on broker 3 was exported up to 49; its end was 50"
-    }
+    assert [gap.why for gap in evidence.gaps(run, counts)["segments of every replica"]] == [
+        "The log of orders-0 on broker 3 was exported up to 49; its end was 50."
+    ]
 
 
 A_MEMBER = {"role": "member", "clean": True, "group_reads": 1, "rebalances": 0, "commits": 0}

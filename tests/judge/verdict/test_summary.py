@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from evidence.sources import Gaps
 from expectations.checkpoint import Result
 from expectations.suites import EVIDENCE, Outcome, outcome
 from history.partition import TopicPartition
@@ -112,11 +113,11 @@ def test_an_invariant_that_checked_nothing_makes_the_verdict_unknown(name):
 
     def concluded(tallied):
         found = Findings(tallies={name: tallied}, unchecked=set() if tallied.checked else {name})
-        left_open = dict(invariants.why_open(TopicPartition("orders", 0), found, {}, owes_history=True))
-        rows = list(invariants.rows(found.tallies, left_open))
+        told = invariants.verdict(TopicPartition("orders", 0), name, found, Gaps([]), owes_history=True)
+        rows = [invariants.row(name, [told])]
         _, lacking = evidence.undecided(rows)
         missing = [lacking] if lacking else []
-        found = outcome([Result(EVIDENCE, "complete", "critical", not missing, {})])
+        found = outcome([Result(EVIDENCE, "complete", "critical", not missing, {})], {})
         return judged(found.verdict, invariants=rows, missing=missing)
 
     nothing = concluded(Tally())
