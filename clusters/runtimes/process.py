@@ -28,6 +28,7 @@ RUN_VARIABLE = "PLIMSOLL_RUN"
 NODE_VARIABLE = "PLIMSOLL_NODE"
 # All that a node has of the environment of whoever starts it, which may hold keys of an object store or of Airflow.
 PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "TZ")
+_REAP_S = 1.0  # for the kernel to tell a parent how its child ended
 
 
 class ProcessRuntime:
@@ -105,6 +106,9 @@ class ProcessRuntime:
         """Known of nodes that this process started."""
         with suppress(FileNotFoundError, ValueError):
             child = self._children.get(int((self._run / "work" / name / "pid").read_text()))
+            if child and self.state(name) == "exited":  # its parent may be told of that a moment later
+                with suppress(subprocess.TimeoutExpired):
+                    return child.wait(timeout=_REAP_S)
             return child.poll() if child else None
         return None
 
