@@ -145,7 +145,8 @@ doctor: $(VENV)/.ready ## List what this machine can do, what is missing, and ho
 
 .PHONY: mutate
 mutate: $(VENV)/.ready ## Damage clean recorded runs in every way a checker claims to see, and count what is found
-	@exec $(PY) -m bench.mutate
+	@$(PY) -m bench.absence
+	exec $(PY) -m bench.mutate
 
 .PHONY: bench
 bench: $(VENV)/.dev ## Measure every target of the judge's and the clients' performance, most of an hour; python -m bench.targets prints the last figures

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import bisection, comparisons, mutate, power, promises, reliability, screen
+from bench import absence, bisection, comparisons, mutate, power, promises, reliability, screen
 from bench.mutations.kinds import HARMLESS, KINDS
 from campaigns.known_bugs.bugs import BUGS
 from campaigns.statistics import changes, sequential
@@ -34,6 +34,7 @@ def page() -> str:
     """The page that follows from the files in docs/data/."""
     return render(
         damaged=_read(mutate.RESULTS),
+        deleted=_read(absence.RESULTS),
         repeated=_read(reliability.RESULTS),
         compared=_read(comparisons.RESULTS),
         simulated=_read(power.RESULTS),
@@ -46,6 +47,7 @@ def page() -> str:
 def render(
     *,
     damaged: Sequence[Row],
+    deleted: Sequence[Row],
     repeated: Sequence[Row],
     compared: Sequence[Row],
     simulated: Row,
@@ -57,6 +59,7 @@ def render(
     sections = [
         limits(damaged, repeated, compared, bug_scenarios),
         recordings(damaged, repeated),
+        absences(deleted),
         scenarios(repeated),
         real_comparisons(compared),
         simulated_comparisons(simulated),
@@ -208,6 +211,30 @@ def recordings(damaged: Sequence[Row], repeated: Sequence[Row]) -> list[str]:
             """`bench/mutations/kinds.py` says what each kind does. A kind is left out where a recording has no place
             for it: before Kafka 3.7 the high watermark may move below `min.insync.replicas`, and with ZooKeeper the
             timed limits are longer than the phases."""
+        ),
+    ]
+
+
+def absences(rows: Sequence[Row]) -> list[str]:
+    """What the judge says of folders without one piece of their evidence."""
+    wrong = sum(len(row["wrong"]) for row in rows)
+    return [
+        "## Does the judge pass what it did not see?",
+        "",
+        *_prose(
+            f"""`python -m bench.absence` deletes each piece of evidence of a folder, one at a time: each table's rows
+            by partition, replica and client, each file, each client's words on a partition, each broker's lines on one.
+            A judgement is wrong if it is a pass although a required check was not made, if it reports a violation that
+            the whole folder does not have, or if a violation that does not rest on the piece is gone.
+            **{wrong} of {sum(row["deleted"] for row in rows):,}** judgements were wrong."""
+        ),
+        "",
+        "| folder | verdict of the whole | deletions | pass | fail | unknown | wrong |",
+        "|---|---|---|---|---|---|---|",
+        *(
+            f"| {row['folder']} | {row['whole']} | {row['deleted']} | {row['pass']} | {row['fail']} | {row['unknown']} "
+            f"| {len(row['wrong'])} |"
+            for row in rows
         ),
     ]
 

@@ -29,7 +29,7 @@ def test_the_limits_come_first() -> None:
     titles = re.findall(r"^## (.+)$", trust.page(), re.MULTILINE)
 
     assert titles[0] == "Limits of the evidence"
-    assert len(titles) == 8
+    assert len(titles) == 9
 
 
 def test_every_kind_of_damage_has_been_tried() -> None:

@@ -5,27 +5,20 @@ import random
 import pytest
 
 from bench import folders
-from bench.generated.plan import Plan, Planted
+from bench.absence import GENERATED, plan_of
 from bench.mutations.absence import Absence, deletions
 from history.partition import TopicPartition
 from history.tables import RECORDED
 from tests.model.seeds import fresh_seed
 
 SAMPLE = 16  # of some 250 pieces; python -m bench.absence tries all
-FOLDERS = {
-    "sound": Planted(),
-    "lost": Planted(lost=3),
-    "read otherwise": Planted(duplicates=1, phantoms=1, aborted=1, reordered=2),
-}
 
 
-@pytest.fixture(scope="module", params=FOLDERS)
+@pytest.fixture(scope="module", params=GENERATED)
 def absence(request, tmp_path_factory):
     """A folder of three brokers and two partitions, and room for its copies."""
     root = tmp_path_factory.mktemp("absence")
-    planted = FOLDERS[request.param]
-    plan = Plan(records=160, partitions=2, producers=2, seconds=10, probe_hz=10, planted=planted)
-    return Absence(folders.write(plan, root / "run"), root)
+    return Absence(folders.write(plan_of(request.param), root / "run"), root)
 
 
 def test_no_absence_makes_a_pass_or_a_violation(absence):

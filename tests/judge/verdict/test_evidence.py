@@ -246,7 +246,8 @@ def test_who_watched_must_have_ended_in_order(name, words, said):
     run = SimpleNamespace(clients=[PROBED, {"client_id": "c", "role": name, **words}], manifest=manifest())
     counts = SimpleNamespace(read={"c": 7}, sought={"c": 1}, probed={"rows": 9, "isr_rows": 4})
 
-    assert [*evidence._of_prober(run, counts), *evidence._of_readers(run, counts)] == said
+    gaps = [*evidence._of_prober(run, counts), *evidence._of_readers(run, counts)]
+    assert [gap.why for gap in gaps] == said
 
 
 PROBED = {"client_id": "probe-1", "role": "prober", "clean": True}
@@ -277,7 +278,8 @@ def test_who_watched_must_have_left_words(scenario, words, said):
     run = SimpleNamespace(clients=clients, manifest=manifest().model_copy(update={"scenario": scenario}))
     counts = SimpleNamespace(read={"consumer-1": 7, "drain-1": 7}, sought={"consumer-1": 1}, probed={})
 
-    assert [*evidence._of_prober(run, counts), *evidence._of_readers(run, counts)] == said
+    gaps = [*evidence._of_prober(run, counts), *evidence._of_readers(run, counts)]
+    assert [gap.why for gap in gaps] == said
 
 
 @pytest.mark.parametrize(

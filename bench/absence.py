@@ -1,0 +1,82 @@
+"""Does the judge pass what it did not see? Part of ``make mutate``, counted in docs/data/absence.json.
+
+Each piece of evidence of a folder is deleted, one at a time (``bench.mutations.absence``), and the rest is judged.
+``python -m bench.absence [RUN …]``: of generated folders and of the run folders named. Rows of other folders are kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench import folders
+from bench.generated.plan import Plan, Planted
+from bench.mutations.absence import Absence, deletions
+from history.folder import RunFolder
+from history.manifest import read_manifest
+
+RESULTS = Path(__file__).resolve().parent.parent / "docs" / "data" / "absence.json"
+GENERATED = {
+    "sound": Planted(),
+    "lost": Planted(lost=3),
+    "read otherwise": Planted(duplicates=1, phantoms=1, aborted=1, reordered=2),
+}
+Row = dict[str, Any]
+
+
+def plan_of(name: str) -> Plan:
+    """Return the plan of a generated folder: three brokers, two partitions, what is planted by its name."""
+    return Plan(records=160, partitions=2, producers=2, seconds=10, probe_hz=10, planted=GENERATED[name])
+
+
+def counted(absence: Absence, name: str) -> Row:
+    """Delete each piece of a folder's evidence, one at a time; return the verdicts, and each wrong one in words."""
+    verdicts, wrong = Counter[str](), {}
+    for deletion in deletions(absence.folder):
+        found = absence.without(deletion)
+        verdicts[found.verdict] += 1
+        if sentences := absence.wrong(deletion, found):
+            wrong[deletion.words] = sentences
+    whole, date = absence.whole.verdict, datetime.now(UTC).date().isoformat()
+    deleted = verdicts.total()
+    return {"folder": name, "whole": whole, "deleted": deleted, **_verdicts(verdicts), "wrong": wrong, "date": date}
+
+
+def _verdicts(counts: Counter[str]) -> dict[str, int]:
+    return {verdict: counts[verdict] for verdict in ("pass", "fail", "unknown")}
+
+
+def _folders(runs: Iterable[Path], scratch: Path) -> Iterator[tuple[str, RunFolder]]:
+    for name in GENERATED:
+        yield f"generated, {name}", folders.write(plan_of(name), scratch / name.replace(" ", "-"))
+    for run in runs:
+        manifest = read_manifest(run)
+        yield f"{manifest.scenario['name']} on {manifest.kafka_version}", RunFolder(run)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Count, and write the rows; 0 if no judgement was wrong."""
+    parser = argparse.ArgumentParser(prog="python -m bench.absence", description=__doc__)
+    parser.add_argument("runs", nargs="*", type=Path, help="run folders, besides the generated ones")
+    asked = parser.parse_args(arguments)
+    rows: dict[str, Row] = {row["folder"]: row for row in json.loads(RESULTS.read_text())} if RESULTS.exists() else {}
+    wrong = 0
+    with tempfile.TemporaryDirectory(dir=asked.runs[0].parent if asked.runs else None) as scratch:
+        for name, folder in _folders(asked.runs, Path(scratch)):
+            row = rows[name] = counted(Absence(folder, Path(scratch)), name)
+            wrong += len(row["wrong"])
+            RESULTS.write_text(json.dumps(list(rows.values()), indent=1) + "\n")
+            print(f"{name}: {row['deleted']} deletions, {len(row['wrong'])} wrong", flush=True)
+            for words, sentences in row["wrong"].items():
+                print(f"  without {words}: {'; '.join(sentences)}", flush=True)
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
