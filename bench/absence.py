@@ -56,8 +56,8 @@ def _folders(runs: Iterable[Path], scratch: Path) -> Iterator[tuple[str, RunFold
     for name in GENERATED:
         yield f"generated, {name}", folders.write(plan_of(name), scratch / name.replace(" ", "-"))
     for run in runs:
-        manifest = read_manifest(run)
-        yield f"{manifest.scenario['name']} on {manifest.kafka_version}", RunFolder(run)
+        manifest = read_manifest(RunFolder(run).manifest)
+        yield f"{manifest.scenario_name} on {manifest.kafka_version}", RunFolder(run)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from zipfile import ZipFile
 
 from pydantic import BaseModel, ConfigDict
 
@@ -51,10 +52,23 @@ def judge_digest() -> str:
 def _digest(packages: Iterable[str]) -> str:
     """Return the first digits of SHA-256 over the paths and contents of the packages' Python files."""
     found = hashlib.sha256()
-    for file in sorted(file for package in packages for file in (ROOT / package).rglob("*.py")):
-        found.update(f"{file.relative_to(ROOT)}\0".encode())
-        found.update(hashlib.sha256(file.read_bytes()).digest())
+    for name, content in sorted(_python_files(frozenset(packages))):
+        found.update(f"{name}\0".encode())
+        found.update(hashlib.sha256(content).digest())
     return found.hexdigest()[:DIGITS]
+
+
+def _python_files(packages: frozenset[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield the path and content of each Python file; a Spark cluster's driver has them in an archive."""
+    if ROOT.is_file():
+        with ZipFile(ROOT) as archive:
+            for name in archive.namelist():
+                if name.endswith(".py") and name.partition("/")[0] in packages:
+                    yield name, archive.read(name)
+        return
+    for package in packages:
+        for file in (ROOT / package).rglob("*.py"):
+            yield file.relative_to(ROOT).as_posix(), file.read_bytes()
 
 
 def _commit() -> str:

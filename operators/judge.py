@@ -48,8 +48,8 @@ class Judge(ConnectedOperator):
             code = judge([run.path])
         if run.verdict_file.is_file():
             told = json.loads(run.verdict_file.read_text())
-            self.log.info("%s", told["sentence"])
-            self.log.info("verdict: %s", told["verdict"])
+            self.log.info("%s", told.get("sentence", ""))
+            self.log.info("verdict: %s", told.get("verdict", "unknown"))
         if code:
             raise AirflowFailException(f"Verdict {_MEANING[code]}; see {run.verdict_file}.")
 

@@ -37,6 +37,7 @@ SCENARIO = {
             f"-Dagain=`touch${{IFS}}{MARKER}`",
         ],
         "config": {"broker.rack": TEXT, "told.to.nobody": TEXT, "offsets.topic.replication.factor": 1},
+        "allow_unknown": ["told.to.nobody"],
         "disks": {"A": "256MB"},
     },
     "topics": {"orders": {"replicas": ["A"]}},
