@@ -1,6 +1,7 @@
 """Which Plimsoll recorded, and which judge decided."""
 
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -52,3 +53,15 @@ def test_this_checkout_names_its_commit() -> None:
 
     assert len(found.commit) in (0, 40)
     assert len(found.source) == product.DIGITS
+
+
+def test_an_archive_of_the_sources_has_the_digest_of_the_folder(
+    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Spark cluster's driver imports the judge from an archive."""
+    of_folder = digests()[1]
+    with ZipFile(tmp_path / "sources.zip", "w") as archive:
+        archive.write(sources / "judge" / "module.py", "judge/module.py")
+    monkeypatch.setattr(product, "ROOT", tmp_path / "sources.zip")
+
+    assert product.judge_digest.__wrapped__() == of_folder
