@@ -248,7 +248,7 @@ def i14_epoch_of_batch(of: PartitionEvidence) -> Checks:
     checked, found = 0, [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))]
     for place, each in enumerate(logs):
         # What was deleted by order lies in its segment for a while; the epoch file has forgotten it.
-        asked = each.batches.base_offset >= (each.replica.log_start_offset or 0)
+        asked = each.batches.base_offset >= _kept_from(each.replica)
         rows = np.flatnonzero(asked & (_epochs_by_file(each) != each.batches.leader_epoch))
         checked += int(asked.sum())
         found.append((each.order[rows], np.full(rows.size, place), rows))
@@ -266,6 +266,13 @@ def i14_epoch_of_batch(of: PartitionEvidence) -> Checks:
         }
 
     return _checks(checked, row.size, evidence)
+
+
+def _kept_from(replica: Replica) -> int:
+    """Return the replica's log start offset, or, if the last capture lacks it, where its epoch file begins."""
+    if replica.log_start_offset is not None:
+        return replica.log_start_offset
+    return min((start for _, start in replica.epochs or ()), default=0)
 
 
 def _epochs_by_file(of: _Read, rows: slice = slice(None)) -> Ints:
@@ -287,7 +294,7 @@ def i14_epoch_files(of: PartitionEvidence) -> Checks:
             rises = before[0] < after[0] and before[1] < after[1]
             found.append((not rises, {"broker_id": replica.broker_id, "entries": [list(before), list(after)]}))
         for epoch, start in replica.epochs or ():
-            if (replica.log_start_offset or 0) < start < (replica.high_watermark or 0):
+            if _kept_from(replica) < start < (replica.high_watermark or 0):
                 starts.setdefault(epoch, {})[replica.broker_id] = start
     for epoch, by_broker in sorted(starts.items()):
         if of.clean and len(by_broker) > 1:

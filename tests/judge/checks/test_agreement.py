@@ -183,6 +183,7 @@ def test_i14_what_was_deleted_is_not_in_the_epoch_file(check):
 
     assert check("I14", logs, epochs=epochs, log_start=2) == (1, 0)
     assert check("I14", logs, epochs=epochs, log_start=0) == (2, 1)
+    assert check("I14", logs, epochs=epochs, log_start=None) == (1, 0)  # the last capture lacks it
     assert check("I14", logs, epochs={1: [(0, 2)]}, log_start=2) == (1, 1)
 
 
