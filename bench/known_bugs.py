@@ -77,7 +77,7 @@ def _report(bug: Bug, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     file = REPORTS / f"{bug.name}.md"
     if not file.exists():
         return []
-    own = [row for row in rows if row["issue"] == bug.issue]
+    own = [row for row in rows if row["issue"] == bug.issue and "withdrawn" not in row]
     lines = ["", file.read_text().strip(), "", "## Every run", "", "| Kafka | outcome | runs |", "|---|---|---|"]
     for version, outcome in sorted({(row["version"], row["outcome"]) for row in own}):
         runs = [f"`{row['run_id']}`" for row in own if (row["version"], row["outcome"]) == (version, outcome)]
@@ -123,8 +123,8 @@ def render(rows: Sequence[Mapping[str, Any]]) -> str:
     for bug in BUGS:
         own = [row for row in rows if row["bug"] == bug.name and "withdrawn" not in row]
         lines += [_line(bug, version, own) for version in dict.fromkeys(row["version"] for row in own)]
-    for issue, why in dict.fromkeys((row["issue"], row["withdrawn"]) for row in rows if "withdrawn" in row):
-        lines += ["", f"The tries of {issue} that found it are withdrawn: {why}. They stay in `known-bugs.json`."]
+    for (issue, why), tries in Counter((row["issue"], row["withdrawn"]) for row in rows if "withdrawn" in row).items():
+        lines += ["", f"{issue}, {tries} withdrawn: {why}. Withdrawn tries stay in `known-bugs.json`."]
     lines += ["", "## What goes wrong, replica by replica", "", "| bug | scenario | what goes wrong |", "|---|---|---|"]
     for bug in BUGS:
         page = TIMELINES / f"{bug.name}.md"
