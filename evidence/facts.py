@@ -24,12 +24,16 @@ class Span(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """A broker that was killed, stopped or paused: asked for, proven, and cleared, or started again before that."""
+    """A broker that was killed, stopped or paused: asked for, proven, and cleared, or started again before that.
+
+    ``ended``: its process ended, as the next one's start shows.
+    """
 
     broker_id: int
     asked_ns: int
     from_ns: int
     until_ns: int
+    ended: bool = False
 
 
 class Outage(NamedTuple):
@@ -138,14 +142,20 @@ class Facts:
 
     def disturbed(self, leader: int, from_ns: int, until_ns: int) -> bool:
         """Whether the leader or a controller may have been out of reach for a time: nobody need have been evicted."""
-        return self.disturbed_from(leader, from_ns) <= until_ns
+        return any(o.from_ns <= until_ns and o.until_ns >= from_ns for o in self._outages_of(leader))
 
-    def disturbed_from(self, leader: int, from_ns: int) -> int:
-        """When an outage of the leader or of a controller that lasted to ``from_ns`` or later began; ``FOREVER_NS``:
-        there was none.
-        """
-        after = (o.from_ns for o in self.outages if o.until_ns >= from_ns and o.broker_id in {None, leader})
-        return min(after, default=FOREVER_NS)
+    def undisturbed(self, leader: int, from_ns: int, until_ns: int) -> Iterator[tuple[int, int]]:
+        """Yield the parts of a time, as (from, until), in which the leader and the controllers were in reach."""
+        for outage in self._outages_of(leader):
+            if from_ns < outage.from_ns <= until_ns:
+                yield from_ns, outage.from_ns - 1
+            if outage.from_ns <= until_ns:
+                from_ns = max(from_ns, outage.until_ns + 1)
+        if from_ns <= until_ns:
+            yield from_ns, until_ns
+
+    def _outages_of(self, leader: int) -> list[Outage]:
+        return sorted((o for o in self.outages if o.broker_id in {None, leader}), key=lambda o: o.from_ns)
 
 
 def at_most_all(effective_min_isr: int, state: State) -> int:

@@ -96,6 +96,11 @@ class GroupEvidence:
         return {member: self.reads.take(rows) for (member,), rows in groups(self.reads.member)}
 
     @cached_property
+    def commits_of(self) -> Mapping[int, Commits]:
+        """The commits of each member, those without an answer among them."""
+        return {member: self.commits.take(rows) for (member,), rows in groups(self.commits.member)}
+
+    @cached_property
     def taken_of(self) -> Mapping[int, Commits]:
         """The commits of each member that the coordinator took."""
         return {member: self.taken.take(rows) for (member,), rows in groups(self.taken.member)}

@@ -167,12 +167,19 @@ def _ids(data: bytes | None, otherwise: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def history(files: Sequence[Path], clock: Clock) -> History:
-    """Return the states that the files of one metadata log tell, in order, up to the first damage or missing file."""
+    """Return the states that the files of one metadata log tell, in order, up to the first damage or missing file.
+
+    A snapshot dates what it holds by its own time. A partition's first state held since the partition was created: its
+    time is 0 there.
+    """
     found: list[State] = []
     partitions = _Partitions()
+    begins_at = int(files[0].stem.partition("-")[0]) if files else 0  # before it: what the snapshot holds
     try:
         for offset, t_ns, value in _records(files, clock):
-            found += partitions.replay(value, offset, t_ns)
+            begun = partitions.replay(value, offset, t_ns)
+            created = offset < begins_at
+            found += [s._replace(t_ns=0) if created and s.partition_epoch == 0 else s for s in begun]
     except EvidenceError as error:
         return History(found, str(error))
     return History(found)

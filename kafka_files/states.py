@@ -17,7 +17,8 @@ STATES = pa.schema(
         pa.field("partition", pa.int32(), nullable=False),
         pa.field("source", pa.string(), nullable=False),
         pa.field("position", pa.int64(), nullable=False),  # offset in the metadata log, or zxid
-        pa.field("t_ns", pa.int64()),  # when the controller wrote it; null: the run has no pair of clocks
+        # When the controller wrote it. Null: the run has no pair of clocks. 0: a first state that a snapshot holds.
+        pa.field("t_ns", pa.int64()),
         pa.field("leader", pa.int32(), nullable=False),  # -1: none
         pa.field("leader_epoch", pa.int32(), nullable=False),
         pa.field("partition_epoch", pa.int32(), nullable=False),

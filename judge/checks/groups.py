@@ -63,25 +63,42 @@ def _covered(reads: Reads, offsets: Ints) -> Bools:
 
 
 def i29_starts_at_committed(of: PartitionEvidence) -> Checks:
-    """I29, all versions; serves at-least-once processing. Between the offset that the group has committed and the first
-    record that a new owner reads stands no other record. Without a commit it starts at the log's beginning, as
+    """I29, all versions; serves at-least-once processing. Between the offset that the group has committed and the one
+    at which a new owner starts stands no record. Without a commit it starts at the log's beginning, as
     auto.offset.reset says.
 
-    Sound because the new owner asked for the committed offset before that read, and it is at most the largest for
+    It starts at the first record that it reads, or at an offset beyond all that it has read, if it asks to commit that
+    sooner. Sound because the new owner asked for the committed offset before that, and it is at most the largest for
     which any member had asked a commit by then, answered or not. What stands between is what the final drain found.
     """
     group = _group(of)
     drained = np.sort(of.polls.offset[of.polls.pass_ == FINAL])
     asked = np.maximum.accumulate(group.commits.offset) if len(group.commits) else _NONE
     found = []
-    for owned, reads in _read_by_owners(group):
-        first, read_ns = int(reads.first[0]), int(reads.received_ns[0])
-        before = int(np.searchsorted(group.commits.asked_ns, read_ns)) - 1
+    for owned in group.owned:
+        if (began := _began(group, owned)) is None:
+            continue
+        began_ns, first = began
+        before = int(np.searchsorted(group.commits.asked_ns, began_ns)) - 1
         committed = int(asked[before]) if before >= 0 else 0
         passed = int(np.searchsorted(drained, first) - np.searchsorted(drained, committed)) if first > committed else 0
         evidence = {"member": _name(of, owned), "committed": committed, "started": first, "skipped": passed}
-        found.append(Check(read_ns, passed > 0, evidence))
+        found.append(Check(began_ns, passed > 0, evidence))
     return checks_of(found)
+
+
+def _began(group: GroupEvidence, owned: Ownership) -> tuple[int, int] | None:
+    """When an owner showed at which offset it starts, and that offset."""
+    found, read_to = [], 0
+    if (reads := group.reads_of.get(owned.member)) is not None:
+        at = int(np.searchsorted(reads.received_ns, owned.from_ns))
+        read_to = int(reads.last[:at].max(initial=-1)) + 1
+        found += [(int(reads.received_ns[at]), int(reads.first[at]))] if at < len(reads) else []
+    if (commits := group.commits_of.get(owned.member)) is not None:
+        at = int(np.searchsorted(commits.asked_ns, owned.from_ns))
+        beyond = at < len(commits) and commits.offset[at] > read_to
+        found += [(int(commits.asked_ns[at]), int(commits.offset[at]))] if beyond else []
+    return min((each for each in found if each[0] <= owned.to_ns), default=None)
 
 
 def i30_rereads_uncommitted_only(of: PartitionEvidence) -> Checks:

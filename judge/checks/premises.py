@@ -235,14 +235,16 @@ def faults(events: Sequence[Event], manifest: Manifest) -> Iterator[Fault]:
             continue
         same = [other for other in events if (other.step, other.target) == (event.step, event.target)]
         asked = [other.t_ns for other in same if other.kind == "inject" and other.t_ns <= event.t_ns]
-        healed = [other.t_ns for other in same if other.kind in {"heal", "healed"} and other.t_ns >= event.t_ns]
+        healed = [other for other in same if other.kind in {"heal", "healed"} and other.t_ns >= event.t_ns]
+        over_ns = min((other.t_ns for other in healed if other.kind == "healed"), default=FOREVER_NS)
         for name in event.target.replace(",", " ").split():
             broker_id = broker_ids.get(name)
             if broker_id is not None:
                 asked_ns = max(asked, default=event.t_ns)
                 started = [start.started_ns for start in manifest.incarnations if start.node == name]
-                gone = [*healed, *(t_ns for t_ns in started if t_ns > event.t_ns)]
-                yield Fault(broker_id, asked_ns, event.t_ns, min(gone, default=2**63 - 1))
+                anew = [t_ns for t_ns in started if t_ns > event.t_ns]
+                until_ns = min([*(other.t_ns for other in healed), *anew], default=FOREVER_NS)
+                yield Fault(broker_id, asked_ns, event.t_ns, until_ns, min(anew, default=FOREVER_NS) < over_ns)
 
 
 def disturbances(events: Sequence[Event], manifest: Manifest) -> list[tuple[int, int]]:

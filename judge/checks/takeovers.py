@@ -7,7 +7,7 @@ there: what that may have taken is undecided, and the rest of the history counts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import pairwise
 from typing import NamedTuple
@@ -103,7 +103,7 @@ def holes(of: PartitionEvidence) -> list[Hole]:
 
 
 def _contradicted(states: Sequence[State], shown_ns: dict[int, int]) -> int | None:
-    """The first leader epoch whose date is wrong. The first state of a snapshot has the snapshot's date."""
+    """Return the first leader epoch whose date is wrong; a snapshot's own date is that of a later first state."""
     dated = [states[0]] if states[0].partition_epoch == 0 else []
     for before, state in pairwise(states):
         if state.partition_epoch == before.partition_epoch + 1 and state.leader_epoch > before.leader_epoch:
@@ -129,11 +129,11 @@ def _lacks(part: Sequence[State], newest_epoch: int | None, *, begins: bool) -> 
 def takeovers(of: PartitionEvidence) -> list[Loss]:
     """Return everything that may have taken records of a partition.
 
-    A former leader may take records with acks=1 until it knows of the next one: until its own replica answers in that
-    one's epoch, or for two seconds after its own metadata shows that. A new leader takes from the least offset at which
-    its epoch, or a later one, begins. A leader that could be elected before it had cut its own log to that of the one
-    before may have other records below that: then no epoch of the one before is left in the final log, and all of its
-    records may be gone.
+    A former leader may take records with acks=1 until its process ends, or it knows of the next one: until its own
+    replica answers in that one's epoch, or for two seconds after its own metadata shows that. A new leader takes from
+    the least offset at which its epoch, or a later one, begins. A leader that could be elected before it had cut its
+    own log to that of the one before may have other records below that: then no epoch of the one before is left in the
+    final log, and all of its records may be gone.
     """
     missing, known = holes(of), cache(partial(_known, of))
     return [*_leader_changes(of, missing, known), *_in_holes(of, missing, known), *_lost_copies(of)]
@@ -143,9 +143,11 @@ def _leader_changes(of: PartitionEvidence, missing: Sequence[Hole], known: Known
     states = of.facts.states
     unknown = {place for hole in missing for place in range(hole.first + 1, hole.last + 1)}
     left = {epoch for broker, epoch, _ in of.epochs if broker == states[-1].leader} if states else set()
-    former, begun = set[int](), states[0] if states else None
+    former, last_led, begun = set[int](), dict[int, State](), states[0] if states else None
     for place, (before, after) in enumerate(pairwise(states), 1):
         unclean = is_unclean(before, after)
+        if before.leader not in last_led or last_led[before.leader].leader_epoch < before.leader_epoch:
+            last_led[before.leader] = before
         if place in unknown:
             begun = after
             continue
@@ -154,7 +156,8 @@ def _leader_changes(of: PartitionEvidence, missing: Sequence[Hole], known: Known
         if begun.leader >= 0:
             former.add(begun.leader)
             causes, begun_ns = _UNCLEAN if unclean else _CLEAN, after.t_ns or 0
-            takers = _takers(known, former - {after.leader}, after)
+            ended_ns = {broker: _ended_ns(of, last_led[broker]) for broker in former - {after.leader}}
+            takers = _takers(known, ended_ns, after)
             starts = [start for epoch, start in of.epoch_starts.items() if epoch >= after.leader_epoch]
             yield Loss(causes, min(starts, default=0), NULL, begun_ns, takers)
             if left.isdisjoint(range(begun.leader_epoch, after.leader_epoch)):
@@ -170,7 +173,7 @@ def _in_holes(of: PartitionEvidence, missing: Sequence[Hole], known: Known) -> I
         begun_ns = states[hole.first].t_ns or 0 if hole.first >= 0 else 0
         takers: tuple[tuple[int, int], ...] = ((_ANYBODY, FOREVER_NS),)
         if hole.last < len(states):
-            takers = _takers(known, brokers - {states[hole.last].leader}, states[hole.last])
+            takers = _takers(known, dict.fromkeys(brokers - {states[hole.last].leader}, FOREVER_NS), states[hole.last])
         yield Loss(_UNCLEAN, 0, NULL, begun_ns, takers, hole.why)
 
 
@@ -181,14 +184,20 @@ def _lost_copies(of: PartitionEvidence) -> Iterator[Loss]:
         yield Loss(frozenset({LOST_COPY}), lost.from_offset, NULL, lost.t_ns, takers, lost.unknown)
 
 
-def _takers(known: Known, former: Collection[int], state: State) -> tuple[tuple[int, int], ...]:
-    """Each former leader, and when it certainly knew that it led no more."""
+def _ended_ns(of: PartitionEvidence, led: State) -> int:
+    """When the process of a leader ended that had begun an epoch in this state; the next one leads in a later epoch."""
+    ended = (fault.from_ns for fault in of.facts.faults if fault.ended and fault.broker_id == led.leader)
+    return min((t_ns for t_ns in ended if t_ns > (led.t_ns or 0)), default=FOREVER_NS)
+
+
+def _takers(known: Known, ended_ns: Mapping[int, int], state: State) -> tuple[tuple[int, int], ...]:
+    """Return each former leader, and when its process had ended, or it certainly knew that it led no more."""
     found = []
-    for broker in sorted(former):
+    for broker, end_ns in sorted(ended_ns.items()):
         epochs, known_ns = known(broker)
         first = int(np.searchsorted(epochs, state.leader_epoch))
         until_ns = FOREVER_NS if first == epochs.size else int(known_ns[first])
-        found.append((broker, max(until_ns, (state.t_ns or 0) + SLACK_NS)))
+        found.append((broker, min(end_ns, max(until_ns, (state.t_ns or 0) + SLACK_NS))))
     return tuple(found)
 
 

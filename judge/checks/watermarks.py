@@ -262,11 +262,11 @@ def _late(shown: Samples, stretches: Sequence[Stretch], facts: Facts) -> int | N
     for state, since_ns, until_ns in stretches:
         if len(state.isr) < at_most_all(needed, state):
             continue
-        after_ns = since_ns + facts.lag_limit_ns(state.isr, since_ns, until_ns) + SETTLE_NS + 1
-        before_ns = min(until_ns, facts.disturbed_from(state.leader, since_ns)) - 1
-        late = _within(shown, after_ns, before_ns)
-        if len(late):
-            return int(late.received_ns[0])
+        needed_ns = facts.lag_limit_ns(state.isr, since_ns, until_ns) + SETTLE_NS + 1
+        for from_ns, to_ns in facts.undisturbed(state.leader, since_ns, until_ns - 1):
+            late = _within(shown, from_ns + needed_ns, to_ns)
+            if len(late):
+                return int(late.received_ns[0])
     return None
 
 

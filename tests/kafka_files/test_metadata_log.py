@@ -140,6 +140,16 @@ def test_a_snapshot_stands_before_a_log_that_was_cut(tmp_path):
     assert [s.position for s in read_metadata_log(tmp_path, Clock([])).states] == [1, 5]
 
 
+def test_a_partitions_first_state_held_before_the_snapshot_that_has_it(tmp_path):
+    """Its time is 0; a later state has the snapshot's, and what a log dates its own (none: there is no clock)."""
+    later = CREATED.replace("00000000000000000453458dd1", "00000000000000030453458dd1")
+    snapshot = "00000000000000000005-0000000001.checkpoint"
+
+    assert [state.t_ns for state in told(tmp_path, [TOPIC, CREATED], snapshot)] == [0]
+    assert [state.t_ns for state in told(tmp_path, [TOPIC, CREATED])] == [None]
+    assert [(state.partition_epoch, state.t_ns) for state in told(tmp_path, [TOPIC, later], snapshot)] == [(3, None)]
+
+
 def test_a_missing_segment_ends_the_history(tmp_path):
     """What follows may tell of partitions whose states are missing; so may a log that begins without a snapshot."""
     for at, value in enumerate((TOPIC, CREATED, CHANGES[0])):

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from clusters.scenario.steps.catalog import traits_by_step
 from history.folder import RunFolder
-from history.manifest import Manifest, NodeInfo, ProducerInfo, TopicInfo
+from history.manifest import Incarnation, Manifest, NodeInfo, ProducerInfo, TopicInfo
 from history.readers import CATCH_UP
 from history.tables import RECORDED
 from tests.evidence.folders import batch, values
@@ -221,6 +221,7 @@ def manifest(recorded: Recorded) -> Manifest:
     """Return the manifest of three brokers, a controller and one topic."""
     plan = recorded.plan
     faults = [event for event in recorded.events if event.kind == "injected"]
+    version = "4.3.0" if plan.strict_min_isr else "3.6.2"
     lag = {"replica.lag.time.max.ms": str(LAG_NS // MS)}
     load: Row = {"topic": TOPIC, "request_timeout": REQUEST_NS / S}
     if plan.members:
@@ -233,7 +234,7 @@ def manifest(recorded: Recorded) -> Manifest:
         scenario_digest="0",
         faults=[event.step for event in faults if event.step != "transfer_leadership"],
         traits=traits_by_step(),
-        kafka_version="4.3.0" if plan.strict_min_isr else "3.6.2",
+        kafka_version=version,
         kafka_jars_digest="0",
         mode="kraft",
         runtime="process",
@@ -271,6 +272,10 @@ def manifest(recorded: Recorded) -> Manifest:
             for each in recorded.partitions[0].producers
         ],
         host={},
+        incarnations=[
+            Incarnation(node=broker_name(n), incarnation=number, kafka_version=version, started_ns=at + BEGUN_NS)
+            for n, number, at in recorded.partitions[0].starts
+        ],
     )
 
 

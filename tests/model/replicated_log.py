@@ -194,6 +194,7 @@ class History:
     lines: list[dict[str, Any]] = field(default_factory=list)
     captures: list[dict[str, Any]] = field(default_factory=list)
     faults: list[list[int]] = field(default_factory=list)  # broker, asked, active, healed
+    starts: list[tuple[int, int, int]] = field(default_factory=list)  # broker, incarnation, when
     sends: list[dict[str, Any]] = field(default_factory=list)
     polls: list[dict[str, Any]] = field(default_factory=list)
     seeks: list[dict[str, Any]] = field(default_factory=list)
@@ -495,6 +496,7 @@ class Partition:
     def _boot(self, replica: Replica) -> None:
         replica.starting, replica.up = False, True
         replica.incarnation += 1
+        self.history.starts.append((replica.broker_id, replica.incarnation, self.now))
         replica.hw = min(replica.checkpoint, replica.leo) + (5 if self.flaw == "boots_above_its_log" else 0)
         self._healed(replica)
         self._line(replica, "log_loaded", high_watermark=replica.hw)

@@ -51,6 +51,18 @@ CASES: dict[str, tuple[Plan, str, str]] = {
              damages=(("short_segment", 0),)), "fail", "pass"),
     "a plain record that was written twice in a quiet run was permitted": (
         Plan(WRITTEN, TWO, flaw="appends_plain_batches_twice", ends_quietly=True), "fail", "pass"),
+    "a former leader permitted what was lost after its process had ended": (
+        Plan((("kill", 2, 0), ("write", 1, 3)), ((3, 1, 2),), damages=(GONE,)), "fail", "pass"),
+    "a snapshot that has a partition's first state left open what became of its records": (
+        Plan((("also_write", 3, 2), ("wait", 0, 1), ("fast", 2, 0), ("kill", 2, 0)), ((2, 3, 1), (1, 2, 3)),
+             damages=(("last_leader_forgets", 738), ("snapshot", 255))), "fail", "pass"),
+    "a member that committed beyond what it had not read hid that it began there": (
+        Plan((("wait", 0, 4), ("write", 0, 4), ("stop_member", 0, 0), ("write", 32, 4), ("write", 17, 1),
+              ("write", 42, 4), ("write", 21, 4), ("wait", 28, 2)), ((3, 1, 2),), members=2, group_flaw="skips"),
+        "fail", "pass"),
+    "an outage in the last state spared a new leader its high watermark": (
+        Plan((*EVENTFUL, ("cut", 0, 0), ("wait", 0, 1)), flaw="new_leaders_hw_stays", eventful=True,
+             ends_quietly=True), "fail", "pass"),
     "a log without a captured end counted as whole": (
         Plan(WRITTEN, TWO, damages=(("short_segment_without_capture", 0),)), "unknown", "pass"),
 }  # fmt: skip

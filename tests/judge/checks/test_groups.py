@@ -95,6 +95,19 @@ def test_i29_a_new_owner_starts_at_the_committed_offset():
     assert counted(groups.i29_starts_at_committed(marker)) == (2, 0)
 
 
+def test_i29_an_owner_may_show_by_a_commit_where_it_starts():
+    """B asks to commit 6 before it reads: record 5 is skipped. 5 is what was committed, and what A committed, A had
+    read.
+    """
+    reads = [read(A, 0, 4, 2), read(B, 6, 9, 6)]
+    of_a = commit(A, 5, 2.5, 2.6)
+    assert counted(groups.i29_starts_at_committed(partition(reads, HANDED, [of_a, commit(B, 6, 5)]))) == (2, 1)
+    assert counted(groups.i29_starts_at_committed(partition(reads[:1], HANDED, [of_a, commit(B, 6, 4)]))) == (2, 1)
+    assert counted(groups.i29_starts_at_committed(partition(reads[:1], HANDED, [of_a, commit(B, 5, 4)]))) == (2, 0)
+    back = [*HANDED[:2], told(A, "assigned", 4)]
+    assert counted(groups.i29_starts_at_committed(partition(reads[:1], back, [commit(A, 5, 5)]))) == (1, 0)
+
+
 def test_i29_a_commit_without_an_answer_may_have_been_taken():
     """B then starts behind it; asked for only after B's first read it explains nothing."""
     late = [read(A, 0, 4, 2), read(B, 6, 9, 5)]

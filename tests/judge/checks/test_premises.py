@@ -11,7 +11,7 @@ from evidence.run import Run
 from evidence.views import has_good_times
 from history.events import Event
 from history.folder import RunFolder
-from history.manifest import NodeInfo
+from history.manifest import Incarnation, NodeInfo
 from history.partition import TopicPartition
 from judge.checks.premises import Premises, faults, new_logs, outages
 from kafka_files.states import State
@@ -299,6 +299,19 @@ def test_a_fault_has_three_times():
         Fault(2, 1 * S, 2 * S, 5 * S),
         Fault(2, 6 * S, 7 * S, 2**63 - 1),
     ]
+
+
+@pytest.mark.parametrize(("started_s", "ended"), [((), False), ((4,), True), ((8,), False), ((1,), False)])
+def test_a_fault_ended_a_process_if_the_next_one_started_before_it_was_healed(started_s, ended):
+    """Asked for at 1 s, active at 2 s, healed at 6 s; a pause lets the process go on, and what starts later is another
+    step's doing.
+    """
+    of = {"phase": "p", "step": "kill", "target": "broker-2"}
+    lines = [event(1 * S, "inject", **of), event(2 * S, "injected", **of), event(6 * S, "healed", **of)]
+    starts = [Incarnation(node="broker-2", incarnation=2, kafka_version="4.3.0", started_ns=at * S) for at in started_s]
+    found = list(faults([Event(**each) for each in lines], manifest().model_copy(update={"incarnations": starts})))
+
+    assert [fault.ended for fault in found] == [ended]
 
 
 def test_an_outage_lasts_from_the_order_to_the_proof_that_it_is_gone():

@@ -226,6 +226,17 @@ def test_a_broker_that_was_killed_takes_no_more_records():
     assert permitted(KILLED, "lost_write", known=[], faults=[Fault(3, 19 * S, 20 * S, FOREVER_NS)]) == [1, 2, 3, 4]
 
 
+def test_a_leader_whose_process_ended_takes_nothing_that_was_sent_later():
+    """Started anew it leads in a later epoch. A pause ends no process, and one before it led ended another one."""
+    ended = Fault(1, 19 * S, 20 * S, 22 * S, ended=True)
+
+    assert told(evidence(known=[], faults=[ended])) == [(30, NULL, {1: 20 * S}, False)]
+    assert told(evidence(known=[], faults=[ended._replace(ended=False)])) == [(30, NULL, {1: FOREVER_NS}, False)]
+    assert told(evidence(known=[], faults=[ended._replace(broker_id=2)])) == [(30, NULL, {1: FOREVER_NS}, False)]
+    led_later = [KILLED[0]._replace(t_ns=20 * S), KILLED[1]._replace(t_ns=24 * S)]
+    assert told(evidence(led_later, known=[], faults=[ended])) == [(30, NULL, {1: FOREVER_NS}, False)]
+
+
 @pytest.mark.parametrize("anomaly", ["lost_write", "torn_transaction"])
 def test_a_disk_that_lost_the_only_copy_excuses_what_was_sent_before(anomaly):
     """From where its file was cut; where the step could not tell, nothing is decided."""

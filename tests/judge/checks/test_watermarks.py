@@ -223,9 +223,14 @@ def test_i23_says_nothing_while_nobody_may_be_evicted(outage, found):
 
 
 def test_i22_says_nothing_while_nobody_may_be_evicted():
-    """The controller was killed after the election; before it, or another broker, it does not matter."""
+    """The controller was killed after the election; before it, or another broker, it does not matter. As long after
+    that as after an election the high watermark has to be there.
+    """
     late, known = elected(seen(2, 6 * S, 9, 10, epoch=1), seen(2, 13 * S, 9, 10, epoch=1))
+    later = [*late, seen(2, 15 * S, 9, 10, epoch=1)]
 
+    assert verdict("I22", later, replace(known, outages=[Outage(None, 6 * S, 7 * S)])) == (1, 1)
+    assert verdict("I22", later, replace(known, outages=[Outage(None, 6 * S, 9 * S)])) == (0, 0)
     assert verdict("I22", late, replace(known, outages=[Outage(None, 6 * S, 7 * S)])) == (0, 0)
     assert verdict("I22", late, replace(known, outages=[Outage(None, 3 * S, 4 * S)])) == (1, 1)
     assert verdict("I22", late, replace(known, outages=[Outage(3, 6 * S, 7 * S)])) == (1, 1)
