@@ -180,7 +180,8 @@ def _series(text: str) -> list[tuple[str, list[Any]]]:
         where = f" at line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         raise _WrongError(f"it is no whole JSON{where}") from None
     if isinstance(answer, dict) and answer.get("status") == "error":
-        raise _WrongError(f"Prometheus answered with an error: {answer.get('errorType')}: {answer.get('error')}")
+        said = str(answer.get("error")).rstrip(". ")
+        raise _WrongError(f"Prometheus answered with an error: {answer.get('errorType')}: {said}")
     data = answer.get("data") if isinstance(answer, dict) else None
     kind = data.get("resultType") if isinstance(data, dict) else None
     found = data.get("result") if isinstance(data, dict) else None

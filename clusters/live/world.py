@@ -139,6 +139,11 @@ class World:
         """The first three bytes of every node's address; reserved once."""
         return (self.folder.work / "prefix").read_text()
 
+    @property
+    def has_addresses(self) -> bool:
+        """Whether addresses were reserved; before that nothing is started."""
+        return (self.folder.work / "prefix").exists()
+
     def reserve_addresses(self) -> None:
         prefix = self.runtime.reserve(self.plan.subnet)
         write_atomically(self.folder.work / "prefix", prefix)

@@ -38,6 +38,8 @@ def collect_servers(world: World) -> None:
     Raises:
         HarnessError: the disk does not let it.
     """
+    if not world.has_addresses:
+        return
     record_exits(world)
     live = [node for node in world.servers if world.runtime.state(node.name) == "running"]
     for node in live:

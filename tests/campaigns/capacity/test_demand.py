@@ -195,7 +195,7 @@ def test_csv_and_prometheus_tell_the_same(tmp_path: Path) -> None:
         ('{"a": ', "it is no whole JSON at line 1, column 7"),
         ('[{"Timestamp": 1}]', "it is no answer of Prometheus to query_range (it is other JSON)"),
         (
-            '{"status": "error", "errorType": "bad_data", "error": "exceeded maximum resolution"}',
+            '{"status": "error", "errorType": "bad_data", "error": "exceeded maximum resolution."}',
             "Prometheus answered with an error: bad_data: exceeded maximum resolution",
         ),
         (

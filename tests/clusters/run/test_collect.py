@@ -107,7 +107,14 @@ def world_of(path: Path, nodes: list[Node], runtime: Any) -> Any:
     folder = RunFolder(path)
     folder.work.mkdir(exist_ok=True)
     events = EventLog(folder.events)
-    return SimpleNamespace(servers=nodes, runtime=runtime, folder=folder, events=events, incarnation_of=lambda _: 1)
+    return SimpleNamespace(
+        servers=nodes,
+        has_addresses=True,
+        runtime=runtime,
+        folder=folder,
+        events=events,
+        incarnation_of=lambda _: 1,
+    )
 
 
 def test_servers_are_frozen_together_and_killed_as_they_stand(tmp_path: Any) -> None:
@@ -214,3 +221,16 @@ def test_what_is_there_already_is_not_overwritten(tmp_path: Any) -> None:
         collect_servers(world)
 
     assert [file.read_text() for file in sorted(tmp_path.rglob("00.log"))] == ["brokers", "work"]
+
+
+def test_a_cluster_that_got_no_addresses_has_no_servers_to_collect(tmp_path: Any) -> None:
+    """The start failed before any server was known; with addresses, each is looked for."""
+    node = Node("broker-1", "broker", "x", tmp_path / "work" / "broker-1", "java", ())
+    world = world_of(tmp_path, [node], Runtime({"broker-1": "running"}))
+    world.has_addresses = False
+    collect_servers(world)
+    assert world.runtime.done == []
+
+    world.has_addresses = True
+    collect_servers(world)
+    assert world.runtime.done == ["pause broker-1", "SIGKILL broker-1"]
