@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -145,17 +145,22 @@ class Facts:
         return any(o.from_ns <= until_ns and o.until_ns >= from_ns for o in self._outages_of(leader))
 
     def undisturbed(self, leader: int, from_ns: int, until_ns: int) -> Iterator[tuple[int, int]]:
-        """Yield the parts of a time, as (from, until), in which the leader and the controllers were in reach."""
-        for outage in self._outages_of(leader):
-            if from_ns < outage.from_ns <= until_ns:
-                yield from_ns, outage.from_ns - 1
-            if outage.from_ns <= until_ns:
-                from_ns = max(from_ns, outage.until_ns + 1)
-        if from_ns <= until_ns:
-            yield from_ns, until_ns
+        """Return the parts of a time, as (from, until), in which the leader and the controllers were in reach."""
+        return outside(((o.from_ns, o.until_ns) for o in self._outages_of(leader)), from_ns, until_ns)
 
     def _outages_of(self, leader: int) -> list[Outage]:
-        return sorted((o for o in self.outages if o.broker_id in {None, leader}), key=lambda o: o.from_ns)
+        return [o for o in self.outages if o.broker_id in {None, leader}]
+
+
+def outside(spans: Iterable[tuple[int, int]], from_ns: int, until_ns: int) -> Iterator[tuple[int, int]]:
+    """Yield the parts of a time, as (from, until), that lie in none of the spans."""
+    for begun_ns, ended_ns in sorted(spans):
+        if from_ns < begun_ns <= until_ns:
+            yield from_ns, begun_ns - 1
+        if begun_ns <= until_ns:
+            from_ns = max(from_ns, ended_ns + 1)
+    if from_ns <= until_ns:
+        yield from_ns, until_ns
 
 
 def at_most_all(effective_min_isr: int, state: State) -> int:
@@ -163,10 +168,14 @@ def at_most_all(effective_min_isr: int, state: State) -> int:
     return min(effective_min_isr, len(state.replicas) or effective_min_isr)
 
 
+def is_short(facts: Facts, state: State) -> bool:
+    """Return whether a leader's ISR is below min.insync.replicas."""
+    return state.leader >= 0 and len(state.isr) < at_most_all(facts.smallest_isr, state)
+
+
 def short_of_members(facts: Facts) -> Iterator[Stretch]:
     """The stretches in which a leader's ISR was below min.insync.replicas, it and the controllers being in reach."""
     for stretch in facts.stretches:
         state, since_ns, until_ns = stretch
-        short = state.leader >= 0 and len(state.isr) < at_most_all(facts.smallest_isr, state)
-        if short and not facts.disturbed(state.leader, since_ns, until_ns):
+        if is_short(facts, state) and not facts.disturbed(state.leader, since_ns, until_ns):
             yield stretch

@@ -183,7 +183,8 @@ def _group(run: RunFacts, where: TopicPartition, names: Names) -> GroupEvidence 
     reads = Reads.of(tables.read("group_reads", where), names)
     commits = Commits.of(tables.read("commits", where), names)
     owned = ownerships(tables.read("rebalances", where), reads, commits, names)
-    return GroupEvidence(reads, commits, owned, run.group.session_ns, run.faults, run.group.ended)
+    told = run.group
+    return GroupEvidence(reads, commits, owned, told.session_ns, run.faults, told.ended, told.commits_ahead)
 
 
 def _share(run: RunFacts, where: TopicPartition, names: Names) -> ShareEvidence | None:

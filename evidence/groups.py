@@ -75,7 +75,7 @@ class Ownership(NamedTuple):
 @dataclass(frozen=True)
 class GroupEvidence:
     """``owned`` in the order of their beginnings. ``faults`` are the times in which some fault of the run was active; a
-    member that its coordinator does not hear for ``session_ns`` loses its partitions. ``ended`` as in ``GroupFacts``.
+    member that its coordinator does not hear for ``session_ns`` loses its partitions. The rest is as in ``GroupFacts``.
     """
 
     reads: Reads
@@ -84,6 +84,7 @@ class GroupEvidence:
     session_ns: int
     faults: Sequence[tuple[int, int]] = ()
     ended: Sequence[tuple[str, int]] = ()
+    commits_ahead: bool = False
 
     @cached_property
     def taken(self) -> Commits:
@@ -108,12 +109,14 @@ class GroupEvidence:
 
 class GroupFacts(NamedTuple):
     """What holds for every partition of ``topic``, which a consumer group reads. ``ended`` are the members that a fault
-    ended or paused, each by its node's name and from when on.
+    ended or paused, each by its node's name and from when on. ``commits_ahead``: members commit what they have not
+    processed yet.
     """
 
     topic: str
     session_ns: int
     ended: tuple[tuple[str, int], ...] = ()
+    commits_ahead: bool = False
 
 
 def ownerships(rebalances: pa.Table, reads: Reads, commits: Commits, names: Names) -> list[Ownership]:

@@ -135,7 +135,8 @@ def _group(premises: Premises) -> GroupFacts | None:
     load = _read_whole(premises)
     if load is None or premises.manifest.shares:
         return None
-    return GroupFacts(load["topic"], int(load["group"]["session_timeout"] * 1e9), tuple(_ended_members(premises.run)))
+    session_ns, ended = int(load["group"]["session_timeout"] * 1e9), tuple(_ended_members(premises.run))
+    return GroupFacts(load["topic"], session_ns, ended, load["group"].get("commit") == "ahead")
 
 
 def _ended_members(run: Run) -> Iterator[tuple[str, int]]:

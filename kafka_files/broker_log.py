@@ -18,8 +18,8 @@ from history.manifest import Manifest
 from history.partition import TopicPartition
 from kafka_files.clock import Clock, wall_ns
 
-# kind: isr_shrinking | isr_updated | isr_refused | leader_started | follower_started | truncating | hw_lowered |
-# log_loaded
+# kind: isr_shrinking | isr_updated | isr_reset | isr_refused | leader_started | follower_started | truncating |
+# hw_lowered | log_loaded
 BROKER_LOG = pa.schema(
     [
         pa.field("broker_id", pa.int32(), nullable=False),
@@ -51,6 +51,9 @@ _KINDS = {
     ),
     "isr_updated": re.compile(
         _OF + r"ISR updated to (?P<isr>[\d,]*) +(?P<under>\(under-min-isr\) )?and version updated to \[?(?P<pe>\d+)"
+    ),
+    "isr_reset": re.compile(
+        _OF + r"Failed to alter partition to .* Partition state has been reset to the latest committed state"
     ),
     "isr_refused": re.compile(  # by ZooKeeper; a controller says it
         r"\[Controller id=\d+\] Failed to update ISR to LeaderAndIsr\(leader=\d+, leaderEpoch=(?P<epoch>\d+), "

@@ -68,8 +68,9 @@ def i29_starts_at_committed(of: PartitionEvidence) -> Checks:
     auto.offset.reset says.
 
     It starts at the first record that it reads, or at an offset beyond all that it has read, if it asks to commit that
-    sooner. Sound because the new owner asked for the committed offset before that, and it is at most the largest for
-    which any member had asked a commit by then, answered or not. What stands between is what the final drain found.
+    sooner; a group that commits ahead of processing does so. Sound because the new owner asked for the committed offset
+    before that, and it is at most the largest for which any member had asked a commit by then, answered or not. What
+    stands between is what the final drain found.
     """
     group = _group(of)
     drained = np.sort(of.polls.offset[of.polls.pass_ == FINAL])
@@ -94,7 +95,7 @@ def _began(group: GroupEvidence, owned: Ownership) -> tuple[int, int] | None:
         at = int(np.searchsorted(reads.received_ns, owned.from_ns))
         read_to = int(reads.last[:at].max(initial=-1)) + 1
         found += [(int(reads.received_ns[at]), int(reads.first[at]))] if at < len(reads) else []
-    if (commits := group.commits_of.get(owned.member)) is not None:
+    if not group.commits_ahead and (commits := group.commits_of.get(owned.member)) is not None:
         at = int(np.searchsorted(commits.asked_ns, owned.from_ns))
         beyond = at < len(commits) and commits.offset[at] > read_to
         found += [(int(commits.asked_ns[at]), int(commits.offset[at]))] if beyond else []

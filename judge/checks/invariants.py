@@ -180,8 +180,8 @@ INVARIANTS = {
     "I11": Invariant(
         "below min.insync.replicas the high watermark stands still",
         (watermarks.i11_frozen_below_min_isr,),  # whatever a leader lacks, it waits as any other
-        reads=sources(SAMPLES, DATES),
-        whole=sources(DATES),
+        reads=sources(SAMPLES, VIEWS, DATES, LINES),
+        whole=sources(DATES, LINES),
         owed=Owed.NEVER,
     ),
     "I12": Invariant(
@@ -303,8 +303,8 @@ INVARIANTS = {
     "I28": Invariant(
         "below min.insync.replicas nothing is acknowledged with acks=all",
         (log_content.i28_enough_replicas,),
-        reads=sources(SENDS, SEGMENTS, VIEWS, DATES),
-        whole=sources(DATES),
+        reads=sources(SENDS, SEGMENTS, VIEWS, DATES, LINES),
+        whole=sources(DATES, LINES),
         owed=Owed.NEVER,
         applies=lambda of: bool(of.short),
     ),

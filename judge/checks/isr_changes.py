@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from evidence.facts import FOREVER_NS, Facts
+from evidence.facts import FOREVER_NS, SLACK_NS, UNFENCED_NS, Facts, outside
 from evidence.partition import PartitionEvidence, Row
 from judge.checks.findings import Check, Checks, checks_of
 
-# Lines with which a leader's proposal is over: committed, of another leader epoch, proposed anew, or forgotten.
-_ENDS = frozenset({"isr_updated", "leader_started", "follower_started", "isr_shrinking", "log_loaded"})
+# Lines with which a leader's proposal is over: committed, rejected, of another epoch, proposed anew, or forgotten.
+_ENDS = frozenset({"isr_updated", "isr_reset", "leader_started", "follower_started", "isr_shrinking", "log_loaded"})
 _ZOOKEEPER = "znode"
 
 
@@ -62,7 +62,7 @@ def _of_broker(of: PartitionEvidence, broker: int, lines: Sequence[Row]) -> list
             until_ns = min([next_ns, *elected[election : election + 1]])
             leaving = tuple(sorted(member for member, _ in line.get("out_of_sync") or ()))
             if states[place].source != _ZOOKEEPER:
-                until_ns = _shown_without(of, broker, leaving, asked_ns, until_ns)
+                until_ns = _shown_another(of, broker, {*line["isr"], *leaving}, asked_ns, until_ns)
             epoch = states[place].leader_epoch
             found.append(Proposal(broker, epoch, tuple(line["isr"]), leaving, asked_ns, until_ns))
         if line["kind"] in _ENDS:
@@ -70,10 +70,10 @@ def _of_broker(of: PartitionEvidence, broker: int, lines: Sequence[Row]) -> list
     return found[::-1]
 
 
-def _shown_without(of: PartitionEvidence, leader: int, leaving: Sequence[int], from_ns: int, until_ns: int) -> int:
-    """When a leader's own metadata first lacked one of ``leaving``, at most ``until_ns``.
+def _shown_another(of: PartitionEvidence, leader: int, isr: Set[int], from_ns: int, until_ns: int) -> int:
+    """When a leader's own metadata first showed another ISR than that, at most ``until_ns``.
 
-    With KRaft it has taken over that state by then.
+    With KRaft it has taken over that state by then, be it the one that it proposed or another one.
     """
     views, name = of.views, str(leader)
     for row in range(int(np.searchsorted(views.received_ns, from_ns)), len(views)):
@@ -81,7 +81,7 @@ def _shown_without(of: PartitionEvidence, leader: int, leaving: Sequence[int], f
             break
         asked = views.sent_ns[row] > from_ns and of.names.listed[views.observer[row]] == name
         members = views.members(row) if asked else None
-        if members is not None and not set(leaving) <= set(members):
+        if members is not None and set(members) != isr:
             return int(views.received_ns[row])
     return until_ns
 
@@ -91,10 +91,11 @@ def i38_isr_changes_end(of: PartitionEvidence) -> Checks:
     given up, and does not stay in flight (KIP-497). Meanwhile the leader waits for the replicas that are to leave, and
     proposes nothing else, so that writes with acks=all hang once one of them stops: KAFKA-1382 was such a case.
 
-    By the leader's own lines: "Shrinking ISR", until "ISR updated", a new leader epoch, the next proposal or a restart.
-    With KRaft also until its own metadata lacks a replica that was to leave; with ZooKeeper the controller sends the
-    metadata, and only its answer changes the leader's ISR. Violated where for controller.socket.timeout.ms and 10 s on
-    end, in which a lost request is sent again, no fault was active on a broker or controller. An expansion has no line.
+    By the leader's own lines: "Shrinking ISR", until "ISR updated", "Failed to alter partition", a new leader epoch,
+    the next proposal or a restart. With KRaft also until its own metadata shows another ISR than that at the proposal:
+    that change or another one took its place. With ZooKeeper the controller sends the metadata, and only its answer
+    changes the leader's ISR. Violated where for controller.socket.timeout.ms and 10 s on end, in which a lost request
+    is sent again, no fault was active on a broker or controller. An expansion has no line.
     """
     return checks_of(_changes(of))
 
@@ -122,8 +123,18 @@ def _changes(of: PartitionEvidence) -> Iterator[Check]:
 def _longest_calm(facts: Facts, from_ns: int, until_ns: int) -> int:
     """The longest time on end without a fault on any broker or controller: each may be the one that has to answer."""
     spans = [(o.from_ns, o.until_ns) for o in facts.outages] + [(f.asked_ns, f.until_ns) for f in facts.faults]
-    at_ns, longest = from_ns, 0
-    for begun, ended in sorted(spans):
-        longest = max(longest, min(begun, until_ns) - at_ns)
-        at_ns = max(at_ns, ended)
-    return max(longest, until_ns - at_ns)
+    return max((ended - begun for begun, ended in outside(spans, from_ns, until_ns)), default=0)
+
+
+def waiting(of: PartitionEvidence) -> dict[int, list[tuple[int, int]]]:
+    """Return the times, as (from, until), in which a leader may go by an earlier ISR than the controller's.
+
+    It waited for the answer to the one that it had proposed, or had until two seconds ago. A proposal without a time
+    may be of any.
+    """
+    found = {
+        leader: [(p.from_ns - SLACK_NS, min(p.until_ns, FOREVER_NS - UNFENCED_NS) + UNFENCED_NS) for p in own]
+        for leader, own in proposals(of).items()
+    }
+    undated = {line["broker_id"] for line in of.lines if line["kind"] == "isr_shrinking" and line["t_ns"] is None}
+    return found | {leader: [(0, FOREVER_NS)] for leader in undated}

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from evidence.columns import ACKS_ALL, FAIL, INFO, NULL, OK, Bools, Ints, Log, Markers, known, places
+from evidence.facts import outside
 from evidence.gather import Transaction
 from evidence.partition import PartitionEvidence
 from judge.checks.findings import Checks
+from judge.checks.isr_changes import waiting
 
 
 def stands(log: Log, offset: Ints, value: Ints) -> Bools:
@@ -113,11 +115,18 @@ def i28_enough_replicas(of: PartitionEvidence) -> Checks:
     in such stretches of the controller's history, on sends from two seconds on after the leader's own metadata showed
     that ISR, as it may hear of it late: one that was acknowledged before the stretch ended is a violation. Its batch
     has to stand in the leader's log with the epoch of the stretch; otherwise a former leader took it, which knew of
-    another ISR. Nothing is said of a stretch in which the leader or a controller was out of reach.
+    another ISR. Nothing is said of a stretch in which the leader or a controller was out of reach, nor of the time in
+    which the leader waited for the answer to an ISR that it had proposed: it goes by the one before (KIP-497).
     """
     sends = of.sends
     checked, violations, during = 0, [], []
-    for short in of.short:
+    waits = waiting(of)
+    settled = (
+        short._replace(known_ns=known_ns, until_ns=until_ns)
+        for short in of.short
+        for known_ns, until_ns in outside(waits.get(short.leader, ()), short.known_ns, short.until_ns)
+    )
+    for short in settled:
         asked = (sends.acks == ACKS_ALL) & (sends.sent_ns >= short.known_ns) & (sends.sent_ns <= short.until_ns)
         acked = asked & (sends.outcome == OK) & (sends.done_ns <= short.until_ns) & (sends.done_ns != NULL)
         taken = np.flatnonzero(acked)

@@ -7,7 +7,7 @@ there: what that may have taken is undecided, and the rest of the history counts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache, partial
 from itertools import pairwise
 from typing import NamedTuple
@@ -129,11 +129,11 @@ def _lacks(part: Sequence[State], newest_epoch: int | None, *, begins: bool) -> 
 def takeovers(of: PartitionEvidence) -> list[Loss]:
     """Return everything that may have taken records of a partition.
 
-    A former leader may take records with acks=1 until its process ends, or it knows of the next one: until its own
-    replica answers in that one's epoch, or for two seconds after its own metadata shows that. A new leader takes from
-    the least offset at which its epoch, or a later one, begins. A leader that could be elected before it had cut its
-    own log to that of the one before may have other records below that: then no epoch of the one before is left in the
-    final log, and all of its records may be gone.
+    A former leader may take records with acks=1 until its process ends, or it knows of the next epoch: until its own
+    replica answers in that or a later one, or for two seconds after its own metadata shows that. A new leader takes
+    from the least offset at which its epoch, or a later one, begins. A leader that could be elected before it had cut
+    its own log to that of the one before may have other records below that: then no epoch of the one before is left in
+    the final log, and all of its records may be gone.
     """
     missing, known = holes(of), cache(partial(_known, of))
     return [*_leader_changes(of, missing, known), *_in_holes(of, missing, known), *_lost_copies(of)]
@@ -143,25 +143,26 @@ def _leader_changes(of: PartitionEvidence, missing: Sequence[Hole], known: Known
     states = of.facts.states
     unknown = {place for hole in missing for place in range(hole.first + 1, hole.last + 1)}
     left = {epoch for broker, epoch, _ in of.epochs if broker == states[-1].leader} if states else set()
-    former, last_led, begun = set[int](), dict[int, State](), states[0] if states else None
+    takers: dict[int, tuple[int, int]] = {}  # broker → as a taker of its last epoch
+    begun = led = states[0] if states else None
     for place, (before, after) in enumerate(pairwise(states), 1):
         unclean = is_unclean(before, after)
-        if before.leader not in last_led or last_led[before.leader].leader_epoch < before.leader_epoch:
-            last_led[before.leader] = before
+        if led is None or before.leader_epoch > led.leader_epoch:
+            led = before  # the first state of the epoch
+        if before.leader >= 0 and after.leader_epoch > before.leader_epoch:
+            takers[before.leader] = before.leader, min(_ended_ns(of, led), _known_ns(known, before.leader, after))
         if place in unknown:
             begun = after
             continue
         if begun is None or after.leader < 0 or (after.leader == begun.leader and not unclean):
             continue
         if begun.leader >= 0:
-            former.add(begun.leader)
             causes, begun_ns = _UNCLEAN if unclean else _CLEAN, after.t_ns or 0
-            ended_ns = {broker: _ended_ns(of, last_led[broker]) for broker in former - {after.leader}}
-            takers = _takers(known, ended_ns, after)
+            taker = (takers[begun.leader],) if begun.leader in takers else ()
             starts = [start for epoch, start in of.epoch_starts.items() if epoch >= after.leader_epoch]
-            yield Loss(causes, min(starts, default=0), NULL, begun_ns, takers)
+            yield Loss(causes, min(starts, default=0), NULL, begun_ns, taker)
             if left.isdisjoint(range(begun.leader_epoch, after.leader_epoch)):
-                yield Loss(causes, 0, (begun.t_ns or 0) - SLACK_NS, begun_ns, takers)
+                yield Loss(causes, 0, (begun.t_ns or 0) - SLACK_NS, begun_ns, taker)
         begun = after
 
 
@@ -173,7 +174,8 @@ def _in_holes(of: PartitionEvidence, missing: Sequence[Hole], known: Known) -> I
         begun_ns = states[hole.first].t_ns or 0 if hole.first >= 0 else 0
         takers: tuple[tuple[int, int], ...] = ((_ANYBODY, FOREVER_NS),)
         if hole.last < len(states):
-            takers = _takers(known, dict.fromkeys(brokers - {states[hole.last].leader}, FOREVER_NS), states[hole.last])
+            last = states[hole.last]
+            takers = tuple((broker, _known_ns(known, broker, last)) for broker in sorted(brokers - {last.leader}))
         yield Loss(_UNCLEAN, 0, NULL, begun_ns, takers, hole.why)
 
 
@@ -190,15 +192,12 @@ def _ended_ns(of: PartitionEvidence, led: State) -> int:
     return min((t_ns for t_ns in ended if t_ns > (led.t_ns or 0)), default=FOREVER_NS)
 
 
-def _takers(known: Known, ended_ns: Mapping[int, int], state: State) -> tuple[tuple[int, int], ...]:
-    """Return each former leader, and when its process had ended, or it certainly knew that it led no more."""
-    found = []
-    for broker, end_ns in sorted(ended_ns.items()):
-        epochs, known_ns = known(broker)
-        first = int(np.searchsorted(epochs, state.leader_epoch))
-        until_ns = FOREVER_NS if first == epochs.size else int(known_ns[first])
-        found.append((broker, min(end_ns, max(until_ns, (state.t_ns or 0) + SLACK_NS))))
-    return tuple(found)
+def _known_ns(known: Known, broker: int, state: State) -> int:
+    """Return when a broker certainly knew of the leader epoch that begins with a state, or of a later one."""
+    epochs, known_ns = known(broker)
+    first = int(np.searchsorted(epochs, state.leader_epoch))
+    until_ns = FOREVER_NS if first == epochs.size else int(known_ns[first])
+    return max(until_ns, (state.t_ns or 0) + SLACK_NS)
 
 
 def _known(of: PartitionEvidence, broker: int) -> tuple[Ints, Ints]:

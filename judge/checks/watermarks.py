@@ -8,7 +8,6 @@ unclean election, disks that survive): see ``judge.checks.invariants``. A sample
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise
@@ -17,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from evidence.columns import NULL, Bools, Ints, Samples, groups
-from evidence.facts import SETTLE_NS, SLACK_NS, UNFENCED_NS, Facts, Stretch, at_most_all
+from evidence.facts import SETTLE_NS, Facts, Stretch, at_most_all, is_short, outside
 from evidence.partition import PartitionEvidence
+from evidence.views import known_since
 from judge.checks.findings import Check, Checks, checks_of
-from judge.checks.isr_changes import Proposal, proposals
+from judge.checks.isr_changes import waiting
 
 
 def tops(values: Ints) -> Ints:
@@ -172,10 +172,11 @@ def i11_frozen_below_min_isr(evidence: PartitionEvidence) -> Checks:
     """I11, from 3.7.0 (KAFKA-15583, KIP-966), min.insync.replicas > 1; serves C4, C18 and C48.
 
     While the ISR is smaller than min(min.insync.replicas, replicas), the leader's HW stands still. Checked on each
-    state of the controller's history, but for its first two seconds, in which a follower that is fenced and lives may
-    still move it. Nor is it checked while the leader waits for the answer to a smaller ISR that it proposed: until then
-    it goes by its maximal ISR, which has the replicas that are to leave (KIP-497), and may advance HW with all of them.
-    An answer that never comes is I38's matter. Up to 3.6 HW goes on: a ``behaviour_change``.
+    state of the controller's history, from two seconds after the leader's own metadata showed its ISR: it may hear of
+    it late, and a follower that is fenced and lives may move HW until then. Not checked while the leader waits for the
+    answer to a smaller ISR that it proposed, and two seconds longer: until then it goes by its maximal ISR, which has
+    the replicas that are to leave (KIP-497), and may advance HW with all of them. An answer that never comes is I38's
+    matter. Up to 3.6 HW goes on: a ``behaviour_change``.
     """
     return checks_of(_below_min_isr(evidence) if evidence.facts.strict_min_isr else [])
 
@@ -187,15 +188,15 @@ def hw_below_min_isr(evidence: PartitionEvidence) -> Checks:
 
 def _below_min_isr(evidence: PartitionEvidence) -> Iterator[Check]:
     samples, facts = evidence.samples.with_epoch, evidence.facts
-    proposed = proposals(evidence)
-    for state, begun_ns, until_ns in facts.stretches:
-        effective_min_isr = at_most_all(facts.smallest_isr, state)
-        if len(state.isr) >= effective_min_isr or state.leader < 0:
-            continue
-        since_ns = max(begun_ns, _answered_ns(proposed.get(state.leader, ()), until_ns))
-        if since_ns >= until_ns:
-            continue
-        shown = _within(samples.of_epoch(state.leader, state.leader_epoch), since_ns - SLACK_NS + UNFENCED_NS, until_ns)
+    waits = waiting(evidence)
+    short = [each for each in facts.stretches if is_short(facts, each.state)]
+    settled = (
+        (state, part)
+        for state, known_ns, until_ns in known_since(evidence.views, evidence.names, short)
+        for part in outside(waits.get(state.leader, ()), known_ns, until_ns)
+    )
+    for state, part in settled:
+        shown = _within(samples.of_epoch(state.leader, state.leader_epoch), *part)
         if len(shown) > 1:
             low, high = int(np.argmin(shown.hw)), int(np.argmax(shown.hw))
             moved = bool(shown.hw[high] > shown.hw[low])
@@ -206,18 +207,12 @@ def _below_min_isr(evidence: PartitionEvidence) -> Iterator[Check]:
                     "leader": state.leader,
                     "leader_epoch": state.leader_epoch,
                     "isr": sorted(state.isr),
-                    "effective_min_isr": effective_min_isr,
+                    "effective_min_isr": at_most_all(facts.smallest_isr, state),
                     "from_hw": int(shown.hw[low]),
                     "to_hw": int(shown.hw[high]),
                     "samples": len(shown),
                 },
             )
-
-
-def _answered_ns(proposed: Sequence[Proposal], until_ns: int) -> int:
-    """Until when a leader waited for the answer to the last ISR that it had proposed by the end of a stretch."""
-    last = bisect_right(proposed, until_ns, key=lambda each: each.from_ns) - 1
-    return proposed[last].until_ns if last >= 0 else 0
 
 
 def _within(samples: Samples, from_ns: int, until_ns: int) -> Samples:

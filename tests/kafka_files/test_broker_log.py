@@ -63,6 +63,9 @@ LINES = {
         "kind": "follower_started", "leader_epoch": 1, "log_end_offset": 41501, "partition_epoch": 3,
         "high_watermark": 41491,
     },
+    "[Partition orders-0 broker=1] Failed to alter partition to PendingShrinkIsr(newInSyncReplicaId=3) since the "
+    "controller rejected the request with INELIGIBLE_REPLICA. Partition state has been reset to the latest committed "
+    "state CommittedPartitionState(isr=Set(1, 2)).": {"kind": "isr_reset"},
     "[Partition orders-0 broker=1] Log loaded for partition orders-0 with initial high watermark 40587": {
         "kind": "log_loaded", "high_watermark": 40587,
     },

@@ -227,25 +227,25 @@ def _certain(recorded: Recorded, history: History, number: int) -> Iterator[Batc
             batch.epoch == last
             and all(rows)
             and all(
-                _knew(recorded, history, broker, last, min(row["sent_ns"] for row in rows if row))
+                _knew(recorded, history, broker, min(row["sent_ns"] for row in rows if row))
                 for broker in former - {history.leader}
             )
         ):
             yield batch
 
 
-def _knew(recorded: Recorded, history: History, broker: int, epoch: int, sent_ns: int) -> bool:
-    """Return whether a former leader had been killed since it led, or had shown for long that it knew of an epoch, when
-    a record was sent.
+def _knew(recorded: Recorded, history: History, broker: int, sent_ns: int) -> bool:
+    """Return whether a former leader had been killed since it led, or had shown for long that it knew of a later epoch,
+    when a record was sent.
     """
-    led_ns = max(state.t_ns for state in history.states if state.leader == broker)
+    led_ns, epoch = max((state.t_ns, state.epoch) for state in history.states if state.leader == broker)
     killed = any(
         (event.kind, event.step, event.target) == ("injected", "kill", f"broker-{broker}")
         and led_ns < event.t_ns < sent_ns - 200 * MS
         for event in recorded.events
     )
     shown = (
-        row["received_ns"] for row in history.views if row["observer"] == str(broker) and row["leader_epoch"] >= epoch
+        row["received_ns"] for row in history.views if row["observer"] == str(broker) and row["leader_epoch"] > epoch
     )
     return killed or any(t_ns + CERTAIN_NS < sent_ns for t_ns in shown)
 

@@ -53,6 +53,11 @@ CASES: dict[str, tuple[Plan, str, str]] = {
         Plan(WRITTEN, TWO, flaw="appends_plain_batches_twice", ends_quietly=True), "fail", "pass"),
     "a former leader permitted what was lost after its process had ended": (
         Plan((("kill", 2, 0), ("write", 1, 3)), ((3, 1, 2),), damages=(GONE,)), "fail", "pass"),
+    "a leader that led long ago permitted what a later one lost": (
+        Plan((("also_write", 2, 2), ("wait", 0, 2), ("cut", 0, 0), ("wait", 0, 4), ("write", 2, 2), ("join", 0, 0),
+              ("wait", 0, 3), ("cut", 0, 0), ("wait", 0, 4), ("kill", 1, 0), ("wait", 0, 4), ("write", 2, 3),
+              ("write", 3, 2), ("wait", 0, 3), ("join", 0, 0), ("restart", 1, 0), ("wait", 0, 4)), ((1, 2, 3),),
+             damages=(GONE,)), "fail", "pass"),
     "a snapshot that has a partition's first state left open what became of its records": (
         Plan((("also_write", 3, 2), ("wait", 0, 1), ("fast", 2, 0), ("kill", 2, 0)), ((2, 3, 1), (1, 2, 3)),
              damages=(("last_leader_forgets", 738), ("snapshot", 255))), "fail", "pass"),

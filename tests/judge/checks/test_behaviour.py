@@ -3,7 +3,7 @@
 from evidence.facts import Facts
 from judge.checks.behaviour import behaviour_change, source_disagreement
 from kafka_files.states import State
-from tests.evidence.folders import MS, TP, S, sample
+from tests.evidence.folders import MS, TP, S, isr_view, sample
 from tests.evidence.probed import partition
 
 WHERE = tuple(TP.values())
@@ -49,7 +49,8 @@ def test_behaviour_change_below_min_isr():
 
     def changes(samples, **gates):
         known = Facts(states=[alone], effective_min_isr=2, **gates)
-        return told(behaviour_change(partition(samples, facts=known)))
+        shown = [isr_view(S, 1, 0, [1])]
+        return told(behaviour_change(partition(samples, shown, facts=known)))
 
     lax = {"strict_min_isr": False, "lax_min_isr": True}
     assert changes(moves, **lax) == [("The high watermark went from 5 to 9", "KAFKA-15583)")]

@@ -1,5 +1,7 @@
 """What a consumer group may show of one partition, and what it must not."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
@@ -104,6 +106,9 @@ def test_i29_an_owner_may_show_by_a_commit_where_it_starts():
     assert counted(groups.i29_starts_at_committed(partition(reads, HANDED, [of_a, commit(B, 6, 5)]))) == (2, 1)
     assert counted(groups.i29_starts_at_committed(partition(reads[:1], HANDED, [of_a, commit(B, 6, 4)]))) == (2, 1)
     assert counted(groups.i29_starts_at_committed(partition(reads[:1], HANDED, [of_a, commit(B, 5, 4)]))) == (2, 0)
+    ahead = partition(reads[:1], HANDED, [of_a, commit(B, 6, 4)])
+    object.__setattr__(ahead, "group", replace(ahead.group, commits_ahead=True))
+    assert counted(groups.i29_starts_at_committed(ahead)) == (1, 0)
     back = [*HANDED[:2], told(A, "assigned", 4)]
     assert counted(groups.i29_starts_at_committed(partition(reads[:1], back, [commit(A, 5, 5)]))) == (1, 0)
 

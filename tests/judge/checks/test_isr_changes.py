@@ -63,6 +63,7 @@ def test_i38_evidence_names_the_change_and_its_duration():
         ),
         (line(2, "follower_started", 8, leader_epoch=1), WRITTEN),
         (line(2, "log_loaded", 8), WRITTEN),
+        (line(2, "isr_reset", 8), WRITTEN),
         (line(1, "isr_updated", 8, broker=2), (*WRITTEN, state(8, [2, 3], epoch=1, leader=2))),
     ],
 )

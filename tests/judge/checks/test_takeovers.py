@@ -237,6 +237,20 @@ def test_a_leader_whose_process_ended_takes_nothing_that_was_sent_later():
     assert told(evidence(led_later, known=[], faults=[ended])) == [(30, NULL, {1: FOREVER_NS}, False)]
 
 
+def test_a_former_leader_takes_nothing_once_it_knows_of_any_later_epoch():
+    """Broker 1 knew of epoch 1 at 22 s. That it learned of epoch 2 at 81 s excuses no loss by broker 3, which takes
+    over from broker 2.
+    """
+    states = [*KILLED[:2], state(2, 51, 3, 2)]
+    epochs, known = [(0, 0), (1, 30), (2, 60)], [("1", 22, 1), ("2", 53, 2), ("1", 81, 2)]
+
+    assert told(evidence(states, epochs, known)) == [
+        (30, NULL, {1: 24 * S + MS}, False),
+        (60, NULL, {2: 55 * S + MS}, False),
+    ]
+    assert told(evidence(states, epochs, known[1:]))[0] == (30, NULL, {1: 83 * S + MS}, False)
+
+
 @pytest.mark.parametrize("anomaly", ["lost_write", "torn_transaction"])
 def test_a_disk_that_lost_the_only_copy_excuses_what_was_sent_before(anomaly):
     """From where its file was cut; where the step could not tell, nothing is decided."""

@@ -8,7 +8,7 @@ from evidence.facts import Facts, Fault, Outage, short_of_members
 from judge.checks import watermarks
 from judge.checks.invariants import INVARIANTS
 from kafka_files.states import State
-from tests.evidence.folders import MS, S
+from tests.evidence.folders import MS, S, isr_view
 from tests.evidence.folders import sample as seen
 from tests.evidence.probed import counted, partition
 
@@ -96,60 +96,91 @@ def below_min_isr(*samples, strict=True, until=20 * S):
     return list(samples), facts(*states, effective_min_isr=2, strict_min_isr=strict, lax_min_isr=not strict)
 
 
+SHOWN = (isr_view(5 * S + 500 * MS, 1, 0, [1]),)  # by the leader's own metadata
+SHRINKING = {
+    "broker_id": 1,
+    "line": 1,
+    "kind": "isr_shrinking",
+    "t_ns": 4 * S,
+    "isr": [1],
+    "out_of_sync": [(2, 3), (3, 3)],
+}
+MOVED = (seen(1, 8 * S, 5, 9), seen(1, 12 * S, 6, 9))
+
+
+def i11(samples, known, *, views=SHOWN, lines=()):
+    """(checked, violations) of I11."""
+    return counted(INVARIANTS["I11"].checks[0](partition(samples, views, facts=known, lines=lines)))
+
+
+def updated(t_s):
+    """The controller's answer, as the leader's log has it."""
+    return {"broker_id": 1, "line": 2, "kind": "isr_updated", "t_ns": t_s * S, "isr": [1]}
+
+
 def test_i11_hw_moves_below_min_isr():
     """From 3.7 the HW stands still; it may move in the first two seconds, and after the ISR has grown again."""
-    moved = (seen(1, 8 * S, 5, 9), seen(1, 12 * S, 6, 9))
+    assert i11(*below_min_isr(*MOVED)) == (1, 1)
+    assert i11(*below_min_isr(MOVED[0], seen(1, 12 * S, 5, 12))) == (1, 0)
+    assert i11(*below_min_isr(seen(1, 6 * S, 5, 9), seen(1, 8 * S, 6, 9), seen(1, 9 * S, 6, 9))) == (1, 0)
+    assert i11(*below_min_isr(*MOVED, until=11 * S)) == (0, 0)
 
-    assert verdict("I11", *below_min_isr(*moved)) == (1, 1)
-    assert verdict("I11", *below_min_isr(moved[0], seen(1, 12 * S, 5, 12))) == (1, 0)
-    assert verdict("I11", *below_min_isr(seen(1, 6 * S, 5, 9), seen(1, 8 * S, 6, 9), seen(1, 9 * S, 6, 9))) == (1, 0)
-    assert verdict("I11", *below_min_isr(*moved, until=11 * S)) == (0, 0)
+
+def test_i11_a_leader_that_cannot_know_of_the_isr_goes_by_the_one_it_knows():
+    """Its own metadata shows the ISR late, or never; another broker's says nothing of it."""
+    late, other = isr_view(11 * S, 1, 0, [1]), isr_view(6 * S, 1, 0, [1], observer="2")
+
+    assert i11(*below_min_isr(*MOVED), views=[late]) == (0, 0)
+    assert i11(*below_min_isr(*MOVED), views=[other]) == (0, 0)
+    assert i11(*below_min_isr(*MOVED), views=[other, *SHOWN]) == (1, 1)
 
 
 def test_i11_speaks_below_the_smallest_setting_only():
     """A step that set min.insync.replicas to 1 for a while lets the HW move with one member; 2 throughout does not."""
-    moved, known = below_min_isr(seen(1, 8 * S, 5, 9), seen(1, 12 * S, 6, 9))
+    moved, known = below_min_isr(*MOVED)
 
-    assert verdict("I11", moved, replace(known, lowest_min_isr=1)) == (0, 0)
-    assert verdict("I11", moved, replace(known, lowest_min_isr=2)) == (1, 1)
+    assert i11(moved, replace(known, lowest_min_isr=1)) == (0, 0)
+    assert i11(moved, replace(known, lowest_min_isr=2)) == (1, 1)
 
 
 def test_i11_a_leader_that_waits_for_its_answer_goes_by_its_maximal_isr():
     """The controller holds ISR [1], and the leader waits for 2 and 3 until it was answered: then HW has to stand."""
-    moved, known = below_min_isr(seen(1, 8 * S, 5, 9), seen(1, 12 * S, 6, 9))
+    moved, known = below_min_isr(*MOVED)
     known = replace(known, states=[each._replace(source="znode") for each in known.states])
-    proposed = {"broker_id": 1, "line": 1, "kind": "isr_shrinking", "t_ns": 4 * S, "isr": [1]}
-    proposed["out_of_sync"] = [(2, 3), (3, 3)]
 
-    def told(*answered_s):
-        answers = [{"broker_id": 1, "line": 2, "kind": "isr_updated", "t_ns": at * S, "isr": [1]} for at in answered_s]
-        return counted(INVARIANTS["I11"].checks[0](partition(moved, facts=known, lines=[proposed, *answers])))
+    assert i11(moved, known, lines=[SHRINKING]) == (0, 0)
+    assert i11(moved, known, lines=[SHRINKING, updated(10)]) == (0, 0)
+    assert i11(moved, known, lines=[SHRINKING, updated(5)]) == (1, 1)
+    assert i11(moved, known, lines=[SHRINKING | {"t_ns": None}, updated(5)]) == (0, 0)
 
-    assert (told(), told(10)) == ((0, 0), (0, 0))
-    assert told(5) == (1, 1)
+
+def test_i11_a_proposal_excuses_no_time_before_it():
+    """HW moved from 8 to 12 s; the leader proposed something at 20 s."""
+    moved, known = below_min_isr(*MOVED)
+
+    assert i11(moved, known, lines=[SHRINKING | {"t_ns": 20 * S}, updated(21)]) == (1, 1)
+    assert i11(moved, known, lines=[SHRINKING | {"t_ns": 10 * S}, updated(11)]) == (0, 0)
 
 
 def test_i11_asks_for_no_more_members_than_there_are_replicas():
     """A reassignment to [1] alone lets the HW move with ISR [1]; with [1, 2] assigned it stands."""
-    moved, known = below_min_isr(seen(1, 8 * S, 5, 9), seen(1, 12 * S, 6, 9))
+    moved, known = below_min_isr(*MOVED)
 
     def reassigned(*replicas):
         return replace(known, states=[state._replace(replicas=replicas) for state in known.states])
 
-    assert verdict("I11", moved, reassigned(1)) == (0, 0)
-    assert verdict("I11", moved, reassigned(1, 2)) == (1, 1)
-    assert verdict("I11", moved, reassigned()) == (1, 1)  # nobody knows how many
+    assert i11(moved, reassigned(1)) == (0, 0)
+    assert i11(moved, reassigned(1, 2)) == (1, 1)
+    assert i11(moved, reassigned()) == (1, 1)  # nobody knows how many
 
 
 def test_behaviour_change_of_the_high_watermark_below_min_isr():
     """Up to 3.6 the same movement is by design: told, and no violation."""
-    moved = (seen(1, 8 * S, 5, 9), seen(1, 12 * S, 6, 9))
-
-    assert verdict("I11", *below_min_isr(*moved, strict=False)) == (0, 0)
+    assert i11(*below_min_isr(*MOVED, strict=False)) == (0, 0)
 
     def change(**settings):
-        samples, known = below_min_isr(*moved, **settings)
-        return counted(watermarks.hw_below_min_isr(partition(samples, facts=known)))
+        samples, known = below_min_isr(*MOVED, **settings)
+        return counted(watermarks.hw_below_min_isr(partition(samples, SHOWN, facts=known)))
 
     assert change(strict=False) == (1, 1)
     assert change() == (0, 0)
