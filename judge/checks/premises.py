@@ -23,6 +23,13 @@ from judge.checks.takeovers import is_unclean, is_whole
 from judge.checks.transactions import faults as active
 
 ISR_CHANGE_MARGIN_NS = 10_000_000_000  # to find the controller again, and for its answer on a busy host
+COSTS_ANSWERS = (
+    Trait.STOPS_PROCESS,
+    Trait.UNREACHABLE,
+    Trait.MAY_BE_UNREACHABLE,
+    Trait.MAY_MOVE_LEADER,
+    Trait.SILENCES_PROBE,
+)
 GROUP_TOPICS = ("__consumer_offsets", STATE_TOPIC)  # what groups keep: offsets, and what was acknowledged
 
 
@@ -248,12 +255,13 @@ def faults(events: Sequence[Event], manifest: Manifest) -> Iterator[Fault]:
 
 
 def disturbances(events: Sequence[Event], manifest: Manifest) -> list[tuple[int, int]]:
-    """When a fault may have cost a producer the answer to a send: from when it was asked for until it was seen to be
-    gone, and ``SETTLE_NS`` more. A fault of a group's members or of a copier reaches no producer.
+    """Return when a fault may have cost a producer the answer to a send: from when it was asked for until it was seen
+    to be gone, and ``SETTLE_NS`` more. Faults of a group's members or of a copier reach no producer, and those of
+    files and settings close no connection.
     """
     servers = {node.name for node in manifest.nodes}
-    clients = {event.target for event in events if _of_clients_only(event, servers)}
-    spans = active([event for event in events if event.target not in clients])
+    costly = [event for event in events if manifest.has(event.step, *COSTS_ANSWERS)]
+    spans = active([event for event in costly if not _of_clients_only(event, servers)])
     return [(from_ns, min(until_ns, FOREVER_NS - SETTLE_NS) + SETTLE_NS) for from_ns, until_ns in spans]
 
 

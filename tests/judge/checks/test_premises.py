@@ -13,7 +13,7 @@ from history.events import Event
 from history.folder import RunFolder
 from history.manifest import Incarnation, NodeInfo
 from history.partition import TopicPartition
-from judge.checks.premises import Premises, faults, new_logs, outages
+from judge.checks.premises import Premises, disturbances, faults, new_logs, outages
 from kafka_files.states import State
 from tests.evidence.folders import MS, S, event, happened, manifest
 
@@ -73,6 +73,26 @@ def test_a_history_has_good_times_if_brokers_showed_nothing_before_it(shown, goo
 def test_a_log_is_a_new_one_after_some_steps(kind, step, target, found):
     """One broker's when its files were damaged, any when replicas moved, there or back."""
     assert list(new_logs([happened(5, kind, step=step, target=target)], manifest())) == found
+
+
+@pytest.mark.parametrize(
+    ("step", "target", "spans"),
+    [
+        ("kill", "broker-3", [(10, 73)]),
+        ("disconnect", "broker-3", [(10, 73)]),
+        ("lose", "broker-3", [(10, 73)]),
+        ("wipe", "broker-3", [(10, 73)]),
+        ("fail_log_dir", "broker-3", [(10, 73)]),
+        ("flip_bit", "broker-3", []),
+        ("configure", "orders", []),
+        ("kill", "member-1", []),
+    ],
+)
+def test_a_fault_that_keeps_no_server_from_its_clients_costs_no_answer(step, target, spans):
+    """It was active from 10 s to 70 s, and 3 s more are for what it left behind."""
+    told = [happened(at_s * S, kind, step=step, target=target) for at_s, kind in ((10, "inject"), (70, "healed"))]
+
+    assert disturbances(told, manifest()) == [(from_s * S, until_s * S) for from_s, until_s in spans]
 
 
 def test_a_reassignment_gives_its_topic_new_logs():
