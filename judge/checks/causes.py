@@ -68,9 +68,7 @@ def sent_again(of: PartitionEvidence, cases: Cases) -> Ruling:
         from_ns = states[hole.first].t_ns or 0 if hole.first >= 0 else 0
         until_ns = states[hole.last].t_ns if hole.last < len(states) else None
         missing[hole.why] = (done_ns >= from_ns) & (until_ns is None or sent_ns <= until_ns)
-    open_ones = {why: rows & ~brought for why, rows in missing.items() if (rows & ~brought).any()}
-    undecided = np.any([np.zeros(values.size, dtype=np.bool_), *open_ones.values()], axis=0)
-    return Ruling(brought, undecided, "; ".join(open_ones))
+    return _ruling(brought, missing)
 
 
 def _meets(spans: Sequence[tuple[int, int]], from_ns: Ints, until_ns: Ints) -> Bools:
@@ -109,13 +107,26 @@ def short_isr(of: PartitionEvidence, cases: Cases) -> Ruling:
 
 
 def copier_began_anew(of: PartitionEvidence, cases: Cases) -> Ruling:
-    """A copier resumes at its group's committed offset when it is started, or after an error, which a fault may cause.
-    It does not record when it does.
+    """A copier resumes at its group's committed offset when it is started, or after an error, which a fault may cause
+    that began before the copy was shown. The copier does not record when it resumes.
     """
-    everywhere = np.ones(cases.values.size, dtype=np.bool_)
-    if of.faults:
-        return _decided(everywhere)
-    return Ruling(~everywhere, everywhere, "the copier does not record when it begins anew, and there was no fault")
+    shown_ns = np.full(cases.values.size, NULL) if cases.shown_ns is None else cases.shown_ns
+    first_ns = min((begun_ns for begun_ns, _ in of.faults), default=FOREVER_NS)
+    brought = (shown_ns != NULL) & (first_ns <= shown_ns)
+    if not of.faults:
+        return Ruling(brought, ~brought, "the copier does not record when it begins anew, and there was no fault")
+    missing: dict[str, Bools] = {
+        "nothing tells whether the second copy was written before the first fault": shown_ns == NULL,
+        "the copier does not record when it begins anew, and the second copy precedes every fault": shown_ns != NULL,
+    }
+    return _ruling(brought, missing)
+
+
+def _ruling(brought: Bools, missing: Mapping[str, Bools]) -> Ruling:
+    """Return a ruling that leaves a case undecided if it was not brought about and evidence of it is missing."""
+    open_ones = {why: rows & ~brought for why, rows in missing.items() if (rows & ~brought).any()}
+    undecided = np.any([np.zeros(brought.size, dtype=np.bool_), *open_ones.values()], axis=0)
+    return Ruling(brought, undecided, "; ".join(open_ones))
 
 
 def _drained_at(of: PartitionEvidence, values: Ints) -> Ints:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evidence.columns import FINAL, Ints, places, producer_of, seq_of
+from evidence.columns import FINAL, NULL, Ints, places, producer_of, seq_of
 from evidence.partition import Copied, PartitionEvidence
 from judge.checks.findings import Cases
 
@@ -28,7 +28,7 @@ def cases(of: PartitionEvidence, copied: Copied) -> Iterator[Cases]:
     """What a partition of the output lacks of its input, has of it more than once, and has beside it."""
     output = Output.of(of, copied)
     why = None if of.clean and copied.clean else (lambda _: _NOT_CLEAN)
-    for found in (lost_output(of, copied, output), duplicate_output(output), _phantom_output(of, copied, output)):
+    for found in (lost_output(of, copied, output), duplicate_output(of, output), _phantom_output(of, copied, output)):
         yield found._replace(why=why)
 
 
@@ -77,7 +77,7 @@ def lost_output(of: PartitionEvidence, copied: Copied, output: Output) -> Cases:
     return Cases("lost_output", lost, example)
 
 
-def duplicate_output(output: Output) -> Cases:
+def duplicate_output(of: PartitionEvidence, output: Output) -> Cases:
     """A committed record of a copier's input that the final drain found in its output more than once.
 
     All versions; KIP-98, and KIP-447. A transaction that is committed has the offset behind its inputs, so that none of
@@ -94,7 +94,26 @@ def duplicate_output(output: Output) -> Cases:
             "evidence": {"input_offset": number, "offsets": where},
         }
 
-    return Cases("duplicate_output", several, example)
+    return Cases("duplicate_output", several, example, shown_ns=_shown_ns(of, _second(several, output)))
+
+
+def _second(values: Ints, output: Output) -> Ints:
+    """Return the offset of each value's second copy; the copies are in the order of their values and offsets."""
+    offsets: Ints = output.offsets[np.searchsorted(output.values, values) + 1]
+    return offsets
+
+
+def _shown_ns(of: PartitionEvidence, offsets: Ints) -> Ints:
+    """Return when each offset was first shown to be written: a live reader was given it, or a replica had a high
+    watermark above it. NULL: only the final drain did.
+    """
+    live = of.polls.take(of.polls.pass_ != FINAL)
+    shown_at = np.concatenate([live.offset, of.samples.hw - 1])
+    shown_ns = np.concatenate([live.received_ns, of.samples.received_ns])
+    order = np.argsort(shown_at, kind="stable")
+    first_ns = np.append(np.minimum.accumulate(shown_ns[order][::-1])[::-1], NULL)  # at this offset or above it
+    found: Ints = first_ns[np.searchsorted(shown_at[order], offsets)]
+    return found
 
 
 def _phantom_output(of: PartitionEvidence, copied: Copied, output: Output) -> Cases:

@@ -41,8 +41,9 @@ class Cases(NamedTuple):
 
     ``example`` makes the row of the case at a place: ``offset``, ``explanation`` and ``evidence`` (a mapping), and
     where it is about an acknowledgement ``acks`` and ``at_ns``. ``why`` says of a case what permits it, where more
-    than its producer's settings does. ``shown_ns`` is when a consumer was given what makes the case, and ``again`` are
-    the values of the records that must have been sent again to make it, where those are others than ``values``.
+    than its producer's settings does. ``shown_ns`` is when a consumer was given what makes the case (of a copier's
+    output: when it was first seen to be written; ``NULL``: unknown), and ``again`` are the values of the records that
+    must have been sent again to make it, where those are others than ``values``.
     """
 
     anomaly: str

@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from evidence.columns import NULL
 from evidence.facts import Facts
 from evidence.gather import (
     COPIER_BEGAN_ANEW,
@@ -151,12 +153,25 @@ def test_the_high_watermark_waits_for_an_isr_that_is_short_during_the_drain(stat
     assert ruled(SHORT_ISR, sends, anomaly="invisible_ack", polls=polls, states=states, min_isr=2) == ruling
 
 
-def test_a_copier_begins_anew_after_a_fault():
+@pytest.mark.parametrize(
+    ("shown_s", "faults", "brought", "missing"),
+    [
+        (12, [(10, 11)], True, ""),
+        (12, [(10, 11), (50, 60)], True, ""),
+        (12, [(50, 60)], False, "the copier does not record when it begins anew, and the second copy precedes"),
+        (None, [(10, 11)], False, "nothing tells whether the second copy was written before the first fault"),
+        (12, [], False, "the copier does not record when it begins anew, and there was no fault"),
+    ],
+)
+def test_a_copier_begins_anew_after_a_fault_that_precedes_the_second_copy(shown_s, faults, brought, missing):
     """Without one nothing tells whether it did."""
-    assert ruled(COPIER_BEGAN_ANEW, answered_after(2), faults=[(1, 2)])[0] == [True]
-    brought, undecided, missing = ruled(COPIER_BEGAN_ANEW, answered_after(2))
-    assert (brought, undecided) == ([False], [True])
-    assert missing == "the copier does not record when it begins anew, and there was no fault"
+    of = partition((), (), faults=[(begun * S, ended * S) for begun, ended in faults])
+    shown_ns = np.array([NULL if shown_s is None else shown_s * S])
+    cases = Cases("duplicate_output", np.array([1]), lambda place: {}, shown_ns=shown_ns)
+    ruling = brought_about(of, [], cases, COPIER_BEGAN_ANEW)
+
+    assert (ruling.brought.tolist(), ruling.undecided.tolist()) == ([brought], [not brought])
+    assert ruling.missing.startswith(missing)
 
 
 A, B = test_groups.A, test_groups.B

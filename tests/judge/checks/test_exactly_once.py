@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from evidence.columns import NULL
 from evidence.partition import Copied, Drain
 from judge.checks import exactly_once
-from tests.evidence.folders import polled
+from tests.evidence.folders import MS, S, polled, sample
 from tests.evidence.partitions import evidence
 
 
@@ -43,6 +44,27 @@ def test_duplicate_output_is_an_input_with_two_copies():
     assert found([*WHOLE, copy(5, 1)])["duplicate_output"] == [1]
     assert list(found([*WHOLE, copy(1, 1)])) == []
     assert list(found([*WHOLE, copy(5, 1, final=False)])) == []
+
+
+@pytest.mark.parametrize(
+    ("live", "samples", "shown_s"),
+    [
+        ([(1, 1, 8), (5, 1, 12)], [], [12]),
+        ([(6, 7, 14), (5, 1, 15)], [], [14]),  # a later offset was read sooner
+        ([(1, 1, 8)], [], [None]),  # the first copy alone
+        ([], [(9, 5), (11, 6), (13, 7)], [11]),
+        ([(5, 1, 12)], [(11, 6)], [11]),
+    ],
+)
+def test_a_duplicate_output_is_shown_when_its_second_copy_was_seen(live, samples, shown_s):
+    """By a live reader, or by a high watermark above its offset 5; what the final drain read may be far older."""
+    reads = [copy(offset, of, final=False, received_ns=at_s * S) for offset, of, at_s in live]
+    probed = [sample(1, at_s * S - MS, high, 9) for at_s, high in samples]
+    of = evidence(polls=[*WHOLE, copy(5, 1), *reads], samples=probed, drain=Drain(9, 9, complete=True))
+    cases = exactly_once.cases(of, Copied("copier-0", np.array([0, 1, 4]), 5, whole=True))
+    (duplicate,) = (case for case in cases if case.anomaly == "duplicate_output")
+
+    assert [None if ns == NULL else ns // S for ns in duplicate.shown_ns.tolist()] == shown_s
 
 
 def test_a_copy_of_what_is_not_committed_is_a_phantom():
