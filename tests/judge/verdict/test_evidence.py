@@ -126,6 +126,7 @@ def test_everything_that_can_be_missing_is_named(tmp_path):
 
 
 CRASH = {"incarnation": 1, "exit_status": 1, "log": ["[main] ERROR kafka.Kafka - out of luck", "bye"]}
+CORRUPT = {"incarnation": 1, "exit_status": 1, "log": ["[main] ERROR CorruptRecordException: CRC", "bye"]}
 SESSION = {"incarnation": 2, "exit_status": 1, "log": ["KeeperException$NodeExistsException: NodeExists", "bye"]}
 
 
@@ -135,7 +136,8 @@ SESSION = {"incarnation": 2, "exit_status": 1, "log": ["KeeperException$NodeExis
         ("kraft", ("kill", "broker-1", 15), CRASH, True),  # of another broker
         ("kraft", ("kill", "broker-2", 15), CRASH, False),  # until its healing begins
         ("kraft", ("kill", "broker-2", 11), CRASH, True),  # on its way back
-        ("kraft", ("flip_bit", "broker-2", 11), CRASH, False),  # what it changed stays changed
+        ("kraft", ("flip_bit", "broker-2", 11), CRASH, True),  # for a reason that is not its files
+        ("kraft", ("flip_bit", "broker-2", 11), CORRUPT, False),  # what it changed stays changed
         ("zookeeper", ("kill", "broker-2", 11), SESSION, False),
         ("kraft", ("kill", "broker-2", 11), SESSION, True),
     ],
