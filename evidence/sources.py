@@ -18,6 +18,7 @@ DATES = "dates"  # their times
 SENDS, POLLS, SEEKS, SAMPLES, VIEWS, CAPTURES = "sends", "polls", "seeks", "replicas", "isr", "offsets"
 GROUP = frozenset({"group_reads", "rebalances", "commits"})
 POSITIONS = "positions"
+REST = "rest"  # whether readers and groups had come to rest before they were ended
 SHARE = frozenset({"share_reads", "share_acks"})
 
 

@@ -26,6 +26,7 @@ from judge.checks.findings import Findings, ruled
 from judge.checks.log_content import OpenEnds, open_ends
 from judge.checks.readers import undecided_readers
 from judge.checks.records import unrecorded
+from judge.checks.shares import undecided_shares
 from judge.checks.takeovers import holes, takeovers
 from judge.measures import latency, recovery, replica_series
 from judge.verdict.explanations import Case, Witnesses
@@ -65,7 +66,7 @@ def judge(run: RunFacts, question: Question) -> Answer:
     of, held = gather(run, question)
     told = accounted(run, question, of)
     held.unrecorded = unrecorded(of, told)
-    held.undecided_readers = undecided_readers(of)
+    held.undecided_readers = [*undecided_readers(of), *undecided_shares(of)]
     findings, by = Findings(), partial(brought_about, of, takeovers(of))
     rule = partial(ruled, names=of.names, permitted=run.permitted, brought_about=by)
     for each in cases(run, of, told):

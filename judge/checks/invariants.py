@@ -24,6 +24,7 @@ from evidence.sources import (
     LINES,
     POLLS,
     POSITIONS,
+    REST,
     SAMPLES,
     SEGMENTS,
     SENDS,
@@ -369,8 +370,8 @@ INVARIANTS = {
     "I37": Invariant(
         "every live reader comes to the end of what it may read",
         (readers.i37_readers_reach_the_end, shares.i37_nothing_left),
-        reads=sources(POSITIONS, POLLS, *GROUP, *SHARE),
-        whole=sources(*GROUP, *SHARE),
+        reads=sources(POSITIONS, REST, POLLS, *GROUP, *SHARE),
+        whole=sources(POSITIONS, *GROUP, *SHARE),
         owed=Owed.ALWAYS,
         applies=lambda of: of.readers is not None,
     ),

@@ -88,16 +88,15 @@ def stuck_record(of: PartitionEvidence) -> Cases:
     if share is None or not of.clean:
         return _cases("stuck_record", of, None, 0, 0)
     rest_ns = _rest_ns(of, share)
-    return _cases("stuck_record", of, _stuck(of, share, rest_ns), share.facts.delivery_limit, rest_ns)
+    found = _left(of, share) if rest_ns >= share.facts.still_ns else None
+    return _cases("stuck_record", of, found, share.facts.delivery_limit, rest_ns)
 
 
-def _stuck(of: PartitionEvidence, share: ShareEvidence, rest_ns: int) -> _Open:
-    """The open records that the group had not given up when it had been at rest for long enough."""
+def _left(of: PartitionEvidence, share: ShareEvidence) -> _Open:
+    """Return the open records that the group had not given up."""
     found = _open(of, share)
-    stuck = (found.deliveries < share.facts.delivery_limit) & ((found.deliveries != NULL) | (found.last_ns == _NEVER))
-    if rest_ns < share.facts.still_ns:
-        stuck[:] = False
-    return _Open(*(column[stuck] for column in found))
+    left = (found.deliveries < share.facts.delivery_limit) & ((found.deliveries != NULL) | (found.last_ns == _NEVER))
+    return _Open(*(column[left] for column in found))
 
 
 def i37_nothing_left(of: PartitionEvidence) -> Checks:
@@ -106,9 +105,24 @@ def i37_nothing_left(of: PartitionEvidence) -> Checks:
     rest_ns = _rest_ns(of, share) if share is not None and of.clean else 0
     if share is None or rest_ns < share.facts.still_ns:
         return checks_of([])
-    left = _stuck(of, share, rest_ns).offset
+    left = _left(of, share).offset
     told = {"records_left": left.size, "first_offset": int(left.min(initial=2**63 - 1)), "still_ns": rest_ns}
     return checks_of([Check(None, bool(left.size), told)])
+
+
+def undecided_shares(of: PartitionEvidence) -> list[str]:
+    """Return a sentence if a share group left records and may not have come to rest: I37 says nothing of them."""
+    share = of.share
+    if share is None or not of.clean or (rest_ns := _rest_ns(of, share)) >= share.facts.still_ns:
+        return []
+    left = _left(of, share).offset.size
+    if not left:
+        return []
+    still_s = share.facts.still_ns / 1e9
+    rest = f"it had been at rest for {max(rest_ns, 0) / 1e9:.0f} s of the {still_s:.0f} s that prove a record stuck"
+    if not share.facts.ended_ns:
+        rest = "no member ended in order, which would show whether it had come to rest"
+    return [f"The share group left {left:,} records of {of.where}: {rest}."]
 
 
 def archived_record(of: PartitionEvidence) -> Cases:

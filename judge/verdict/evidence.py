@@ -23,6 +23,7 @@ from evidence.sources import (
     POSITIONS,
     SAMPLES,
     SEEKS,
+    REST,
     SEGMENTS,
     SENDS,
     SHARE,
@@ -34,7 +35,7 @@ from history.errors import LAST_SEEN
 from history.events import Event
 from history.manifest import Manifest
 from history.partition import TopicPartition
-from history.readers import LIVE_CONSUMER
+from history.readers import CATCH_UP, LIVE_CONSUMER
 from history.share_groups import SETTLE
 from history.traits import Trait
 from kafka_files.clock import Clock
@@ -103,7 +104,8 @@ def gaps(run: Run, counts: Counts) -> dict[str, list[Gap]]:
         "probe ended in order": _of_prober(run, counts),
         "readers ended in order": _of_readers(run, counts),
         "members of the group recorded": _anywhere([*unrecorded_members(run), *_unsettled(run.events)], *GROUP, *SHARE),
-        "every reader decided": _anywhere(counts.undecided_readers, POSITIONS),
+        "every reader decided": _anywhere(counts.undecided_readers, REST),
+        "position of every reader": _anywhere(_positions(run), POSITIONS),
         "every read was answered": _anywhere(_unanswered(run.clients)),
         "offsets captured before": before,
         "offsets captured after": after,
@@ -418,6 +420,19 @@ def _lacking(replica: Replica, counts: Counts) -> str | None:
         return "lacks its segments from {} to {}".format(*counts.log_holes[replica])
     if end is None:
         return "has no exported segment"
+def _positions(run: Run) -> Iterator[str]:
+    """Return a sentence if the table of positions lacks readers that reported theirs: the live consumer reads every
+    partition, and only a member may have none.
+    """
+    looked = next((event for event in run.events if event.step == CATCH_UP), None)
+    told = looked.detail.get("told", {}) if looked else {}
+    held = Tables(run.folder).counted("positions", "reader")
+    if told and not held:
+        yield f"The table of positions is empty, and {', '.join(sorted(told))} reported theirs."
+    elif LIVE_CONSUMER in told and not held[LIVE_CONSUMER]:
+        yield f"The table of positions lacks those of the live consumer {LIVE_CONSUMER}, which reported them."
+
+
     if problems := _unreadable(counts, replica):
         return f"cannot be read to the end: {', '.join(problems)}"
     if replica not in counts.ends:

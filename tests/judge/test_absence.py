@@ -2,6 +2,7 @@
 
 import json
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -9,8 +10,9 @@ import pytest
 from bench import folders
 from bench.generated.plan import Plan, Planted
 from evidence.run import open_folder
+from history.tables import RECORDED
 from judge.run import judge_run, one_by_one
-from tests.evidence.folders import batch, clean, values
+from tests.evidence.folders import TP, S, batch, clean, event, values
 
 
 def judged(folder):
@@ -161,3 +163,37 @@ def keep_of(folder, file, rows):
     """Keep the rows of one file of a table for which an expression holds."""
     (path,) = folder.path.rglob(f"{file}.parquet")
     pq.write_table(pq.read_table(path).filter(rows), path)
+
+
+@pytest.mark.parametrize(
+    ("positions", "verdict"),
+    [
+        (b"torn", "unknown"),
+        ([], "unknown"),
+        (["consumer"], "fail"),
+        (["consumer", "member-1.1"], "pass"),
+    ],
+)
+def test_positions_that_cannot_be_read_prove_no_starved_group(tmp_path, positions, verdict):
+    """The member and the live consumer reported theirs; a member without a row in a whole table has no partition."""
+    history, words = clean(), {"clean": True, "started_ns": 5 * S, "ended_ns": 130 * S}
+    load = {"topic": "orders", "group": {"protocol": "classic", "session_timeout": 6.0, "members": 1}}
+    settings = {"scenario": {"load": load, "phases": []}, "patience_s": 42.0}
+    history.manifest = history.manifest.model_copy(update=settings)
+    history.clients |= {
+        "member-1.1": {"role": "member", "group_reads": 0, "rebalances": 0, "commits": 0, **words},
+        "consumer": {"role": "consumer", "rows": 0, **words},
+    }
+    told = {"consumer": 119 * S, "member-1.1": 119 * S}
+    history.events.append(event(120 * S, "step", step="catch_up", detail={"still_since_ns": 60 * S, "told": told}))
+    folder = history.write(tmp_path / "run", seal=False)
+    folder.table("positions").mkdir()
+    file = folder.table("positions") / "positions.parquet"
+    if isinstance(positions, bytes):
+        file.write_bytes(positions)
+    else:
+        rows = [{"reader": reader, **TP, "position": 50, "told_ns": 119 * S} for reader in positions]
+        pq.write_table(pa.Table.from_pylist(rows, RECORDED["positions"]), file)
+    folder.seal()
+
+    assert invariants(folder)["I37"][0] == verdict

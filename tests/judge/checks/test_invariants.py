@@ -6,7 +6,7 @@ import pytest
 
 from evidence.facts import Facts
 from evidence.partition import Replica
-from evidence.sources import Gap, Gaps, sources
+from evidence.sources import POSITIONS, REST, Gap, Gaps, sources
 from history.partition import TopicPartition
 from judge.checks import invariants
 from judge.checks.findings import Findings, Tally
@@ -52,6 +52,15 @@ def test_what_rests_on_lacking_evidence_is_unknown(name, source):
     assert verdicts({name: HELD}, [others, elsewhere]) == {name: "pass"}
     assert verdicts({name: violated}, [others, elsewhere]) == {name: "fail"}
     assert verdicts({name: violated}, [lacking]) == {name: "unknown" if source in INVARIANTS[name].whole else "fail"}
+
+
+def test_a_reader_is_stuck_though_another_one_is_undecided():
+    """A reader that still moved leaves I37 open; an unreadable table of positions could look like a violation."""
+    stuck = {"I37": Tally(3, 1, (0, WHERE, "{}"))}
+
+    assert verdicts(stuck, [Gap("A reader still moved.", sources(REST))]) == {"I37": "fail"}
+    assert verdicts({"I37": HELD}, [Gap("A reader still moved.", sources(REST))]) == {"I37": "unknown"}
+    assert verdicts(stuck, [Gap("It cannot be read.", sources(POSITIONS))]) == {"I37": "unknown"}
 
 
 def test_the_first_open_partition_is_named_and_the_others_are_counted():

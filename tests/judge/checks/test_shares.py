@@ -92,6 +92,24 @@ def test_a_record_is_stuck_only_where_nothing_else_can_be(change):
     assert stuck(told.pop("reads"), told.pop("acks"), **told) == []
 
 
+def test_a_share_group_that_may_not_have_come_to_rest_is_undecided():
+    """If it left a record: it had 13 s from the drain at 20 s on, and here 12 s, or no member ended in order."""
+    early, unknown = FACTS._replace(ended_ns=32 * S), FACTS._replace(ended_ns=0)
+    accepted = acked(A, 0, 3, 10.1, 10.2)
+
+    assert shares.undecided_shares(partition(ALL, [TAKEN], facts=early)) == [
+        "The share group left 1 records of orders-0: it had been at rest for 12 s of the 13 s that prove a record "
+        "stuck."
+    ]
+    assert shares.undecided_shares(partition([], facts=unknown)) == [
+        "The share group left 4 records of orders-0: no member ended in order, which would show whether it had come to "
+        "rest."
+    ]
+    assert shares.undecided_shares(partition(ALL, [accepted], facts=early)) == []
+    assert shares.undecided_shares(partition(ALL, [TAKEN], facts=FACTS._replace(ended_ns=33 * S))) == []
+    assert shares.undecided_shares(evidence()) == []
+
+
 def test_a_killed_member_that_had_not_acknowledged_cannot_have_accepted():
     """Nor one that asked before the last delivery to another one."""
     killed = FACTS._replace(unclean=frozenset({A}))
