@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from itertools import pairwise
 from typing import Any
 
 from evidence.counts import UNREADABLE, Copies, Counts, Replica
 from evidence.exits import unexplained
+from evidence.facts import FOREVER_NS
 from evidence.gather import Input
 from evidence.reader import Tables
 from evidence.run import Run, drains, producers
@@ -21,9 +23,9 @@ from evidence.sources import (
     LINES,
     POLLS,
     POSITIONS,
+    REST,
     SAMPLES,
     SEEKS,
-    REST,
     SEGMENTS,
     SENDS,
     SHARE,
@@ -359,8 +361,8 @@ def _watched(client: Mapping[str, Any], held: Mapping[str, int], tables: Mapping
 
 
 def unrecorded_members(run: Run) -> list[str]:
-    """What members of a group lack of their records: one that no fault ended says how many there are, and each life of
-    one has a file of its own.
+    """Return what members of a group lack of their records: a life that no fault ended reports how many there are, and
+    each has a file of its own.
     """
     group = run.manifest.group
     if group is None:
@@ -374,10 +376,10 @@ def unrecorded_members(run: Run) -> list[str]:
     silent = {f"member-{number}" for number in range(1, group.get("members", 0) + 1)} - begun
     silent |= {name for rows in counted.values() for name in rows} - lives
     found = [f"The member {name} left no last words: nobody knows how much it did." for name in sorted(silent)]
-    ended = {name for event in run.events if event.kind == "inject" for name in event.target.split(", ")}
+    excused = ended_by_faults(members, run.events)
     for member in members:
         name = member["client_id"]
-        if member.get("clean") is not True and name.rpartition(".")[0] not in ended:
+        if member.get("clean") is not True and name not in excused:
             found.append(f"The member {name} did not end cleanly: it may have recorded less than it did.")
         for table, rows in counted.items():
             if rows[name] < (member.get(table) or 0):
@@ -385,11 +387,50 @@ def unrecorded_members(run: Run) -> list[str]:
     return found
 
 
+def ended_by_faults(members: Iterable[Mapping[str, Any]], events: Sequence[Event]) -> set[str]:
+    """Return the lives of members that a fault ended, by their client ids: a fault of the node began within that life.
+
+    If a fault was healed and no new life followed, the life went on (a pause) and must end in order.
+    """
+    lives: dict[str, list[tuple[int, str]]] = {}  # node → start and client id of each
+    for member in members:
+        node = member["client_id"].rpartition(".")[0]
+        lives.setdefault(node, []).append((member.get("started_ns") or 0, member["client_id"]))
+    found = set()
+    for node, of_node in lives.items():
+        faults = list(_faults_of(node, events))
+        for (from_ns, name), (until_ns, _) in pairwise([*sorted(of_node), (FOREVER_NS, "")]):
+            within = [healed for begun_ns, healed in faults if from_ns <= begun_ns < until_ns]
+            if not all(within) or (within and until_ns < FOREVER_NS):
+                found.add(name)
+    return found
+
+
+def _faults_of(node: str, events: Sequence[Event]) -> Iterator[tuple[int, bool]]:
+    """Yield when each fault of a node began, and whether it was healed."""
+    for event in events:
+        if event.kind == "inject" and node in event.target.split(", "):
+            yield event.t_ns, any(_heals(later, event) for later in events)
+
+
 def _unsettled(events: Sequence[Event]) -> Iterator[str]:
     """Of a share group that was given records to the end nobody knows which of them it would have accepted."""
     for event in events:
         if (event.kind, event.step) == ("wait_timed_out", SETTLE):
             yield f"The share group did not come to rest before its members ended: {event.detail['condition']}."
+
+
+def _positions(run: Run) -> Iterator[str]:
+    """Return a sentence if the table of positions lacks readers that reported theirs: the live consumer reads every
+    partition, and only a member may have none.
+    """
+    looked = next((event for event in run.events if event.step == CATCH_UP), None)
+    told = looked.detail.get("told", {}) if looked else {}
+    held = Tables(run.folder).counted("positions", "reader")
+    if told and not held:
+        yield f"The table of positions is empty, and {', '.join(sorted(told))} reported theirs."
+    elif LIVE_CONSUMER in told and not held[LIVE_CONSUMER]:
+        yield f"The table of positions lacks those of the live consumer {LIVE_CONSUMER}, which reported them."
 
 
 def _unanswered(clients: list[dict[str, Any]]) -> Iterator[str]:
@@ -420,19 +461,6 @@ def _lacking(replica: Replica, counts: Counts) -> str | None:
         return "lacks its segments from {} to {}".format(*counts.log_holes[replica])
     if end is None:
         return "has no exported segment"
-def _positions(run: Run) -> Iterator[str]:
-    """Return a sentence if the table of positions lacks readers that reported theirs: the live consumer reads every
-    partition, and only a member may have none.
-    """
-    looked = next((event for event in run.events if event.step == CATCH_UP), None)
-    told = looked.detail.get("told", {}) if looked else {}
-    held = Tables(run.folder).counted("positions", "reader")
-    if told and not held:
-        yield f"The table of positions is empty, and {', '.join(sorted(told))} reported theirs."
-    elif LIVE_CONSUMER in told and not held[LIVE_CONSUMER]:
-        yield f"The table of positions lacks those of the live consumer {LIVE_CONSUMER}, which reported them."
-
-
     if problems := _unreadable(counts, replica):
         return f"cannot be read to the end: {', '.join(problems)}"
     if replica not in counts.ends:

@@ -601,6 +601,78 @@ def test_members_of_a_group_must_have_recorded_what_they_say(tmp_path, words, ev
     assert (run_facts(Premises(told)).group is None) == bool(said)
 
 
+def of_member(number, started_s, *, clean=False):
+    """Return the words of a life of member 1."""
+    return {"client_id": f"member-1.{number}", "started_ns": started_s * S, "clean": clean}
+
+
+def fault_of_member(step, begun_s, healed_s=None, target="member-1"):
+    """Return the events of a fault of a member."""
+    healed = [] if healed_s is None else [happened(healed_s * S, "healed", step=step, target=target)]
+    return [happened(begun_s * S, "inject", step=step, target=target), *healed]
+
+
+@pytest.mark.parametrize(
+    ("members", "events", "excused"),
+    [
+        ([of_member(1, 5), of_member(2, 25)], fault_of_member("kill", 20, 25), {"member-1.1"}),
+        ([of_member(1, 5), of_member(2, 25)], fault_of_member("kill", 26), {"member-1.2"}),
+        ([of_member(9, 5), of_member(10, 25)], fault_of_member("kill", 20, 25), {"member-1.9"}),
+        ([of_member(1, 5)], fault_of_member("kill", 20), {"member-1.1"}),
+        ([of_member(1, 5)], fault_of_member("kill", 4), set()),
+        ([of_member(1, 5)], fault_of_member("pause", 20, 25), set()),  # the life went on
+        ([of_member(1, 5)], fault_of_member("kill", 20, target="member-2, member-1"), {"member-1.1"}),
+        ([of_member(1, 5)], fault_of_member("kill", 20, target="member-11"), set()),
+    ],
+)
+def test_a_fault_excuses_the_life_of_a_member_in_which_it_began(members, events, excused):
+    """The next life of the same node ends by itself."""
+    assert evidence.ended_by_faults(members, events) == excused
+
+
+def test_a_member_that_dies_after_its_return_from_a_fault_is_missing_evidence(tmp_path):
+    """The sentence names this life; the fault ended the one before."""
+    history = clean()
+    words = {"role": "member", "group_reads": 0, "rebalances": 0, "commits": 0}
+    history.clients |= {f"member-1.{n}": words | of_member(n, 5 * n) for n in (1, 2)}
+    run = open_folder(history.write(tmp_path / "run"))
+    scenario = {"load": {"topic": "orders", "group": {"session_timeout": 6.0, "members": 1}}}
+    told = replace(
+        run,
+        manifest=run.manifest.model_copy(update={"scenario": scenario}),
+        events=fault_of_member("kill", 7, 10),
+    )
+
+    assert evidence.unrecorded_members(told) == [
+        "The member member-1.2 did not end cleanly: it may have recorded less than it did."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("told", "readers", "said"),
+    [
+        (["consumer", "member-1.1"], ["consumer", "member-1.1"], []),
+        (["consumer", "member-1.1"], ["consumer"], []),  # a member may have no partition
+        (["consumer"], ["member-1.1"], ["The table of positions lacks those of the live consumer consumer,"]),
+        (["member-1.1"], [], ["The table of positions is empty, and member-1.1 reported theirs."]),
+        ([], [], []),
+    ],
+)
+def test_readers_that_reported_positions_are_in_the_table(tmp_path, told, readers, said):
+    """The event of the last look names those that reported."""
+    history = clean()
+    history.events += [event(35 * S, "step", step="catch_up", detail={"told": dict.fromkeys(told, 34 * S)})]
+    folder = history.write(tmp_path / "run")
+    folder.table("positions").mkdir()
+    row = {"topic": "orders", "partition": 0, "position": 50, "told_ns": 34 * S}
+    rows = pa.Table.from_pylist([row | {"reader": reader} for reader in readers], RECORDED["positions"])
+    pq.write_table(rows, folder.table("positions") / "positions.parquet")
+    found = list(evidence._positions(open_folder(folder)))
+
+    assert len(found) == len(said)
+    assert all(sentence.startswith(start) for sentence, start in zip(found, said, strict=True))
+
+
 def test_every_member_of_a_group_must_have_left_words(tmp_path):
     """Two were started; of the second there is nothing, be it that it never read."""
     history = clean()
