@@ -155,12 +155,17 @@ class Facts:
 def outside(spans: Iterable[tuple[int, int]], from_ns: int, until_ns: int) -> Iterator[tuple[int, int]]:
     """Yield the parts of a time, as (from, until), that lie in none of the spans."""
     for begun_ns, ended_ns in sorted(spans):
-        if from_ns < begun_ns <= until_ns:
-            yield from_ns, begun_ns - 1
-        if begun_ns <= until_ns:
-            from_ns = max(from_ns, ended_ns + 1)
-    if from_ns <= until_ns:
+        if from_ns < begun_ns < until_ns:
+            yield from_ns, begun_ns
+        if begun_ns < until_ns:
+            from_ns = max(from_ns, ended_ns)
+    if from_ns < until_ns:
         yield from_ns, until_ns
+
+
+def longest_outside(spans: Iterable[tuple[int, int]], from_ns: int, until_ns: int) -> int:
+    """Return the length in ns of the longest part of a time that lies in none of the spans; 0 if there is none."""
+    return max((end_ns - begun_ns for begun_ns, end_ns in outside(spans, from_ns, until_ns)), default=0)
 
 
 def at_most_all(effective_min_isr: int, state: State) -> int:

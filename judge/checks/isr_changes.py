@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evidence.facts import FOREVER_NS, SLACK_NS, UNFENCED_NS, Facts, outside
+from evidence.facts import FOREVER_NS, SLACK_NS, UNFENCED_NS, Facts, longest_outside
 from evidence.partition import PartitionEvidence, Row
 from judge.checks.findings import Check, Checks, checks_of
 
@@ -123,7 +123,7 @@ def _changes(of: PartitionEvidence) -> Iterator[Check]:
 def _longest_calm(facts: Facts, from_ns: int, until_ns: int) -> int:
     """The longest time on end without a fault on any broker or controller: each may be the one that has to answer."""
     spans = [(o.from_ns, o.until_ns) for o in facts.outages] + [(f.asked_ns, f.until_ns) for f in facts.faults]
-    return max((ended - begun for begun, ended in outside(spans, from_ns, until_ns)), default=0)
+    return longest_outside(spans, from_ns, until_ns)
 
 
 def waiting(of: PartitionEvidence) -> dict[int, list[tuple[int, int]]]:

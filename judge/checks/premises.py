@@ -288,7 +288,7 @@ def outages(events: Sequence[Event], manifest: Manifest) -> Iterator[Outage]:
         gone = [other.t_ns for other in same if other.kind == "healed" and other.t_ns >= event.t_ns]
         for name in event.target.replace(",", " ").split():
             if name in numbers:
-                yield Outage(numbers[name], event.t_ns, min(gone, default=2**63 - 1))
+                yield Outage(numbers[name], event.t_ns, min(gone, default=FOREVER_NS))
 
 
 def new_logs(events: Sequence[Event], manifest: Manifest) -> Iterator[NewLog]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from evidence.facts import FOREVER_NS
 from history.events import Event
 from history.manifest import Manifest
 
 SETTLE_NS = 10_000_000_000  # for the markers of an abort, after the coordinator has noticed
-_FOREVER_NS = 2**63 - 1
 
 
 def transactional(manifest: Manifest) -> bool:
@@ -32,4 +32,4 @@ def faults(events: Sequence[Event]) -> list[tuple[int, int]]:
 
 def _healed_ns(begun: Event, events: Sequence[Event]) -> int:
     healed = (e for e in events if e.kind == "healed" and (e.step, e.target) == (begun.step, begun.target))
-    return min((e.t_ns for e in healed if e.t_ns >= begun.t_ns), default=_FOREVER_NS)
+    return min((e.t_ns for e in healed if e.t_ns >= begun.t_ns), default=FOREVER_NS)

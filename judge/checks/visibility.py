@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from evidence.columns import ACKS, NULL, groups, number
-from evidence.facts import FOREVER_NS
+from evidence.facts import FOREVER_NS, longest_outside
 from evidence.partition import PartitionEvidence
 from evidence.views import first_leaders
 from judge.checks.findings import Cases
@@ -91,7 +91,7 @@ def hanging_transaction(evidence: PartitionEvidence, limit_ns: int, faults: Sequ
     for (offset,), places in groups(samples.lso[held]):
         rows = held[places]
         from_ns, to_ns = int(samples.received_ns[rows].min()), int(samples.sent_ns[rows].max())
-        quiet_ns = longest_quiet_ns(from_ns, to_ns, faults) if to_ns - from_ns > limit_ns else 0
+        quiet_ns = longest_outside(faults, from_ns, to_ns) if to_ns - from_ns > limit_ns else 0
         if quiet_ns > limit_ns:
             told = {"high_watermark": int(samples.hw[rows].max()), "from_ns": from_ns, "to_ns": to_ns}
             told |= {"quiet_ns": quiet_ns, "offset": offset}
@@ -118,15 +118,3 @@ def hanging_transaction(evidence: PartitionEvidence, limit_ns: int, faults: Sequ
 
     values = [-1 if send < 0 else int(sends.value[send]) for send, _ in stuck]
     return Cases("hanging_transaction", np.array(values, dtype=np.int64), example)
-
-
-def longest_quiet_ns(from_ns: int, to_ns: int, faults: Sequence[tuple[int, int]]) -> int:
-    """The longest part of a span of time in which no fault was active."""
-    longest, since_ns = 0, from_ns
-    for begin_ns, end_ns in sorted(faults):
-        if end_ns <= since_ns:
-            continue
-        if begin_ns >= to_ns:
-            break
-        longest, since_ns = max(longest, begin_ns - since_ns), end_ns
-    return max(longest, to_ns - since_ns)

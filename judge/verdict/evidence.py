@@ -9,7 +9,7 @@ from typing import Any
 
 from evidence.counts import UNREADABLE, Copies, Counts, Replica
 from evidence.exits import unexplained
-from evidence.facts import FOREVER_NS
+from evidence.facts import FOREVER_NS, longest_outside
 from evidence.gather import Input
 from evidence.reader import Tables
 from evidence.run import Run, drains, producers
@@ -292,7 +292,7 @@ def _unprobed(run: Run, counts: Counts) -> Iterator[Gap]:
             continue
         mute = list(_mute(run.events, run.manifest, node.name))
         for name, span in phases(run.events).items():
-            if (name, number) not in counts.probed_in and _longest_outside(mute, span) >= SILENCE_S * 1e9:
+            if (name, number) not in counts.probed_in and longest_outside(mute, *span) >= SILENCE_S * 1e9:
                 yield Gap(f"The probe had no good answer of broker {number} in the phase {name!r}.", sources(SAMPLES))
 
 
@@ -302,16 +302,7 @@ def _mute(events: list[Event], manifest: Manifest, name: str) -> Iterator[tuple[
         of_it = name in event.target.replace(",", " ").split()
         silent = of_it and manifest.has(event.step, Trait.SILENCES_PROBE)
         if event.kind == "inject" and (silent or manifest.has(event.step, Trait.MOVES_REPLICAS)):
-            yield event.t_ns, next((later.t_ns for later in events if _heals(later, event)), 2**63 - 1)
-
-
-def _longest_outside(spans: Iterable[tuple[int, int]], within: tuple[int, int]) -> int:
-    """The longest time on end of ``within`` in which none of the spans is."""
-    at, end = within
-    longest = 0
-    for begun, ended in sorted(spans):
-        longest, at = max(longest, min(begun, end) - at), max(at, ended)
-    return max(longest, end - at)
+            yield event.t_ns, next((later.t_ns for later in events if _heals(later, event)), FOREVER_NS)
 
 
 def _silent(events: list[Event], silences: Iterable[Silence]) -> Iterator[str]:

@@ -1,10 +1,7 @@
 """What readers were given against what leaders showed: each case, and what looks like one and is legal."""
 
-import pytest
-
 from history.payload import MAX_SEQ
 from judge.checks import visibility
-from judge.checks.visibility import longest_quiet_ns
 from tests.evidence.folders import S, isr_view, polled, sample, sent
 from tests.evidence.probed import partition
 
@@ -133,19 +130,3 @@ def test_hanging_transaction_names_whose_record_stands_there():
     assert (case["acks"], case["evidence"]["transaction"], cases.values[0] & MAX_SEQ) == ("all", 7, 3)
     assert other["explanation"].endswith(": a transaction that nobody here began never ended.")
     assert hanging(*held_back(40, 41)).values.tolist() == [-1]
-
-
-@pytest.mark.parametrize(
-    ("faults", "quiet"),
-    [
-        ([], 100),
-        ([(10, 20), (30, 40)], 60),
-        ([(30, 40), (35, 90)], 30),
-        ([(0, 50)], 50),
-        ([(0, 200)], 0),
-        ([(150, 160)], 100),
-    ],
-)
-def test_the_longest_time_without_a_fault(faults, quiet):
-    """Faults may overlap, and begin before or end after the span from 0 to 100."""
-    assert longest_quiet_ns(0, 100, faults) == max(quiet, 0)

@@ -196,15 +196,6 @@ def test_every_broker_is_probed_in_every_phase(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("spans", "longest"),
-    [([], 10), ([(2, 4)], 6), ([(0, 4), (3, 9)], 1), ([(-5, 3), (7, 99)], 4), ([(-5, 99)], 0), ([(8, 9), (1, 2)], 6)],
-)
-def test_what_no_fault_covers_of_a_phase_is_on_end(spans, longest):
-    """Of 0 to 10; faults may overlap, and outlast the phase."""
-    assert evidence._longest_outside(spans, (0, 10)) == longest
-
-
-@pytest.mark.parametrize(
     ("step", "target", "mute"),
     [
         ("kill", "broker-1", [(1, 9)]),
