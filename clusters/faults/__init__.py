@@ -1,7 +1,7 @@
-"""Faults: each knows how to inject itself, to verify its effect, to heal, and to verify the recovery.
+"""Inject faults, verify their effect, heal them, and verify the recovery.
 
-The proof comes from another observer than the command that injected it: the wire probe and the metadata
-of other brokers, never the return code of a signal.
+Another observer than the injecting command verifies both: the wire probe and other brokers' metadata, never the return
+code of a signal.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ Evidence = dict[str, Any]
 
 
 class Fault(Protocol):
-    """One fault that is active on some brokers.
+    """Define the interface of a fault that is active on some nodes.
 
-    ``verify_injected`` and ``verify_cleared`` return the observations that prove it, or raise WaitTimeout.
+    ``verify_injected`` and ``verify_cleared`` return the observations as evidence, or raise WaitTimeout.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""A copier that is killed, and started again."""
+"""Kill the copier and start it again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIMIT_S = 60.0
 
 @dataclass
 class KilledCopier:
-    """SIGKILL, perhaps between a transaction's begin and its end."""
+    """Send SIGKILL to the copier, possibly within a transaction."""
 
     world: World
     key: ClassVar[str] = "kill_copier"
@@ -34,10 +34,10 @@ class KilledCopier:
         return {"process": "ended"}
 
     def heal(self) -> None:
-        summary_file(self.world, COPIER).unlink(missing_ok=True)  # what the one before said
+        summary_file(self.world, COPIER).unlink(missing_ok=True)  # written by the killed process
         self.world.start(client_node(self.world, COPIER))
 
     def verify_cleared(self) -> Evidence:
-        """It has committed a transaction since."""
+        """Wait until the restarted copier has committed a transaction."""
         wait_until(partial(is_ready, self.world, COPIER), limit_s=LIMIT_S, what="the copier to copy again")
         return {"copies": True}

@@ -1,7 +1,7 @@
-"""A broker's disk: full, read-only, wiped, cut, without a checkpoint, or with a flipped bit.
+"""Fill, write-protect, wipe, truncate or corrupt a broker's disk, or delete a checkpoint.
 
-What is damaged are the files in the node's folder, through no link that lies there (``opened``). A disk that is full is
-one of the broker's own, in memory.
+Files are opened without following symbolic links (``opened``). ``fill_disk`` needs a disk of the broker's own, in
+memory.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ CHECKPOINTS = {
     "log start checkpoint": checkpoints.LOG_STARTS,
     "recovery point checkpoint": checkpoints.RECOVERY_POINTS,
 }
-_CLEAN_STOP = ".kafka_cleanshutdown"  # with it a broker believes its files unseen
+_CLEAN_STOP = ".kafka_cleanshutdown"  # if this file exists, a broker skips log recovery
 _FILLER = "/disk/filler"
 _FREE = "df -B1 --output=avail /disk | tail -1"
 
 
 @dataclass
 class LogDirFailure(Ended):
-    """A broker that ends itself because it cannot write its only log directory."""
+    """Make a broker's only log directory fail, so that the broker ends itself."""
 
     said: ClassVar[tuple[str, ...]]
     signal: ClassVar[str] = "its disk's failure"
@@ -54,7 +54,7 @@ class LogDirFailure(Ended):
             self.break_disk(node)
 
     def verify_injected(self) -> Evidence:
-        """The broker's PROBE port refuses connections, and its own log says why."""
+        """Wait until connections are refused and the broker's log names the disk error."""
         return {
             **super().verify_injected(),
             "log": [
@@ -83,7 +83,7 @@ class LogDirFailure(Ended):
 
 @dataclass
 class FullDisk(LogDirFailure):
-    """No byte is free on the broker's own disk."""
+    """Fill the broker's own disk until no byte is free."""
 
     disks: Disks = field(kw_only=True)
     key: ClassVar[str] = "fill_disk"
@@ -96,7 +96,6 @@ class FullDisk(LogDirFailure):
         self.disks.run_script(node, f"rm -f {_FILLER}")
 
     def verify_injected(self) -> Evidence:
-        """No byte is free, its PROBE port refuses connections, and its own log says why."""
         free = wait_until(self._full, limit_s=LIMIT_S, what="no byte of the disk to be free")
         return {"free_bytes": free, **super().verify_injected()}
 
@@ -113,7 +112,7 @@ class FullDisk(LogDirFailure):
 
 @dataclass
 class ReadOnlyDisk(LogDirFailure):
-    """The log directory takes no writing."""
+    """Remove the write permission from the log directory."""
 
     key: ClassVar[str] = "read_only_disk"
     said: ClassVar[tuple[str, ...]] = ("AccessDenied", "Permission denied", "Read-only file system")
@@ -127,8 +126,9 @@ class ReadOnlyDisk(LogDirFailure):
 
 @dataclass
 class FailedLogDir(Ended):
-    """One of several log directories takes no writing; the broker goes on with the others, and is restarted to heal:
-    Kafka takes back no directory that failed.
+    """Remove the write permission from one of several log directories, while the broker runs on.
+
+    Healing restarts the broker, because Kafka does not take back a failed log directory.
     """
 
     partition: TopicPartition = field(kw_only=True)
@@ -150,8 +150,9 @@ class FailedLogDir(Ended):
         _forbid_writing(self.node, self._folder)
 
     def verify_injected(self) -> Evidence:
-        """Other brokers' metadata name the replica as offline and nobody of this one as leader; the broker answers, and
-        says itself which directory it gave up.
+        """Wait until other brokers list the replica as offline and no longer as leader, and the broker answers.
+
+        The broker's own log must name the failed directory.
         """
         line = wait_until(
             partial(_line_of, self.node, self._log_size, (f"Stopping serving logs in dir {self._folder}\n",)),
@@ -181,14 +182,13 @@ class FailedLogDir(Ended):
         return {"leader": view.leader, "isr": view.isr, "offline": view.offline}
 
     def heal(self) -> None:
-        if self._folder.name:  # it was found
+        if self._folder.name:  # inject got that far
             allow_writing(self.node, self._folder)
         if self.world.runtime.state(self.node.name) == "running":
-            super().inject()  # what was ended by another fault is started by that
+            super().inject()  # if another fault ended the broker, that fault restarts it
         super().heal()
 
     def verify_cleared(self) -> Evidence:
-        """The broker is back, and its replica in the ISR and not offline, by other brokers' metadata."""
         found = super().verify_cleared()
         number = broker_id(self.node)
         wait_until(
@@ -205,10 +205,10 @@ def _forbid_writing(node: Node, folder: Path) -> None:
 
 
 def allow_writing(node: Node, folder: Path) -> None:
-    """Let the owner write to a folder of a node and to all that is in it.
+    """Give the owner write permission on a node's folder and everything in it, except symbolic links.
 
     Raises:
-        HarnessError: the folder is a link; one in it is left as it is.
+        HarnessError: the folder itself is a link.
     """
     _change_modes(node, folder, lambda mode: mode | 0o200)
 
@@ -223,19 +223,19 @@ def _change_modes(node: Node, folder: Path, change: Callable[[int], int]) -> Non
 
 
 def _change_mode(name: str, folder: int, change: Callable[[int], int]) -> None:
-    """Of a file, but of no link: what was looked at is changed, whatever has its name by then."""
+    """Change the mode of a file through its descriptor, so that a link put there meanwhile is not followed."""
     file = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=folder)
     try:
         mode = os.fstat(file).st_mode
         before, after = mode & 0o777, change(mode & 0o777)
         if after != before and not stat.S_ISLNK(mode):
-            Path(f"/proc/self/fd/{file}").chmod(after)  # fchmod takes no such descriptor
+            Path(f"/proc/self/fd/{file}").chmod(after)  # fchmod does not accept an O_PATH descriptor
     finally:
         os.close(file)
 
 
 def _line_of(node: Node, after: int, said: Sequence[str]) -> str | None:
-    """The end of the first line of a node's log, after so many bytes of it, in which one of these stands."""
+    """Return the last 200 characters of the first line after byte ``after`` that contains one of the texts."""
     with node.log.open(errors="replace") as log:
         log.seek(after)
         return next((line.strip()[-200:] for line in log if any(words in line for words in said)), None)
@@ -243,7 +243,7 @@ def _line_of(node: Node, after: int, said: Sequence[str]) -> str | None:
 
 @dataclass
 class Damaged:
-    """Files of a broker that are not what it wrote. Nothing repairs them but Kafka itself, from the other replicas."""
+    """Damage a broker's files; only Kafka repairs them, from the other replicas."""
 
     world: World
     node: Node
@@ -254,10 +254,10 @@ class Damaged:
         return [self.node]
 
     def heal(self) -> None:
-        """Left to Kafka."""
+        """Do nothing: Kafka repairs the files."""
 
     def verify_cleared(self) -> Evidence:
-        """The broker answers, and its replicas are in the ISR, by other brokers' metadata."""
+        """Wait until the broker reports its partitions' offsets and is in each ISR, by other brokers' metadata."""
         partitions = self.world.partitions_of(broker_id(self.node))
         wait_until(
             lambda: not self._out_of_sync(partitions),
@@ -268,7 +268,6 @@ class Damaged:
         return {"in_sync": [str(partition) for partition in partitions]}
 
     def _out_of_sync(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """Those in whose ISR it is not, or of which it does not tell its offsets."""
         number = broker_id(self.node)
         samples = self.world.samples(number, partitions)
         return [
@@ -278,10 +277,10 @@ class Damaged:
         ]
 
     def must_be_down(self) -> None:
-        """Wait for the end of a broker that was stopped: it refuses connections before its last write.
+        """Wait until the process of a stopped broker has ended: it refuses connections before its last write.
 
         Raises:
-            HarnessError: it was not stopped, so that it could write on.
+            HarnessError: the broker still accepts connections.
         """
         name = self.node.name
         if self.world.probe_error(broker_id(self.node)) != "unreachable":
@@ -293,7 +292,7 @@ class Damaged:
         )
 
     def last_copy_of(self, partitions: list[TopicPartition]) -> list[str]:
-        """The partitions of which no other member of the ISR lives, as far as other brokers tell."""
+        """Return the partitions without another live ISR member, according to other brokers' metadata."""
         others = self.world.brokers.keys() - {broker_id(self.node)}
         alive = {number for number in others if self.world.probe_error(number) is None}
         views = self.world.partition_views(partitions)
@@ -302,7 +301,7 @@ class Damaged:
 
 @dataclass
 class Wiped(Damaged):
-    """All topic data is gone; what makes it this cluster's broker stays."""
+    """Delete all topic data; the files that identify the broker and the cluster remain."""
 
     key: ClassVar[str] = "wipe"
     _last: list[str] = field(default_factory=list)
@@ -319,7 +318,6 @@ class Wiped(Damaged):
         return [folder / name for folder in self.node.log_dirs for name in names if (folder / name).exists()]
 
     def verify_injected(self) -> Evidence:
-        """The folders are not there."""
         wait_until(lambda: not self._folders(), limit_s=1, what=f"the data of {self.node.name} to be gone")
         return {
             "last_copy_of": self._last,
@@ -329,7 +327,7 @@ class Wiped(Damaged):
 
 @dataclass
 class Truncated(Damaged):
-    """The last segment lacks its end: so many records (as whole batches) or bytes."""
+    """Cut the end off the last segment: a number of records (rounded up to whole batches) or of bytes."""
 
     partition: TopicPartition
     records: int | None
@@ -355,7 +353,7 @@ class Truncated(Damaged):
         self._segment, self._bytes = segment, (size, end)
 
     def verify_injected(self) -> Evidence:
-        """The segment's size, and the log end that its batches tell."""
+        """Check the segment's size and return the log end offset of its remaining batches."""
         before, after = self._bytes
         wait_until(
             lambda: self._segment.stat().st_size == after < before,
@@ -373,7 +371,7 @@ class Truncated(Damaged):
 
 @dataclass
 class DeletedCheckpoint(Damaged):
-    """A checkpoint file is not there."""
+    """Delete a checkpoint file."""
 
     what: str
     key: ClassVar[str] = "delete_checkpoint"
@@ -396,7 +394,6 @@ class DeletedCheckpoint(Damaged):
         return {"deleted": name}
 
     def verify_cleared(self) -> Evidence:
-        """The broker is back in sync, and has written the file again."""
         found = super().verify_cleared()
         wait_until(
             lambda: all(file.exists() for file in self._files),
@@ -408,7 +405,7 @@ class DeletedCheckpoint(Damaged):
 
 @dataclass
 class FlippedBit(Damaged):
-    """One bit of a batch is another one than on the other replicas; it stays so, for the judge to find."""
+    """Flip one bit of a batch on one replica and leave it, for the judge to find."""
 
     partition: TopicPartition
     offset: int
@@ -438,7 +435,6 @@ class FlippedBit(Damaged):
         return HarnessError(f"{self.node.name} has no offset {self.offset} of {self.partition} in its log.")
 
     def verify_injected(self) -> Evidence:
-        """Read again, the batch does not fit its own CRC-32C."""
         wait_until(
             lambda: not self._is_sound(), limit_s=1, what=f"the batch at byte {self._at} not to fit its checksum"
         )
@@ -450,7 +446,7 @@ class FlippedBit(Damaged):
 
 
 def segments(data: Path, partition: TopicPartition) -> list[Path]:
-    """A replica's segments in the order of their base offsets, which are their names."""
+    """Return a replica's segment files in the order of their base offsets."""
     return sorted((data / str(partition)).glob("*.log"))
 
 
@@ -464,7 +460,7 @@ def _content(file: int) -> bytes:
 
 
 def _cut(segment: bytes, records: int) -> int:
-    """Where the segment has to end for so many records, or a few more, to be gone."""
+    """Return the position of a batch boundary at which to cut off at least ``records`` records."""
     found = whole_batches(segment)
     last = last_offsets(found)[-1] if len(found) else 0
     enough = found["position"][last - found["base_offset"] + 1 >= records]

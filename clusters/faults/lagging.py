@@ -1,11 +1,11 @@
-"""A follower that is alive and fetches, but too slowly, held so by a closed loop on its log end offset.
+"""Keep a live follower behind its leader, with a closed loop on the follower's log end offset.
 
-What it fetches arrives late, one large fetch after the other. A fetch offset then reaches the leader's log end
-offset of the previous fetch, which is what keeps a replica caught up (``lastCaughtUpTimeMs``): the follower stays
-in the ISR and drags the high watermark. The same loop with a far smaller share starves it until it is evicted.
+Data reaches the follower late, in large fetches. Each fetch offset reaches the leader's log end offset of the previous
+fetch, which keeps a replica caught up (``lastCaughtUpTimeMs``). So the follower stays in the ISR and holds back the
+high watermark. A much smaller share of the traffic starves it until it is evicted.
 
-Two valves: on docker its incoming traffic is shaped at the senders; on the process runtime it is stopped and
-continued in turn, long stops and short runs.
+On Docker the senders shape the follower's incoming traffic. On the process runtime the follower is paused and resumed
+in turn: long pauses, short runs.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from history.partition import TopicPartition
 
 TICK_S = 0.1
 MOMENT_S = 0.003
-FETCH_LIMIT_S = 0.5  # a stopped follower has finished its fetch by then, once it runs
-PROTOCOL_OVERHEAD = 1.06  # TCP/IP and fetch headers on top of what stands in the log
-SHARES = (0.3, 2.0)  # least and most of the produce rate that the closed loop lets through
+FETCH_LIMIT_S = 0.5  # a resumed follower finishes its fetch within this time
+PROTOCOL_OVERHEAD = 1.06  # TCP/IP and fetch headers, relative to log bytes
+SHARES = (0.3, 2.0)  # least and largest share of the produce rate
 DAMPED = 1 / 3  # exponent of the loop
-REACTION_S = 2.0  # about how long it takes until a change of the share shows
+REACTION_S = 2.0  # approximate delay until a new share takes effect
 STARVED_SHARE = 0.1
-REJOIN_SHARE = 10.0  # of one that was evicted: only in the ISR does it hold the high watermark
-PATIENCE_S = 2.0  # to trail by half of what was asked, or by no more than TOO_FAR of it
+REJOIN_SHARE = 10.0  # for an evicted follower: it holds back the high watermark only in the ISR
+PATIENCE_S = 2.0  # time allowed outside of half the wanted lag to TOO_FAR times it
 LESS = 0.6
 TOO_FAR = 2.0
-PROOF_S = 20.0  # beside the time that falling behind takes
-MEASURED_S = 6  # most seconds in which the produce rate is awaited to be steady
-OF_LATE_S = 3.0  # over which it is looked at meanwhile
-# The longest stop that keeps a session alive: heartbeats of ZooKeeper's clients are a third of it apart.
+PROOF_S = 20.0  # in addition to the time to fall behind
+MEASURED_S = 6  # most seconds to wait for a steady produce rate
+OF_LATE_S = 3.0  # window of the recent produce rate
+# Longest pause that keeps a session alive: ZooKeeper clients send a heartbeat every third of the timeout.
 LONGEST_STOP = 0.65
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What the probes of follower and leader told at about one moment."""
+    """Hold what the probes of follower and leader returned at about the same time."""
 
     t_ns: int
     lag: int
@@ -63,14 +63,14 @@ class Observation:
         return f"lag {self.lag}, {leader}, follower LEO {self.follower_leo}, {isr} the ISR"
 
 
-Sizes = Mapping[tuple[int, TopicPartition], int]  # bytes that a broker has of a partition
+Sizes = Mapping[tuple[int, TopicPartition], int]  # bytes of a partition's log on a broker
 
 
 class Valve(Protocol):
-    """Delays what the follower takes in."""
+    """Slow down the follower's replication."""
 
     def tick(self) -> None:
-        """One turn of the loop: observe, adjust, and let time pass."""
+        """Observe, adjust and wait once."""
         ...
 
     def open(self) -> None: ...
@@ -78,7 +78,7 @@ class Valve(Protocol):
 
 @dataclass
 class LagFault:
-    """Keeps ``node`` about ``records`` behind on ``partition``; None starves it."""
+    """Keep ``node`` about ``records`` behind on ``partition``; with None, starve it."""
 
     world: World
     node: Node
@@ -108,27 +108,28 @@ class LagFault:
                         valve.tick()
                 finally:
                     valve.open()
-        except Exception as error:  # noqa: BLE001  # handed to the thread that waits for proof
+        except Exception as error:  # noqa: BLE001  # raised in the thread that waits for proof
             self._error = error
 
     def observe(self, world: World, follower_leo: int | None = None) -> Observation | None:
-        """Observe and keep what was seen; ``follower_leo`` is told of a follower that is stopped."""
+        """Observe and remember the result; a paused follower needs ``follower_leo``."""
         seen = observe(world, self.node, self.partition, follower_leo)
         if seen:
             self._seen.append(seen)
         return seen
 
     def verify_injected(self) -> Evidence:
-        """``lag``: the follower trails by half of what was asked or more, in the ISR, and holds the high watermark.
+        """Wait until the follower trails far enough.
 
-        ``slow``: it trails by a second of traffic or more; its eviction is the step's own condition.
+        For ``lag``, at least half of the wanted records, in the ISR and with the high watermark held back. For
+        ``slow``, at least one second of traffic; the step itself waits for the eviction.
         """
         wanted = self.records / 2 if self.records else self.rate or 1
 
         def proven() -> bool:
             self._raise_error()
-            if self.world.runtime.network:  # a stopped follower is observed by who has stopped it
-                self.observe(self.world)  # the valve may be at work on a limit for a second, as long as a lag lasts
+            if self.world.runtime.network:  # otherwise the thread that pauses the follower observes it
+                self.observe(self.world)  # changing a limit can keep the valve busy for 1 s, as long as a lag lasts
             return self.reached() >= wanted
 
         wait_until(
@@ -141,8 +142,9 @@ class LagFault:
         return self.figures()
 
     def reached(self) -> int:
-        """The lag that three of the last ten observations show, in the ISR with the high watermark held back; without a
-        depth that was asked for, the most of them.
+        """Return the lag reached by three of the last ten observations in the ISR with the high watermark held back.
+
+        If no lag was requested, return the largest of the ten.
         """
         newest = list(self._seen)[-10:]
         if self.records is None:
@@ -159,7 +161,7 @@ class LagFault:
         self._raise_error()
 
     def verify_cleared(self) -> Evidence:
-        """The follower answers and is less than half a second of traffic behind."""
+        """Wait until the follower answers and trails by less than 0.5 s of traffic, or 10 records if that is more."""
 
         def caught_up() -> Observation | None:
             seen = observe(self.world, self.node, self.partition)
@@ -170,26 +172,27 @@ class LagFault:
 
     @property
     def rate(self) -> float:
-        """Records a second that the partition is sent, if its topic's are spread evenly."""
+        """Return the records per second sent to the partition, assuming that the topic's records are spread evenly."""
         topic = self.partition.topic
         return self.world.scenario.rate_of(topic) / self.world.scenario.topics[topic].partitions
 
     @property
     def least_share(self) -> float:
-        """With less, it would be past the wanted lag, or out of the ISR, before the loop sees it."""
+        """Return the smallest safe share: less would overshoot the lag, or evict, before the loop could react."""
         in_time = 1 - self.records / (self.rate * REACTION_S) if self.records and self.rate else 0.0
         return max(SHARES[0], in_time)
 
     def _least_s(self, lag: float) -> float:
-        """In how many seconds a follower that is sent its least share falls so far behind."""
+        """Return the seconds until a follower at its least share trails by ``lag`` records."""
         return lag / (self.rate * (1 - self.least_share)) if self.rate else 0.0
 
     def _small_lag(self) -> float:
         return max(10.0, self.rate * 0.5)
 
     def figures(self) -> Evidence:
-        """Least, median and most lag while in the ISR, over the samples so far; of ``lag`` also ``near``, the share of
-        them that trail by half to twice what was asked.
+        """Return the minimum, median and maximum lag while in the ISR, over all samples so far.
+
+        For ``lag``, also ``near``: the share of the samples between half and twice the wanted lag.
         """
         lags = sorted(o.lag for o in list(self._seen) if o.in_isr)
         if not lags:
@@ -206,18 +209,18 @@ class LagFault:
 
 
 def share_for(lag: int, records: int, least: float = SHARES[0]) -> float:
-    """The share of the produce rate to let through: 1 at the wanted lag.
+    """Return the share of the produce rate to let through; it is 1 at the wanted lag.
 
-    The next fetch brings ``lag / share``, and a change shows a fetch or two late: the less damped, the further it
-    overshoots.
+    The next fetch brings ``lag / share`` and a change shows one or two fetches late, so less damping overshoots more.
     """
     return float(min(max((max(lag, 0) / records) ** DAMPED, least), SHARES[1]))
 
 
 def steady(rates: Iterator[float]) -> float:
-    """The first of successive rates that is within a quarter of the one before it, else the last.
+    """Return the first rate within 25% of its predecessor, or the last one.
 
-    What waited during an outage comes in a burst, and a share of that would hold nobody back.
+    After an outage producers send their backlog in a burst; a share of the burst's rate would not slow the follower
+    down.
     """
     for before, rate in pairwise(rates):
         if abs(rate - before) <= before / 4:
@@ -226,9 +229,9 @@ def steady(rates: Iterator[float]) -> float:
 
 
 def observe(world: World, node: Node, partition: TopicPartition, follower_leo: int | None = None) -> Observation | None:
-    """Follower first, then leader, so that the lag is never understated; None unless all that is asked answers.
+    """Sample the follower, then the leader, so that the lag is never understated; return None if an answer is missing.
 
-    What the follower has fetched in between shows in the high watermark: within the ISR nobody ends below it.
+    The high watermark shows what the follower fetched in between: no ISR member's log ends below it.
     """
     number = broker_id(node)
     if follower_leo is None:
@@ -239,7 +242,7 @@ def observe(world: World, node: Node, partition: TopicPartition, follower_leo: i
     if view is None or leader is None or leader.log_end_offset is None or follower_leo is None:
         return None
     high_watermark, in_isr = leader.high_watermark or 0, number in view.isr
-    if in_isr:  # the leader's end was asked for before its high watermark, which may be the later one
+    if in_isr:  # the log end offset was sampled before the high watermark, which may be larger
         follower_leo = max(follower_leo, min(high_watermark, leader.log_end_offset))
     return Observation(
         t_ns=leader.received_ns,
@@ -253,15 +256,15 @@ def observe(world: World, node: Node, partition: TopicPartition, follower_leo: i
 
 @dataclass
 class ShapedTraffic:
-    """Limits what the other brokers send to the follower's replica fetchers."""
+    """Limit what the other brokers send to the follower's replica fetchers."""
 
     world: World
     network: Network
     fault: LagFault
     _limit: float = 0.0
     _append_rate: float = 0.0
-    _trailed_s: float = 0.0  # when it last trailed about as far as was asked, or was given more or less
-    _grown: deque[tuple[float, Sizes]] = field(default_factory=lambda: deque(maxlen=60))  # at a time
+    _trailed_s: float = 0.0  # last time at about the wanted lag, or of a correction
+    _grown: deque[tuple[float, Sizes]] = field(default_factory=lambda: deque(maxlen=60))  # sampling time, sizes
 
     def tick(self) -> None:
         if not self._append_rate:
@@ -277,15 +280,15 @@ class ShapedTraffic:
         self.fault.ended.wait(TICK_S)
 
     def _correct(self, seen: Observation, records: int) -> None:
-        """Where the share alone does not do: what was measured is not what is produced now.
+        """Correct the measured produce rate if the share alone does not reach the wanted lag.
 
-        Producers that wait for the follower fill larger batches, and those that are compressed are fewer bytes a
-        record: it keeps up with the least share. Where producers stood still when they were measured, even the greatest
-        share starves it, until it leaves the ISR.
+        Producers that wait for the follower fill larger batches, which compress to fewer bytes per record: the
+        follower then keeps up at the least share. If the producers stood still during the measurement, even the
+        largest share starves it until it leaves the ISR.
         """
         now_s = time.monotonic()
         self._grown.append((now_s, self._log_sizes()))
-        far_enough = self.fault.reached() >= records / 2 or not seen.in_isr  # who was evicted gets no less
+        far_enough = self.fault.reached() >= records / 2 or not seen.in_isr  # never reduce further after an eviction
         too_far = seen.lag > TOO_FAR * records
         if far_enough and not too_far:
             self._trailed_s = now_s
@@ -305,26 +308,25 @@ class ShapedTraffic:
             began_s = time.monotonic()
             self.network.limit_ingress(self.fault.node, self._senders, PORTS["REPLICATION"], bytes_per_s)
             self._limit = bytes_per_s
-            self._trailed_s += time.monotonic() - began_s  # nothing was seen meanwhile
+            self._trailed_s += time.monotonic() - began_s  # no observation in this time
 
     @property
     def _senders(self) -> list[Node]:
         return [other for other in self.world.brokers.values() if other != self.fault.node]
 
     def _append_rates(self) -> Iterator[float]:
-        """Bytes a second that the partition's leader has for the follower, second by second, for some seconds."""
+        """Yield each second the bytes per second that the partition's leader has for the follower, MEASURED_S times."""
         for _ in range(MEASURED_S):
             before = (time.monotonic(), self._log_sizes())
             self.fault.ended.wait(1)
             yield max(self._rate(before, (time.monotonic(), self._log_sizes())), 1000.0)
 
     def _rate_of_late(self) -> float:
-        """The same over the last seconds; nobody waits for it."""
         now = self._grown[-1]
         return self._rate(next(then for then in self._grown if then[0] >= now[0] - OF_LATE_S), now)
 
     def _rate(self, before: tuple[float, Sizes], after: tuple[float, Sizes]) -> float:
-        """Of all that the partition's leader leads: what the follower fetches of it shares one limit."""
+        """Return the growth of all partitions that the partition's leader leads: one limit covers all of them."""
         (then_s, then), (now_s, now) = before, after
         views = self.world.partition_views({partition for _, partition in now})
         own = views.get(self.fault.partition)
@@ -334,7 +336,7 @@ class ShapedTraffic:
         return sum(now[log] - then[log] for log in led & now.keys() & then.keys()) / (now_s - then_s)
 
     def _log_sizes(self) -> Sizes:
-        """On the other brokers, of what the follower has, too; looked at each tick, so that none is asked for it."""
+        """Return log sizes on the other brokers, from the files: a request each tick would disturb them."""
         partitions = self.world.partitions_of(broker_id(self.fault.node))
         others = [(number, node) for number, node in self.world.brokers.items() if node != self.fault.node]
         return {(number, each): _size(node, each) for number, node in others for each in partitions}
@@ -343,24 +345,24 @@ class ShapedTraffic:
 def _size(node: Node, partition: TopicPartition) -> int:
     total = 0
     for file in (node.log_dir_of(str(partition)) / str(partition)).glob("*.log"):
-        with suppress(FileNotFoundError):  # a broker deletes segments meanwhile
+        with suppress(FileNotFoundError):  # brokers delete old segments
             total += file.stat().st_size
     return total
 
 
 @dataclass
 class DutyCycle:
-    """Stops the follower's process for so long that it trails far enough, then lets it run for about one fetch.
+    """Pause the follower until it trails far enough, then resume it for about one fetch.
 
-    That fetch brings what was there when it was asked for, before the stop; a run that catches a second one
-    brings the follower up to date. Either way the lag at the end of the next stop is what the loop steers.
+    That fetch brings the records that existed when it was sent, before the pause. If the run is long enough for a
+    second fetch, the follower catches up. In both cases the loop controls the lag at the end of the next pause.
     """
 
     world: World
     fault: LagFault
     _stop_s: float = 0.0
-    _stopped: bool = False  # by this, and by no other fault
-    _reached: int | None = None  # the follower's log end offset, as told a moment ago
+    _stopped: bool = False  # by this fault, not by another one
+    _reached: int | None = None  # the follower's latest log end offset
 
     def tick(self) -> None:
         before = self._reached if self._reached is not None else self._follower_leo()
@@ -374,8 +376,8 @@ class DutyCycle:
         self._reached = self._one_fetch(before) if seen and seen.in_isr else self._some_fetch(before)
 
     def _one_fetch(self, before: int) -> int | None:
-        """Run it for moments, until the leader's high watermark tells that it has fetched: the next fetch may bring it
-        up to date.
+        """Run the follower in 3 ms slices until the leader's high watermark shows a fetch; a second fetch might catch
+        up.
         """
         deadline = time.monotonic() + FETCH_LIMIT_S
         while time.monotonic() < deadline and not self.fault.ended.is_set():
@@ -399,7 +401,6 @@ class DutyCycle:
         self._send(self.world.runtime.pause)
 
     def _stay_stopped(self, follower_leo: int) -> Observation | None:
-        """Returns the last observation."""
         deadline = time.monotonic() + (self._stop_s or self._first_stop_s())
         last = None
         while time.monotonic() < deadline and not self.fault.ended.wait(TICK_S):
@@ -417,7 +418,7 @@ class DutyCycle:
         return min(self.fault.records / self.fault.rate, self._longest_s())
 
     def _longest_s(self) -> float:
-        """Starving may take what the session allows; lagging must stay well below replica.lag.time.max.ms."""
+        """Return the longest pause: limited by the session to starve, else also well below replica.lag.time.max.ms."""
         cluster = self.world.scenario.cluster
         of_session = LONGEST_STOP * cluster.session_timeout
         lag_time_max_s = float(cluster.config.get("replica.lag.time.max.ms", "30000")) / 1000
@@ -433,7 +434,7 @@ class DutyCycle:
             self._stopped = False
 
     def _send(self, signal: Callable[[str], None]) -> None:
-        """Signal the follower, unless another fault has ended it meanwhile."""
+        """Signal the follower, unless another fault has ended it."""
         name = self.fault.node.name
         try:
             signal(name)

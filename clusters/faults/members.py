@@ -1,4 +1,4 @@
-"""Faults of a member of the consumer group: the same as of a broker, proven by whether the member polls."""
+"""Apply process faults to members of a consumer group, and verify them by whether the member polls."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def _wait_for_each(world: World, nodes: list[Node], condition: Callable[[World, 
 
 
 class _Watch:
-    """What is seen of a member's polls from now on.
+    """Observe a member's polls from its creation on.
 
-    The time of its file is compared with itself alone, and its changes are timed here: the clock of the host may be set
-    meanwhile.
+    The file's modification time is compared only with itself and its changes are timed here, because the host clock
+    may be set meanwhile.
     """
 
     def __init__(self, world: World, node: Node) -> None:
@@ -63,13 +63,13 @@ def _wait_for_silence(world: World, nodes: list[Node]) -> None:
 
 
 class _EndedMember:
-    """How the end of a member is proven, and how it is started again: as a new member to its group."""
+    """Verify that a member has ended, and start it again as a new member of its group."""
 
     world: World
     nodes: list[Node]
 
     def verify_injected(self) -> Evidence:
-        """It polls no more, and its process has ended: by SIGTERM once it has committed and left."""
+        """Wait until the process has ended and polls stop."""
         _wait_for_each(self.world, self.nodes, has_ended, "end")
         _wait_for_silence(self.world, self.nodes)
         return {"member": "polls no more"}
@@ -78,7 +78,6 @@ class _EndedMember:
         start_member(self.world, node)
 
     def verify_cleared(self) -> Evidence:
-        """It polls, and its group has given it partitions."""
         watches = _watch(self.world, self.nodes)
 
         def is_back(world: World, name: str) -> bool:
@@ -90,16 +89,16 @@ class _EndedMember:
 
 
 class KilledMember(_EndedMember, Killed):
-    """SIGKILL: the group learns of it by the session time-out."""
+    """Kill members with SIGKILL: the group notices by the session timeout."""
 
 
 class StoppedMember(_EndedMember, Stopped):
-    """SIGTERM: it commits what it has processed and leaves the group."""
+    """Stop members with SIGTERM: they commit what they have processed and leave the group."""
 
 
 @dataclass
 class PausedMember(Paused):
-    """A paused member: it neither polls nor tells its coordinator that it lives."""
+    """Pause members: they neither poll nor send heartbeats to their coordinator."""
 
     def verify_injected(self) -> Evidence:
         _wait_for_silence(self.world, self.nodes)

@@ -1,8 +1,7 @@
-"""Faults of the network between nodes: cut, limited and lossy connections; each set in the kernel, from outside of the
-nodes.
+"""Cut, limit, delay or lose the traffic between nodes, with kernel rules set from outside the nodes.
 
-The rules are in the node's network namespace, so that they hold for a paused node, too. What they drop or hold back
-is counted by the kernel. No rule names the PROBE port: a node that is cut off stays observable.
+The rules are in the node's network namespace, so that they also hold for a paused node. The kernel counts what they
+drop or hold back. No rule names the PROBE port: a disconnected node stays observable.
 """
 
 from __future__ import annotations
@@ -26,13 +25,15 @@ from history.errors import WaitTimeout
 Peer = Node | Literal["clients", "controller"]
 
 LIMIT_S = 10.0
-LATE = 0.8  # of the delay that was asked for
+LATE = 0.8  # fraction of the requested delay
 _ASKED_AT = {"broker": "REPLICATION", "controller": "CONTROLLER", "zookeeper": "ZOOKEEPER"}
 
 
 @dataclass(frozen=True)
 class TcpPath:
-    """Connections between a node and ``peer`` (an address; None: whoever) to a port, the node's own or the peer's."""
+    """Describe connections between a node and ``peer`` (an address, or None for any) to a port of the node or the
+    peer.
+    """
 
     node: str
     peer: str | None
@@ -41,12 +42,10 @@ class TcpPath:
 
     @property
     def arriving(self) -> str:
-        """The packets that arrive at the node, in iptables' words."""
         return self._match(self.peer, self.node, "dport" if self.own else "sport")
 
     @property
     def leaving(self) -> str:
-        """The packets that leave it."""
         return self._match(self.node, self.peer, "sport" if self.own else "dport")
 
     def _match(self, source: str | None, destination: str | None, side: str) -> str:
@@ -55,7 +54,7 @@ class TcpPath:
 
 
 def tcp_paths(world: World, node: Node, peers: Sequence[Peer], direction: Direction) -> Iterator[TcpPath]:
-    """The TCP paths between a node and its peers: ``in`` what they ask it, ``out`` what it asks them."""
+    """Yield the TCP paths between a node and its peers: ``in`` is requests to the node, ``out`` requests from it."""
     for peer in peers:
         if peer == "clients":
             yield TcpPath(node.address, None, PORTS["CLIENT"], own=True)
@@ -70,20 +69,20 @@ def tcp_paths(world: World, node: Node, peers: Sequence[Peer], direction: Direct
 
 
 def _asks(asking: Node, asked: Node) -> bool:
-    """Brokers ask everybody; KRaft's controllers ask one another, ZooKeeper nobody."""
+    """Return whether one node sends requests to another: brokers to all, KRaft controllers to each other."""
     return asking.role in ("broker", asked.role)
 
 
 @dataclass
 class Dropping:
-    """Packets at ``node`` that match one of ``matches`` are dropped by the kernel."""
+    """Drop the packets at ``node`` that match one of ``matches``, in the kernel."""
 
     world: World
     network: Network
     node: Node
     key: str
     matches: Sequence[str]
-    patience: float = 1.0  # a share of the packets is as many times slower to be seen
+    patience: float = 1.0  # factor on the time limit, for rules that drop only some packets
     _dropped: int | None = field(default=None, init=False)
 
     @property
@@ -92,14 +91,14 @@ class Dropping:
 
     @property
     def rule(self) -> str:
-        """The name of the rules: the same for the same rules, another one for others on the same node."""
+        """Return a name that is unique to these matches, to tell them from other rules of the node."""
         return f"{self.key}-{hashlib.sha256(' '.join(self.matches).encode()).hexdigest()[:12]}"
 
     def inject(self) -> None:
         self.network.drop_packets(self.node, self.rule, list(self.matches))
 
     def verify_injected(self) -> Evidence:
-        """The kernel's counter of dropped packets goes up; a node that is paused has nothing to send or answer."""
+        """Wait until the kernel drops a packet; a paused node sends none, so check only that the rule exists."""
         if self.world.runtime.state(self.node.name) == "paused":
             return self._in_place()
         packets = wait_until(
@@ -119,7 +118,7 @@ class Dropping:
         self._dropped = self.network.stop_dropping(self.node, self.rule)
 
     def verify_cleared(self) -> Evidence:
-        """The kernel lists no such rule any more, nor did it when it was taken away."""
+        """Check that the rule existed when it was removed, and that the kernel does not list it any more."""
         if self._dropped is None or self.network.dropped_packets(self.node, self.rule) is not None:
             raise WaitTimeout(f"The kernel still lists the rule {self.rule} at {self.node.name}.")
         return {"packets": self._dropped, "rules": 0}
@@ -127,7 +126,7 @@ class Dropping:
 
 @dataclass
 class MultiNodeFault:
-    """The same at several nodes, as one fault."""
+    """Combine the same fault at several nodes into one."""
 
     parts: Sequence[Dropping]
     key: str
@@ -138,7 +137,6 @@ class MultiNodeFault:
 
     @property
     def rule(self) -> str:
-        """The names of all rules."""
         return " ".join(part.rule for part in self.parts)
 
     def inject(self) -> None:
@@ -146,7 +144,6 @@ class MultiNodeFault:
             part.inject()
 
     def verify_injected(self) -> Evidence:
-        """At each of them; what the kernel counted adds up."""
         return _added_up([part.verify_injected() for part in self.parts])
 
     def heal(self) -> None:
@@ -164,16 +161,16 @@ def _added_up(found: list[Evidence]) -> Evidence:
 def disconnect_each(
     world: World, network: Network, nodes: Sequence[Node], peers: Sequence[Peer], direction: Direction
 ) -> MultiNodeFault:
-    """``cut`` of several nodes from the same peers; one that is the only peer itself is left out."""
+    """Disconnect several nodes from the same peers; leave out a node that is itself the only peer."""
     parts = [cut(world, network, node, peers, direction) for node in nodes]
     return MultiNodeFault([part for part in parts if part.matches] or parts, "disconnect")
 
 
 def cut(world: World, network: Network, node: Node, peers: Sequence[Peer], direction: Direction) -> Dropping:
-    """Nothing passes between a node and its peers on the ports that they have with one another.
+    """Block the traffic between a node and its peers on the ports that they use with each other.
 
-    Of ``answers`` those to what the node asks are lost, by the packet that ends each: it has PSH set. All else passes,
-    for who is not acknowledged soon sends nothing new.
+    With ``answers``, drop only the last packet of each response to the node's requests: that packet has PSH set. Other
+    packets pass, since a TCP sender without acknowledgements soon stops sending.
     """
     if direction == "answers":
         matches = [f"{way.arriving} --tcp-flags PSH PSH" for way in tcp_paths(world, node, peers, "out")]
@@ -184,16 +181,16 @@ def cut(world: World, network: Network, node: Node, peers: Sequence[Peer], direc
 
 
 def lose(world: World, network: Network, node: Node, peers: Sequence[Node], percent: float) -> Dropping:
-    """So many of the packets that other brokers send to one are lost, chosen by chance one by one."""
+    """Drop ``percent`` of the packets that other brokers send to the node, each at random."""
     chance = f"-m statistic --mode random --probability {percent / 100:.6f}"
     matches = [f"{way.arriving} {chance}" for way in tcp_paths(world, node, peers, "both")]
-    # Between idle brokers pass a few packets a second; a fifth of them is some in the usual time.
+    # Idle brokers exchange a few packets per second: at 20% the usual time limit is enough.
     return Dropping(world, network, node, "lose", matches, patience=min(max(20 / percent, 1.0), 10.0))
 
 
 @dataclass
 class _Classed:
-    """What ``senders`` send to a node's replica fetchers is held back in a class of the kernel's, at each of them."""
+    """Route what ``senders`` send to a node's replica fetchers through a traffic class of the kernel at each sender."""
 
     world: World
     network: Network
@@ -205,7 +202,7 @@ class _Classed:
         return [self.node]
 
     def verify_injected(self) -> Evidence:
-        """The kernel counts bytes at every sender; to a node that is paused nothing may be sent."""
+        """Wait until every sender's class exists and one has counted bytes; a paused node may receive nothing."""
         running = self.world.runtime.state(self.node.name) == "running"
 
         def through_the_classes() -> list[int] | None:
@@ -232,7 +229,7 @@ class _Classed:
 
 @dataclass
 class LimitedBandwidth(_Classed):
-    """Each sender's class has so many bytes a second."""
+    """Limit each sender's class to ``bytes_per_s``."""
 
     bytes_per_s: float
     key: str = "limit_bandwidth"
@@ -247,8 +244,9 @@ class LimitedBandwidth(_Classed):
         super().heal()
 
     def verify_cleared(self) -> Evidence:
-        """With what the limit let pass and how often it held something back, as far as it was ever looked at: nothing
-        that passes a limit shows that it is one.
+        """Verify the recovery, and add what the limit passed and how often it held traffic back, if sampled.
+
+        The counters prove an effect only if something was held back: passed bytes alone do not show a limit.
         """
         return {**super().verify_cleared(), "passed_bytes": self._seen_bytes, "held_back": self._held_back}
 
@@ -262,7 +260,7 @@ class LimitedBandwidth(_Classed):
 
 @dataclass
 class Delayed(_Classed):
-    """Each sender's class holds packets back for so long, but for so many per cent; needs the kernel's sch_netem."""
+    """Delay each sender's packets by ``by_s``, except ``overtaking`` per cent of them; needs the kernel's sch_netem."""
 
     by_s: float
     key: str = "delay"
@@ -275,7 +273,9 @@ class Delayed(_Classed):
         self.network.delay_ingress(self.node, list(self.senders), port, self.by_s, self.overtaking)
 
     def verify_injected(self) -> Evidence:
-        """Round trips from the node to each sender take as much longer as was asked; of ``reorder`` some of them do."""
+        """Wait until round trips from the node to each sender take longer: all for ``delay``, only some for
+        ``reorder``.
+        """
         passed = super().verify_injected()
         now_s = {sender.name: self._await(sender, self._is_late) for sender in self.senders}
         return {**passed, "round_trip_ms": {"before": _ms(self._quickest_s), "now": _ms(now_s)}}
@@ -295,7 +295,6 @@ class Delayed(_Classed):
         return min(taken_s) - self._quickest_s[sender.name] < LATE * self.by_s
 
     def _await(self, sender: Node, holds: Callable[[Node, list[float]], bool]) -> float:
-        """Measure until it holds; return the median."""
         taken_s: list[float] = []
 
         def measured() -> bool:

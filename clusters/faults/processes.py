@@ -1,4 +1,4 @@
-"""Faults of a broker's process: SIGKILL, SIGTERM, and a pause."""
+"""Kill (SIGKILL), stop (SIGTERM) and pause brokers and controllers."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def _wait_for_each(world: World, nodes: list[Node], condition: Callable[[Node], 
 
 @dataclass
 class Ended:
-    """Brokers whose process is ended by a signal and started again to heal."""
+    """End processes with a signal, and start them again to heal."""
 
     world: World
     nodes: list[Node]
     key: ClassVar[str]
     signal: ClassVar[str]
-    ends_to_heal: ClassVar[bool] = False  # the process goes on until then
-    _ended: dict[str, int] = field(default_factory=dict)  # node → the incarnation of it that got the signal
-    _killed: list[str] = field(default_factory=list)  # that had to be, to be started again
-    _died: list[str] = field(default_factory=list)  # on its way back, once for each time
+    ends_to_heal: ClassVar[bool] = False  # the process runs until it is healed
+    _ended: dict[str, int] = field(default_factory=dict)  # node → its incarnation at the signal
+    _killed: list[str] = field(default_factory=list)  # had to be killed before their restart
+    _died: list[str] = field(default_factory=list)  # died during recovery, one entry each time
 
     def inject(self) -> None:
         for node in self.nodes:
@@ -48,7 +48,6 @@ class Ended:
             self._ended[node.name] = self.world.incarnation_of(node)
 
     def verify_injected(self) -> Evidence:
-        """The broker's PROBE port refuses connections."""
         _wait_for_each(self.world, self.nodes, self._refuses, f"refuse connections after {self.signal}")
         return {"probe": "connection refused"}
 
@@ -56,16 +55,16 @@ class Ended:
         return self.world.probe_error(broker_id(node)) == "unreachable"
 
     def heal(self) -> None:
-        """Start what this fault ended and nobody has started since."""
         for node in self.nodes:
             if self._ended.get(node.name) == self.world.incarnation_of(node):
                 self._await_end(node)
                 self.start_again(node)
 
     def _await_end(self, node: Node) -> None:
-        """A broker that shuts down refuses connections long before it has closed its logs; a start would cut that off.
+        """Wait until the process has ended; kill it if it does not end by itself.
 
-        One that does not end by itself is killed.
+        A broker in controlled shutdown refuses connections long before it has closed its logs; starting it too early
+        would interrupt that.
         """
         try:
             _wait_for_each(self.world, [node], self._has_ended, "end by itself")
@@ -79,14 +78,13 @@ class Ended:
         return self.world.runtime.state(node.name) not in ("running", "paused")
 
     def start_again(self, node: Node) -> None:
-        """Start a broker that has ended."""
         self._await_session_end(node)
         self.world.start(node)
 
     def _await_session_end(self, node: Node) -> None:
-        """A ZooKeeper broker that comes back before its session ended dies with NodeExistsException.
+        """Wait for the end of a ZooKeeper session: a broker that returns earlier dies with NodeExistsException.
 
-        ``verify_cleared`` starts such a broker again, so that a session which lasts longer is no reason not to try.
+        After a timeout the start is tried anyway: ``verify_cleared`` restarts a broker that died this way.
         """
         others = [other for other in self.world.brokers if other != node.node_id]
         if self.world.plan.mode == "zookeeper" and any(self.world.view_of(other) for other in others):
@@ -98,8 +96,9 @@ class Ended:
                 )
 
     def verify_cleared(self) -> Evidence:
-        """The broker answers again and other brokers, where any of them runs, list it as alive; a controller has
-        fetched what is committed.
+        """Wait until the broker answers and other running brokers list it as alive.
+
+        A controller must have fetched everything committed.
         """
         _wait_for_each(self.world, self.nodes, self._is_back, "answer and be registered again")
         limit_brokers(self.world, [node for node in self.nodes if node.role == "broker"])
@@ -109,7 +108,7 @@ class Ended:
         return {"probe": "answers", "registered": True, **killed, **died}
 
     def _is_back(self, node: Node) -> bool:
-        if record_exits(self.world, [node]):  # as with a session that had not ended
+        if record_exits(self.world, [node]):  # for example, because its session had not ended
             self._died.append(node.name)
             self.world.start(node)
         number = broker_id(node)
@@ -122,7 +121,7 @@ class Ended:
 
 @dataclass
 class Killed(Ended):
-    """SIGKILL: no controlled shutdown; the page cache keeps what was written."""
+    """Kill nodes with SIGKILL: no controlled shutdown; the page cache keeps written data."""
 
     key: ClassVar[str] = "kill"
     signal: ClassVar[str] = "SIGKILL"
@@ -130,7 +129,7 @@ class Killed(Ended):
 
 @dataclass
 class Stopped(Ended):
-    """SIGTERM: a controlled shutdown; leadership moves first."""
+    """Stop nodes with SIGTERM: a controlled shutdown moves leadership first."""
 
     key: ClassVar[str] = "stop"
     signal: ClassVar[str] = "SIGTERM"
@@ -138,7 +137,7 @@ class Stopped(Ended):
 
 @dataclass
 class Paused:
-    """Paused brokers: their connections stay open and nothing answers."""
+    """Pause nodes with SIGSTOP: connections stay open, requests get no response."""
 
     world: World
     nodes: list[Node]
@@ -150,7 +149,7 @@ class Paused:
             self.world.runtime.pause(node.name)
 
     def verify_injected(self) -> Evidence:
-        """The kernel still accepts, the broker does not answer: time-outs instead of refusals."""
+        """Wait until requests time out rather than being refused: the kernel accepts, the broker does not answer."""
         _wait_for_each(self.world, self.nodes, self._silent, "stop answering")
         return {"probe": "timeout"}
 
@@ -163,8 +162,8 @@ class Paused:
                 self.world.runtime.resume(node.name)
 
     def note_ended(self, nodes: list[Node]) -> None:
-        """What another fault has ended, such as a leader that was elected while it was paused, is paused no more, and
-        is back when that fault is healed.
+        """Record nodes ended by another fault, such as a leader elected while paused; healing that fault restarts
+        them.
         """
         self._ended += [node for node in self.nodes if node in nodes]
 
@@ -173,11 +172,9 @@ class Paused:
         return {"probe": "answers", **self.told_ended()}
 
     def resumed(self) -> list[Node]:
-        """Who was paused to the end."""
         return [node for node in self.nodes if node not in self._ended]
 
     def told_ended(self) -> Evidence:
-        """Who was not."""
         return {"ended": [node.name for node in self._ended]} if self._ended else {}
 
     def _answers(self, node: Node) -> bool:

@@ -1,4 +1,4 @@
-"""A broker that runs with too little."""
+"""Limit a broker's CPU or disk."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from clusters.runtimes.runtime import ResourceLimits
 from clusters.waiting import wait_until
 
 LIMIT_S = 30.0
-THROTTLED_PERIODS = 25  # half a second of them
+THROTTLED_PERIODS = 25  # 0.5 s
 MIN_PROBE_BYTES = 65_536
-MIN_SHARE, MAX_SHARE = 0.8, 0.5  # of the time that a write takes at the limit: with it, and without
+MIN_SHARE, MAX_SHARE = 0.8, 0.5  # of a write's duration at the limit: least with the limit, most without
 
 
 @dataclass
 class Limited:
-    """Brokers that get little of something; to heal they have what the scenario allows them again."""
+    """Limit a resource of brokers, and restore the scenario's limits to heal."""
 
     world: World
     limits: ResourceLimits
     nodes: list[Node]
     key: ClassVar[str]
-    limit: ClassVar[str]  # what the kernel calls it
+    limit: ClassVar[str]  # the kernel's name of it
     _limits_before: dict[str, str] = field(default_factory=dict, init=False)
 
     def inject(self) -> None:
@@ -36,7 +36,7 @@ class Limited:
         self.hold()
 
     def hold(self) -> None:
-        """Set the limit, which goes with its container: a broker that is started again has none."""
+        """Set the limit on the running nodes again: a restarted broker's new container has none."""
         for node in self._running():
             self.set_limit(node)
 
@@ -48,7 +48,6 @@ class Limited:
         return [node for node in self.nodes if self.world.runtime.state(node.name) != "exited"]
 
     def verify_cleared(self) -> Evidence:
-        """The kernel's limit reads as before, and the broker answers."""
         for node in self.nodes:
             wait_until(
                 partial(self._is_as_before, node),
@@ -65,7 +64,6 @@ class Limited:
         return self.spell(str(self.limits.in_effect(node).get(self.limit, "")))
 
     def spell(self, limit: str) -> str:
-        """What counts of the kernel's words."""
         return limit
 
     def note_before(self, node: Node) -> None:
@@ -80,7 +78,7 @@ class Limited:
 
 @dataclass
 class LimitedCpu(Limited):
-    """Brokers that get little CPU time."""
+    """Limit the CPU time of brokers."""
 
     cpus: float
     key: ClassVar[str] = "limit_cpu"
@@ -98,11 +96,10 @@ class LimitedCpu(Limited):
         self.limits.limit_cpu(node.name, resource_limits.cpus if resource_limits else None, None)
 
     def spell(self, limit: str) -> str:
-        """Microseconds a period, or ``max``; the period's length says nothing where there is no quota."""
+        """Return the quota in microseconds per period, or ``max``; without a quota the period has no meaning."""
         return limit.partition(" ")[0]
 
     def verify_injected(self) -> Evidence:
-        """The kernel counts periods in which it held the broker back."""
         return {
             "throttled_periods": [
                 wait_until(
@@ -125,16 +122,16 @@ class LimitedCpu(Limited):
 
 @dataclass
 class SlowDisk(Limited):
-    """Brokers whose disk takes few bytes a second of what they flush.
+    """Limit the bytes per second that brokers can flush to disk.
 
-    The proof is a write of about a second's bytes, flushed and timed by a process of its own in the broker's control
-    group: the kernel's limit alone does not show that it acts on this disk.
+    The proof is a flushed write of about 1 s at the limit, timed by a separate process in the broker's control group:
+    the kernel's limit alone does not show that it applies to this disk.
     """
 
     rate: float
     key: ClassVar[str] = "slow_disk"
     limit: ClassVar[str] = "disk_write"
-    _write_s: dict[str, float] = field(default_factory=dict, init=False)  # before there was a limit
+    _write_s: dict[str, float] = field(default_factory=dict, init=False)  # before the limit
 
     @property
     def _probe_bytes(self) -> int:
@@ -142,7 +139,6 @@ class SlowDisk(Limited):
 
     @property
     def _limited_s(self) -> float:
-        """How long a write of these takes at the limit."""
         return self._probe_bytes / self.rate
 
     def note_before(self, node: Node) -> None:
@@ -155,7 +151,6 @@ class SlowDisk(Limited):
         self.limits.limit_disk(node, None)
 
     def verify_injected(self) -> Evidence:
-        """A flushed write takes as long as the limit makes it, and did not before."""
         during = [
             wait_until(
                 partial(self._timed, node),
@@ -178,7 +173,6 @@ class SlowDisk(Limited):
         return round(took, 3) if slower else None
 
     def verify_cleared(self) -> Evidence:
-        """The kernel's limit reads as before, the broker answers, and the same write is quick again."""
         found = super().verify_cleared()
         for node in self.nodes:
             wait_until(

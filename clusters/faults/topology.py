@@ -1,4 +1,4 @@
-"""What an operator does to a cluster that runs: moves replicas and leaders, deletes records, changes settings."""
+"""Change a running cluster as an operator does: move replicas and leaders, delete records, change settings."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from history.partition import TopicPartition
 from history.words import some_of
 
 LIMIT_S = 30.0
-HIGH_WATERMARK = -1  # DeleteRecords: everything that is committed
+HIGH_WATERMARK = -1  # DeleteRecords: everything up to the high watermark
 
 
 @dataclass
 class Reassigned:
-    """A topic whose partitions are on other brokers; moved back to heal."""
+    """Move a topic's partitions to other brokers, and move them back to heal."""
 
     world: World
     topic: str
@@ -48,7 +48,7 @@ class Reassigned:
         self.world.moved |= to
 
     def verify_injected(self) -> Evidence:
-        """Brokers' metadata name the new replicas as the whole assignment and ISR, and each tells its own log end."""
+        """Wait until metadata shows the new replicas as assignment and ISR, and each reports its log end offset."""
         return self._settled()
 
     def heal(self) -> None:
@@ -76,7 +76,7 @@ class Reassigned:
         return some_of([f"wanted on {self.world.replicas(partition)}, {view}" for partition, view in seen.items()])
 
     def _moving(self) -> list[TopicPartition]:
-        """What is not yet where it is wanted: all brokers are asked once, then each new replica's for its log end."""
+        """Return the unfinished partitions, by metadata first, then by each new replica's log end offset."""
         views = self.world.partition_views(self._before)
         wanted = {partition: self.world.replicas(partition) for partition in self._before}
         moving = [partition for partition, view in views.items() if not _is_on(view, wanted[partition])]
@@ -88,10 +88,10 @@ def _is_on(view: PartitionView | None, wanted: list[int]) -> bool:
 
 
 def leader_first(world: World, partition: TopicPartition, number: int) -> list[int]:
-    """The partition's assignment with a replica put first.
+    """Return a partition's assignment with the given replica first.
 
     Raises:
-        HarnessError: no broker knows of such a replica.
+        HarnessError: no broker's metadata shows that replica.
     """
     view = world.partition_view(partition)
     if view is None or number not in view.replicas:
@@ -100,10 +100,11 @@ def leader_first(world: World, partition: TopicPartition, number: int) -> list[i
 
 
 def move_leader(world: World, partition: TopicPartition, order: list[int], limit_s: float) -> None:
-    """Bring a partition's replicas into an order and have the first of them elected; no data moves.
+    """Reorder a partition's replicas and elect the first one; no data moves.
 
     Raises:
-        HarnessError: the controller refused, as for a replica that is not in sync, or it does not lead in time.
+        HarnessError: the controller rejected it, for example because the replica is not in sync, or the replica does
+            not lead in time.
     """
     world.ask(lambda broker: admin.reassign(broker, {partition: order}))
     leads = partial(_leads, world, partition, order)
@@ -111,7 +112,7 @@ def move_leader(world: World, partition: TopicPartition, order: list[int], limit
 
 
 def _leads(world: World, partition: TopicPartition, order: list[int]) -> bool:
-    """Whether the first of an order leads; where it does not yet it is elected."""
+    """Return whether the first replica of the order leads; if it does not, request its election."""
     seen = world.partition_view(partition)
     if seen and seen.leader != order[0] and seen.replicas == order:
         world.ask(lambda broker: admin.elect_preferred(broker, [partition]))
@@ -120,7 +121,7 @@ def _leads(world: World, partition: TopicPartition, order: list[int]) -> bool:
 
 @dataclass
 class ChurnLeadership:
-    """Leadership that was moved to and fro; given back to heal."""
+    """Move a partition's leadership back and forth, and restore the assignment to heal."""
 
     world: World
     partition: TopicPartition
@@ -152,7 +153,7 @@ class ChurnLeadership:
         )
 
     def verify_injected(self) -> Evidence:
-        """Metadata showed each leader, and the leader epoch went up with every move."""
+        """Check that metadata showed each leader and that the leader epoch rose with every move."""
         if self._failure:
             raise WaitTimeout(str(self._failure))
         epochs = [self._before.leader_epoch if self._before else 0, self._view().leader_epoch]
@@ -166,7 +167,6 @@ class ChurnLeadership:
             self.world.ask(lambda broker: admin.reassign(broker, {self.partition: order}))
 
     def verify_cleared(self) -> Evidence:
-        """The assignment reads as before, and its first replica leads."""
         if self._before is None:  # nothing was moved
             return {}
         order = self._before.replicas
@@ -174,14 +174,14 @@ class ChurnLeadership:
             partial(_leads, self.world, self.partition, order),
             limit_s=LIMIT_S,
             what=f"broker {order[0]} to lead {self.partition} again",
-            ignoring=(HarnessError, OSError),  # it may not be in sync yet
+            ignoring=(HarnessError, OSError),  # the replica may not be in sync yet
         )
         return {"leader": order[0], "replicas": order}
 
 
 @dataclass
 class Deleted:
-    """Records below an offset that were deleted; there is nothing to heal."""
+    """Delete the records below an offset; there is nothing to heal."""
 
     world: World
     partition: TopicPartition
@@ -202,11 +202,10 @@ class Deleted:
             self._log_start = admin.delete_records(connection, self.partition, self.before)
 
     def verify_injected(self) -> Evidence:
-        """Every in-sync replica tells of its own log that it starts there."""
         return {"partition": str(self.partition), "deleted_before": self._log_start, "log_starts": self._shared()}
 
     def heal(self) -> None:
-        """What is deleted stays deleted."""
+        """Do nothing: deleted records stay deleted."""
 
     def verify_cleared(self) -> Evidence:
         return {"log_starts": self._shared()}
@@ -227,7 +226,7 @@ class Deleted:
 
 
 class Change(NamedTuple):
-    """Dynamic settings of a topic, or of a broker by its id as text."""
+    """Hold dynamic settings of a topic, or of a broker (named by its id as text)."""
 
     resource: Literal["topic", "broker"]
     name: str
@@ -236,7 +235,7 @@ class Change(NamedTuple):
 
 @dataclass
 class Configured:
-    """Dynamic settings that were changed; taken back to heal."""
+    """Change dynamic settings, and restore them to heal."""
 
     world: World
     changes: list[Change]
@@ -262,7 +261,7 @@ class Configured:
             admin.alter_config(itself, "broker", change.name, config)
 
     def _witnesses(self, change: Change) -> list[int]:
-        """Who can tell: of a broker's settings it alone, of a topic's every broker that answers."""
+        """Return the brokers to query: the broker itself for its own settings, every answering broker for a topic's."""
         if change.resource == "broker":
             return [int(change.name)]
         answering = [number for number, view in self.world.views().items() if view]
@@ -280,7 +279,7 @@ class Configured:
         return {name: next(iter(by_source.values()), None) for name, by_source in told.items()}
 
     def verify_injected(self) -> Evidence:
-        """All who can tell tell the new values: each broker answers of a topic what it works with itself."""
+        """Wait until every queried broker reports the new values; for a topic, each reports its own."""
         for change in self.changes:
             self._await(change, dict(change.config))
         return {"set": [[change.resource, change.name, dict(change.config)] for change in self.changes]}
@@ -294,8 +293,8 @@ class Configured:
         )
 
     def heal(self) -> None:
-        """A topic's own settings come back; others are deleted, so that the static ones are active again."""
-        for change, _ in zip(self.changes, self._before, strict=False):  # those that were made
+        """Restore a topic's configured settings; delete the others, so that the static values apply again."""
+        for change, _ in zip(self.changes, self._before, strict=False):  # only changes that were made
             own = self.world.scenario.topics[change.name].config if change.resource == "topic" else {}
             self._alter(change, {name: own.get(name) for name in change.config})
 
@@ -307,7 +306,9 @@ class Configured:
 
 
 def throttle(world: World, node: Node, bytes_per_s: float) -> list[Change]:
-    """The settings that hold a follower of every topic to a rate while it is out of the ISR (KIP-73)."""
+    """Return the settings that limit a follower's replication rate while it is out of the ISR, for all topics
+    (KIP-73).
+    """
     replicas = {
         topic: ",".join(f"{p.partition}:{node.node_id}" for p in world.partitions if p.topic == topic)
         for topic in world.scenario.topics
