@@ -1,1 +1,1 @@
-"""What runs inside the client nodes, with the libraries of ``clusters.runtimes.client_libraries`` and no others."""
+"""Run inside the client nodes, with only the libraries of ``clusters.runtimes.client_libraries``."""

@@ -1,6 +1,6 @@
-"""What each client node is told: one JSON file, written by the recording half and read inside the node.
+"""Define the configuration of each client node: a JSON file that the host writes and the client reads.
 
-Every client writes its rows to ``<out>/<table>-<client_id>.arrow`` and how it fared to the file ``summary``.
+A client writes rows to ``<out>/<table>-<client_id>.arrow`` and its state to the file ``summary``.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from history.draws import Sizes
 from history.errors import BadInput
 from history.verifiable import PREFIX
 
-OFFER = "offer.json"  # {"rate_per_s"}, put there whole: the rate that is wanted from now on
-OFFERED = "offered.json"  # {"rate_per_s", "from_ns"}, the producer's answer: its first record at that rate is due then
+OFFER = "offer.json"  # {"rate_per_s"}: the requested rate, written atomically
+OFFERED = "offered.json"  # {"rate_per_s", "from_ns"}: the answer; the first record at that rate is due at from_ns
 IN_FLIGHT_BYTES, LEAST_IN_FLIGHT, MOST_IN_FLIGHT = 128_000_000, 20_000, 200_000
-KAFKA_PYTHON_IN_FLIGHT = 10_000  # with more of them it stands still for seconds at its own limit
+KAFKA_PYTHON_IN_FLIGHT = 10_000  # with more in flight it stalls for seconds at its own limit
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClientConfig:
-    """What all clients need; ``out`` is a folder, ``summary`` the path of ``<client_id>.json``.
+    """Hold the settings common to all clients: ``out`` is a folder, ``summary`` the path of ``<client_id>.json``.
 
-    ``access`` is how it gets into the brokers, None where they are plaintext.
+    ``access`` holds the credentials; None means plaintext.
     """
 
     client_id: str
@@ -34,7 +34,7 @@ class ClientConfig:
     access: Access | None = None
 
     def stream(self, table: str) -> Path:
-        """Where this client's Arrow stream of a table lies."""
+        """Return the path of this client's Arrow stream of a table."""
         return Path(self.out) / f"{table}-{self.client_id}.arrow"
 
     def to_json(self) -> str:
@@ -42,10 +42,10 @@ class ClientConfig:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read a configuration back.
+        """Parse a configuration.
 
         Raises:
-            BadInput: it is no JSON object, or a setting is missing or unknown.
+            BadInput: the text is not a JSON object, or a setting is missing or unknown.
         """
         try:
             return cls(**cls._revive(json.loads(text)))
@@ -54,20 +54,20 @@ class ClientConfig:
 
     @classmethod
     def _revive(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        """Turn back what JSON cannot say."""
+        """Convert values back that JSON cannot represent."""
         access = settings.get("access")
         return {**settings, "access": Access(**access)} if access else settings
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProducerConfig(ClientConfig):
-    """An open-loop producer; ``bootstrap`` holds ``host:port``, ``partitions`` counts those of the topic."""
+    """Configure an open-loop producer; ``bootstrap`` holds ``host:port``, ``partitions`` is the topic's number."""
 
     bootstrap: list[str]
     topic: str
     partitions: int
-    rate_per_s: float | dict[str, Any]  # or a curve, and
-    record_bytes: int | dict[str, Any]  # or a distribution, as a scenario writes them
+    rate_per_s: float | dict[str, Any]  # or a curve,
+    record_bytes: int | dict[str, Any]  # or a distribution, as in a scenario
     acks: str = "all"  # "0" | "1" | "all"
     idempotence: bool = True
     retries: int = 2_147_483_647
@@ -75,24 +75,24 @@ class ProducerConfig(ClientConfig):
     delivery_timeout_ms: int = 30_000
     linger_ms: int = 5
     batch_bytes: int = 900_000
-    compresses_to: float | None = None  # a share; None: the padding repeats itself
-    payload_file: str | None = None  # whose bytes are the padding
+    compresses_to: float | None = None  # compressed fraction; None: repeated padding
+    payload_file: str | None = None  # its bytes are the padding
     compression: str = "none"  # or gzip, snappy, lz4, zstd
     engine: str = "kafka-python"  # or "confluent-kafka"
-    control: str | None = None  # a folder in which another rate may be asked for, see OFFER
-    max_in_flight: int | None = None  # None: by their size, see ``room``
+    control: str | None = None  # folder for rate changes, see OFFER
+    max_in_flight: int | None = None  # None: by record size, see ``room``
     transaction_records: int | None = None  # None: no transactions
     abort_every: int | None = None
     transaction_timeout_ms: int = 60_000
-    keys: dict[str, Any] | None = None  # as a scenario writes them
-    client_partitions: bool = False  # whether the library chooses partitions; else they take turns
-    seed: int = 0  # of the run: which record has which key and size
+    keys: dict[str, Any] | None = None  # as in a scenario
+    client_partitions: bool = False  # whether the library chooses partitions; else round robin
+    seed: int = 0  # of the run: determines each record's key and size
 
     @property
     def room(self) -> int:
-        """For how many records without an answer there is room; what is due beyond is never sent.
+        """Return the most records in flight; records due beyond it are never sent.
 
-        A second of a fast load at least: brokers that pause for a moment are no limit of the generator.
+        It covers at least 1 s of a fast load, so that a short pause of the brokers does not limit the producer.
         """
         if self.engine == "kafka-python":
             return self.max_in_flight or KAFKA_PYTHON_IN_FLIGHT
@@ -101,15 +101,15 @@ class ProducerConfig(ClientConfig):
 
     @property
     def draws(self) -> str:
-        """What keys and sizes are drawn by: another producer of the run has others."""
+        """Return the seed of keys and sizes, which differs between the producers of a run."""
         return f"{self.seed} {self.client_id}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerifiableProducerConfig(ProducerConfig):
-    """Kafka's VerifiableProducer: ``java`` is the command, ``jars`` the folder with a release's kafka-tools.
+    """Configure Kafka's VerifiableProducer: ``java`` is the command, ``jars`` the folder with a release's kafka-tools.
 
-    ``value_prefix`` stands in its values, by which they are told from those of other such producers.
+    ``value_prefix`` identifies this producer's values.
     """
 
     rate_per_s: float
@@ -120,7 +120,9 @@ class VerifiableProducerConfig(ProducerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ConsumerConfig(ClientConfig):
-    """A consumer of all partitions (topic → how many) from their beginning, in no group."""
+    """Configure a consumer of all partitions from their beginning, without a group; ``topics`` maps to partition
+    counts.
+    """
 
     bootstrap: list[str]
     topics: dict[str, int]
@@ -129,7 +131,7 @@ class ConsumerConfig(ClientConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class CopierConfig(ClientConfig):
-    """A copier from one topic to another of as many partitions; ``offsets`` as in ``clusters.scenario.copier``."""
+    """Configure a copier between topics of as many partitions; ``offsets`` as in ``clusters.scenario.copier``."""
 
     bootstrap: list[str]
     topic: str
@@ -142,21 +144,23 @@ class CopierConfig(ClientConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class DrainConfig(ConsumerConfig):
-    """A final drain; after ``limit_s`` it ends with what it has."""
+    """Configure a final drain, which ends after ``limit_s`` at the latest."""
 
     limit_s: float = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemberConfig(ClientConfig):
-    """A member of a consumer group; ``client_id`` names one life of it. It touches the file ``alive`` as it polls."""
+    """Configure a consumer group member; ``client_id`` names one incarnation, which touches the file ``alive`` on each
+    poll.
+    """
 
     bootstrap: list[str]
     topic: str
     group_id: str
     alive: str
     protocol: str = "classic"  # or "consumer"
-    assignor: str | None = None  # None: the protocol's own
+    assignor: str | None = None  # None: the protocol's default
     session_timeout_ms: int = 6_000
     commit_every_s: float = 1.0
     commit_ahead: bool = False
@@ -165,19 +169,19 @@ class MemberConfig(ClientConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ShareMemberConfig(ClientConfig):
-    """A member of a share group; ``client_id`` and ``alive`` as in ``MemberConfig``."""
+    """Configure a share group member; ``client_id`` and ``alive`` as in ``MemberConfig``."""
 
     bootstrap: list[str]
     topic: str
     group_id: str
     alive: str
     processing_s: float = 0.2
-    release_every: int | None = None  # None: it accepts every record
+    release_every: int | None = None  # None: accept every record
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProberConfig(ClientConfig):
-    """The wire probe: ``brokers`` maps ids to ``host:port``, ``assignment`` topic → partition → broker ids."""
+    """Configure the wire probe: ``brokers`` maps ids to ``host:port``, ``assignment`` topic → partition → ids."""
 
     brokers: dict[int, str]
     assignment: dict[str, dict[int, list[int]]]

@@ -1,4 +1,4 @@
-"""The live consumer: ``python -m clusters.clients.consumer <config.json>``; reads on until SIGTERM."""
+"""Run the live consumer until SIGTERM: ``python -m clusters.clients.consumer <config.json>``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger("consumer")
 
 
 def run(config: ConsumerConfig, stop: threading.Event) -> None:
-    """Record every record as it is seen, until ``stop`` is set."""
+    """Record all records until ``stop`` is set."""
     keep_freed_memory()
     summary = Summary(config, "consumer")
     with (

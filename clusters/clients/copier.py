@@ -1,10 +1,10 @@
-"""Copies from topic to topic: ``python -m clusters.clients.copier <config.json>``.
+"""Copy records from topic to topic: ``python -m clusters.clients.copier <config.json>``.
 
-Each turn reads what is there, at most so many committed records, writes one as long for each, to the partition of the
-same number, and commits how far it has read: within the same transaction (KIP-98; by the group's metadata, KIP-447), or
-apart, every few seconds, as a consumer does by itself. What it writes names its input: producer ``copier-<partition>``,
-number the input's offset. After an error it begins anew from what is committed, under the same transactional id.
-SIGTERM lets it copy to the end of its input; it then says how far its group has committed.
+Each turn reads up to a fixed number of committed records, writes one of equal size for each to the partition of the
+same number, and commits its offsets. The commit is part of the same transaction (KIP-98; by the group's metadata,
+KIP-447), or a consumer's periodic auto-commit. A copy identifies its input: producer ``copier-<partition>``, number
+the input's offset. After an error the copier restarts from its committed offsets, with the same transactional id. On
+SIGTERM it copies to the end of its input, then reports its group's committed offsets.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ AUTO_COMMIT_MS = 5000  # Kafka's default
 
 
 class Turns:
-    """A consumer and a producer until one of them fails; all calls may raise KafkaException."""
+    """Pair a consumer with a producer until one of them fails; all calls may raise KafkaException."""
 
     def __init__(self, config: CopierConfig) -> None:
         self._config = config
         self._inside = config.offsets == "in_transaction"
-        self._ends: set[int] = set()  # partitions that were read to their end since their last record
+        self._ends: set[int] = set()  # partitions at their end since their last record
         common: dict[str, Any] = {"bootstrap.servers": ",".join(config.bootstrap), "client.id": config.client_id}
         common |= config.access.librdkafka() if config.access else {}
         self._producer = Producer(
@@ -52,7 +52,7 @@ class Turns:
             {
                 **common,
                 "group.id": config.client_id,
-                "group.instance.id": config.client_id,  # KIP-345: one that was killed need not be waited for
+                "group.instance.id": config.client_id,  # KIP-345: no wait for the session of a killed copier
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": not self._inside,
@@ -65,11 +65,11 @@ class Turns:
 
     @property
     def at_end(self) -> bool:
-        """Whether every partition was read to its end."""
+        """Return whether every partition was read to its end."""
         return len(self._ends) == self._config.partitions
 
     def turn(self) -> int:
-        """Copy what is there; returns how many records."""
+        """Copy the available records; return their number."""
         messages = self._consumer.consume(self._config.records, POLL_S)
         taken = [message for message in messages if self._is_record(message)]
         if not taken:
@@ -92,13 +92,13 @@ class Turns:
         if error is None:
             self._ends.discard(message.partition())
             return True
-        if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  # librdkafka names it so
+        if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  # librdkafka's name
             raise KafkaException(error)
         self._ends.add(message.partition())
         return False
 
     def committed(self) -> dict[str, int]:
-        """Commit what was stored, and return the group's offset of each partition as its coordinator reports it."""
+        """Commit the stored offsets; return the group's committed offsets as the coordinator reports them."""
         if not self._inside:
             self._commit_stored()
         wanted = [TopicPartition(self._config.topic, number) for number in range(self._config.partitions)]
@@ -109,11 +109,13 @@ class Turns:
         try:
             self._consumer.commit(asynchronous=False)
         except KafkaException as error:
-            if error.args[0].code() != KafkaError._NO_OFFSET:  # noqa: SLF001  # all is committed already
+            if error.args[0].code() != KafkaError._NO_OFFSET:  # noqa: SLF001  # nothing left to commit
                 raise
 
     def close(self) -> None:
-        """Close both; what was begun is aborted by the next one with this transactional id, or by its time-out."""
+        """Close the consumer; an open transaction is aborted by the next producer of this transactional id, or by
+        timeout.
+        """
         self._consumer.close()
 
 
@@ -123,7 +125,7 @@ def _behind(messages: Sequence[Message]) -> list[TopicPartition]:
 
 
 def run(config: CopierConfig, stop: threading.Event) -> None:
-    """Copy until ``stop`` is set and the input's end is reached."""
+    """Copy until ``stop`` is set and the end of the input is reached."""
     summary, copied, turns = Summary(config, "copier"), 0, None
     pause = threading.Event()
     while True:

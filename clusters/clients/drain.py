@@ -1,7 +1,7 @@
-"""The final drain: ``python -m clusters.clients.drain <config.json>``; reads everything once more and ends.
+"""Run the final drain: ``python -m clusters.clients.drain <config.json>`` reads everything once more and ends.
 
-Each partition is read from its log start to the end offset that holds when the reader gets there: the high
-watermark, or the last stable offset for read_committed.
+Each partition is read from its log start to the end offset at that moment: the high watermark, or the last stable
+offset for read_committed.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ log = logging.getLogger("drain")
 
 
 def drain(reader: Reader, writer: PollLog, deadline: float) -> dict[str, dict[str, Any]]:
-    """Read until every partition is complete or can be read no further, or the deadline (monotonic seconds) has passed;
-    say how far it came.
+    """Read until every partition is complete or unreadable, or the deadline (monotonic seconds) has passed.
+
+    Return for each partition start_offset, position, end_offset and complete.
     """
     starts: dict[TopicPartition, int | None] = dict.fromkeys(reader.partitions)
     while True:
@@ -52,7 +53,7 @@ def _reached(position: int, start: int | None, end: int | None) -> dict[str, Any
 
 
 def run(config: DrainConfig) -> None:
-    """Drain once and account for it in the summary."""
+    """Drain once and record the result in the summary."""
     keep_freed_memory()
     summary = Summary(config, "drain")
     deadline = time.monotonic() + config.limit_s

@@ -1,4 +1,4 @@
-"""The producer libraries behind one face: hand over neighbouring records, later take their answers as columns."""
+"""Adapt the producer libraries to one interface: send consecutive records, later take their answers as columns."""
 
 from __future__ import annotations
 
@@ -25,18 +25,16 @@ from clusters.clients.payloads import Block
 from clusters.kafka.wire import error_name
 from clusters.waiting import wait_until
 
-BLOCK_MS = 20  # the longest that handing over one record may take
+BLOCK_MS = 20  # longest time to hand over one record
 
 START_LIMIT_S = 30.0
-ANSWERS = 16  # of batches, taken at a time: after a stall there are many, and records are due meanwhile
-SMALL_BYTES = 1 << 16  # of a value that is far from what a producer may send at most
-CHOOSE = -1  # a partition: the library chooses one (librdkafka's RD_KAFKA_PARTITION_UA)
+ANSWERS = 16  # batches taken at a time: after a stall there are many, while records are due
+SMALL_BYTES = 1 << 16  # a value far below any producer's size limit
+CHOOSE = -1  # the library chooses the partition (librdkafka's RD_KAFKA_PARTITION_UA)
 
 
 class Batch(NamedTuple):
-    """Neighbouring records: the number of the first, and the partition (``CHOOSE``: the library chooses), value and key
-    of each.
-    """
+    """Hold consecutive records: the first number, and each one's partition (or ``CHOOSE``), value and key."""
 
     first: int
     partitions: Ints
@@ -44,8 +42,9 @@ class Batch(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """When each of the first records of a batch was handed over, ``NOT_SEEN`` if it was refused and no byte of it will
-    be sent; those behind were not tried. All of them are in one transaction, or in none.
+    """Hold the time at which each of the first records was handed over, or ``NOT_SEEN`` if rejected and never sent.
+
+    Later records were not tried. Either all of them or none are in one transaction.
     """
 
     sent_ns: Ints
@@ -54,8 +53,9 @@ class Taken(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """What the library said about records in the end: the number of each, when, its partition and offset (``NOT_SEEN``:
-    it said none), and the error's name, null when the broker acknowledged it.
+    """Hold the library's final answers: number, time, partition and offset (``NOT_SEEN``: unknown), and error name.
+
+    The error is null if the broker acknowledged the record.
     """
 
     seqs: Ints
@@ -66,68 +66,68 @@ class Answers(NamedTuple):
 
 
 class Engine(Protocol):
-    """A producer library."""
+    """Define the interface of a producer library."""
 
     @property
     def ready(self) -> bool:
-        """False: records have to wait, as a transaction is coming to its end."""
+        """Return False while a transaction is ending and records have to wait."""
 
     def send(self, batch: Batch) -> Taken:
         """Hand over records without waiting."""
 
     def answers(self) -> Answers | None:
-        """What was answered since the last time, None if nothing was."""
+        """Return new answers, or None."""
 
     def finish(self) -> None:
-        """No record will follow: what is open may end."""
+        """End an open transaction: no record will follow."""
 
     def give_up(self) -> None:
-        """Answer what is still in flight, soon, with ``NO_ANSWER``: nobody but the library may know its partition."""
+        """Answer records in flight with ``NO_ANSWER`` soon: only the library may know their partitions."""
 
     def close(self) -> None:
-        """Let go of the library."""
+        """Release the library."""
 
 
-# --- libraries that take a record at a time ----------------------------------------------------------
+# --- libraries that take one record at a time --------------------------------------------------------
 
 Answer = tuple[int, int, int, int, str | None]  # a row of ``Answers``
 
 
 class NotTakenError(Exception):
-    """The library refused the record on the spot: no byte of it will be sent."""
+    """The library rejected the record at once: no byte of it will be sent."""
 
 
 class Library(Protocol):
-    """A producer library that takes one record after the other; answers come into ``answers`` from any thread."""
+    """Define a producer library that takes one record at a time; any thread may append to ``answers``."""
 
     answers: deque[Answer]
 
     @property
     def ready(self) -> bool:
-        """As ``Engine``."""
+        """See ``Engine``."""
 
     def send(self, partition: int, value: bytes, key: bytes | None, seq: int) -> int | None:
-        """Hand over a record without waiting; returns the number of its transaction, if it is in one.
+        """Hand over a record without waiting; return the number of its transaction, if any.
 
         Raises:
-            NotTakenError: it was not taken.
+            NotTakenError: the record was rejected.
         """
 
     def poll(self) -> None:
-        """Give the library a chance to report answers."""
+        """Let the library report answers."""
 
     def finish(self) -> None:
-        """As ``Engine``."""
+        """See ``Engine``."""
 
     def give_up(self) -> None:
-        """As ``Engine``."""
+        """See ``Engine``."""
 
     def close(self) -> None:
-        """As ``Engine``."""
+        """See ``Engine``."""
 
 
 class OneByOne:
-    """A library that takes a record at a time, as an engine."""
+    """Adapt a ``Library`` to the ``Engine`` interface."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
@@ -137,7 +137,7 @@ class OneByOne:
         return self._library.ready
 
     def send(self, batch: Batch) -> Taken:
-        """Up to the first that is not taken, or until the library is not ready."""
+        """Send up to the first rejected record, or until the library is not ready."""
         sent_ns, transaction, trouble = list[int](), None, ""
         records = zip(batch.partitions.tolist(), batch.values.cut(), strict=True)
         for at, (partition, value) in enumerate(records):
@@ -174,25 +174,25 @@ class OneByOne:
 
 
 class RecordFuture:
-    """Where the answer to one record of kafka-python will stand: place ``index`` of a batch's ``result``.
+    """Replace kafka-python's future of a record: its answer is at ``index`` of a batch's ``result``.
 
-    It takes the place of the library's own, which takes a third of the time of sending. A batch that is too large for
-    the broker is split, and its records move; the ``result`` that they leave is never answered.
+    The library's own future takes a third of the sending time. A batch too large for the broker is split and its
+    records move; their old ``result`` is never answered.
     """
 
     __slots__ = ("index", "result", "seq")
-    moved: ClassVar[deque[tuple[RecordFuture, FutureProduceResult, int]]] = deque()  # and where to
+    moved: ClassVar[deque[tuple[RecordFuture, FutureProduceResult, int]]] = deque()  # and their new places
 
     def __init__(self, result: FutureProduceResult, index: int, *_: Any) -> None:
         self.result, self.index, self.seq = result, index, NOT_SEEN
 
     def rebind(self, result: FutureProduceResult, index: int) -> None:
-        """As the library calls it."""
+        """Record a move; kafka-python calls this."""
         self.moved.append((self, result, index))
 
 
 class _Held(NamedTuple):
-    """Neighbouring records of a batch, which kafka-python answers together; ``first`` is the place of the first."""
+    """Hold consecutive records of a batch, which kafka-python answers together; ``first`` is the first one's index."""
 
     result: FutureProduceResult
     first: int
@@ -200,16 +200,16 @@ class _Held(NamedTuple):
 
     @property
     def partition(self) -> int:
-        """``NOT_SEEN``: the record was refused before one was chosen."""
+        """Return the partition, or ``NOT_SEEN`` if the record was rejected before one was chosen."""
         partition: int | None = self.result.topic_partition.partition
         return NOT_SEEN if partition is None else partition
 
 
 class BatchAnswers:
-    """The answers to records that were given to kafka-python, which answers a batch at a time.
+    """Collect kafka-python's answers, one callback per batch.
 
-    One callback takes the answers of all records of a batch; a callback for each would take half as long as the library
-    itself does. Records are held and answers are taken in one thread, so that a batch is complete when it is taken.
+    A callback per record would take half as long as the library itself. Records are held and answers taken in one
+    thread, so that a batch is complete when taken.
     """
 
     def __init__(self, acks: str) -> None:
@@ -219,7 +219,7 @@ class BatchAnswers:
         self._answered: deque[tuple[_Held, int]] = deque()
 
     def hold(self, future: RecordFuture, seq: int) -> None:
-        """Wait for the answer of a record. Those of a partition lie in its log in the order in which they are held."""
+        """Wait for a record's answer; a partition's records must be held in the order of its log."""
         future.seq = seq
         result = future.result
         held = self._open.get(result.topic_partition.partition)
@@ -228,8 +228,8 @@ class BatchAnswers:
         held.seqs.append(seq)
 
     def refused(self, future: FutureRecordMetadata, seq: int) -> None:
-        """The library said at once that it will not send a record."""
-        result = FutureProduceResult(future._produce_future.topic_partition)  # noqa: SLF001  # to which it was to go
+        """Record that the library rejected a record at once."""
+        result = FutureProduceResult(future._produce_future.topic_partition)  # noqa: SLF001  # the intended partition
         self._wait_for(_Held(result, 0, [seq]))
         result.success((NOT_SEEN, NOT_SEEN, lambda _: future.exception))
 
@@ -241,7 +241,6 @@ class BatchAnswers:
         self._answered.append((held, time.monotonic_ns()))
 
     def take(self) -> Answers | None:
-        """What was answered since the last time, None if nothing was."""
         moved = RecordFuture.moved
         for future, result, index in [moved.popleft() for _ in range(len(moved))]:
             self._wait_for(_Held(result, index, [future.seq]))
@@ -260,7 +259,7 @@ class BatchAnswers:
             errors = same_error(NO_ACKNOWLEDGEMENT if self._acks == "0" else None, records)
         elif self.given_up:
             errors, done_ns = same_error(NO_ANSWER, records), NOT_SEEN
-        else:  # a broker may refuse one record of a batch, and the others for its sake (KIP-467)
+        else:  # a broker may reject a batch because of one record (KIP-467)
             errors = error_names([_kafka_python_error(error_of(place)) for place in places.tolist()])
         acknowledged = error_of is None and self._acks != "0" and offset >= 0
         return Answers(
@@ -273,7 +272,7 @@ class BatchAnswers:
 
 
 class KafkaPython:
-    """kafka-python; a background thread sends and answers."""
+    """Produce with kafka-python, whose background thread sends and answers."""
 
     ready = True
 
@@ -288,13 +287,13 @@ class KafkaPython:
             bootstrap_servers=config.bootstrap,
             client_id=config.client_id,
             acks=config.acks if config.acks == "all" else int(config.acks),
-            enable_idempotence=config.idempotence,  # never implied: kafka-python silently turns it off
+            enable_idempotence=config.idempotence,  # set explicitly: kafka-python silently turns it off
             retries=config.retries,
             request_timeout_ms=config.request_timeout_ms,
             delivery_timeout_ms=config.delivery_timeout_ms,
             linger_ms=config.linger_ms,
             compression_type=None if config.compression == "none" else config.compression,
-            # An idempotent kafka-python keeps one batch in flight: a small one would cap the rate while HW lags.
+            # With idempotence kafka-python keeps one batch in flight: small batches would cap the rate while HW lags.
             batch_size=config.batch_bytes,
             max_block_ms=BLOCK_MS,
             allow_auto_create_topics=False,
@@ -312,12 +311,12 @@ class KafkaPython:
         )
 
     def send(self, batch: Batch) -> Taken:
-        """Up to the first that is not taken."""
+        """Send up to the first rejected record."""
         sent_ns = list[int]()
         for at, (partition, value) in enumerate(zip(batch.partitions.tolist(), batch.values.cut(), strict=True)):
             now_ns = time.monotonic_ns()
             try:
-                # Everything that is raised, is raised before the record enters the library's buffer.
+                # All exceptions are raised before the record enters the library's buffer.
                 future = self._hand_over(partition, batch.values.key_of(at), value)
             except (KafkaError, ValueError) as error:
                 return Taken(np.array([*sent_ns, NOT_SEEN], np.int64), trouble=str(error))
@@ -329,8 +328,9 @@ class KafkaPython:
         return Taken(np.array(sent_ns, np.int64))
 
     def _hand_over(self, partition: int, key: bytes | None, value: bytes) -> Any:
-        """The library's ``send``, which takes a third of its time to check what is the same for all our records: small
-        ones whose partition is given skip that part of it.
+        """Call the library's ``send``, or for small records with a given partition only its accumulator.
+
+        A third of ``send`` checks what is the same for all records.
         """
         if partition == CHOOSE or len(value) > SMALL_BYTES:
             return self._producer.send(self._topic, value, key, partition=None if partition == CHOOSE else partition)
@@ -345,14 +345,14 @@ class KafkaPython:
         return self._batches.take()
 
     def finish(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there are no transactions."""
 
     def give_up(self) -> None:
         self._batches.given_up = True
         self.close()
 
     def close(self) -> None:
-        with suppress(KafkaError):  # it complains of records in flight, which the ledger holds already
+        with suppress(KafkaError):  # it warns of records in flight, which the ledger already has
             self._producer.close(timeout=0)
 
 
@@ -365,7 +365,7 @@ def _kafka_python_error(error: BaseException) -> str:
 
 
 class ConfluentKafka:
-    """confluent-kafka's library, librdkafka."""
+    """Produce with librdkafka, the library within confluent-kafka."""
 
     ready = True
 
@@ -399,17 +399,17 @@ class ConfluentKafka:
         return error_names([names[code] if code in names else librdkafka_error(code) for code in codes.tolist()])
 
     def finish(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there are no transactions."""
 
     def give_up(self) -> None:
         self._producer.purge()
 
     def close(self) -> None:
-        """Nothing to do: librdkafka ends with its process."""
+        """Do nothing: librdkafka ends with its process."""
 
 
 def connection_settings(config: ProducerConfig | MemberConfig | ShareMemberConfig) -> dict[str, Any]:
-    """The settings that all clients of librdkafka share: how they find brokers, get in, and come back."""
+    """Return the settings of all librdkafka clients: bootstrap, access and reconnection."""
     return {
         "bootstrap.servers": ",".join(config.bootstrap),
         **(config.access.librdkafka() if config.access else {}),
@@ -421,7 +421,7 @@ def connection_settings(config: ProducerConfig | MemberConfig | ShareMemberConfi
 
 
 def confluent_settings(config: ProducerConfig) -> dict[str, Any]:
-    """The settings of a producer of librdkafka."""
+    """Return the settings of a librdkafka producer."""
     return {
         **connection_settings(config),
         "acks": config.acks,
@@ -433,7 +433,7 @@ def confluent_settings(config: ProducerConfig) -> dict[str, Any]:
         "linger.ms": config.linger_ms,
         "batch.size": config.batch_bytes,
         "compression.type": config.compression,
-        "partitioner": "murmur2_random",  # as Kafka's own; without keys a partition for sticky.partitioning.linger.ms
+        "partitioner": "murmur2_random",  # like Kafka's; without keys one partition per sticky.partitioning.linger.ms
         "queue.buffering.max.messages": config.room + 1000,
         "allow.auto.create.topics": False,
         "retry.backoff.ms": 50,
@@ -441,7 +441,7 @@ def confluent_settings(config: ProducerConfig) -> dict[str, Any]:
 
 
 def librdkafka_error(code: int) -> str:
-    """Brokers' codes are positive; librdkafka's own are negative and have names such as ``_MSG_TIMED_OUT``."""
+    """Return an error's name: brokers' codes are positive, librdkafka's negative (such as ``_MSG_TIMED_OUT``)."""
     return error_name(code) or "" if code > 0 else librdkafka.error_name(code)
 
 

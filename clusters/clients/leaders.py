@@ -1,8 +1,8 @@
-"""Who leads each partition, by KIP-320: a leader epoch that was seen is never given up for an older one.
+"""Track each partition's leader by KIP-320: never replace a leader by one of an older epoch.
 
-kafka-python fences its fetches with the epoch of its metadata, but it takes any metadata for the newest (the Java
-client does not, ``Metadata.updateLatestMetadata``) and asks for offsets without an epoch. A leader that was cut off
-from the controller goes on answering both.
+kafka-python fences its fetches with the epoch of its metadata, but it accepts any metadata as the newest (unlike the
+Java client's ``Metadata.updateLatestMetadata``) and lists offsets without an epoch. A leader cut off from the
+controller still answers both.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from clusters.kafka.security import Access
 from clusters.kafka.wire import CONSUMER, ClusterView, Connection, ListedOffset, list_offsets, metadata
 from history.partition import TopicPartition
 
-NOBODY = -1  # no leader, as brokers say it
+NOBODY = -1  # the protocol's value for no leader
 UNKNOWN = NOBODY, -1
 
 
 class Leaders:
-    """The newest leader of each partition and its epoch, whoever told of it, and where brokers are (host, port)."""
+    """Hold each partition's newest known leader and epoch from any source, and the brokers' addresses (host, port)."""
 
     def __init__(self) -> None:
         self.addresses: dict[int, tuple[str, int]] = {}
         self._newest: dict[TopicPartition, tuple[int, int]] = {}
-        self._updates = threading.Lock()  # each reading thread reports leaders
+        self._updates = threading.Lock()  # several reading threads report leaders
 
     def newest(self, partition: TopicPartition) -> tuple[int, int]:
-        """Leader and epoch, ``UNKNOWN`` while nobody told."""
+        """Return leader and epoch, or ``UNKNOWN``."""
         return self._newest.get(partition, UNKNOWN)
 
     def told(self, partition: TopicPartition, leader: int, epoch: int) -> None:
-        """Take a leader and its epoch unless a newer epoch is known; a new epoch may have no leader yet."""
+        """Record a leader unless a newer epoch is known; a new epoch may start without a leader."""
         with self._updates:
             known, known_epoch = self.newest(partition)
             if epoch > known_epoch or (epoch == known_epoch and known == NOBODY):
@@ -46,32 +46,35 @@ class Leaders:
 
 
 class NewestLeaders(ClusterMetadata):  # type: ignore[misc]  # kafka-python has no types
-    """kafka-python's metadata, in which the newest leader of each partition stays. No topic of a run is made anew."""
+    """Extend kafka-python's metadata to keep each partition's newest leader; topics must not be recreated during a
+    run.
+    """
 
     def __init__(self, **configs: Any) -> None:
         super().__init__(**configs)
         self._newest: dict[TopicPartition, tuple[int, int]] = {}
-        self._updates = threading.RLock()  # kafka-python's thread updates, and so do its callers
+        self._updates = threading.RLock()  # kafka-python's thread and its callers update
 
     def client(self, **configs: Any) -> KafkaNetClient:
-        """A client with this metadata: the setting ``kafka_client`` of consumers and producers."""
+        """Return a client with this metadata, for the setting ``kafka_client`` of consumers and producers."""
         client = KafkaNetClient(**configs)
-        client._manager.cluster = self  # noqa: SLF001  # nothing else takes other metadata
+        client._manager.cluster = self  # noqa: SLF001  # the only way to replace the metadata
         self.attach(client._manager)  # noqa: SLF001
         return client
 
     async def _refresh_loop(self) -> None:
-        """kafka-python's own ends for good with an error of a bootstrap, or of a refresh that it waits for."""
+        """Restart kafka-python's loop, which ends permanently after an error of a bootstrap or an awaited refresh."""
         while not self.closed:
             with suppress(KafkaError):
                 await super()._refresh_loop()
 
     def newest(self, partition: TopicPartition) -> tuple[int, int]:
-        """Leader and epoch, ``UNKNOWN`` while nobody told."""
         return self._newest.get(partition, UNKNOWN)
 
     def update_metadata(self, metadata: Any) -> None:
-        """What is older than known stays as it was. A leader that the answer does not list is asked for again."""
+        """Keep newer leaders than the answer's; a leader that the answer does not list becomes unknown and is
+        requested again.
+        """
         listed = {broker.node_id for broker in metadata.brokers}
         with self._updates:
             for topic in metadata.topics:
@@ -85,7 +88,7 @@ class NewestLeaders(ClusterMetadata):  # type: ignore[misc]  # kafka-python has 
             super().update_metadata(metadata)
 
     def update_partition_leader(self, partition: TopicPartition, leader_id: int, leader_epoch: int) -> bool:
-        """Take a leader that is newer than known; one whose address is unknown is asked for again."""
+        """Record a newer leader; if its address is unknown, request metadata again."""
         with self._updates:
             if leader_epoch > self.newest(partition)[1]:
                 self._newest[TopicPartition(*partition)] = leader_id, leader_epoch
@@ -94,10 +97,7 @@ class NewestLeaders(ClusterMetadata):  # type: ignore[misc]  # kafka-python has 
 
 
 class Brokers:
-    """All brokers, each asked over a connection of its own; one that does not answer says nothing.
-
-    Not safe for several threads.
-    """
+    """Query all brokers, each over its own connection; ignore those that do not answer. Not thread-safe."""
 
     def __init__(
         self, bootstrap: Sequence[str], client_id: str, timeout_s: float, access: Access | None = None
@@ -108,7 +108,7 @@ class Brokers:
         }
 
     def teach(self, leaders: Leaders, topics: Sequence[str]) -> None:
-        """Tell ``leaders`` what each broker says, all asked at once."""
+        """Query all brokers' metadata in parallel and record the leaders in ``leaders``."""
 
         def view_of(broker: Connection) -> ClusterView | None:
             try:
@@ -125,8 +125,10 @@ class Brokers:
     def offsets(
         self, partitions: Iterable[TopicPartition], leaders: Leaders, timestamp: int, isolation: str
     ) -> dict[TopicPartition, int | None]:
-        """An offset of each (``wire.EARLIEST``, ``wire.LATEST``) as its newest leader tells it a consumer, all leaders
-        asked at once; None where it does not answer, or no longer or not yet leads in that epoch.
+        """List an offset per partition (``wire.EARLIEST``, ``wire.LATEST``) from its newest leader, as a consumer.
+
+        All leaders are queried in parallel. The offset is None if a leader does not answer or does not lead in that
+        epoch.
         """
         found: dict[TopicPartition, int | None] = dict.fromkeys(partitions)
         epochs_at: dict[Connection, dict[TopicPartition, int]] = {}

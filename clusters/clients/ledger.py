@@ -1,12 +1,11 @@
-"""The ledger of a producer's sends, and the ternary outcome of each: ok, fail (definitely not written) or info (it may
-be in the log).
+"""Record a producer's sends in a ledger, each with an outcome: ok, fail (definitely not written) or info (unknown).
 
-The ledger is written as columns while records are sent, a compressed batch at a time: some ten bytes a record. What is
-the same in all of its rows is said once. When the run is collected it becomes the table ``sends``.
+The ledger is written as columns in compressed batches while records are sent, about ten bytes per record; values
+common to all rows are stored once. Collection turns it into the table ``sends``.
 
-In a transaction it is the transaction's: ok (committed), fail (aborted: no committed reader may see it) or info.
-Anything not known to be harmless is info. A retriable error is never definite once the client may have retried:
-an earlier attempt may have been written and its answer lost.
+In a transaction the outcome is the transaction's: ok (committed), fail (aborted: invisible to read_committed) or info.
+Anything not known to be harmless is info. After a possible retry a retriable error is never definite: an earlier
+attempt may have been written and its answer lost.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from history.tables import SENDS
 
 Outcome = Literal["ok", "fail", "info"]
 
-NEVER_SENT = "never_sent"  # refused on this side, before any byte of it was handed to a connection
+NEVER_SENT = "never_sent"  # rejected by the client before any byte reached a connection
 NO_ANSWER = "no_answer"  # still in flight when the producer ended
-NO_ACKNOWLEDGEMENT = "no_acknowledgement"  # acks=0: the broker says nothing
-ABORTED = "transaction_aborted"  # nobody ever asked to commit it, or the coordinator confirmed its abort
+NO_ACKNOWLEDGEMENT = "no_acknowledgement"  # acks=0: brokers send no answer
+ABORTED = "transaction_aborted"  # no commit was requested, or the coordinator confirmed the abort
 
-# The broker refuses these before it appends, and refuses every attempt alike.
+# Brokers reject these before the append, on every attempt.
 _REFUSED = frozenset(
     {
         "MESSAGE_TOO_LARGE",
@@ -49,12 +48,12 @@ _REFUSED = frozenset(
         ABORTED,
     }
 )
-# Refused before the append as well, but an earlier attempt may have met another answer.
+# Also rejected before the append, but an earlier attempt may have succeeded.
 _REFUSED_THIS_TIME = frozenset({"UNKNOWN_TOPIC_OR_PARTITION"})
 
 
 def outcome(error: str | None, *, may_have_retried: bool) -> Outcome:
-    """Classify a send by the name of its error (None: the broker answered with success)."""
+    """Classify a send by its error's name (None: the broker acknowledged it)."""
     if error is None:
         return "ok"
     if error in _REFUSED or (error in _REFUSED_THIS_TIME and not may_have_retried):
@@ -63,12 +62,12 @@ def outcome(error: str | None, *, may_have_retried: bool) -> Outcome:
 
 
 def error_names(names: Sequence[str | None]) -> pa.StringArray:
-    """An error's name, or None, of each record."""
+    """Return error names, or None, per record as an Arrow array."""
     return pa.array(names, pa.string())
 
 
 def same_error(name: str | None, records: int) -> pa.StringArray:
-    """One error's name, or None, of all records: no object is made for each."""
+    """Return one error name, or None, for all records, without an object for each."""
     return pa.nulls(records, pa.string()) if name is None else pa.repeat(name, records)
 
 
@@ -78,13 +77,13 @@ Ints = NDArray[np.int64]
 
 _COLUMNS = ("seq", "partition", "due_ns", "sent_ns", "done_ns", "offset", "error", "record_bytes", "transaction")
 LEDGER = pa.schema([SENDS.field(name) for name in _COLUMNS])
-NOT_SEEN = -1  # a null, among integers; a partition that nobody ever named is -1 in the table, too
+NOT_SEEN = -1  # null among integers; an unknown partition is -1 in the table, too
 _ABOUT = b"producer"
 
 
 @dataclass(frozen=True)
 class About:
-    """What all sends of a producer have in common."""
+    """Hold what all sends of a producer have in common."""
 
     producer_id: str
     topic: str
@@ -93,18 +92,16 @@ class About:
 
 
 def acknowledged_times(sends: pa.RecordBatch) -> tuple[Ints, Ints]:
-    """When acknowledged records of a ledger were due, and when they were acknowledged, in ns; one that was not, or had
-    no due time, counts nowhere.
-    """
+    """Return the due and acknowledgement times, in ns, of acknowledged records with a due time."""
     acked = sends.filter(sends["error"].is_null()).select(["due_ns", "done_ns"]).drop_null()
     return acked["due_ns"].to_numpy(), acked["done_ns"].to_numpy()
 
 
 class Ledger(BackgroundWriter):
-    """Writes a ledger; rows come in any order, and become Arrow's when they are flushed."""
+    """Write a ledger from rows in any order, converted to Arrow at a flush."""
 
     def __init__(self, path: Path, about: About) -> None:
-        # The thread holds the interpreter's lock at times, and others of a lesser class may then have its core.
+        # The writer thread sometimes holds the GIL: at a lower scheduling class it could lose its core then.
         as_this = (0, os.sched_getscheduler(0), os.sched_getparam(0))
         schema = LEDGER.with_metadata({_ABOUT: json.dumps(asdict(about))})
         super().__init__(path, schema, os.sched_setscheduler, as_this)
@@ -113,19 +110,19 @@ class Ledger(BackgroundWriter):
 
     @property
     def waiting(self) -> int:
-        """How many rows the next flush writes."""
+        """Return the number of rows of the next flush."""
         return sum(map(len, self._errors))
 
     def record(self, errors: pa.Array, columns: Mapping[str, Ints]) -> None:
-        """Rows of ``LEDGER``; ``errors`` has a name for each record that was not acknowledged."""
+        """Add rows of ``LEDGER``; ``errors`` is null for acknowledged records."""
         self._errors.append(errors)
         self._columns.append(columns)
 
     def flush_soon(self) -> None:
-        """Have a thread write the rows, unless it still writes those before; records are due meanwhile.
+        """Write the rows in a thread, unless it is still writing: records are due meanwhile.
 
         Raises:
-            OSError: those before could not be written.
+            OSError: the previous rows could not be written.
         """
         if self._writing is None or self._writing.done():
             self._written()
@@ -155,7 +152,7 @@ def _joined(field: pa.Field, errors: Sequence[pa.Array], parts: Sequence[Mapping
 
 
 def sends_of(stream: Path) -> Iterator[pa.RecordBatch]:
-    """The rows of a ledger as those of the table ``sends``, as far as it is whole; a stream of such rows as it is."""
+    """Yield the complete batches of a ledger as rows of the table ``sends``; such rows pass unchanged."""
     for batch in read_stream(stream):
         said = (batch.schema.metadata or {}).get(_ABOUT)
         yield _rows(batch, About(**json.loads(said))) if said else batch

@@ -1,10 +1,10 @@
-"""Locks of librdkafka that lend their holder the priority of who waits for them.
+"""Give librdkafka's locks priority inheritance.
 
-The loop that sends is first on its core (``producer.go_first``), and the library's threads are not. When one of them is
-taken off its core while it holds a lock that the loop needs, the loop waits until the brokers beside it have had their
-turn: milliseconds, many times a second (docs/dev/performance.md). A lock with PTHREAD_PRIO_INHERIT lets its holder go
-on at once. The library does not ask for that, so its calls of ``mtx_init`` are led through a function that does. It is
-one of Python's, and the library calls it for as long as there is a producer: the process ends by ``end_process``.
+The sending loop has a real-time priority (``producer.go_first``), the library's threads do not. If one of them is
+preempted while it holds a lock that the loop needs, the loop waits for the brokers on that core: milliseconds, many
+times per second (docs/dev/performance.md). A lock with PTHREAD_PRIO_INHERIT lets its holder continue at once. The
+library does not request it, so its calls of ``mtx_init`` are redirected to a Python function that does. The library
+may call it as long as a producer exists, so the process must end with ``end_process``.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ from ctypes import CFUNCTYPE, c_char_p, c_int, c_void_p
 from pathlib import Path
 from typing import Any, NoReturn
 
-_RELA = 4  # a section's type (elf.h)
-_PRIO_INHERIT = 32  # a bit of a mutex's kind, PTHREAD_MUTEX_PRIO_INHERIT_NP of glibc
-_KIND_AT = 16  # in its pthread_mutex_t, on 64 bits
+_RELA = 4  # section type (elf.h)
+_PRIO_INHERIT = 32  # bit of a mutex's kind: glibc's PTHREAD_MUTEX_PRIO_INHERIT_NP
+_KIND_AT = 16  # offset of the kind in pthread_mutex_t on 64 bits
 _INIT = "mtx_init"
 _Init = CFUNCTYPE(c_int, c_void_p, c_int)
-_kept: list[Any] = []  # what the library calls must not be collected
+_kept: list[Any] = []  # callbacks of the library must not be garbage-collected
 
 
 class _Where(ctypes.Structure):
-    """Dl_info of dlfcn.h."""
+    """Map Dl_info of dlfcn.h."""
 
     _fields_ = (("file", c_char_p), ("base", c_void_p), ("name", c_char_p), ("at", c_void_p))
 
 
 def lend_priority(function: Any) -> bool:
-    """Have the library of a function make only locks that lend priority from now on. False where that cannot be had,
-    without glibc on 64 bits, or where a library's calls cannot be changed; its locks stay as they are.
+    """Make all future locks of the library that contains ``function`` inherit priority.
+
+    Return False, and change nothing, without 64-bit glibc or if the library's calls cannot be redirected.
     """
     libc, where = ctypes.CDLL(None), _Where()
     if not hasattr(libc, "gnu_get_libc_version") or ctypes.sizeof(c_void_p) != 8:
@@ -58,9 +59,7 @@ def lend_priority(function: Any) -> bool:
 
 
 def end_process(code: int) -> NoReturn:
-    """End without taking the interpreter apart, in which a thread of the library's may be: it would crash the process,
-    or be ended with a lock in its hand.
-    """
+    """Exit without finalising the interpreter: a library thread inside it would crash, or end while holding a lock."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -68,7 +67,7 @@ def end_process(code: int) -> NoReturn:
 
 
 def cells_of(library: bytes, symbol: bytes) -> Iterator[int]:
-    """Where, from its beginning in memory, a library (ELF, 64 bits) keeps the address of a function that it calls."""
+    """Yield the offsets from the load address at which a 64-bit ELF library stores the address of a called function."""
     table, (size, count) = struct.unpack_from("<Q", library, 40)[0], struct.unpack_from("<HH", library, 58)
     sections = [struct.unpack_from("<IIQQQQII", library, table + size * number) for number in range(count)]
     for _, kind, _, _, begin, length, symbols, _ in sections:

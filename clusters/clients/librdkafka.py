@@ -1,8 +1,8 @@
-"""Producing with librdkafka many records at a time, by its C interface: the library that confluent-kafka carries.
+"""Produce many records at a time through the C interface of confluent-kafka's librdkafka.
 
-confluent-kafka makes several Python objects for each record and answers each by a call. Here records are handed over
-as one array (rd_kafka_produce_batch), and their answers are read from memory as columns (RD_KAFKA_EVENT_DR). Constants
-and layouts are those of rdkafka.h, which keeps them stable within version 2.
+confluent-kafka makes several Python objects and one callback per record. Here records are handed over as one array
+(rd_kafka_produce_batch), and answers are read from memory as columns (RD_KAFKA_EVENT_DR). Constants and layouts are
+from rdkafka.h, stable within version 2.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from history.errors import BadInput
 
 _PRODUCER, _CONF_OK = 0, 0
 _QUEUED_AND_IN_FLIGHT = 0x1 | 0x2  # RD_KAFKA_PURGE_F_QUEUE, RD_KAFKA_PURGE_F_INFLIGHT
-PURGED = (-152, -151)  # the errors of records that were purged from its queues, or in flight
+PURGED = (-152, -151)  # errors of records purged from its queues, or in flight
 _EVENT_DR = 0x1
 _COPY, _BY_PARTITION = 0x2, 0x8  # RD_KAFKA_MSG_F_COPY, RD_KAFKA_MSG_F_PARTITION
-_FIELDS = {  # of rd_kafka_message_t on 64 bits: type, and where it begins
+_FIELDS = {  # of rd_kafka_message_t on 64 bits: type and offset
     "error": ("i4", 0),
     "partition": ("i4", 16),
     "value": ("u8", 24),
@@ -38,16 +38,14 @@ _FIELDS = {  # of rd_kafka_message_t on 64 bits: type, and where it begins
 _FORMATS, _OFFSETS = zip(*_FIELDS.values(), strict=True)
 _MESSAGE = np.dtype({"names": list(_FIELDS), "formats": _FORMATS, "offsets": _OFFSETS, "itemsize": 72})
 _WORD = 8
-# All memory as words, of which single ones are picked out: an answer is a pointer, and NumPy follows many at once.
+# All memory as an array of words: answers are pointers, and NumPy dereferences many at once.
 _MEMORY: NDArray[np.int64] = np.frombuffer(memoryview((ctypes.c_char * (2**47 - _WORD)).from_address(_WORD)), np.int64)
 
 Ints = NDArray[np.int64]
 
 
 class Delivered(NamedTuple):
-    """Columns of records that were answered: the number given to each, its error (0: none), its offset, and its
-    partition (-1: the library chose none).
-    """
+    """Hold answered records as columns: number, error (0: none), offset, and partition (-1: none chosen)."""
 
     numbers: Ints
     errors: Ints
@@ -56,10 +54,10 @@ class Delivered(NamedTuple):
 
 
 class Producer:
-    """A producer of one topic.
+    """Produce to one topic.
 
     Raises:
-        BadInput: the library refuses a setting.
+        BadInput: the library rejects a setting.
     """
 
     def __init__(self, settings: Mapping[str, Any], topic: str) -> None:
@@ -81,9 +79,10 @@ class Producer:
     def produce(
         self, first: int, partitions: Ints, data: NDArray[np.uint8], starts: Ints, keys: NDArray[np.uint8] | None = None
     ) -> Ints:
-        """Hand over neighbouring records, numbered from ``first``, each to its partition (-1: the library chooses);
-        their values lie in ``data`` from each start to the next, their keys in the rows of ``keys``. Returns the error
-        of each, 0 where it was taken.
+        """Hand over consecutive records, numbered from ``first``, each to its partition (-1: the library chooses).
+
+        Values are in ``data`` from each start to the next; keys are the rows of ``keys``. Return the error of each, 0
+        if accepted.
         """
         if self._messages.size < partitions.size:
             self._messages = np.zeros(partitions.size, _MESSAGE)
@@ -101,11 +100,11 @@ class Producer:
         return messages["error"].astype(np.int64)
 
     def purge(self) -> None:
-        """Give up all records without an answer, each of which then has one of the errors ``PURGED``."""
+        """Abandon all unanswered records, each with one of the errors ``PURGED``."""
         self._library.rd_kafka_purge(self._handle, _QUEUED_AND_IN_FLIGHT)
 
     def delivered(self, events: int) -> Delivered | None:
-        """What was answered since the last time, as far as so many of the library's events tell it; None: nothing."""
+        """Return the answers of up to ``events`` events of the library, or None."""
         library, found, pointers = self._library, list[int](), list[Ints]()
         while len(found) < events and (event := library.rd_kafka_queue_poll(self._answers, 0)):
             found.append(event)
@@ -113,7 +112,7 @@ class Producer:
             library.rd_kafka_event_message_array(event, pointers[-1].ctypes.data, pointers[-1].size)
         if not found:
             return None
-        messages = np.concatenate(pointers)  # an event of another kind has none
+        messages = np.concatenate(pointers)  # other events have no messages
         answers = Delivered(*(_field(messages, name) for name in ("number", "error", "offset", "partition")))
         for event in found:
             library.rd_kafka_event_destroy(event)
@@ -127,18 +126,18 @@ def _field(messages: Ints, name: str) -> Ints:
 
 
 def lend_priority() -> bool:
-    """Have the library's locks lend priority; before it makes a producer. False where that cannot be had."""
+    """Make the library's locks inherit priority; call this before creating a producer. Return False if not possible."""
     return lending.lend_priority(_library().rd_kafka_new)
 
 
 def error_name(code: int) -> str:
-    """The name of an error of librdkafka's own, such as ``_MSG_TIMED_OUT``."""
+    """Return the name of one of librdkafka's own errors, such as ``_MSG_TIMED_OUT``."""
     return str(_library().rd_kafka_err2name(code).decode())
 
 
 @cache
 def _library() -> Any:
-    """librdkafka, found by the module that is linked to it."""
+    """Load librdkafka through the module linked to it."""
     library = ctypes.CDLL(confluent_kafka.cimpl.__file__)
     for name, result, arguments in (
         ("rd_kafka_conf_new", c_void_p, ()),

@@ -1,7 +1,7 @@
-"""A member of a consumer group: ``python -m clusters.clients.member <config.json>``; polls and commits until SIGTERM.
+"""Run a consumer group member: ``python -m clusters.clients.member <config.json>`` polls and commits until SIGTERM.
 
-It processes a record by writing down that it read it. What it commits was written before (``commit: after``), so that
-SIGKILL loses nothing of it: pages that a process has written outlive it.
+Processing a record means writing down that it was read. With ``commit: after`` that is written before the commit, so
+that SIGKILL loses none of it: written pages outlive the process.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from history.tables import COMMITS, GROUP_READS, REBALANCES
 log = logging.getLogger("member")
 
 POLL_S = 0.1
-UNANSWERED_S = 10.0  # after which another commit is asked for
-MAX_POLLED = 1000  # before what was polled is processed
+UNANSWERED_S = 10.0  # then it sends another commit
+MAX_POLLED = 1000  # before it processes what it polled
 
 
 def member_settings(config: MemberConfig) -> dict[str, Any]:
-    """The settings of librdkafka. A KIP-848 group has its session time-out and its assignor from the brokers' side."""
+    """Return librdkafka's settings; in a KIP-848 group the brokers set session timeout and assignor."""
     of_classic = {
         "session.timeout.ms": config.session_timeout_ms,
         "heartbeat.interval.ms": config.session_timeout_ms // 6,
@@ -48,16 +48,16 @@ def member_settings(config: MemberConfig) -> dict[str, Any]:
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "auto.offset.reset": "earliest",
-        "enable.partition.eof": True,  # its offset is behind markers and compacted records, which no record shows
+        "enable.partition.eof": True,  # its offset is past markers and compacted records, which no record shows
         "isolation.level": config.isolation,
     }
 
 
-Polled = tuple[TopicPartition, int, int]  # with its offset, and when
+Polled = tuple[TopicPartition, int, int]  # with offset and time
 
 
 class Member:
-    """Polls, writes down what it read, and commits; one commit at a time is under way."""
+    """Poll, write down what was read, and commit, with one commit in flight."""
 
     def __init__(
         self, config: MemberConfig, summary: Summary, reads: RowWriter, rebalances: RowWriter, commits: RowWriter
@@ -65,13 +65,13 @@ class Member:
         self._config, self._summary = config, summary
         self._reads, self._rebalances, self._commits = reads, rebalances, commits
         self._polled: list[Polled] = []
-        self._held: list[Polled] = []  # committed, and not written yet (``commit_ahead``)
-        self._next: dict[TopicPartition, int] = {}  # what to commit of the partitions that it owns
-        self._changed: set[TopicPartition] = set()  # since they were last committed
-        self._positions: dict[TopicPartition, int | None] = {}  # of the partitions that it owns
+        self._held: list[Polled] = []  # committed but not yet written (``commit_ahead``)
+        self._next: dict[TopicPartition, int] = {}  # next offset to commit, per owned partition
+        self._changed: set[TopicPartition] = set()  # since their last commit
+        self._positions: dict[TopicPartition, int | None] = {}  # of owned partitions
         self.polled = 0
         self._number = 0
-        self._under_way: tuple[int, int, dict[TopicPartition, int]] | None = None  # its number, when, and of what
+        self._under_way: tuple[int, int, dict[TopicPartition, int]] | None = None  # number, time, offsets
         self._due_s = time.monotonic() + config.commit_every_s
         self._consumer = Consumer({**member_settings(config), "on_commit": self._answered})
         self._consumer.subscribe([config.topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
@@ -79,7 +79,7 @@ class Member:
     # --- what it does over and over ----------------------------------------------------------
 
     def step(self) -> None:
-        """Poll; when it is due, process and commit."""
+        """Poll, then process and commit if due."""
         Path(self._config.alive).touch()
         message, polled = self._consumer.poll(POLL_S), 0
         while message is not None and polled < MAX_POLLED:
@@ -101,7 +101,7 @@ class Member:
     def _take(self, message: Message) -> None:
         where = TopicPartition(message.topic(), message.partition())
         if error := message.error():
-            if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # librdkafka names it so
+            if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # librdkafka's name
                 self._at(where, message.offset())
             else:
                 log.warning("%s", error)
@@ -117,24 +117,24 @@ class Member:
             self._positions[where] = position
 
     def positions(self) -> dict[str, int | None]:
-        """Return the offset from which it reads on, of each partition that it owns; None before its first fetch."""
+        """Return the next offset to read of each owned partition, or None before its first fetch."""
         return {str(where): position for where, position in self._positions.items()}
 
     def _process(self) -> None:
-        """Write down what was polled and is not written yet."""
+        """Write down the polled records not yet written."""
         polled, self._held, self._polled = self._held + self._polled, [], []
         for row in stretches(polled, self._config.client_id):
             self._reads.add(row)
 
     def lag(self) -> int:
-        """How many records lie behind what it has read, as far as its last fetches told."""
+        """Return the number of records after those read, by the ends that the latest fetches reported."""
         ends = {at: self._consumer.get_watermark_offsets(At(*at), cached=True)[1] for at in self._next}
         return sum(max(end - self._next[at], 0) for at, end in ends.items())
 
     # --- commits -----------------------------------------------------------------------------
 
     def _ask(self, of: Iterable[TopicPartition], *, asynchronous: bool) -> None:
-        """Commit what was polled of some partitions since the last time; the asking is written first."""
+        """Commit the offsets that changed in some partitions; write down the request first."""
         offsets = {where: self._next[where] for where in of if where in self._changed}
         if not offsets:
             return
@@ -157,7 +157,7 @@ class Member:
             self._note_answers(number, asked_ns, offsets, error.args[0], [])
 
     def _answered(self, error: Any, told: list[At]) -> None:
-        """The library's answer to the commit under way; one to another commit is none of ours."""
+        """Record the answer to the commit in flight; ignore answers to other commits."""
         if self._under_way is None:
             return
         number, asked_ns, offsets = self._under_way
@@ -175,7 +175,7 @@ class Member:
             name = librdkafka_error(found.code()) if found else None
             self._note(number, asked_ns, where, offset, answered_ns=answered_ns, error=name)
             if found and where in self._next:
-                self._changed.add(where)  # as long as it owns it, it commits again
+                self._changed.add(where)  # if still owned, it commits again
 
     def _note(
         self,
@@ -190,22 +190,22 @@ class Member:
         of_commit = {"member": self._config.client_id, "number": number, "offset": offset, "asked_ns": asked_ns}
         self._commits.add({**of_commit, **where._asdict(), "answered_ns": answered_ns, "error": error})
 
-    # --- rebalances, told within a poll ------------------------------------------------------
+    # --- rebalances, reported within a poll --------------------------------------------------
 
     def _assigned(self, _consumer: Consumer, partitions: list[At]) -> None:
         self._rebalanced("assigned", partitions)
         self._positions |= {TopicPartition(at.topic, at.partition): None for at in partitions}
-        if partitions:  # a cooperative rebalance may first give it none
+        if partitions:  # a cooperative rebalance may first assign none
             self._summary.ready()
 
     def _revoked(self, _consumer: Consumer, partitions: list[At]) -> None:
-        """What it is to give up it processes and commits before."""
+        """Process and commit before giving up the partitions."""
         self._process()
         self._ask([TopicPartition(at.topic, at.partition) for at in partitions], asynchronous=False)
         self._give_up("revoked", partitions)
 
     def _lost(self, _consumer: Consumer, partitions: list[At]) -> None:
-        """The group has gone on without it; a commit would be refused."""
+        """Process without a commit, which a group in a newer generation would reject."""
         self._process()
         self._give_up("lost", partitions)
 
@@ -228,14 +228,16 @@ class Member:
     # --- the end -----------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Process what was polled, commit it, and leave the group."""
+        """Process and commit the polled records, and leave the group."""
         self._process()
         self._ask(self._next, asynchronous=False)
         self._consumer.close()
 
 
 def stretches(polled: Iterable[Polled], member: str) -> list[dict[str, Any]]:
-    """Polled records as rows of ``GROUP_READS``: one for each unbroken stretch of offsets, as of its first record."""
+    """Return polled records as rows of ``GROUP_READS``, one per contiguous range of offsets, timed at its first
+    record.
+    """
     rows: list[dict[str, Any]] = []
     last: dict[TopicPartition, dict[str, Any]] = {}
     for where, offset, received_ns in polled:
@@ -250,7 +252,7 @@ def stretches(polled: Iterable[Polled], member: str) -> list[dict[str, Any]]:
 
 
 def run(config: MemberConfig, stop: threading.Event) -> None:
-    """Be a member until ``stop`` is set."""
+    """Poll until ``stop`` is set, then leave the group."""
     summary = Summary(config, "member")
     with ExitStack() as files:
         tables = {"group_reads": GROUP_READS, "rebalances": REBALANCES, "commits": COMMITS}

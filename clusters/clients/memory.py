@@ -1,4 +1,4 @@
-"""What a client frees it needs again at once; the C library would give it back, and the kernel zero it each time."""
+"""Keep freed memory in the process: otherwise the C library returns it, and the kernel zeroes it again each time."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import ctypes
 from contextlib import suppress
 
 KEPT_BYTES = 1 << 26  # more than a reader frees between two answers
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of malloc.h
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # from malloc.h
 
 
 def keep_freed_memory() -> None:
-    """Let this process keep up to ``KEPT_BYTES`` that were freed: else half of the time of decoding records goes into
-    pages that come and go. A C library other than glibc does as it likes.
+    """Keep up to ``KEPT_BYTES`` of freed memory; otherwise paging takes half of the time to decode records.
+
+    It has no effect with a C library other than glibc.
     """
     with suppress(AttributeError):
         mallopt = ctypes.CDLL(None).mallopt

@@ -1,4 +1,4 @@
-"""The nodes that are clients: what each is told, how far it says it is, and how it ends."""
+"""Configure, start, watch and end the client nodes."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ from history.folder import write_atomically
 
 PROBE_HZ = 20.0  # samples of each replica
 ISR_HZ = 10.0  # views of each broker
-PROBED_ROWS_PER_S = 10_000  # at most: of many partitions each is looked at less often
-ANSWER_LIMIT_S = 0.25  # of a broker to the prober, and more for each partition
+PROBED_ROWS_PER_S = 10_000  # limit: with many partitions each is sampled less often
+ANSWER_LIMIT_S = 0.25  # for an answer to the prober, plus a share per partition
 OFFER_LIMIT_S = 10.0
 CONSUMER, PROBER, DRAIN, COPIER = "consumer", "prober", "drain", "copier"
 CONFIG, ALIVE = "config.json", "alive"  # in a client's folder
 
 
 def client_names(world: World) -> list[str]:
-    """All client nodes that there may be, in the order of their addresses."""
+    """Return the names of all possible client nodes, in the order of their addresses."""
     return [*producer_names(world), CONSUMER, PROBER, DRAIN, COPIER, *member_names(world)]
 
 
 def client_node(world: World, name: str) -> Node:
-    """A client node; its configuration is ``CONFIG`` in its folder, written here."""
+    """Return a client node and write its configuration ``CONFIG`` if missing."""
     folder = world.folder.work / name
     folder.mkdir(exist_ok=True)
     config = folder / CONFIG
@@ -84,24 +84,24 @@ def _producers(world: World) -> dict[str, Producer]:
 
 
 def producer_names(world: World) -> list[str]:
-    """The nodes that send for the loads."""
+    """Return the names of the producer nodes of all loads."""
     return list(_producers(world))
 
 
 def member_names(world: World) -> list[str]:
-    """The nodes that are members of the load's group."""
+    """Return the names of the nodes in the load's consumer group."""
     group = world.scenario.group
     return [f"member-{number}" for number in range(1, group.members + 1)] if group else []
 
 
 def member_node(world: World, name: str) -> Node:
-    """The node of a member of the group."""
+    """Return the node of a group member."""
     module = "share_member" if isinstance(world.scenario.group, ShareGroup) else "member"
     return _node(world, name, "member", module)
 
 
 def start_member(world: World, node: Node) -> None:
-    """Start a member: it is told to call itself by a name that no other life of its node has."""
+    """Start a group member under a new name, unique to this incarnation of its node."""
     load, name = world.scenario.grouped, node.name
     if load is None or load.group is None:
         raise HarnessError(f"Scenario {world.scenario.name} has no consumer group, so there is no {name}.")
@@ -136,7 +136,7 @@ def _member_config(group: Group | ShareGroup, isolation: str, common: dict[str, 
 
 
 def last_poll(world: World, name: str) -> int:
-    """When a member last polled, by the clock of its file; 0: never."""
+    """Return the modification time, in ns, of the file that a member touches on each poll; 0: never polled."""
     try:
         return (world.folder.work / name / ALIVE).stat().st_mtime_ns
     except FileNotFoundError:
@@ -144,14 +144,14 @@ def last_poll(world: World, name: str) -> int:
 
 
 def given_to(world: World, name: str) -> int:
-    """How many records a member of a share group was given in its life, as it last said."""
+    """Return how many records a share group member received in this incarnation, by its latest summary."""
     return int(summary_of(world, name).get("so_far", {}).get("given", 0))
 
 
 def probe_rates(scenario: Scenario) -> tuple[float, float]:
-    """How often (Hz) each replica is sampled, and each broker's view of all partitions taken.
+    """Return the rates (Hz) at which replicas are sampled and brokers' views taken.
 
-    Brokers spend time on every answer, so that thousands of partitions at the full rate would be the load.
+    Answers cost the brokers time: at the full rate, thousands of partitions would load the cluster.
     """
     ids = scenario.cluster.broker_ids
     replicas = sum(len(of) for topic in scenario.topics.values() for of in topic.assignment(ids).values())
@@ -231,7 +231,7 @@ def _producer_settings(world: World, producer: Producer, common: dict[str, Any],
 
 
 def _payload_settings(folder: Path, payload: Payload | None) -> dict[str, Any]:
-    """A file is copied to where the node can read it."""
+    """Return the payload's settings; copy its file to where the node can read it."""
     if payload is None or payload.file is None:
         return {"compresses_to": payload.compresses_to if payload else None}
     copied = folder / "payload"
@@ -250,12 +250,12 @@ def _transaction_settings(transaction: Transaction | None) -> dict[str, Any]:
 
 
 def set_rate(world: World, load: str, rate_per_s: float) -> dict[str, Any]:
-    """Let the producers of a load that run change to equal shares of a rate.
+    """Change the running producers of a load to equal shares of a rate.
 
-    Returns ``rate_per_s``, of all of them, and ``from_ns``, when the last of them began.
+    Return ``rate_per_s``, their sum, and ``from_ns``, when the last of them changed.
 
     Raises:
-        WaitTimeout: one does not answer.
+        WaitTimeout: a producer does not answer.
     """
     folders = [world.folder.work / name for name, producer in _producers(world).items() if producer.of == load]
     answers = [folder / OFFERED for folder in folders]
@@ -271,12 +271,12 @@ def set_rate(world: World, load: str, rate_per_s: float) -> dict[str, Any]:
 
 
 def summary_file(world: World, name: str) -> Path:
-    """A client's account of itself (``clusters.clients.summary``)."""
+    """Return the path of a client's summary (``clusters.clients.summary``)."""
     return world.folder.clients / f"{name}.json"
 
 
 def summary_of(world: World, name: str) -> dict[str, Any]:
-    """Return what a client last wrote of itself; empty if it wrote nothing."""
+    """Return a client's latest summary, or an empty dictionary."""
     try:
         told = json.loads((world.folder.work / name / CONFIG).read_text())
         found: dict[str, Any] = json.loads(Path(told["summary"]).read_text())
@@ -286,17 +286,17 @@ def summary_of(world: World, name: str) -> dict[str, Any]:
 
 
 def is_ready(world: World, name: str) -> bool:
-    """Whether a client has seen its first sample, record or acknowledgement."""
+    """Return whether a client has seen its first sample, record or acknowledgement."""
     return summary_of(world, name).get("ready_ns") is not None
 
 
 def has_ended(world: World, name: str) -> bool:
-    """Whether a client runs no more."""
+    """Return whether a client's process has ended or does not exist."""
     return world.runtime.state(name) in ("exited", "absent")
 
 
 def died(world: World) -> list[Node]:
-    """Clients that have ended though nobody told them to; of what follows they would tell nothing."""
+    """Return the clients that ended without being stopped; their data has a gap from then on."""
     members = member_names(world)
     ended = (name for name in client_names(world) if world.runtime.state(name) == "exited")
     found = [name for name in ended if not summary_of(world, name).get("clean")]
@@ -304,12 +304,12 @@ def died(world: World) -> list[Node]:
 
 
 def record_exit(world: World, name: str) -> None:
-    """Record that a client ended, and whether it ended as it should."""
+    """Record that a client ended, and whether cleanly."""
     world.events.add("node_exited", target=name, clean=summary_of(world, name).get("clean", False))
 
 
 def end_clients(world: World, limits: Mapping[str, float]) -> None:
-    """SIGTERM to those that run (name → seconds); one that does not end in time is killed, and that is recorded."""
+    """Send SIGTERM to the running clients (name → limit in s); kill, and record as an error, those that exceed it."""
     live = {name: limit_s for name, limit_s in limits.items() if world.runtime.state(name) == "running"}
     for name in live:
         world.runtime.kill(name, "SIGTERM")

@@ -1,4 +1,4 @@
-"""Fixed schedules: things are due at fixed times after a start, whatever happens in between."""
+"""Schedule events at fixed times after a start, regardless of what happens in between."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from numpy.typing import NDArray
 
 SECOND_NS = 1_000_000_000
 Floats = NDArray[np.float64]
-_GUESSES = 256  # in a wave's period: so close to the time sought that few of Newton's steps find it to the nanosecond
+_GUESSES = 256  # per period of a sine: close enough for a few Newton steps to reach 1 ns
 _NEWTON_STEPS = 3
 
 
 class Curve(Protocol):
-    """A rate over time: how many things are due by when. Both ways follow from the integral of the rate."""
+    """Define a rate over time; both methods follow from the integral of the rate."""
 
     def after_ns(self, count: Any) -> Any:
-        """Nanoseconds after the start until so many things, or each of so many (integers), were due before."""
+        """Return the ns from the start until ``count`` events (integer or array) were due earlier."""
 
     def count(self, elapsed_ns: int) -> float:
-        """How many things are due so long after the start, with fractions."""
+        """Return the events due by a time since the start, with fractions."""
 
 
 @dataclass(frozen=True)
 class Constant:
-    """One rate."""
+    """Define a constant rate."""
 
     rate_per_s: float
 
@@ -40,9 +40,9 @@ class Constant:
 
 
 class Pieces:
-    """Rates that change evenly, or not at all, from each of some times to the next; the last one stays.
+    """Define a rate that is constant or linear between given times; the last one stays.
 
-    ``since_s`` begins with 0 and rises; ``slopes`` are records a second each second.
+    ``since_s`` begins with 0 and increases; ``slopes`` are in records/s².
     """
 
     def __init__(self, since_s: Sequence[float], rates_per_s: Sequence[float], slopes: Sequence[float]) -> None:
@@ -52,7 +52,7 @@ class Pieces:
         self._counts = np.concatenate([[0.0], np.cumsum(counts)])
 
     def after_ns(self, count: Any) -> Any:
-        """The quadratic's root, written so that a slope of 0 is nothing special."""
+        """Solve the quadratic in a form that also works for a slope of 0."""
         at = np.searchsorted(self._counts, count, side="right") - 1
         more, rate = count - self._counts[at], self._rates[at]
         return (self._since[at] + 2 * more / (rate + np.sqrt(rate**2 + 2 * self._slopes[at] * more))) * SECOND_NS
@@ -65,7 +65,7 @@ class Pieces:
 
 
 class Sine:
-    """A sine around a mean rate, rising first; ``amplitude`` is a share of the mean, below 1."""
+    """Define a sine around a mean rate, rising first; ``amplitude`` is relative to the mean, below 1."""
 
     def __init__(self, mean_per_s: float, amplitude: float, period_s: float) -> None:
         self._period_s, self._of_period, self._amplitude = period_s, mean_per_s * period_s, amplitude
@@ -73,7 +73,7 @@ class Sine:
         self._shares = self._share(self._times)
 
     def _share(self, time: Any) -> Any:
-        """Of the things of a period, those due by a time in it; both from 0 to 1."""
+        """Return the fraction of a period's events due by a fraction of the period."""
         return time + self._amplitude / (2 * pi) * (1 - np.cos(2 * pi * time))
 
     def after_ns(self, count: Any) -> Any:
@@ -89,10 +89,10 @@ class Sine:
 
 
 def curve_of(rate: float | Mapping[str, Any]) -> Curve:
-    """A load's ``rate`` as a scenario writes it, in records a second and seconds.
+    """Return the curve of a load's ``rate`` as in a scenario, in records/s and s.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the value is not a rate.
     """
     match rate:
         case int() | float():
@@ -109,9 +109,9 @@ def curve_of(rate: float | Mapping[str, Any]) -> Curve:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Thing number ``first`` is due at the start, number ``first + i`` once ``i`` were due before it by the curve.
+    """Schedule event ``first`` at the start, and event ``first + i`` once ``i`` were due before it by the curve.
 
-    Those before ``first`` are due by the schedule before, if there was one.
+    Events before ``first`` follow the schedule ``before``, if any.
     """
 
     start_ns: int
@@ -120,7 +120,7 @@ class Schedule:
     before: Schedule | None = None
 
     def then(self, now_ns: int, curve: Curve) -> Schedule:
-        """Another curve from now on; what is due by now stays due when it was."""
+        """Return a schedule with another curve from now on; earlier due times remain."""
         return Schedule(now_ns, curve, self.due_by(now_ns), self)
 
     def due_ns(self, index: int) -> int:
@@ -129,7 +129,7 @@ class Schedule:
         return self.start_ns + int(self.curve.after_ns(index - self.first))
 
     def due_times_ns(self, first: int, count: int) -> NDArray[np.int64]:
-        """When each of some neighbouring things is due, as ``due_ns`` says."""
+        """Return ``due_ns`` of ``count`` consecutive events."""
         earlier = min(max(self.first - first, 0), count)
         if self.before is not None and earlier:
             rest = self.due_times_ns(self.first, count - earlier)
@@ -138,11 +138,11 @@ class Schedule:
         return self.start_ns + after.astype(np.int64)
 
     def due_by(self, now_ns: int) -> int:
-        """The number of the first thing that is due after ``now_ns``; one is due at the start itself."""
+        """Return the number of the first event due after ``now_ns``; one event is due at the start itself."""
         if now_ns < self.start_ns:
             return self.before.due_by(now_ns) if self.before else self.first
         count = self.first + int(self.curve.count(now_ns - self.start_ns)) + 1
-        # Floating point may be off by one at an exact due time.
+        # Floating point can be off by one at an exact due time.
         while count > self.first and self.due_ns(count - 1) > now_ns:
             count -= 1
         while self.due_ns(count) <= now_ns:

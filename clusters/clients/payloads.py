@@ -1,7 +1,7 @@
-"""Values made ahead, up to a thousand at a time: those of ``history.payload.encode``, and their keys.
+"""Prepare record values (as ``history.payload.encode``) and keys, up to a thousand at a time.
 
-Of a thousand neighbours only the last three digits, the lengths and the checksums differ. A checksum is linear: that of
-a value follows by a few look-ups from that of its head and from that of the padding, however long the padding is.
+Within a thousand only the last three digits, the lengths and the checksums differ. CRC-32 is linear: table look-ups
+combine the checksums of head and padding, whatever the padding's length.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Ints = NDArray[np.int64]
 Sums = NDArray[np.uint32]
 
 MADE = 1000
-MADE_BYTES = 1 << 20  # so that making them takes a fraction of a millisecond, and little memory, however large they are
-RANDOM_BYTES = 1 << 24  # more than a batch has, so that nothing in it is there twice
-OWN_BYTES = 12  # of a record: about what its number, its checksum and Kafka's framing come to when they are compressed
+MADE_BYTES = 1 << 20  # limits time to a fraction of 1 ms, and memory, for large records
+RANDOM_BYTES = 1 << 24  # more than a batch, so that it contains no repetition
+OWN_BYTES = 12  # compressed size of a record's number, checksum and framing, about
 _TAILS = [b"%03d|" % number for number in range(MADE)]
 _TAIL_BYTES: Bytes = np.frombuffer(b"".join(_TAILS), np.uint8).reshape(MADE, 4)
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
@@ -35,8 +35,9 @@ _OF_BYTE: Sums = np.array([crc32(bytes([byte]), _ONES) ^ _ONES for byte in range
 
 
 class Block(NamedTuple):
-    """The values of neighbouring records, one after the other in ``data``; each ends where the next starts, the last
-    one at the last of ``starts``. ``keys`` has a row for each, None where they have none.
+    """Hold consecutive values in ``data``; each ends where the next starts, the last one at the last of ``starts``.
+
+    ``keys`` has one row per value, or is None.
     """
 
     data: Bytes
@@ -48,7 +49,7 @@ class Block(NamedTuple):
         return self.starts.size - 1
 
     def cut(self) -> list[bytes]:
-        """Each value by itself, out of one copy of them all."""
+        """Return each value as bytes, from one copy of all."""
         first, end = self.starts[[0, -1]].tolist()
         data, places = self.data[first:end].tobytes(), (self.starts - first).tolist()
         return [data[begin:after] for begin, after in pairwise(places)]
@@ -58,37 +59,38 @@ class Block(NamedTuple):
 
 
 class Filling:
-    """Padding that begins with others' bytes, the next ones for each record; the rest repeats itself. Within a batch no
-    two records have the same, but for a few where sizes differ.
+    """Fill part of the padding with consecutive bytes from a source; the rest repeats itself.
+
+    Within a batch no two records have the same bytes, apart from a few where sizes vary.
     """
 
     def __init__(self, source: bytes, share: float, sizes: Sizes) -> None:
-        """``share`` is that of a record's bytes that are taken from ``source``."""
+        """Take a ``share`` of each record's bytes from ``source``."""
         self._source, self._share = source, share
-        self._places = len(source) - round(share * sizes.largest) + 1  # from which each record has its stretch
+        self._places = len(source) - round(share * sizes.largest) + 1  # possible positions of a record's bytes
         self._of_a_thousand = round(share * MADE * sizes.mean)
 
     @classmethod
     def compressing_to(cls, share: float, sizes: Sizes) -> Filling:
-        """Random bytes, so many that batches are compressed to about that share of their bytes."""
+        """Return random padding such that batches compress to about ``share`` of their size."""
         random = np.random.default_rng(0).bytes(RANDOM_BYTES)
         return cls(random, max(share - OWN_BYTES / sizes.mean, 0.0), sizes)
 
     def starts(self, thousand: int, sizes: Ints) -> Ints:
-        """Where in the source the bytes of each of a thousand records begin, by their sizes."""
+        """Return the positions in the source for a thousand records, by their sizes."""
         taken = np.rint(self._share * sizes).astype(np.int64)
         before = thousand * self._of_a_thousand + np.cumsum(taken) - taken
         begins: Ints = before % self._places
         return begins
 
     def of(self, start: int, record_bytes: int, size: int) -> bytes:
-        """``size`` bytes for a record, from a start on."""
+        """Return ``size`` bytes of padding for a record, from ``start``."""
         taken = min(round(self._share * record_bytes), size)
         return self._source[start : start + taken] + padding(size - taken)
 
 
 class Values:
-    """The values of a producer's records, with a padding that is the same in all where none is given, and their keys.
+    """Make the values of a producer's records, by default with constant padding, and their keys.
 
     Raises:
         BadInput: as ``encode``.
@@ -99,12 +101,12 @@ class Values:
     ) -> None:
         self._producer_id, self._sizes, self._filling, self._keys = producer_id, sizes, filling, keys
         self._prefix = checked_prefix(producer_id, sizes.smallest)
-        self._sums_of_padding: dict[int, Sums] = {}  # by how many bytes stand before it
-        self._together = max(1, min(MADE, MADE_BYTES // round(sizes.mean)))  # how many
+        self._sums_of_padding: dict[int, Sums] = {}  # by the number of bytes before the padding
+        self._together = max(1, min(MADE, MADE_BYTES // round(sizes.mean)))  # values made at a time
         self._made_from, self._made = 0, Block(np.zeros(0, np.uint8), np.zeros(1, np.int64))
 
     def block(self, first: int, count: int) -> Block:
-        """The values of records from a number on, as far as they are made together; best asked for in order."""
+        """Return up to ``count`` values from number ``first``, as many as are made at a time; fastest in order."""
         at = first - self._made_from
         if not 0 <= at < self._made.records:
             thousand, behind = divmod(first, MADE)
@@ -114,14 +116,14 @@ class Values:
         return Block(data, starts[at : at + count + 1], None if keys is None else keys[at : at + count])
 
     def _make(self, thousand: int, begin: int) -> Block:
-        """Those of a thousand from one on that are made together."""
+        """Make the values of part of a thousand, from index ``begin`` on."""
         here = slice(begin, min(begin + self._together, MADE))
         seqs = np.arange(thousand * MADE, (thousand + 1) * MADE)
         of_all = self._sizes.of_records(seqs)
         sizes = of_all[here]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         keys = None if self._keys is None else self._keys.of_records(seqs[here])
-        if self._filling or not thousand:  # the paddings are not the same, or the numbers not equally long
+        if self._filling or not thousand:  # paddings or number lengths differ
             begins = self._filling.starts(thousand, of_all)[here] if self._filling else np.zeros_like(sizes)
             data = np.frombuffer(b"".join(self._one_by_one(seqs[here], sizes, begins)), np.uint8)
         else:
@@ -135,7 +137,7 @@ class Values:
             yield encode(self._producer_id, seq, size, fill)
 
     def _alike(self, same: bytes, tails: Bytes, sizes: Ints, starts: Ints) -> Bytes:
-        """The values of records that all begin with ``same``."""
+        """Return the values of records that all begin with ``same``."""
         sums = np.full(sizes.size, crc32(same) ^ _ONES, np.uint32)
         for column in tails.T:
             sums = (sums >> np.uint32(8)) ^ _OF_BYTE[(sums ^ column) & 0xFF]
@@ -160,7 +162,7 @@ class Values:
         return data
 
     def _padding_sums(self, own: int) -> Sums:
-        """The checksum of the padding of each of the likely sizes, where so many bytes stand before it."""
+        """Return the checksum of the padding for each likely size, with ``own`` bytes before it."""
         if own not in self._sums_of_padding:
             lengths = (self._sizes.likely - own - CHECKSUM_BYTES).tolist()
             filling, found = padding(lengths[-1]), [crc32(padding(lengths[0]))]
@@ -176,7 +178,7 @@ def _hex(sums: Sums) -> Bytes:
 
 
 # --- checksums -----------------------------------------------------------------------------------
-# The checksum of two pieces is that of the second, and that of the first as so many bytes of zeros would shift it.
+# The CRC of two parts is the CRC of the second XOR that of the first shifted by as many zero bytes.
 
 
 def _applied(shifts: tuple[Sums, ...], sums: Sums) -> Sums:
@@ -188,7 +190,7 @@ def _applied(shifts: tuple[Sums, ...], sums: Sums) -> Sums:
 
 @lru_cache(maxsize=64)
 def _shifts(size: int) -> tuple[Sums, ...]:
-    """What each byte of a checksum becomes when ``size`` bytes follow, but for what these bytes add themselves."""
+    """Return the tables that shift each byte of a checksum by ``size`` zero bytes."""
     return tuple(
         _shifted(np.arange(256, dtype=np.uint32) << np.uint32(8 * byte), np.full(256, size)) for byte in range(4)
     )
@@ -196,7 +198,7 @@ def _shifts(size: int) -> tuple[Sums, ...]:
 
 @cache
 def _power(bit: int) -> tuple[Sums, ...]:
-    """The same of 2 ** ``bit`` bytes: twice as many are the half of them twice."""
+    """Return the shift tables for 2 ** ``bit`` bytes: apply those of half as many twice."""
     if bit:
         half = _power(bit - 1)
         return tuple(_applied(half, table) for table in half)
@@ -207,7 +209,7 @@ def _power(bit: int) -> tuple[Sums, ...]:
 
 
 def _shifted(sums: Sums, sizes: Ints) -> Sums:
-    """Each checksum as so many bytes shift it."""
+    """Shift each checksum by its number of bytes."""
     for bit in range(int(sizes.max(initial=0)).bit_length()):
         sums = np.where(sizes >> bit & 1, _applied(_power(bit), sums), sums)
     return sums

@@ -1,4 +1,4 @@
-"""What a reader saw, as columns while it reads; when the run is collected they become rows of the table ``polls``."""
+"""Write what a reader saw as columns; collection turns them into rows of the table ``polls``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ABOUT = b"reader"
 
 @dataclass(frozen=True)
 class About:
-    """What all rows of a reader have in common."""
+    """Hold what all rows of a reader have in common."""
 
     consumer_id: str
     which_pass: str
@@ -26,11 +26,11 @@ class About:
 
     @property
     def columns(self) -> dict[str, str]:
-        """As the table names them."""
+        """Return the values by their column names in the table."""
         return {"consumer_id": self.consumer_id, "pass": self.which_pass, "isolation": self.isolation}
 
 
-# What neighbours have in common is written once for them all: else most of the bytes would repeat the ones before.
+# Run-end encoded: consecutive rows mostly repeat these values.
 _COMMON = frozenset({"topic", "partition", "leader_epoch", "producer_id", "received_ns"})
 SEEN = pa.schema(
     [
@@ -42,18 +42,18 @@ SEEN = pa.schema(
 
 
 def in_common(value: str | int, kind: pa.DataType, count: int) -> pa.RunEndEncodedArray:
-    """One value for so many rows."""
+    """Return one value repeated for ``count`` rows."""
     return pa.RunEndEncodedArray.from_arrays(pa.array([count], pa.int32()), pa.array([value], kind))
 
 
 def in_runs(names: pa.DictionaryArray) -> pa.RunEndEncodedArray:
-    """Names, each once for neighbours that have the same."""
+    """Return names run-end encoded."""
     runs = pc.run_end_encode(names.indices)
     return pa.RunEndEncodedArray.from_arrays(runs.run_ends, names.dictionary.take(runs.values))
 
 
 class PollLog(BackgroundWriter):
-    """What a reader sees: rows of ``SEEN``, which a thread compresses and writes while the reader reads on."""
+    """Write rows of ``SEEN``; a thread compresses and writes them while the reader continues."""
 
     def __init__(self, path: Path, about: About) -> None:
         super().__init__(path, SEEN.with_metadata({_ABOUT: json.dumps(asdict(about))}))
@@ -63,10 +63,10 @@ class PollLog(BackgroundWriter):
         self.flush_if_due()
 
     def flush_if_due(self) -> None:
-        """As ``BatchWriter``, once the rows before are written.
+        """Flush as ``BatchWriter`` does, once the previous rows are written.
 
         Raises:
-            OSError: those before could not be written.
+            OSError: the previous rows could not be written.
         """
         if self.is_due:
             self._written()
@@ -78,7 +78,7 @@ class PollLog(BackgroundWriter):
 
 
 def polls_of(stream: Path) -> Iterator[pa.RecordBatch]:
-    """What a reader wrote as rows of the table ``polls``, as far as it is whole; a stream of such rows as it is."""
+    """Yield the complete batches of a reader's stream as rows of the table ``polls``; such rows pass unchanged."""
     for batch in read_stream(stream):
         said = (batch.schema.metadata or {}).get(_ABOUT)
         yield _rows(batch, About(**json.loads(said))) if said else batch

@@ -1,8 +1,8 @@
-"""The prober: ``python -m clusters.clients.prober <config.json>``; samples every replica until SIGTERM.
+"""Sample every replica until SIGTERM: ``python -m clusters.clients.prober <config.json>``.
 
-One thread a broker keeps to a fixed schedule of its own; a tick that comes while the broker still owes an
-answer is skipped, never caught up. A broker that does not answer leaves a row that says so for each replica.
-A thread that breaks ends them all: a broker that nobody watches must not look like one where nothing happens.
+One thread per broker follows a fixed schedule; a tick due while an answer is outstanding is skipped. A broker that
+does not answer yields a row with the error for each replica. If one thread fails, all end: an unobserved broker must
+not look like an idle one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Row = dict[str, Any]
 
 @dataclass
 class BrokerWatch:
-    """Turns one broker's answers into rows."""
+    """Convert one broker's answers into rows."""
 
     broker_id: int
     probe: BrokerProbe
@@ -51,7 +51,7 @@ class BrokerWatch:
     _error: str | None = field(default=None, init=False)
 
     def tick(self, *, with_isr: bool) -> tuple[list[Row], list[Row]]:
-        """Sample once: rows of ``replicas`` and, where asked for, rows of ``isr``."""
+        """Sample once; return rows of ``replicas`` and, if requested, of ``isr``."""
         sent_ns = time.monotonic_ns()
         try:
             samples = self.probe.sample()
@@ -66,12 +66,12 @@ class BrokerWatch:
         try:
             view = metadata(self.probe.connection, self.topics)
         except OSError:
-            return []  # the next probe says it
+            return []  # the next probe records the error
         self._follow(view)
         return isr_rows(str(self.broker_id), view)
 
     def _follow(self, view: ClusterView) -> None:
-        """A reassignment may bring replicas that were not here at the start."""
+        """Add replicas that a reassignment brought to this broker."""
         self.probe.replicas |= {
             TopicPartition(part.topic, part.partition) for part in view.partitions if self.broker_id in part.replicas
         }
@@ -87,7 +87,7 @@ class BrokerWatch:
 
 
 def isr_rows(observer: str, view: ClusterView) -> list[Row]:
-    """A broker's view as rows of ``isr``; Metadata tells neither partition epoch nor ELR."""
+    """Return a broker's view as rows of ``isr``; Metadata has no partition epoch and no ELR."""
     return [
         {
             "observer": observer,
@@ -110,7 +110,7 @@ def _replicas_of(config: ProberConfig, broker_id: int) -> set[TopicPartition]:
 
 
 def watches(config: ProberConfig) -> Iterator[BrokerWatch]:
-    """One watch a broker."""
+    """Yield one watch per broker."""
     for broker_id, address in config.brokers.items():
         host, _, port = address.rpartition(":")
         connection = Connection(host, int(port), config.timeout_ms / 1000, config.client_id, access=config.access)
@@ -137,10 +137,10 @@ def _keep_ticking(
 
 
 def run(config: ProberConfig, stop: threading.Event) -> None:
-    """Probe until ``stop`` is set; ``clock.jsonl`` beside the streams gets a wall/monotonic pair each second.
+    """Probe until ``stop`` is set; ``clock.jsonl`` next to the streams gets a wall/monotonic pair each second.
 
     Raises:
-        Exception: whatever broke the watch of a broker, once the rows are written; the summary stays unclean.
+        Exception: the error of a broker's thread, once the rows are written; the summary stays unclean.
     """
     summary = Summary(config, "prober")
     rows: SimpleQueue[tuple[list[Row], list[Row]]] = SimpleQueue()
@@ -155,7 +155,7 @@ def run(config: ProberConfig, stop: threading.Event) -> None:
         )
         clock = files.enter_context((Path(config.out) / "clock.jsonl").open("a", buffering=1))
         pool = files.enter_context(ThreadPoolExecutor(len(config.brokers)))
-        files.callback(stop.set)  # before the pool waits for its threads, whatever happened here
+        files.callback(stop.set)  # stop the threads before the pool waits for them
         threads = [pool.submit(_keep_ticking, watch, schedules, stop, rows) for watch in watches(config)]
         ticks = 0
         while not all(thread.done() for thread in threads) or not rows.empty():

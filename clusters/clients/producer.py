@@ -1,10 +1,9 @@
-"""An open-loop producer: ``python -m clusters.clients.producer <config.json>``.
+"""Run an open-loop producer: ``python -m clusters.clients.producer <config.json>``.
 
-Records are due at fixed times from the start, whatever the cluster does, and latency counts from the due time.
-Another rate may be asked for while it runs; the records after that are due at fixed times from then on.
-What is in flight is bounded; a record that finds no room is ``fail: never_sent``. Every record ends in the
-ledger, those without an answer as ``info: no_answer``. SIGTERM stops the flow, once what was due is sent, and waits for
-the answers. A record that belongs to a transaction has its answer when the transaction has ended.
+Records are due at fixed times, whatever the cluster does, and latency counts from the due time. A rate change sets the
+due times of later records. Records in flight are bounded; beyond the bound a record is ``fail: never_sent``. Every
+record ends in the ledger, unanswered ones as ``info: no_answer``. On SIGTERM the producer sends what was due, then
+waits for answers. A record in a transaction gets its answer when the transaction ends.
 """
 
 from __future__ import annotations
@@ -41,27 +40,27 @@ from history.folder import write_atomically
 
 log = logging.getLogger("producer")
 
-TICK_S = 0.0003  # from one look at what is due to the next, if the first one's work does not take as long
-FULL_S = 0.002  # after that work where much is in flight already: the library's threads need the time
-MUCH = 0.25  # of the room in flight
-LOOK_S = 0.1  # the longest time without a look at answers and at another rate, where the next record is due later
-PAUSE_S = 0.01  # between two looks at answers, when nothing more is sent
-# The library's own thread hands back the interpreter this soon; kafka-python does its work in that thread, and each
-# change of threads on a busy host takes as long as the host needs to run the other one.
+TICK_S = 0.0003  # between two checks of what is due, unless the work takes as long
+FULL_S = 0.002  # instead, if much is in flight: the library's threads need the time
+MUCH = 0.25  # fraction of the limit in flight
+LOOK_S = 0.1  # longest time between checks for answers and a rate change
+PAUSE_S = 0.01  # between checks for answers after the last send
+# A short interval lets librdkafka's thread return the GIL soon. kafka-python does its work in its thread, and on a busy
+# host each switch takes as long as the host runs another one.
 SWITCH_S = {"confluent-kafka": 0.0002, "kafka-python": 0.005}
-GARBAGE = (50_000, 20, 20)  # kafka-python's objects die young, but not as young as Python's defaults expect
+GARBAGE = (50_000, 20, 20)  # kafka-python's objects die young, but later than Python's defaults expect
 FLUSH_NS = 100_000_000
-FLUSH_ROWS = 5_000  # little and often: the interpreter's lock is held for a part of it
-GIVE_UP_NS = 1_000_000_000  # until the library has said of all that is left where it was to go
-AT_ONCE = 256  # records that the library is given together
-AT_A_TIME = 2_000  # records handed over between two looks at answers
+FLUSH_ROWS = 5_000  # small and frequent, because flushing partly holds the GIL
+GIVE_UP_NS = 1_000_000_000  # until the library has reported the remaining partitions
+AT_ONCE = 256  # records per call of the library
+AT_A_TIME = 2_000  # records handed over between two checks for answers
 
 
 @dataclass
 class OpenLoop:
-    """Sends what is due, and puts each record into the ledger once its outcome is known.
+    """Send what is due, and write each record to the ledger once its outcome is known.
 
-    Record ``seq`` goes to partition ``seq`` modulo the number of partitions, or to where the library wants it.
+    Record ``seq`` goes to partition ``seq`` modulo the partition count, or where the library decides.
     """
 
     config: ProducerConfig
@@ -90,10 +89,10 @@ class OpenLoop:
         return self.in_flight > MUCH * self._room
 
     def send_due(self, now_ns: int) -> None:
-        """Hand over what is due, or a part of it where that is much.
+        """Hand over due records, at most AT_A_TIME.
 
-        What finds no room in flight is never sent; nor is, after a refusal, the rest of what is due, to keep time.
-        While a transaction ends, what is due waits, up to as many records as there is room for in flight.
+        Records beyond the limit in flight are never sent; after a rejection neither is the rest of what is due, to
+        keep the schedule. While a transaction ends, due records wait, up to the limit in flight.
         """
         due = max(self.schedule.due_by(now_ns), self.next_seq)
         part = self.next_seq + AT_A_TIME
@@ -105,11 +104,11 @@ class OpenLoop:
             self._refuse(due - self._room)
 
     def change_rate(self, now_ns: int, rate_per_s: float) -> None:
-        """The next record is due now and those after it at another rate; what is due and waits keeps its times."""
+        """Make the next record due now and later ones at another rate; waiting records keep their due times."""
         self.schedule = self.schedule.then(now_ns, Constant(rate_per_s))
 
     def finish(self, now_ns: int) -> None:
-        """The last sends: what is due and still waits is never sent, and an open transaction ends."""
+        """Send once more, mark what still waits as never sent, and end an open transaction."""
         self.send_due(now_ns)
         self._refuse(self.schedule.due_by(now_ns))
         self.engine.finish()
@@ -125,7 +124,7 @@ class OpenLoop:
         self._unknown(seqs, sent, NEVER_SENT)
 
     def _send(self, until: int) -> bool:
-        """Hand over records up to a number, some at a time; False when one was not taken, or there was no room."""
+        """Hand over a block of records below ``until``; return False if one was rejected or none fitted."""
         first = self.next_seq
         if until <= first:
             return False
@@ -143,13 +142,13 @@ class OpenLoop:
         return not refused.size
 
     def _note(self, trouble: str) -> None:
-        """One line when the library begins to refuse, not one a record."""
+        """Log the first rejection of a series only."""
         if trouble and not self._trouble:
             log.warning(trouble)
         self._trouble = trouble
 
     def settle(self) -> bool:
-        """Put records that were answered by now into the ledger; False: there were none."""
+        """Write newly answered records to the ledger; return whether there were any."""
         answers = self.engine.answers()
         if answers is None:
             return False
@@ -157,12 +156,12 @@ class OpenLoop:
         return True
 
     def give_up(self) -> None:
-        """What is still in flight ends as unknown."""
+        """Record what is still in flight as unknown."""
         seqs = self._unanswered.left()
         self._unknown(seqs, self._unanswered.take(seqs), NO_ANSWER)
 
     def _unknown(self, seqs: Ints, sent: Sent, error: str) -> None:
-        """Records of which the brokers said nothing."""
+        """Record an outcome without a broker's answer."""
         nothing = np.full(seqs.size, NOT_SEEN)
         self._settle(Answers(seqs, nothing, nothing, nothing, same_error(error, seqs.size)), sent)
 
@@ -182,7 +181,7 @@ class OpenLoop:
         self.ledger.record(answers.errors, columns | sent._asdict())
 
     def _partitions(self, seqs: Ints, said: Ints) -> Ints:
-        """Where records went: what the library chose it said, or it follows from the key; else nobody knows."""
+        """Return each record's partition: by number, as the library reported it, by the key, or unknown."""
         if not self.config.client_partitions:
             return seqs % self.config.partitions
         silent = said == NOT_SEEN
@@ -200,14 +199,14 @@ def _filling(config: ProducerConfig, sizes: Sizes) -> Filling | None:
 
 
 class Offers:
-    """Watches for another rate; ``control`` is a folder, None where nobody will ask."""
+    """Watch the folder ``control`` for rate changes; None disables it."""
 
     def __init__(self, control: str | None) -> None:
         self._control = Path(control) if control else None
         self._seen: tuple[int, int] | None = None
 
     def look(self, loop: OpenLoop) -> None:
-        """Change the loop's rate when another one was asked for since the last look, and answer from when it holds."""
+        """Apply a new rate request and write the time from which it holds."""
         if self._control is None:
             return
         try:
@@ -225,11 +224,10 @@ class Offers:
 
 
 def go_first(*, lends: bool) -> None:
-    """Let this thread run as soon as it has something to do, where that is permitted (root, or CAP_SYS_NICE).
+    """Give this thread a real-time priority, if permitted (root or CAP_SYS_NICE).
 
-    A host may be busy, and a load that is late for want of a core would be measured as the cluster's. librdkafka's own
-    threads compete with others as ever, but, where it ``lends``, for the moments in which they hold a lock that this
-    thread waits for.
+    On a busy host, delays of the producer would be measured as the cluster's. librdkafka's threads keep their
+    priority; with ``lends`` they inherit this thread's while they hold a lock that it waits for.
     """
     with suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
@@ -238,8 +236,8 @@ def go_first(*, lends: bool) -> None:
 
 
 def _prepare_interpreter(engine: str) -> None:
-    """Once, so that it does not take time while records are due."""
-    pa.array([0])  # pyarrow imports pandas, where there is one, at its first conversion
+    """Do slow one-time work before records are due."""
+    pa.array([0])  # the first conversion imports pandas, if installed
     keep_freed_memory()
     sys.setswitchinterval(SWITCH_S[engine])
     gc.freeze()
@@ -318,8 +316,8 @@ def _answer_all(loop: OpenLoop, settle: Callable[[], bool], limit_ns: int) -> No
 if __name__ == "__main__":
     log_to_stderr()
     asked = ProducerConfig.from_json(Path(sys.argv[1]).read_text())
-    if asked.engine == "confluent-kafka":  # kafka-python does all its work in this interpreter, and would keep a core
-        # confluent-kafka's own calls, which transactions need, keep the interpreter's lock, and lending wants it.
+    if asked.engine == "confluent-kafka":  # kafka-python works in this interpreter, and would occupy a core
+        # confluent-kafka's calls, needed for transactions, hold the GIL, which priority inheritance needs.
         go_first(lends=not asked.transaction_records)
     code = 1
     try:

@@ -1,7 +1,7 @@
-"""What the live consumer and the final drain share: one reader of whole partitions, batch by batch.
+"""Read whole partitions batch by batch, for the live consumer and the final drain.
 
-It reads from the newest leader alone, in its epoch (KIP-320), and seeks only where that leader has no such position;
-each seek is a row of ``seeks`` before it is made. Batches are decoded as columns, as those of segments are.
+The reader fetches only from the newest leader, in its epoch (KIP-320). It seeks only if that leader does not have the
+position, and writes each seek to ``seeks`` first. Batches are decoded as columns, like those of segments.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ log = logging.getLogger("consumer")
 POLL_MS = 100
 ASK_S = 2.0
 ANSWER_S = 5.0
-LEARN_S, LEARN_S_A_PARTITION = 1.0, 0.001  # from one look at who leads to the next, if nothing makes it unsure
+LEARN_S, LEARN_S_A_PARTITION = 1.0, 0.001  # between leader queries, unless something fails
 AGAIN_S = 0.05
 MAX_AGAIN_S = 1.0  # to a broker that does not answer
-BROKERS = 64  # that are waited for at a time
+BROKERS = 64  # awaited at a time
 
 
 @dataclass
 class Place:
-    """Where the reading of a partition stands; ``epoch`` is that of the batch before ``offset``."""
+    """Hold a partition's position; ``epoch`` is that of the batch before ``offset``."""
 
     offset: int
     epoch: int = -1
@@ -49,7 +49,7 @@ class Place:
 
 
 class _Answer(NamedTuple):
-    """What a broker said of each partition that was wanted of it; ``told`` is None where it did not answer."""
+    """Hold a broker's response per wanted partition; ``told`` is None without a response."""
 
     wanted: Mapping[TopicPartition, Wanted]
     told: Mapping[TopicPartition, Any] | None
@@ -57,21 +57,20 @@ class _Answer(NamedTuple):
 
 
 class _Given(NamedTuple):
-    data: memoryview  # of the connection, which has another one for the next answer
+    data: memoryview  # in the connection's buffer, which the answer after the next one overwrites
     headers: Headers
     aborted: Any
 
 
 class Reader:
-    """Reads all partitions from their beginning, in no group.
+    """Read all partitions from their beginning, without a group.
 
-    ``rows`` counts the records so far. ``unreadable`` are the partitions that are read no further, with what was found
-    there.
+    ``rows`` counts records; ``unreadable`` maps partitions that are not read further to the reason.
     """
 
     def __init__(self, config: ConsumerConfig, which_pass: str, seeks: RowWriter) -> None:
         self.partitions = [TopicPartition(topic, p) for topic, count in config.topics.items() for p in range(count)]
-        pa.array([0])  # pyarrow imports pandas, where there is one, at its first conversion; records would wait
+        pa.array([0])  # the first conversion imports pandas, if installed
         self.rows = 0
         self.unreadable: dict[str, str] = {}
         self.seeks = 0
@@ -84,7 +83,7 @@ class Reader:
         self._threads = ThreadPoolExecutor(BROKERS, "fetch")
         self._asked: dict[int, Future[_Answer]] = {}
         self._not_before_s: dict[int, float] = {}
-        self._silent_s: dict[int, float] = {}  # how long to hold back from a broker that did not answer
+        self._silent_s: dict[int, float] = {}  # retry delay of brokers that do not answer
         self._unsure, self._closed = threading.Event(), threading.Event()
         self.learn()
         threading.Thread(target=self._go_on_learning, name="leaders", daemon=True).start()
@@ -92,11 +91,11 @@ class Reader:
         self._places = {where: Place(start or 0) for where, start in starts.items()}
 
     def learn(self) -> None:
-        """Ask all brokers who leads, so that none is believed that a newer leader has replaced."""
+        """Query all brokers for leaders, so that no superseded leader is believed."""
         self._brokers.teach(self.leaders, list(self._config.topics))
 
     def _go_on_learning(self) -> None:
-        """A thread: a broker that does not answer must not hold up what others give."""
+        """Query leaders in a thread, so that an unresponsive broker does not delay reading from others."""
         brokers = Brokers(self._config.bootstrap, self._config.client_id, ASK_S, self._config.access)
         every_s = LEARN_S + LEARN_S_A_PARTITION * len(self.partitions)
         while not self._closed.wait(AGAIN_S):
@@ -105,30 +104,32 @@ class Reader:
             brokers.teach(self.leaders, list(self._config.topics))
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self._closed.set()
         self._threads.shutdown()
         for session in self._sessions.values():
             session.connection.close()
 
     def offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int | None]:
-        """``EARLIEST`` or ``LATEST`` (the high watermark, or the last stable offset) of each by its newest leader; None
-        where it does not say.
+        """Return the ``EARLIEST`` or ``LATEST`` offset of each partition from its newest leader, None without an
+        answer.
+
+        ``LATEST`` is the high watermark, or the last stable offset.
         """
         return self._brokers.offsets(partitions, self.leaders, timestamp, self._config.isolation)
 
     def position(self, partition: TopicPartition) -> int:
-        """The offset from which it reads on."""
+        """Return the next offset to read."""
         return self._places[partition].offset
 
     def positions(self) -> dict[str, int | None]:
-        """Return the offset from which it reads on, of each partition that it still reads."""
+        """Return the next offset to read of each readable partition."""
         return {str(where): place.offset for where, place in self._places.items() if place.readable}
 
     # --- fetches -----------------------------------------------------------------------------
 
     def poll(self) -> Iterator[pa.RecordBatch]:
-        """What there is now (rows of ``polls.SEEN``); waits up to ``POLL_MS`` for the first."""
+        """Yield available records (rows of ``polls.SEEN``); wait up to ``POLL_MS`` for the first."""
         self._ask()
         if not self._asked:
             self._closed.wait(AGAIN_S)
@@ -138,7 +139,7 @@ class Reader:
             yield from self._answered(broker, self._asked.pop(broker).result())
 
     def _ask(self) -> None:
-        """One fetch to each leader that owes none."""
+        """Send a fetch to each leader without one in flight."""
         now_s, led = time.monotonic(), self._led()
         if not led:
             self._unsure.set()
@@ -147,7 +148,7 @@ class Reader:
                 self._fetch(broker, partitions)
 
     def _led(self) -> dict[int, list[TopicPartition]]:
-        """The brokers that lead something that is read, as far as their addresses are known."""
+        """Return the readable partitions by leader, for leaders with known addresses."""
         found: dict[int, list[TopicPartition]] = {}
         for where, place in self._places.items():
             leader, _ = self.leaders.newest(where)
@@ -163,7 +164,7 @@ class Reader:
         self._asked[broker] = self._threads.submit(self._exchange, self._session(broker), wanted)
 
     def _exchange(self, session: FetchSession, wanted: Mapping[TopicPartition, Wanted]) -> _Answer:
-        """A thread: a broker's answer is received while what others said is decoded."""
+        """Exchange in a thread, so that an answer is received while others are decoded."""
         try:
             told = session.fetch(wanted, self._level, POLL_MS)
         except OSError:
@@ -171,7 +172,7 @@ class Reader:
         return _Answer(wanted, told, time.monotonic_ns())
 
     def _session(self, broker: int) -> FetchSession:
-        """With where the broker is now."""
+        """Return the broker's fetch session, a new one if its address changed."""
         host, port = self.leaders.addresses[broker]
         session = self._sessions.get(broker)
         if session and (session.connection.host, session.connection.port) != (host, port):
@@ -183,7 +184,7 @@ class Reader:
         return session
 
     def _hold_back(self, broker: int, again_s: float = AGAIN_S) -> None:
-        """It did not answer, or refused: others are asked who leads, and it is asked again a little later."""
+        """Delay the next fetch from a failing broker and query the leaders."""
         self._unsure.set()
         self._not_before_s[broker] = time.monotonic() + again_s
 
@@ -198,16 +199,16 @@ class Reader:
         self._silent_s.pop(broker, None)
         wanted = answer.wanted
         given = [(where, self._given(broker, where, wanted[where], part)) for where, part in answer.told.items()]
-        self._ask()  # what follows is on its way while this is decoded
+        self._ask()  # fetch more while this is decoded
         for where, data in given:
             if data is not None:
                 yield from self._decoded(where, wanted[where].offset, data, answer.received_ns)
 
     def _given(self, broker: int, where: TopicPartition, wanted: Wanted, told: Any) -> _Given | None:
-        """The batches that a broker gave, once the position is behind them."""
+        """Return the batches of an answer, and move the position past them."""
         place = self._places[where]
         if self.leaders.newest(where)[0] != broker or place.offset != wanted.offset or not place.readable:
-            return None  # a newer leader is known by now, or the position has moved
+            return None  # a newer leader, or the position has moved
         if told.error_code == OFFSET_OUT_OF_RANGE:
             self._go_on(where, None, "the position is out of range")
         elif told.error_code:
@@ -232,7 +233,7 @@ class Reader:
             seen, wrong = records, np.flatnonzero(headers["problem"])
             if wrong.size:
                 seen = seen.filter(pc.less(seen["batch"], int(wrong[0])))
-            if headers["base_offset"].min() < first:  # a batch is given whole
+            if headers["base_offset"].min() < first:  # batches are returned whole
                 seen = seen.filter(pc.greater_equal(seen["offset"], first))
             if seen.num_rows:
                 yield self._seen(where, seen, received_ns)
@@ -256,7 +257,7 @@ class Reader:
         return pa.RecordBatch.from_arrays([columns[name] for name in SEEN.names], schema=SEEN)
 
     def _leave(self, where: TopicPartition, offset: int, problem: str) -> None:
-        """Read on without the partition whose batch cannot be decoded."""
+        """Stop reading a partition whose batch cannot be decoded."""
         place = self._places[where]
         place.offset, place.readable = offset, False
         why = f"from offset {offset} on: {problem}"
@@ -264,9 +265,9 @@ class Reader:
         self.unreadable[str(where)] = why
 
     def _go_on(self, where: TopicPartition, safe: int | None, why: str) -> None:
-        """Seek to the nearest offset that exists, from ``safe`` where the log is not what was read above it.
+        """Seek to the nearest existing offset, or to ``safe`` if the log differs above it.
 
-        What an older leader than the newest of all said moves nobody: the next poll asks the newest.
+        If the leader query shows a newer epoch, do nothing: the next poll asks the newest leader.
         """
         _, epoch = self.leaders.newest(where)
         self.learn()

@@ -1,4 +1,4 @@
-"""Consumes from a named replica, leader or follower, while a phase goes on; every record goes into the ``polls``."""
+"""Consume from a given replica, leader or follower, during a phase; record everything in ``polls``."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from history.payload import decode
 from history.streams import RowWriter
 from history.tables import POLLS
 
-SILENCE_S = 0.2  # between two tries at a broker that does not answer
-ERROR_S = 0.02  # at one that answers with an error, as of an offset that is gone for a moment
+SILENCE_S = 0.2  # between attempts at a broker that does not answer
+ERROR_S = 0.02  # after an error, for example while an offset does not exist
 
 
 class ReplicaReader:
-    """Asks again as soon as it is answered: what a follower shows for a moment only is seen as often as can be."""
+    """Fetch again after each answer at once, to catch what a follower shows only briefly."""
 
     def __init__(self, world: World, node: Node, step: Read) -> None:
         self.stop = threading.Event()
@@ -45,7 +45,7 @@ class ReplicaReader:
         self._unreadable: dict[str, str] = {}
 
     def run(self) -> None:
-        """Read on until ``stop`` is set, never back; an offset that is gone is awaited."""
+        """Read forward until ``stop`` is set; wait for an offset that does not exist."""
         started_ns, offset, rows = time.monotonic_ns(), self._offset, 0
         stream = self._world.folder.work / "streams" / f"polls-{self._id}.arrow"
         if self._rack:
@@ -65,9 +65,9 @@ class ReplicaReader:
         return self._world.connect(self._node, "CLIENT", timeout_s=2.0, client_id=self._id)
 
     def _preferred(self, rack: str) -> Node:
-        """The broker from which the leader lets a consumer of this rack read.
+        """Return the broker from which the leader lets a consumer of this rack read.
 
-        Kafka's own consumer asks the leader again after ``metadata.max.age.ms``, five minutes.
+        Kafka's own consumer asks again after ``metadata.max.age.ms``, 5 min by default.
         """
         with self._connect() as connection:
             while not self.stop.is_set():
@@ -82,7 +82,7 @@ class ReplicaReader:
         return self._node
 
     def _consume(self, connection: Connection, offset: int) -> list[Consumed]:
-        """What there is now, in no older leader epoch than before; answers are counted, and errors by their names."""
+        """Return the available records, never from an older leader epoch; count answers and errors."""
         try:
             if self._epoch < 0:
                 self._learn_epoch(connection)
@@ -125,6 +125,6 @@ class ReplicaReader:
 
 
 def reader_id(scenario: Scenario, step: Read) -> str:
-    """``read-1`` for the first ``read`` step of the scenario, and so on."""
+    """Return ``read-1`` for the first ``read`` step of the scenario, and so on."""
     reads = [s for phase in scenario.phases for s in phase.steps if isinstance(s, Read)]
     return f"read-{next(index for index, each in enumerate(reads) if each is step) + 1}"

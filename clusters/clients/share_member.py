@@ -1,8 +1,8 @@
-"""A member of a share group: ``python -m clusters.clients.share_member <config.json>``; polls until SIGTERM.
+"""Run a share group member: ``python -m clusters.clients.share_member <config.json>`` polls until SIGTERM.
 
-It processes a record by writing down that it was given it, and acknowledges it only then, so that SIGKILL loses nothing
-of what was acknowledged: pages that a process has written outlive it. The library is librdkafka's share consumer (a
-preview in 2.16), which tells each record's delivery count and the broker's answer to each acknowledgement.
+It writes each delivery down before it acknowledges it, so that SIGKILL loses no acknowledged one: written pages
+outlive the process. librdkafka's share consumer (a preview in 2.16) reports delivery counts and the brokers' answers
+to acknowledgements.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from history.tables import SHARE_ACKS, SHARE_READS
 log = logging.getLogger("member")
 
 POLL_S = 0.1
-POLLS_BEFORE = 8  # after so many, nothing is left of what was fetched before them: a batch of each leader at most
+POLLS_BEFORE = 8  # after that many, nothing fetched before them remains: at most a batch of each leader
 KINDS = {"accept": AcknowledgeType.ACCEPT, "release": AcknowledgeType.RELEASE}
-Alike = tuple[Any, ...]  # what the records of one stretch have in common, behind their partition
+Alike = tuple[Any, ...]  # what the records of a range share, apart from the partition
 Stretch = tuple[TopicPartition, Alike, int, int]  # first and last offset
 
 
 def share_settings(config: ShareMemberConfig) -> dict[str, Any]:
-    """The settings of librdkafka; all else of a share group is set on the brokers' side."""
+    """Return librdkafka's settings; the brokers set everything else of a share group."""
     return {
         **connection_settings(config),
         "group.id": config.group_id,
         "share.acknowledgement.mode": "explicit",
-        "fetch.min.bytes": 65_536,  # or what there is after the wait: fewer and longer stretches
+        "fetch.min.bytes": 65_536,  # or less after the wait: fewer and longer ranges
         "fetch.wait.max.ms": 100,
     }
 
 
 class ShareMember:
-    """Polls, writes down what it was given, works on it, and acknowledges it."""
+    """Poll, write deliveries down, process and acknowledge them."""
 
     def __init__(
         self, config: ShareMemberConfig, summary: Summary, stop: threading.Event, reads: RowWriter, acks: RowWriter
@@ -62,7 +62,7 @@ class ShareMember:
         self._consumer.subscribe([config.topic])
 
     def step(self) -> None:
-        """One poll, and what follows from it."""
+        """Poll once, then process and acknowledge."""
         Path(self._config.alive).touch()
         try:
             polled = [message for message in self._consumer.poll(timeout=POLL_S) if not _broken(message)]
@@ -86,7 +86,7 @@ class ShareMember:
         self._reads.flush()
 
     def _acknowledge(self, polled: Iterable[Message]) -> None:
-        """Tell the library; the asking is written first."""
+        """Acknowledge records; write the request down first."""
         asked_ns = time.monotonic_ns()
         kinds = ((_where(message), (self._kind(message.offset()),), message.offset()) for message in polled)
         for where, (kind,), first, last in stretches(kinds):
@@ -96,7 +96,7 @@ class ShareMember:
             self._consumer.acknowledge(message, KINDS[self._kind(message.offset())])
         try:
             self._consumer.commit_async()
-        except KafkaException as error:  # they go with the next poll
+        except KafkaException as error:  # the next poll sends them
             log.warning("acknowledge: %s", error)
 
     def _kind(self, offset: int) -> str:
@@ -104,7 +104,7 @@ class ShareMember:
         return "release" if every and offset % every == 0 else "accept"
 
     def _answered(self, offsets: Mapping[At, Iterable[int]], error: KafkaException | None) -> None:
-        """The brokers' answer, told within a call of the library."""
+        """Record the brokers' answer; the library calls this within its own calls."""
         answered_ns = time.monotonic_ns()
         name = librdkafka_error(error.args[0].code()) if error else None
         told = (
@@ -126,7 +126,7 @@ class ShareMember:
         }
 
     def close(self) -> None:
-        """Leave the group; what was acknowledged is answered before."""
+        """Leave the group, after all acknowledgements were answered."""
         self._consumer.close()
 
 
@@ -141,7 +141,7 @@ def _broken(message: Message) -> bool:
 
 
 def stretches(records: Iterable[tuple[TopicPartition, Alike, int]]) -> Iterator[Stretch]:
-    """Records as unbroken stretches of offsets that have all else in common, in the order of their first ones."""
+    """Yield contiguous offset ranges of records that are alike, in the order of their first records."""
     found: dict[tuple[TopicPartition, Alike], list[int]] = {}
     done: list[tuple[TopicPartition, Alike, list[int]]] = []
     for where, alike, offset in records:
@@ -156,7 +156,7 @@ def stretches(records: Iterable[tuple[TopicPartition, Alike, int]]) -> Iterator[
 
 
 def run(config: ShareMemberConfig, stop: threading.Event) -> None:
-    """Be a member until ``stop`` is set."""
+    """Poll until ``stop`` is set, then leave the group."""
     summary = Summary(config, "member")
     with ExitStack() as files:
         tables = {"share_reads": SHARE_READS, "share_acks": SHARE_ACKS}

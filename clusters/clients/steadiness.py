@@ -1,4 +1,4 @@
-"""Whether the load of a run is answered steadily, from what its producers record meanwhile."""
+"""Decide whether a run's load is answered steadily, from its producers' streams."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from clusters.clients.ledger import acknowledged_times
 from history.steady import MIN_SECONDS, why_unsteady
 from history.streams import StreamTails
 
-ANSWERED_S = 5  # after so long a second's records are answered and flushed, or the load is in no steady state
+ANSWERED_S = 5  # then a second's records are answered and flushed, or the load is not steady
 _SECOND_NS = 1_000_000_000
 _NONE = {"acked": 0, "p50_ms": None}
 
 
 class Steadiness:
-    """Looks at the last ``MIN_SECONDS`` seconds whose records had time to be answered, of all producers together."""
+    """Check the last ``MIN_SECONDS`` seconds whose records had time to be answered, over all producers."""
 
     def __init__(self, streams: Path) -> None:
         self._streams = StreamTails(streams)
-        self._answers_ns = defaultdict[int, list[Any]](list)  # latencies of the records that were due in a second
-        self._seconds: dict[int, dict[str, Any]] = {}  # rows of ``history.tables.TIMELINE_SENDS``, of those before
+        self._answers_ns = defaultdict[int, list[Any]](list)  # latencies per second of the due time
+        self._seconds: dict[int, dict[str, Any]] = {}  # rows of ``history.tables.TIMELINE_SENDS`` of earlier seconds
         self._seen = False, "no record that was due at some time was acknowledged yet"
 
     def look(self) -> tuple[bool, str]:
-        """Whether it is in steady state, and what was seen."""
+        """Return whether the load is steady, and why."""
         for _, batches in self._streams.new("sends"):
             for batch in batches:
                 self._add(batch)
-        end = max(self._answers_ns, default=0) - ANSWERED_S + 1  # the first second that is too new
+        end = max(self._answers_ns, default=0) - ANSWERED_S + 1  # the first second that is too recent
         old = [second for second in self._answers_ns if second < end]
         for second in old:
             latencies_ns = np.concatenate(self._answers_ns.pop(second))
             row = {"acked": latencies_ns.size, "p50_ms": float(np.median(latencies_ns)) / 1e6}
-            self._seconds.setdefault(second, row)  # what is answered later still counts nowhere
+            self._seconds.setdefault(second, row)  # later answers are ignored
         if old:
             self._seen = self._look_back(end)
         return self._seen

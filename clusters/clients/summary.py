@@ -1,4 +1,4 @@
-"""A client's account of itself, ``<client_id>.json``: not clean until it says so."""
+"""Write a client's summary, ``<client_id>.json``; ``clean`` is false until the client's regular end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOLD_NS = 1_000_000_000
 
 
 class Summary:
-    """Rewritten whole at the start, once ready (first ack, record or sample), and at the end."""
+    """Rewrite the summary at the start, when ready (first ack, record or sample), each second, and at the end."""
 
     def __init__(self, config: ClientConfig, role: str) -> None:
         self._path = Path(config.summary)
@@ -37,15 +37,15 @@ class Summary:
         self._write()
 
     def ready(self) -> None:
-        """The first ack, record or sample was seen; later calls change nothing."""
+        """Record the first ack, record or sample; later calls do nothing."""
         if self._fields["ready_ns"] is None:
             self._fields["ready_ns"] = time.monotonic_ns()
             self._write()
 
     def so_far(self, positions: Callable[[], Mapping[str, int | None]] | None = None, **counts: int) -> None:
-        """Write what the client has done until now, for those who watch; once a second at most.
+        """Write progress counts, at most once per second.
 
-        An idle reader, one whose counts did not change since, adds its ``positions`` by partition.
+        If the counts have not changed, add ``positions`` by partition.
         """
         now_ns = time.monotonic_ns()
         if now_ns - self._told_ns >= TOLD_NS:
@@ -55,7 +55,7 @@ class Summary:
             self._write()
 
     def end(self, **fields: Any) -> None:
-        """The client ended as it was meant to."""
+        """Record a clean end."""
         self._fields |= {"ended_ns": time.monotonic_ns(), "clean": True, **fields}
         self._write()
 
@@ -64,7 +64,7 @@ class Summary:
 
 
 def stop_on_sigterm() -> threading.Event:
-    """An event that SIGTERM (or SIGINT) sets, from a thread: its lock may be held by what the signal interrupts."""
+    """Return an event that SIGTERM or SIGINT sets from a thread: the interrupted code may hold the event's lock."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: start_new_thread(stop.set, ()))
@@ -72,6 +72,6 @@ def stop_on_sigterm() -> threading.Event:
 
 
 def log_to_stderr() -> None:
-    """One line per notable thing; the Kafka libraries speak from WARNING on."""
+    """Log one line per notable event; the Kafka libraries from WARNING on."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("kafka").setLevel(logging.WARNING)

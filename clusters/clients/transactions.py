@@ -1,7 +1,7 @@
-"""A producer whose records go out in transactions, one after the other (KIP-98), by confluent-kafka.
+"""Produce in consecutive transactions (KIP-98), with confluent-kafka.
 
-A transaction ends in the background once it holds its number of records; until then no further record is taken.
-All of its records get its outcome at that moment. Some are aborted on purpose, with their records in the log.
+A transaction ends in the background once it has its number of records; until then no further record is accepted. All
+its records then get its outcome. Some are aborted on purpose, with their records in the log.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ASK_S = 5.0
 
 
 class Transactional:
-    """An engine of ``clusters.clients.producer``; ``transactional.id`` is the client's id."""
+    """Implement ``Library`` for transactions; ``transactional.id`` is the client's id."""
 
     def __init__(self, config: ProducerConfig) -> None:
         self.answers: deque[Answer] = deque()
@@ -56,7 +56,7 @@ class Transactional:
                 self._begun = True
             self._producer.produce(self._config.topic, value, key, partition, on_delivery=done)
         except (KafkaException, BufferError) as error:
-            self._end_aside()  # a producer or a transaction that takes nothing more has to be cleared away
+            self._end_aside()  # a producer or transaction that accepts nothing more must be ended
             raise NotTakenError(str(error)) from error
         self._seqs.append(seq)
         if len(self._seqs) == self._config.transaction_records:
@@ -72,17 +72,17 @@ class Transactional:
             self._end_aside()
 
     def give_up(self) -> None:
-        """Nothing to do: its records' partitions are known without it."""
+        """Do nothing: its records' partitions are known."""
 
     def close(self) -> None:
-        """Nothing to do: librdkafka ends with its process."""
+        """Do nothing: librdkafka ends with its process."""
 
     def _end_aside(self) -> None:
         self._ending = True
         threading.Thread(target=self._end, name=f"transaction {self._number}", daemon=True).start()
 
     def _end(self) -> None:
-        """Commit or abort, answer all records, and be ready for the next transaction."""
+        """Commit or abort, answer all records, and prepare the next transaction."""
         every = self._config.abort_every
         on_purpose = every is not None and (self._number + 1) % every == 0
         error, usable = self._abort() if on_purpose else self._commit()
@@ -96,18 +96,18 @@ class Transactional:
         self._begun = self._ending = False
 
     def _commit(self) -> tuple[str | None, bool]:
-        """How it ended (None: committed), and whether the producer can go on."""
+        """Commit; return the error (None: committed), and whether the producer remains usable."""
         failed = self._insist(self._producer.commit_transaction)
         if failed is None:
             return None, True
         log.warning("transaction %d was not committed: %s", self._number, failed)
         if failed.txn_requires_abort() and self._insist(self._producer.abort_transaction) is None:
             return ABORTED, True
-        # Named so that it is no error of a record: nobody knows whether the coordinator took the request.
+        # Not a record's error name: it is unknown whether the coordinator received the request.
         return f"commit {librdkafka_error(failed.code())}", False
 
     def _abort(self) -> tuple[str, bool]:
-        """Abort with the records in the log. It is aborted even if the answer fails: nobody asked for a commit."""
+        """Abort with the records in the log; without a commit request it is aborted even if this call fails."""
         self._producer.flush(self._config.delivery_timeout_ms / 1000)
         failed = self._insist(self._producer.abort_transaction)
         if failed is not None:
@@ -115,7 +115,7 @@ class Transactional:
         return ABORTED, failed is None
 
     def _insist(self, act: Callable[[], None], limit_s: float | None = None) -> Any | None:
-        """Call until it succeeds (None) or fails for good (the error); what timed out is resumed by calling again."""
+        """Retry until success (None) or a permanent error; a repeated call resumes one that timed out."""
         limit_s = self._config.transaction_timeout_ms / 1000 if limit_s is None else limit_s
         deadline = time.monotonic() + limit_s
         pause = threading.Event()
@@ -131,15 +131,15 @@ class Transactional:
                 return None
 
     def _new_producer(self, limit_s: float | None) -> Producer:
-        """A producer under the same transactional id; whatever its predecessor left open is aborted by this.
+        """Create a producer with the same transactional id, which aborts its predecessor's open transaction.
 
         Raises:
-            HarnessError: no coordinator answered within ``limit_s`` (None: try for as long as it takes).
+            HarnessError: no coordinator answered within ``limit_s`` (None: no limit).
         """
         settings = confluent_settings(self._config) | {
             "transactional.id": self._config.client_id,
             "transaction.timeout.ms": self._config.transaction_timeout_ms,
-            # librdkafka wants it to be no longer than the transaction.
+            # librdkafka requires at most the transaction timeout.
             "socket.timeout.ms": min(self._config.request_timeout_ms + 1000, self._config.transaction_timeout_ms),
         }
         while True:

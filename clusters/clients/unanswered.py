@@ -1,4 +1,4 @@
-"""The records that a producer sent and that have no answer yet: when each was due and sent, by its number."""
+"""Keep the due and send times of sent records until they are answered, by record number."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _PAGE = 1 << _BITS
 
 
 class Sent(NamedTuple):
-    """Columns of some records, in the order in which they were asked for."""
+    """Hold columns of records, in the requested order."""
 
     due_ns: Ints
     sent_ns: Ints
-    transaction: Ints  # ``NOT_SEEN``: in none
+    transaction: Ints  # ``NOT_SEEN``: none
 
 
 class _Page:
-    """A run of neighbouring numbers; those that were never sent do not wait."""
+    """Hold consecutive record numbers; those never sent do not wait."""
 
     def __init__(self) -> None:
         self.columns = np.full((len(Sent._fields), _PAGE), NOT_SEEN)
@@ -37,16 +37,14 @@ class _Page:
 
 
 class Unanswered:
-    """Sent records without an answer. Memory goes with those, and not with all that were sent: a page is dropped once
-    none of its records waits and others are sent.
-    """
+    """Hold unanswered records in pages; drop a page when none of its records waits and others are sent."""
 
     def __init__(self) -> None:
         self._pages: dict[int, _Page] = {}
         self.count = 0
 
     def add(self, first: int, due_ns: Ints, sent_ns: Ints, transaction: int | None) -> None:
-        """Records from a number on, in their order."""
+        """Add consecutive records."""
         rows = (due_ns, sent_ns, np.full(sent_ns.size, NOT_SEEN if transaction is None else transaction))
         self.count += sent_ns.size
         for at in range(first >> _BITS, (first + sent_ns.size - 1 >> _BITS) + 1):
@@ -64,7 +62,7 @@ class Unanswered:
         self._pages = {at: page for at, page in self._pages.items() if page.waits.any()}
 
     def take(self, seqs: Ints) -> Sent:
-        """Records that were answered; they wait no more."""
+        """Return and remove answered records."""
         self.count -= seqs.size
         of_page = seqs >> _BITS
         if seqs.size and (of_page == of_page[0]).all():  # nearly always
@@ -76,7 +74,7 @@ class Unanswered:
         return Sent(*found)
 
     def left(self) -> Ints:
-        """The numbers of those that wait, in their order."""
+        """Return the numbers of waiting records in order."""
         return np.concatenate([np.zeros(0, np.int64), *self._waiting()])
 
     def _waiting(self) -> Iterator[Ints]:

@@ -1,9 +1,9 @@
-"""Kafka's VerifiableProducer as the load: ``python -m clusters.clients.verifiable_producer <config.json>``.
+"""Run Kafka's VerifiableProducer as the load: ``python -m clusters.clients.verifiable_producer <config.json>``.
 
-The tool runs as this process's child, out of a release's own jars; each line that it prints becomes a row of the
-ledger as it arrives, and ``done_ns`` is that moment, at most a little after the answer. It tells neither when a record
-was due nor when it was sent: both stay unknown. SIGTERM goes to the tool, which stops, waits for its answers and says
-how many records it sent. Of a tool that ended otherwise nobody knows that number, and the summary is not clean.
+The tool runs as a child process, from a release's own jars. Each printed line becomes a ledger row; ``done_ns`` is its
+arrival, slightly after the answer. The tool prints neither due nor send times, so both stay unknown. SIGTERM is passed
+to the tool, which stops, waits for answers and prints its number of sent records. If it ends otherwise, that number is
+unknown and the summary is not clean.
 """
 
 from __future__ import annotations
@@ -33,20 +33,21 @@ from history.errors import HarnessError
 log = logging.getLogger("producer")
 
 MAIN = "org.apache.kafka.tools.VerifiableProducer"
-KEYS = 1000  # repeated; so many spread over partitions evenly enough
+KEYS = 1000  # repeated; enough to spread evenly over partitions
 FLUSH_NS = 100_000_000
 
 
 def partition_of(seq: int, partitions: int) -> int:
-    """Where a record goes: the tool counts its keys like its records, and Kafka's partitioner hashes a key with
-    murmur2 (``BuiltInPartitioner.partitionForKey``; the same before KIP-794).
+    """Return a record's partition: the tool numbers its keys like its records, and Kafka hashes keys with murmur2.
+
+    See ``BuiltInPartitioner.partitionForKey``; the same before KIP-794.
     """
     key = str(seq % KEYS).encode()
     return int((murmur2(key) & 0x7FFFFFFF) % partitions)
 
 
 def properties(config: VerifiableProducerConfig) -> dict[str, Any]:
-    """The producer's settings; the tool's own would give up after the first attempt."""
+    """Return the producer's settings; the tool's defaults would give up after the first attempt."""
     return {
         "client.id": config.client_id,
         "acks": config.acks,
@@ -66,9 +67,9 @@ def properties(config: VerifiableProducerConfig) -> dict[str, Any]:
 
 
 def command(config: VerifiableProducerConfig, settings: Path) -> list[str]:
-    """How the tool is started; every release from 2.8.0 on takes these options."""
+    """Return the tool's command line; every release since 2.8.0 accepts these options."""
     return [
-        *("setpriv", "--pdeathsig", "KILL"),  # it must not go on without its ledger
+        *("setpriv", "--pdeathsig", "KILL"),  # it must not run without its ledger
         *(config.java, "-Xmx256m", "-cp", f"{config.jars}/*", MAIN),
         *("--bootstrap-server", ",".join(config.bootstrap), "--topic", config.topic),
         *("--throughput", str(max(1, round(config.rate_per_s))), "--producer.config", str(settings)),
@@ -78,20 +79,20 @@ def command(config: VerifiableProducerConfig, settings: Path) -> list[str]:
 
 @dataclass
 class Told:
-    """What the tool has said so far, put into the ledger line by line."""
+    """Write the tool's output to the ledger, line by line."""
 
     config: VerifiableProducerConfig
     ledger: Ledger
     outcomes: Counter[str] = field(default_factory=Counter)
-    sent: int | None = None  # records that it says it has sent, once it has ended
+    sent: int | None = None  # total that the tool reports at its end
     _next: int = 0  # all below were answered
-    _ahead: set[int] = field(default_factory=set)  # answered, above it
+    _ahead: set[int] = field(default_factory=set)  # answered above that
 
     def hear(self, line: str, now_ns: int) -> None:
-        """A line of the tool; what is not one of its JSON objects goes to the log.
+        """Process a line of output; log it if it is not one of the tool's JSON objects.
 
         Raises:
-            HarnessError: a record went to another partition than its key says.
+            HarnessError: a record's partition does not match its key.
         """
         try:
             row = json.loads(line)
@@ -110,9 +111,9 @@ class Told:
             self._record(self._seq(row), now_ns, NOT_SEEN, str(row["exception"]).rpartition(".")[2])
 
     def end(self) -> int:
-        """What was sent for certain and has no answer ends as unknown; returns how many records are known of.
+        """Record unanswered sent records as unknown; return the number of known records.
 
-        The tool numbers its records: all below the last one that it told of were sent.
+        The tool numbers its records: all below the last reported one were sent.
         """
         last = max(self._ahead, default=self._next - 1)
         sent = last + 1 if self.sent is None else self.sent
@@ -150,16 +151,16 @@ class Told:
 
 
 def lines(child: subprocess.Popen[str]) -> Iterator[tuple[str, int]]:
-    """Each line of the tool, and when it came, until the tool has ended."""
+    """Yield each line of the tool and its arrival time, until the tool ends."""
     for line in child.stdout or ():
         yield line, time.monotonic_ns()
 
 
 def run(config: VerifiableProducerConfig) -> None:
-    """Let the tool produce until SIGTERM.
+    """Run the tool until SIGTERM.
 
     Raises:
-        HarnessError: the tool ended by itself, or before it said how many records it had sent.
+        HarnessError: the tool ended by itself, or without its number of sent records.
     """
     summary = Summary(config, "producer")
     settings = Path(config.control or config.out) / "producer.properties"
@@ -179,7 +180,7 @@ def run(config: VerifiableProducerConfig) -> None:
             told.hear(line, now_ns)
             if told.outcomes["ok"]:
                 summary.ready()
-            summary.so_far(sent=told.outcomes.total(), acked=told.outcomes["ok"])  # of which it has told
+            summary.so_far(sent=told.outcomes.total(), acked=told.outcomes["ok"])  # of the reported records
             if now_ns >= flush_due_ns:
                 ledger.flush()
                 flush_due_ns = now_ns + FLUSH_NS
