@@ -1,8 +1,7 @@
-"""What an operator asks of a cluster: topics, settings, elections, reassignments; over ``clusters.kafka.wire``.
+"""Send admin requests to a cluster: topics, settings, elections, reassignments.
 
-Everything goes to the controller where there is one among the brokers (ZooKeeper); in KRaft the brokers pass it on.
-Pinned versions: CreateTopics v4, IncrementalAlterConfigs v0, DescribeConfigs v1, DeleteRecords v1, ElectLeaders v1,
-AlterPartitionReassignments v0.
+With ZooKeeper they go to the controller, a broker; in KRaft any broker forwards them. Pinned versions: CreateTopics
+v4, IncrementalAlterConfigs v0, DescribeConfigs v1, DeleteRecords v1, ElectLeaders v1, AlterPartitionReassignments v0.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ SOURCES = {1: "topic", 2: "dynamic_broker", 3: "dynamic_default", 4: "static", 5
 RESOURCES = {"topic": 2, "broker": 4, "group": 32}
 SET, DELETE = 0, 1
 PREFERRED, UNCLEAN = 0, 1
-HARMLESS = {"ELECTION_NOT_NEEDED"}  # it leads already
-# Answers to an election after which nothing was done for certain; of any other error it may have been.
+HARMLESS = {"ELECTION_NOT_NEEDED"}  # it already leads
+# Errors after which an election definitely changed nothing; after any other it may have.
 NOT_ELECTED = {
     *("ELECTION_NOT_NEEDED", "ELIGIBLE_LEADERS_NOT_AVAILABLE", "PREFERRED_LEADER_NOT_AVAILABLE"),
     "UNKNOWN_TOPIC_OR_PARTITION",
@@ -37,10 +36,10 @@ NOT_ELECTED = {
 
 
 def controller(connection: Connection) -> Connection:
-    """A new connection to the broker that takes these requests, found by asking any broker.
+    """Return a new connection to the controller, found through any broker.
 
     Raises:
-        NoController: the brokers know of none now.
+        NoController: the brokers know of none at present.
         OSError: the broker did not answer.
     """
     view = metadata(connection, [])
@@ -55,7 +54,7 @@ def create_topic(
     """Create a topic with a fixed assignment: partition → broker ids, preferred leader first.
 
     Raises:
-        HarnessError: the cluster refused.
+        HarnessError: the cluster rejected it.
     """
     topic = CreateTopicsRequest.CreatableTopic
     request = CreateTopicsRequest[4](
@@ -81,10 +80,10 @@ def create_topic(
 def alter_config(
     connection: Connection, resource: Literal["topic", "broker", "group"], name: str, config: Mapping[str, str | None]
 ) -> None:
-    """Set dynamic settings of a topic, a group, or a broker (its id as text); None takes a setting back.
+    """Change dynamic settings of a topic, group, or broker (its id as text); None removes a setting.
 
     Raises:
-        HarnessError: the cluster refused.
+        HarnessError: the cluster rejected it.
     """
     alter = IncrementalAlterConfigsRequest.AlterConfigsResource
     request = IncrementalAlterConfigsRequest[0](
@@ -100,7 +99,7 @@ def alter_config(
         ],
         validate_only=False,
     )
-    # A ZooKeeper broker takes its own dynamic settings only.
+    # A ZooKeeper broker accepts its own dynamic settings only.
     send = connection.send if resource == "broker" else lambda request: to_controller(connection, request)
     for answer in send(request).responses:
         check(f"set {dict(config)} on {resource} {name}", answer)
@@ -109,14 +108,14 @@ def alter_config(
 def describe_config(
     connection: Connection, resource: Literal["topic", "broker"], name: str, settings: Sequence[str]
 ) -> dict[str, dict[str, str]]:
-    """Settings in effect, each with where it comes from: setting → {source: value}, the one in effect first.
+    """Return setting → {source: value}, the effective source first.
 
-    Sources: topic, dynamic_broker, dynamic_default, static and default (KIP-226). A setting that this version does not
-    have is left out.
+    Sources: topic, dynamic_broker, dynamic_default, static, default (KIP-226). Settings unknown to this version are
+    missing.
 
     Raises:
-        HarnessError: the broker refused.
-        OSError: it did not answer.
+        HarnessError: the broker rejected it.
+        OSError: the broker did not answer.
     """
     request = DescribeConfigsRequest[1](
         resources=[
@@ -135,11 +134,11 @@ def describe_config(
 
 
 def delete_records(connection: Connection, partition: TopicPartition, before: int) -> int:
-    """Ask a partition's leader to move its log start to an offset (-1: its high watermark); the log start since then.
+    """Have the leader delete records before an offset (-1: its high watermark); return the new log start offset.
 
     Raises:
-        HarnessError: the leader refused, as above its high watermark.
-        OSError: it did not answer.
+        HarnessError: the leader rejected it, for example above its high watermark.
+        OSError: the leader did not answer.
     """
     of_topic = DeleteRecordsRequest.DeleteRecordsTopic
     request = DeleteRecordsRequest[1](
@@ -157,27 +156,27 @@ def delete_records(connection: Connection, partition: TopicPartition, before: in
 
 
 def elect_preferred(connection: Connection, partitions: Sequence[TopicPartition]) -> None:
-    """Give leadership back to the first replica of each assignment.
+    """Elect the first replica of each assignment.
 
     Raises:
-        Refused: the cluster refused.
+        Refused: the cluster rejected it.
     """
     check_elected(_elect(connection, partitions, PREFERRED))
 
 
 def elect_unclean(connection: Connection, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Any]:
-    """Let the first live replica lead where no replica in sync is left; this may lose records.
+    """Elect the first live replica where none is in sync; this may lose records.
 
-    Returns the answer for each partition, for ``check_elected``: some may be elected while others are refused.
+    Return the answers per partition, for ``check_elected``: some may fail while others succeed.
     """
     return _elect(connection, partitions, UNCLEAN)
 
 
 def check_elected(answers: Mapping[TopicPartition, Any]) -> None:
-    """Refuse answers to an election of which one carries an error.
+    """Raise the first error among an election's answers.
 
     Raises:
-        Refused: with the first error's name and message.
+        Refused: with the error's name and message.
     """
     for partition, answer in answers.items():
         check(f"elect a leader of {partition}", answer)
@@ -193,7 +192,7 @@ def _elect(connection: Connection, partitions: Sequence[TopicPartition], kind: i
         timeout_ms=TIMEOUT_MS,
     )
     reply = to_controller(connection, request)
-    if reply.error_code:  # of the request as a whole
+    if reply.error_code:  # of the whole request
         return dict.fromkeys(partitions, reply)
     return {
         TopicPartition(topic.topic, answer.partition_id): answer
@@ -203,10 +202,10 @@ def _elect(connection: Connection, partitions: Sequence[TopicPartition], kind: i
 
 
 def reassign(connection: Connection, assignment: Mapping[TopicPartition, Sequence[int]]) -> None:
-    """Start to move partitions to other replicas, or only change their order; returns before the data has moved.
+    """Start to move or reorder replicas; return before data has moved.
 
     Raises:
-        HarnessError: the cluster refused.
+        HarnessError: the cluster rejected it.
     """
     topic_of = AlterPartitionReassignmentsRequest.ReassignableTopic
     request = AlterPartitionReassignmentsRequest[0](
@@ -232,15 +231,15 @@ def reassign(connection: Connection, assignment: Mapping[TopicPartition, Sequenc
 
 
 def to_controller(connection: Connection, request: Any) -> Any:
-    """Send a request to the broker that takes such requests; errors as ``controller``."""
-    if connection.forwards_to_controller:  # KRaft names any live broker as the controller, one that is cut off, too
+    """Send a request to the controller; errors as ``controller``."""
+    if connection.forwards_to_controller:  # KRaft reports any live broker as the controller, even a disconnected one
         return connection.send(request)
     with controller(connection) as to:
         return to.send(request)
 
 
 def check(what: str, answer: Any) -> None:
-    """Refuse an answer that carries an error.
+    """Raise an answer's error.
 
     Raises:
         Refused: with the error's name and message.

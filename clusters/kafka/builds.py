@@ -1,4 +1,4 @@
-"""Kafka from anywhere: a released version, a folder or an archive of jars of one's own, or an image."""
+"""Resolve ``KAFKA=``: a released version, a folder or archive of jars, or an image."""
 
 from __future__ import annotations
 
@@ -27,30 +27,31 @@ from history.kafka_versions import DEFAULT_RELEASE
 from history.scratch import scratch
 
 IMAGE = "image:"
-OWN = "own-"  # begins the folders of what is no release
+OWN = "own-"  # prefix of folders of unreleased builds
 _ARCHIVES = (".tgz", ".tar.gz", ".tar")
 _SERVER = re.compile(r"kafka_2\.1[23]-\d[\w.-]*\.jar")
 _CLIENTS = re.compile(r"kafka-clients-(\d[\w.-]*)\.jar")
 _NO_CLASSES = re.compile(r"-(sources|javadoc|scaladoc|test|test-sources)\.jar$")
-# With two bindings slf4j takes one of them, and ours is the one whose lines are read.
+# slf4j picks one of several bindings; the run parses the lines of slf4j-simple.
 _BINDINGS = ("log4j-slf4j", "logback-classic", "slf4j-jdk14", "slf4j-log4j12", "slf4j-nop", "slf4j-reload4j")
 
 
 class Build(BaseModel):
-    """A Kafka that can be started. ``origin`` is None for a released version, else where it came from, and ``commit``
-    what it was built from, where its client library says so.
+    """Describe a Kafka that can be started.
+
+    ``origin`` is None for a released version; ``commit`` is the one that its client library reports.
     """
 
     model_config = ConfigDict(frozen=True)
 
-    version: str  # as it reports itself
+    version: str  # as reported by its client library
     jars: Path
     origin: str | None = None
     commit: str = ""
 
 
 def reported_version(kafka: str) -> str:
-    """The version that ``KAFKA=`` stands for; a released one is not fetched for that.
+    """Return the version of a ``KAFKA=``, without fetching a released one.
 
     Raises:
         BadInput: as ``build_of``.
@@ -62,11 +63,11 @@ def reported_version(kafka: str) -> str:
 
 
 def build_of(kafka: str) -> Build:
-    """What ``KAFKA=`` stands for, its class path made ready in ``.cache/kafka``.
+    """Return the build of a ``KAFKA=``, with its class path in ``.cache/kafka``.
 
     Raises:
-        BadInput: it is no Kafka, or one older than 2.8.0.
-        HarnessError: something of it could not be fetched.
+        BadInput: it is not a Kafka, or older than 2.8.0.
+        HarnessError: a part could not be fetched.
     """
     if kafka.startswith(IMAGE):
         return _of_image(kafka)
@@ -85,7 +86,7 @@ def build_of(kafka: str) -> Build:
 
 
 def has_class(jars: Path, name: str) -> bool:
-    """Return whether a jar of the folder has a class by this name, with its package."""
+    """Return whether a jar of the folder has the class, given by its full name."""
     entry = f"{name.replace('.', '/')}.class"
     for jar in sorted(jars.glob("*.jar")):
         with zipfile.ZipFile(jar) as archive:
@@ -95,7 +96,7 @@ def has_class(jars: Path, name: str) -> bool:
 
 
 def _path(kafka: str) -> Path:
-    """As a path; ``~somebody`` may be nobody."""
+    """Return the path; ``~user`` stays if the user does not exist."""
     try:
         return Path(kafka).expanduser()
     except RuntimeError:
@@ -104,7 +105,7 @@ def _path(kafka: str) -> Path:
 
 def _of_folder(kafka: str, folder: Path) -> Build:
     if folder.resolve().parent == (CACHE / "kafka").resolve() and folder.name.startswith(OWN):
-        return _build(kafka, folder, f"folder {folder.name}")  # staged already
+        return _build(kafka, folder, f"folder {folder.name}")  # already staged
     jars = _jars(folder / "libs") or _jars(folder)
     key = jars_digest(jars)
     return _staged(kafka, key, f"folder {folder.resolve().name}", lambda into: _copy(jars, into))
@@ -140,7 +141,7 @@ def _of_image(kafka: str) -> Build:
 
 
 def _extract(kafka: str, archive: Path, into: Path) -> None:
-    """The jars of an archive: those under a folder ``libs`` where it has one, else all of them."""
+    """Extract an archive's jars: those in a folder ``libs`` if it has one, else all."""
     try:
         with tarfile.open(archive) as tar:
             members = [member for member in tar.getmembers() if member.isfile() and member.name.endswith(".jar")]
@@ -156,7 +157,7 @@ def _extract(kafka: str, archive: Path, into: Path) -> None:
 
 
 def _staged(kafka: str, key: str, origin: str, fill: Callable[[Path], None]) -> Build:
-    """A class path of ours, made once for each content: its jars, with the logging that all brokers here have."""
+    """Stage jars in the cache once per content, with the logging that all brokers here use."""
     folder = CACHE / "kafka" / f"{OWN}{key[:16]}"
     with locked(CACHE / "kafka" / f".{folder.name}.lock"):
         if not folder.is_dir():
@@ -171,7 +172,7 @@ def _staged(kafka: str, key: str, origin: str, fill: Callable[[Path], None]) -> 
 
 
 def _build(kafka: str, folder: Path, origin: str) -> Build:
-    """What Kafka's client library says of itself; its version may also be the name of its jar's."""
+    """Return the build by the version and commit in Kafka's client library; the jar's name is the fallback."""
     clients = next((jar for jar in folder.glob("*.jar") if _CLIENTS.fullmatch(jar.name)), None)
     servers = [jar for jar in folder.glob("*.jar") if _SERVER.fullmatch(jar.name)]
     if clients is None or not servers or not list(folder.glob("slf4j-api-*.jar")):

@@ -1,4 +1,4 @@
-"""The certificates of a run: one authority, and one for each node, which names its address."""
+"""Issue a run's certificates: one authority, and one per node for its address."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Key = ec.EllipticCurvePrivateKey
 
 
 def issue(folder: Path, addresses: Mapping[str, str]) -> None:
-    """Write the authority's certificate, and ``<node>.pem`` (key and certificate) for each node and its address.
+    """Write the authority's certificate, and ``<node>.pem`` (key and certificate) per node.
 
-    The authority's key is never written, so that nobody issues another one.
+    The authority's key is never written, so that no further certificate can be issued.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     authority = (
@@ -46,7 +46,7 @@ def issue(folder: Path, addresses: Mapping[str, str]) -> None:
         )
         file = folder / f"{node}.pem"
         file.touch(mode=0o600)
-        # Java takes keys as PKCS#8 only (KIP-651).
+        # Java accepts keys as PKCS#8 only (KIP-651).
         pem = own.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         file.write_bytes(pem + certificate.public_bytes(Encoding.PEM))
 

@@ -1,8 +1,7 @@
-"""An archive of the classes that servers load: a start from it takes less CPU, and is the same otherwise.
+"""Make a class-data archive (JEP 310) of what servers load, so that later starts take less CPU.
 
-The servers of the first cluster of a build write down what they load. Once it is up the archive is made from that,
-beside the jars, and every later start maps it. A JVM leaves alone what does not fit its own build or its class path
-(application class-data sharing, JEP 310).
+The servers of a build's first cluster list their classes. Once it runs, the archive is made next to the jars, and
+later starts map it. A JVM ignores an archive that does not fit its version or class path.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ _NUMBER = re.compile(r" id: \d+$")
 
 
 def archive_of(jars: Path, java: Java, mode: str) -> Path:
-    """The file of a build's archive, made or not."""
+    """Return the path of a build's archive, which may not exist."""
     return jars / f"{mode}-{hashlib.sha256(str(java).encode()).hexdigest()[:8]}.jsa"
 
 
 def with_archive(node: Node, archive: Path) -> Node:
-    """A server that maps the archive, or writes down what it loads while there is none."""
+    """Return the server with a JVM flag that maps the archive, or lists its classes if there is none."""
     flag = f"-XX:SharedArchiveFile={archive}" if archive.is_file() else f"-XX:DumpLoadedClassList={node.folder / LIST}"
     at = node.arguments.index("-cp")
     return replace(node, arguments=(*node.arguments[:at], flag, *node.arguments[at:]))
 
 
 def make(archive: Path, runtime: Runtime, java: Java, nodes: Sequence[Node]) -> None:
-    """Make an archive from what running servers wrote down; where that fails, later ones start as these did."""
+    """Make an archive from running servers' class lists; if that fails, only log a warning."""
     jars = archive.parent
     with locked(jars.parent / f".{jars.name}.lock"):
         if archive.is_file():
@@ -65,7 +64,9 @@ def _loaded(node: Node) -> str:
 
 
 def _archive(archive: Path, runtime: Runtime, java: Java, beside: Node, classes: str) -> None:
-    """In a node, since the build's classes are loaded; what it wrote is copied to the jars, which no node may write."""
+    """Make the archive in a node, since it loads the build's classes, and copy it to the jars, which nodes cannot
+    write.
+    """
     tool = tool_node(java, archive.parent, beside, "class-archive")
     loaded, made, new = tool.folder / LIST, tool.folder / archive.name, archive.with_suffix(".new")
     asked = ("-Xshare:dump", f"-XX:SharedClassListFile={loaded}", f"-XX:SharedArchiveFile={made}")
@@ -85,8 +86,9 @@ def _archive(archive: Path, runtime: Runtime, java: Java, beside: Node, classes:
 
 
 def merged(lists: Iterable[str]) -> str:
-    """Each class of several lists once, in their order and without its number, by which a list of one JVM's refers to
-    classes of loaders of its own; a last line that is not whole yet is left out.
+    """Merge class lists: each class once, in order, without ids, which refer to one JVM's custom loaders.
+
+    An incomplete last line is dropped.
     """
     lines = (line for text in lists for line in text[: text.rfind("\n") + 1].splitlines())
     named = (_NUMBER.sub("", line) for line in lines if " source: " not in line)

@@ -1,7 +1,7 @@
-"""What the brokers of a cluster may say to one another: finalised features, and the request that raises one.
+"""Read a cluster's finalised features, and raise metadata.version.
 
-KRaft: levels of metadata.version and its fellows, finalised for the whole cluster (KIP-584, KIP-778). ZooKeeper: each
-broker's inter.broker.protocol.version. Pinned versions: ApiVersions v3, UpdateFeatures v1.
+KRaft: feature levels finalised for the cluster (KIP-584, KIP-778). ZooKeeper: each broker's
+inter.broker.protocol.version. Pinned versions: ApiVersions v3, UpdateFeatures v1.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ UPGRADE = 1
 
 
 def metadata_level(told: str) -> int:
-    """The level of metadata.version that a release finalises: ``3.9`` → 21, ``3.7-IV1`` → 16.
+    """Return the metadata.version level of a release: ``3.9`` → 21, ``3.7-IV1`` → 16.
 
     Raises:
-        BadInput: its levels are not known here.
+        BadInput: the release is not in METADATA_LEVELS.
     """
     wanted, _, step = told.partition("-IV")
     releases, release = list(METADATA_LEVELS), Version.parse(wanted)
@@ -36,7 +36,7 @@ def metadata_level(told: str) -> int:
 
 
 def level_name(level: int) -> str:
-    """20 → ``3.8-IV0``; a level that is not known is its number."""
+    """Return a level's name: 20 → ``3.8-IV0``; an unknown level as a number."""
     below = 0
     for release, last in METADATA_LEVELS.items():
         if below < level <= last and below:
@@ -46,11 +46,11 @@ def level_name(level: int) -> str:
 
 
 def finalised(connection: Connection, broker_id: int, mode: Mode) -> dict[str, str]:
-    """The features that a broker knows as finalised, by name; a feature at level 0 is not among them.
+    """Return the finalised features that a broker reports, by name; features at level 0 are missing.
 
     Raises:
         OSError: the broker did not answer.
-        HarnessError: it refused.
+        HarnessError: the broker rejected it.
     """
     if mode == "zookeeper":
         told = describe_config(connection, "broker", str(broker_id), [PROTOCOL_VERSION])
@@ -66,7 +66,7 @@ def finalise_metadata(connection: Connection, level: int) -> None:
     """Raise metadata.version for the whole cluster.
 
     Raises:
-        HarnessError: the cluster refused.
+        HarnessError: the cluster rejected it.
     """
     update = UpdateFeaturesRequest.FeatureUpdateKey
     request = UpdateFeaturesRequest[1](

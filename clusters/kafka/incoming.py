@@ -1,6 +1,6 @@
-"""A connection's answers as they arrive: the socket writes them into two buffers in turn.
+"""Receive a connection's answers into two alternating buffers.
 
-kafka-python's own receiving copies an answer six times, which costs a reader of full fetches more than the decoding.
+kafka-python copies an answer six times, which costs a reader of full fetches more than the decoding.
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ import struct
 
 from kafka.errors import InvalidReceiveError
 
-MOST_BYTES = 100_000_000  # of one answer, as in kafka-python
+MOST_BYTES = 100_000_000  # limit of one answer, as in kafka-python
 _FIRST_BYTES = 1 << 12
 _SIZE = struct.Struct(">i")
 
 
 class Incoming:
-    """One answer of ``peer`` at a time."""
+    """Receive one answer of ``peer`` at a time."""
 
     def __init__(self, peer: str) -> None:
         self._peer = peer
         self._buffer, self._other = memoryview(bytearray(_FIRST_BYTES)), memoryview(bytearray(_FIRST_BYTES))
         self._filled = 0
-        self._end = _SIZE.size  # of what is awaited: the size, then size and answer
+        self._end = _SIZE.size  # first the size, then size and answer
 
     def receive(self, sock: socket.socket) -> memoryview | None:
-        """Read once; the answer without its size when it is whole. It holds until the answer after the next one begins.
+        """Read once; return the answer without its size when complete, valid until the answer after the next begins.
 
         Raises:
-            OSError: as ``socket.recv``; ConnectionResetError: the other side has closed it.
-            InvalidReceiveError: the size is none.
+            OSError: as ``socket.recv``; ConnectionResetError if the peer closed the connection.
+            InvalidReceiveError: the size is invalid.
         """
         count = sock.recv_into(self._buffer[self._filled : self._end])
         if not count:

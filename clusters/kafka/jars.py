@@ -1,4 +1,4 @@
-"""Kafka's jars of any released version, resolved from Maven Central by the Ivy that pyspark ships."""
+"""Fetch Kafka's released jars from Maven Central, with the Ivy that pyspark ships."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ log = logging.getLogger("plimsoll.jars")
 
 AGENT, AGENT_VERSION = "jmx_prometheus_javaagent", "1.0.1"
 _RELEASE = re.compile(r"\d+\.\d+\.\d+")
-_VERSION = re.compile(r"\d+\.\d+\.\d+([.-][\w.-]+)?")  # as a build of one's own may call itself
-# Ivy says "not found" of a module, too, when it was not allowed to look; these stand beside it then.
+_VERSION = re.compile(r"\d+\.\d+\.\d+([.-][\w.-]+)?")  # also of a custom build
+# Ivy also reports "not found" if access failed; its output then contains one of these.
 _UNREACHABLE = ("SERVER ERROR", "Server access error", "Host ")
 
 
 def version_of(kafka: str) -> Version:
-    """The version in ``3.9.1`` and ``3.9.1-SNAPSHOT``.
+    """Parse a version such as ``3.9.1`` or ``3.9.1-SNAPSHOT``.
 
     Raises:
-        BadInput: it is no version's number, or older than 2.8.0.
+        BadInput: it is not a version, or older than 2.8.0.
     """
     if not _VERSION.fullmatch(kafka):
         raise no_version(kafka)
@@ -43,12 +43,12 @@ def version_of(kafka: str) -> Version:
 
 
 def is_release(kafka: str) -> bool:
-    """Whether ``KAFKA=`` names a released version, by its form."""
+    """Return whether ``KAFKA=`` has the form of a released version."""
     return _RELEASE.fullmatch(kafka) is not None
 
 
 def no_version(kafka: str) -> BadInput:
-    """The refusal of a ``KAFKA=`` that names nothing."""
+    """Return the error for an invalid ``KAFKA=``."""
     return BadInput(
         f"KAFKA={kafka} is no version; give a released one from 2.8.0 on, such as {DEFAULT_RELEASE}, a folder or an "
         "archive of jars, or image:<reference>."
@@ -56,10 +56,10 @@ def no_version(kafka: str) -> BadInput:
 
 
 def kafka_jars(version: str) -> Path:
-    """The folder that holds Kafka's class path, fetched once into ``.cache/kafka/<version>``.
+    """Return the folder of a release's class path, fetched once into ``.cache/kafka/<version>``.
 
     Raises:
-        BadInput: there is no such version on Maven Central.
+        BadInput: Maven Central has no such version.
         HarnessError: it could not be fetched, or is damaged.
     """
     if not is_release(version):
@@ -73,7 +73,7 @@ def kafka_jars(version: str) -> Path:
 
 
 def metrics_agent() -> Path:
-    """The Prometheus JMX agent's jar, fetched once into ``.cache/kafka/jmx-<version>``.
+    """Return the Prometheus JMX agent's jar, fetched once into ``.cache/kafka/jmx-<version>``.
 
     Raises:
         HarnessError: it could not be fetched.
@@ -88,9 +88,10 @@ def metrics_agent() -> Path:
 
 
 def tools_jars(version: str) -> Path:
-    """The folder with the class path of a release's own clients and tools, fetched once.
+    """Return the class path folder of a release's clients and tools, fetched once into
+    ``.cache/kafka/tools-<version>``.
 
-    It is ``.cache/kafka/tools-<version>``. Not every release has them on Maven Central at once.
+    Maven Central gets the tools of some releases late.
 
     Raises:
         BadInput: Maven Central has no kafka-tools of that version.
@@ -114,11 +115,10 @@ def tools_jars(version: str) -> Path:
 
 
 def _whole(folder: Path) -> Path:
-    """The folder again, unless one of its jars was cut or damaged since: a broker would only say that a class is
-    missing.
+    """Return the folder if its jars are intact: with a damaged one a broker only reports a missing class.
 
     Raises:
-        HarnessError: one is no archive.
+        HarnessError: a jar is not a zip archive.
     """
     if damaged := [jar.name for jar in sorted(folder.glob("*.jar")) if not zipfile.is_zipfile(jar)]:
         raise HarnessError(
@@ -129,7 +129,7 @@ def _whole(folder: Path) -> Path:
 
 
 def jars_digest(jars: Iterable[Path]) -> str:
-    """SHA-256 over the names and contents of jars."""
+    """Return the SHA-256 over the names and contents of jars."""
     digest = hashlib.sha256()
     for jar in sorted(jars):
         digest.update(jar.name.encode())
@@ -145,7 +145,7 @@ def _fetch(version: str, folder: Path) -> None:
 
 
 def add_logging(folder: Path) -> None:
-    """Add slf4j's simple binding to a class path; without one the brokers would write no log at all.
+    """Add slf4j's simple binding to a class path; without a binding brokers write no log.
 
     Raises:
         HarnessError: it could not be fetched.
@@ -155,7 +155,7 @@ def add_logging(folder: Path) -> None:
 
 
 def _without_pom(cache: Path) -> list[str]:
-    """Modules whose pom did not arrive, which Ivy takes for ones without dependencies, for ever; they are forgotten."""
+    """Remove and return modules without a pom: Ivy would permanently treat them as having no dependencies."""
     found = [file for file in cache.glob("*/*/ivy-*.xml") if b'default="true"' in file.read_bytes()]
     for file in found:
         file.with_name(f"ivydata-{file.stem.removeprefix('ivy-')}.properties").unlink(missing_ok=True)
@@ -164,7 +164,7 @@ def _without_pom(cache: Path) -> list[str]:
 
 
 def _trusted() -> list[str]:
-    """The authorities that Python was told to trust (SSL_CERT_FILE), in a store of Java's own format."""
+    """Return the JVM flag to trust Python's authorities (SSL_CERT_FILE), converted to a Java store."""
     file = os.environ.get("SSL_CERT_FILE")
     if not file:
         return []
@@ -190,7 +190,7 @@ def _retrieve(organisation: str, module: str, version: str, folder: Path) -> Non
     if pyspark is None or pyspark.origin is None:
         raise HarnessError("pyspark, whose Ivy fetches the jars, is not installed; run `make setup`.")
     (ivy,) = (Path(pyspark.origin).parent / "jars").glob("ivy-*.jar")
-    with locked(CACHE / ".ivy.lock"):  # what another fetch has half done looks like a pom that did not arrive
+    with locked(CACHE / ".ivy.lock"):  # a concurrent, half-done fetch looks like a missing pom
         done = subprocess.run(
             [
                 *(java_of().command, *_trusted(), "-jar", str(ivy)),

@@ -1,6 +1,6 @@
-"""What a broker says of its own requests and garbage collection, through the Prometheus JMX agent inside it.
+"""Read a broker's request and garbage collection metrics from its Prometheus JMX agent.
 
-``clusters/kafka/metrics.yaml`` chooses what the agent exports.
+``clusters/kafka/metrics.yaml`` configures what the agent exports.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PARTS = {
 
 
 def scrape(address: str) -> dict[str, float]:
-    """The counters of the broker at an address; none where its agent does not answer."""
+    """Return the counters of the broker at an address, empty if its agent does not answer."""
     try:
         with closing(HTTPConnection(address, PORTS["METRICS"], timeout=SCRAPE_LIMIT_S)) as connection:
             connection.request("GET", "/metrics")
@@ -39,9 +39,10 @@ def scrape(address: str) -> dict[str, float]:
 
 
 def counters(exposition: str) -> dict[str, float]:
-    """Cumulative counters out of the agent's text: ``request_count{Produce}``, ``request_total_ms{Produce}`` and those
-    of its parts (sums over all requests, as mean times count), ``gc_ms`` and ``gc_count`` over all collectors; and
-    ``under_replicated_partitions``, which is of the moment.
+    """Parse the agent's text into cumulative counters.
+
+    They are ``request_count{Produce}``; ``request_total_ms{Produce}`` and those of its parts (sums over requests: mean
+    times count); ``gc_ms`` and ``gc_count`` over all collectors. ``under_replicated_partitions`` is the current value.
     """
     counts: dict[tuple[str, str], float] = {}
     means: dict[tuple[str, str], float] = {}

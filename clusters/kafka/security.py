@@ -1,8 +1,8 @@
-"""TLS and SASL, said once: what brokers, client libraries and our own connections are told.
+"""Configure TLS and SASL for brokers, client libraries and our own connections.
 
-All listeners of the brokers (REPLICATION, CLIENT, PROBE) are secured alike. KRaft's controllers, ZooKeeper and the
-exporter of metrics stay plaintext. No setting holds a secret: brokers read keys (PEM, KIP-651) and the password from
-files by themselves (KIP-421, KIP-614). It runs inside the client nodes, too.
+All broker listeners (REPLICATION, CLIENT, PROBE) are secured alike. KRaft controllers, ZooKeeper and the metrics
+exporter stay plaintext. No setting contains a secret: brokers read keys (PEM, KIP-651) and the password from files
+(KIP-421, KIP-614). This module also runs inside client nodes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOGIN_MODULES = {
 
 @dataclass(frozen=True)
 class Access:
-    """How one node gets into a secured cluster, or lets others in; ``folder`` holds what it shows for that.
+    """Hold a node's credentials; ``folder`` contains its keys and password.
 
     ``tls`` is one_way or mutual, ``sasl`` a mechanism; one of them may be None.
     """
@@ -45,18 +45,18 @@ class Access:
 
     @property
     def protocol(self) -> str:
-        """Kafka's name of it: SSL, SASL_SSL or SASL_PLAINTEXT."""
+        """Return Kafka's name of the protocol: SSL, SASL_SSL or SASL_PLAINTEXT."""
         transport = "SSL" if self.tls else "PLAINTEXT"
         return f"SASL_{transport}" if self.sasl else transport
 
     @property
     def authority(self) -> Path:
-        """The certificate by which others are known."""
+        """Return the path of the authority's certificate."""
         return Path(self.folder) / AUTHORITY
 
     @property
     def identity(self) -> Path:
-        """The node's own key and certificate."""
+        """Return the path of the node's key and certificate."""
         return Path(self.folder) / f"{self.node}.pem"
 
     def password(self) -> str:
@@ -67,16 +67,16 @@ class Access:
         file.touch(mode=0o600)
         file.write_text(password)
 
-    # --- what each is told -----------------------------------------------------------------------
+    # --- settings of each component ---------------------------------------------------------------
 
     def broker_settings(self, listeners: Iterable[str], plaintext: Iterable[str]) -> dict[str, str]:
-        """A broker's settings; where a secret belongs stands where it is read from."""
+        """Return a broker's settings; secrets are references to files."""
         protocols = dict.fromkeys(listeners, self.protocol) | dict.fromkeys(plaintext, "PLAINTEXT")
         settings = {"listener.security.protocol.map": ",".join(f"{name}:{of}" for name, of in protocols.items())}
         settings |= _PROVIDER
         if self.tls:
             settings |= self._stores()
-            # Without the listener's name it would not hold for SASL_SSL (KIP-684).
+            # Without the listener's prefix it would not apply to SASL_SSL (KIP-684).
             asked_for = "required" if self.tls == "mutual" else "none"
             settings |= {f"listener.name.{name.lower()}.ssl.client.auth": asked_for for name in listeners}
         if self.sasl:
@@ -89,7 +89,7 @@ class Access:
         return settings
 
     def java(self) -> dict[str, str]:
-        """The settings of a client of Kafka's own."""
+        """Return the settings of Kafka's Java clients."""
         settings = {"security.protocol": self.protocol, **_PROVIDER}
         if self.tls:
             settings |= self._stores()
@@ -98,9 +98,8 @@ class Access:
         return settings
 
     def _stores(self) -> dict[str, str]:
-        """The node's own key and certificate, and whom it trusts."""
         return {
-            # Not as ssl.keystore.location: of a file, 2.8 wants the key to be encrypted.
+            # Not ssl.keystore.location: for a file, 2.8 requires an encrypted key.
             "ssl.keystore.type": "PEM",
             "ssl.keystore.key": self._content_of(self.identity.name),
             "ssl.keystore.certificate.chain": self._content_of(self.identity.name),
@@ -109,7 +108,7 @@ class Access:
         }
 
     def _jaas(self) -> str:
-        """Who this node is to others and, for PLAIN, whom a broker lets in; SCRAM's users are in the metadata."""
+        """Return the JAAS login; for PLAIN with the accepted user (SCRAM's users are in the metadata)."""
         password = f'"{self._content_of(PASSWORD)}"'
         users = f" user_{USER}={password}" if self.sasl == "PLAIN" else ""
         return f'{_LOGIN_MODULES[self.sasl or ""]} required username="{USER}" password={password}{users};'
@@ -118,14 +117,12 @@ class Access:
         return f"${{directory:{self.folder}:{file}}}"
 
     def kafka_python(self) -> dict[str, Any]:
-        """The settings of kafka-python."""
         settings: dict[str, Any] = {"security_protocol": self.protocol}
         if self.tls:
             settings["ssl_context"] = self.context
         return settings | self._login(*_KAFKA_PYTHON)
 
     def librdkafka(self) -> dict[str, str]:
-        """The settings of librdkafka."""
         settings = {"security.protocol": self.protocol}
         if self.tls:
             settings["ssl.ca.location"] = str(self.authority)
@@ -140,20 +137,20 @@ class Access:
 
     @cached_property
     def context(self) -> ssl.SSLContext:
-        """Trusts the run's authority alone, and wants certificates to name the address that was called."""
+        """Return a context that trusts only the run's authority, and checks the called address in certificates."""
         context = ssl.create_default_context(cafile=self.authority)
         if self.tls == "mutual":
             context.load_cert_chain(self.identity)
         return context
 
     def encrypted(self, sock: socket.socket, host: str) -> socket.socket:
-        """The same connection, by TLS where that is asked for.
+        """Return the connection, wrapped in TLS if configured.
 
         Raises:
-            OSError: there is no agreement, or none in the socket's time.
+            OSError: the handshake failed or timed out.
         """
         return self.context.wrap_socket(sock, server_hostname=host) if self.tls else sock
 
     def conversation(self) -> Any:
-        """The client's half of a new SASL exchange (RFC 4616, RFC 5802): kafka-python's ``SaslMechanism``."""
+        """Return the client's side of a new SASL exchange (RFC 4616, RFC 5802): kafka-python's ``SaslMechanism``."""
         return get_sasl_mechanism(self.sasl)(**self._login(*_KAFKA_PYTHON))

@@ -1,4 +1,4 @@
-"""Kafka's server nodes: configuration files and command lines, by version and mode."""
+"""Make the configuration files and command lines of Kafka's server nodes, by version and mode."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from history.errors import BadInput
 from history.java import Java
 from history.kafka_versions import FEATURES, Mode, Version, usual_mode
 
-CONTROLLER_ID = 100  # of the first
+CONTROLLER_ID = 100  # of the first one
 PROTOCOL_VERSION = "inter.broker.protocol.version"
 ELR = "eligible.leader.replicas.version"
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"  # KIP-392
 _LISTENERS = ("REPLICATION", "CLIENT", "PROBE")
 SCRAM = "SCRAM-SHA-512"
-_SASL_CALLS_REMOVED = 23  # the Java that did (KAFKA-17078)
+_SASL_CALLS_REMOVED = 23  # the Java that removed them (KAFKA-17078)
 
-# Small heaps and a quick start: for scenarios about correctness, never for a benchmark.
+# Small heaps and a quick start: for correctness scenarios, never for benchmarks.
 QUICK_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-# kafka-run-class.sh, called by kafka-server-start.sh; the MaxInlineLevel=15 of some versions is Java 17's default.
+# As kafka-run-class.sh; the MaxInlineLevel=15 of some versions is Java 17's default.
 _STOCK_JVM = (
     "-server",
     "-XX:+UseG1GC",
@@ -39,7 +39,7 @@ _STOCK_JVM = (
 )
 _GC_LOG = ("-Xlog:gc*:file=gc.log:time,tags:filecount=10,filesize=100M",)
 HEADLESS = "-Djava.awt.headless=true"
-_STOCK_HEAPS = {"broker": "1G", "controller": "1G", "zookeeper": "512M"}  # the three start scripts' own
+_STOCK_HEAPS = {"broker": "1G", "controller": "1G", "zookeeper": "512M"}  # of the three start scripts
 _QUICK_HEAPS = {"broker": "384m", "controller": "256m", "zookeeper": "256m"}
 _LOGGING = (
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
@@ -47,7 +47,7 @@ _LOGGING = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
 )
 _ZOOKEEPER = ("-Dzookeeper.admin.enableServer=false", "org.apache.zookeeper.server.quorum.QuorumPeerMain")
-# Settings that a scenario needs to be short and its exports small; a scenario may override each.
+# Keep scenarios short and exports small; a scenario may override each.
 QUICK = {
     "auto.leader.rebalance.enable": "false",
     "auto.create.topics.enable": "false",
@@ -61,7 +61,7 @@ QUICK = {
 
 @dataclass(frozen=True)
 class Release:
-    """A Kafka version to be run, with its class path and its Java."""
+    """Describe a Kafka version to run, with class path and Java."""
 
     version: str
     jars: Path
@@ -75,10 +75,10 @@ class Release:
 
 
 def choose_mode(version: str, wanted: Mode | None) -> Mode:
-    """ZooKeeper up to 3.2, KRaft from 3.3 where nothing else was asked for.
+    """Return the mode: by default ZooKeeper up to 3.2, KRaft from 3.3.
 
     Raises:
-        BadInput: the version has no such mode (KIP-833: KRaft is production-ready from 3.3; 4.0 has no ZooKeeper).
+        BadInput: the version lacks that mode (KIP-833: KRaft is production-ready from 3.3; 4.0 has no ZooKeeper).
     """
     release = version_of(version)
     if wanted is None:
@@ -91,16 +91,16 @@ def choose_mode(version: str, wanted: Mode | None) -> Mode:
 
 
 def with_jars(node: Node, old: Path, new: Path) -> Node:
-    """A server's node with another Kafka on its class path."""
+    """Return a server's node with other jars."""
     arguments = tuple(f"{new}/*" if argument == f"{old}/*" else argument for argument in node.arguments)
     readable = tuple(new if path == old else path for path in node.readable)
     return replace(node, arguments=arguments, readable=readable)
 
 
 def cluster_id(run_id: str) -> str:
-    """A cluster id (16 bytes, base64 without padding) that follows from the run's id.
+    """Derive a cluster id (16 bytes, base64 without padding) from the run's id.
 
-    It never begins with a dash, which Kafka's storage tool would take for an option: one id in 64 would.
+    One id in 64 would begin with a dash, which Kafka's storage tool parses as an option; this is avoided.
     """
     digest = hashlib.md5(run_id.encode(), usedforsecurity=False).digest()
     identity = base64.urlsafe_b64encode(digest).decode().rstrip("=")
@@ -108,10 +108,10 @@ def cluster_id(run_id: str) -> str:
 
 
 def check_storage(version: str, mode: Mode, cluster: Cluster) -> None:
-    """Whether this version can have the features that the scenario asks for.
+    """Check that the version supports the scenario's storage, metadata and SCRAM settings.
 
     Raises:
-        BadInput: it cannot (KIP-778: metadata.version from 3.3; KIP-966: eligible leader replicas from 4.0; KIP-858:
+        BadInput: it does not (KIP-778: metadata.version from 3.3; KIP-966: eligible leader replicas from 4.0; KIP-858:
             several log directories in KRaft mode from 3.7; KIP-900: SCRAM in KRaft mode from 3.5).
     """
     release = version_of(version)
@@ -144,10 +144,10 @@ def check_storage(version: str, mode: Mode, cluster: Cluster) -> None:
 
 
 def check_java(version: str, cluster: Cluster, java: Java) -> None:
-    """Whether this version's brokers can log in to one another on this Java.
+    """Check that this version's brokers can use SASL on this Java.
 
     Raises:
-        BadInput: they cannot (KAFKA-17078: SASL on Java 23 and later, from 3.9.1 on).
+        BadInput: they cannot (KAFKA-17078: SASL on Java 23 and later needs 3.9.1).
     """
     sasl = cluster.security.sasl if cluster.security else None
     if sasl and java.feature >= _SASL_CALLS_REMOVED and version_of(version) not in FEATURES["sasl_from_java_23"]:
@@ -158,13 +158,13 @@ def check_java(version: str, cluster: Cluster, java: Java) -> None:
 
 
 def access_of(cluster: Cluster, work: Path, name: str) -> Access | None:
-    """How a node gets into a secured cluster; None where the cluster is plaintext."""
+    """Return a node's credentials, None for a plaintext cluster."""
     security = cluster.security
     return Access(name, str(work / FOLDER), security.tls, security.sasl) if security else None
 
 
 def metadata_nodes_of(release: Release, cluster: Cluster, addresses: Sequence[str], work: Path) -> list[Node]:
-    """The nodes that elect leaders: KRaft controllers of their own, or ZooKeeper; as many addresses may be used."""
+    """Return the KRaft controllers, or ZooKeeper, at the first of the addresses."""
     if release.mode == "zookeeper":
         return [_java_node(release, cluster, "zookeeper", addresses[0], work, main=_ZOOKEEPER)]
     names = ["controller"] if cluster.controllers == 1 else [f"controller-{n + 1}" for n in range(cluster.controllers)]
@@ -175,7 +175,7 @@ def metadata_nodes_of(release: Release, cluster: Cluster, addresses: Sequence[st
 
 
 def broker_node(release: Release, cluster: Cluster, broker_id: int, address: str, work: Path) -> Node:
-    """A broker; its configuration file is ``server.properties`` in its folder."""
+    """Return a broker; its configuration file is ``server.properties`` in its folder."""
     return _java_node(release, cluster, f"broker-{broker_id}", address, work, node_id=broker_id)
 
 
@@ -226,14 +226,14 @@ def _jvm_flags(cluster: Cluster, role: str) -> tuple[str, ...]:
 
 
 def jvm_flags(node: Node) -> list[str]:
-    """What a server's JVM is told, apart from the class path and what it runs."""
+    """Return a server's JVM flags, without class path and main class."""
     return list(node.arguments[: node.arguments.index("-cp")])
 
 
 def metadata_node_config(
     release: Release, cluster: Cluster, node: Node, metadata_nodes: Sequence[Node]
 ) -> dict[str, str]:
-    """The effective configuration of one controller or of ZooKeeper."""
+    """Return the configuration of one controller or of ZooKeeper."""
     if release.mode == "zookeeper":
         return {
             "dataDir": str(node.folder / "data"),
@@ -248,14 +248,14 @@ def metadata_node_config(
         "process.roles": "controller",
         "listeners": f"CONTROLLER://{node.address}:{PORTS['CONTROLLER']}",
         "log.dirs": str(node.folder / "data"),
-        # Elections and topic defaults are the controller's, so that it must know the cluster's settings.
+        # The controller elects leaders and applies topic defaults, so it needs the cluster's settings.
         **_replication_defaults(cluster),
         **cluster.config,
     }
 
 
 def broker_config(release: Release, cluster: Cluster, node: Node, metadata_nodes: Sequence[Node]) -> dict[str, str]:
-    """The effective configuration of a broker."""
+    """Return the configuration of a broker."""
     addresses = ",".join(f"{name}://{node.address}:{PORTS[name]}" for name in _LISTENERS)
     common = {
         "listeners": addresses,
@@ -291,7 +291,7 @@ def _rack_config(cluster: Cluster, node: Node) -> dict[str, str]:
 
 
 def kraft_config(node: Node, voters: Sequence[Node]) -> dict[str, str]:
-    """Return the settings that controllers, brokers and the storage tool have in common."""
+    """Return the settings common to controllers, brokers and the storage tool."""
     return {
         "node.id": str(node.node_id),
         "controller.quorum.voters": ",".join(f"{v.node_id}@{v.address}:{PORTS['CONTROLLER']}" for v in voters),
@@ -313,19 +313,19 @@ def _replication_defaults(cluster: Cluster) -> dict[str, str]:
 
 
 def render(config: Mapping[str, str]) -> str:
-    """Return a configuration as a properties file, which Java's ``Properties.load`` reads back unchanged."""
+    """Return a configuration as a properties file that Java's ``Properties.load`` reads back unchanged."""
     return "".join(f"{_escaped(name, ' :=#!')}={_escaped_value(value)}\n" for name, value in sorted(config.items()))
 
 
 def change(properties: str, settings: Mapping[str, str]) -> str:
-    """Return a file that ``render`` wrote, with other or more settings; the other lines stay byte for byte."""
+    """Return a file written by ``render`` with settings changed or added; other lines keep their bytes."""
     lines = [*properties.splitlines(keepends=True), *render(settings).splitlines(keepends=True)]
     by_name = {re.split(r"(?<!\\)=", line, maxsplit=1)[0]: line for line in lines}
     return "".join(line for _, line in sorted(by_name.items()))
 
 
 def _escaped_value(text: str) -> str:
-    """Java drops blanks before a value, but not within it."""
+    """Escape leading blanks of a value, which Java would drop."""
     rest = text.lstrip(" ")
     return "\\ " * (len(text) - len(rest)) + _escaped(rest)
 

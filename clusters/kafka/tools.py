@@ -1,4 +1,4 @@
-"""Kafka's command-line tools. The build under test is run in nodes alone, with no more rights than any node."""
+"""Run Kafka's command-line tools. The build under test runs only in nodes, without additional rights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from history.java import Java
 
 
 def tool_node(java: Java, jars: Path, beside: Node, name: str, *arguments: str) -> Node:
-    """Return a node that runs a program of a build to its end, in the network of another node; its folder is made."""
+    """Return a node that runs a program of a build in another node's network; make its folder."""
     folder = beside.folder.parent / name
     folder.mkdir()
     return Node(
@@ -36,17 +36,17 @@ def tool_node(java: Java, jars: Path, beside: Node, name: str, *arguments: str) 
 
 @dataclass(frozen=True)
 class Tools:
-    """The tools of a cluster's own Kafka; all calls may raise HarnessError with what the tool printed."""
+    """Run the tools of a cluster's Kafka; all calls may raise HarnessError with the tool's output."""
 
     runtime: Runtime
     release: Release
     cluster: Cluster
 
     def format_storage(self, controllers: Sequence[Node], brokers: Sequence[Node], identity: str) -> None:
-        """Format the storage of a whole KRaft cluster with one call of Kafka's tool.
+        """Format the storage of a KRaft cluster with one call of Kafka's tool.
 
-        A JVM per node would cost a second each. The tool formats every folder of ``log.dirs``, so it gets all
-        nodes' folders at once; what differs between nodes afterwards is ``node.id`` in ``meta.properties``.
+        A JVM per node would take 1 s each. The tool formats every folder in ``log.dirs``, so it gets all nodes'
+        folders; afterwards only ``node.id`` in ``meta.properties`` has to change per node.
         """
         nodes, first = [*controllers, *brokers], controllers[0]
         folders = {folder: node for node in nodes for folder in (*node.log_dirs, node.metadata_dir)}
@@ -70,14 +70,16 @@ class Tools:
             _replace_in(node, folder / "meta.properties", f"node.id={first.node_id}", f"node.id={node.node_id}")
 
     def store_user(self, zookeeper: Node) -> None:
-        """Let ZooKeeper know SCRAM's user before the first broker, which logs in to the others as that."""
+        """Add SCRAM's user to ZooKeeper before the first broker starts, since brokers log in to each other as that
+        user.
+        """
         if password := self._password(zookeeper):
             at = f"{zookeeper.address}:{PORTS['ZOOKEEPER']}"
             user = ("--entity-type", "users", "--entity-name", USER, "--add-config", f"{SCRAM}=[password={password}]")
             self._call(zookeeper, "kafka.admin.ConfigCommand", "--zookeeper", at, "--alter", *user)
 
     def _call(self, beside: Node, main: str, *arguments: str, writable: tuple[Path, ...] = ()) -> None:
-        """The arguments are in a file, since other users of the host can read a command line."""
+        """Call a tool with its arguments in a file, since other users of the host can read command lines."""
         tool = tool_node(self.release.java, self.release.jars, beside, main)
         told = tool.folder / "arguments"
         told.touch(mode=0o600)
@@ -111,6 +113,6 @@ def _replace_in(node: Node, path: Path, old: str, new: str) -> None:
 
 
 def _quoted(argument: str) -> str:
-    """An argument in a file that Java's launcher reads."""
+    """Quote an argument for a file that Java's launcher reads."""
     escaped = argument.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -1,12 +1,12 @@
-"""The wire probe: what one broker itself says about its replicas, over a plain socket.
+"""Probe one broker's replicas over a plain socket.
 
-A Fetch v12 with an impossible offset and ``last_fetched_epoch`` is answered with the replica's high watermark,
-read first, and the end offset of that epoch; for the newest epoch in the replica's cache that is its log end
-offset (KAFKA-10554, KIP-595). Any replica answers from its own log; ``replica_id`` is -1 (a consumer) throughout,
-or -2 (the debugging consumer) in ListOffsets, never that of a broker: a fetch as a follower would move the
-leader's view of the ISR. Replicas with an empty epoch cache are asked in two requests instead.
+A Fetch v12 with an impossible offset and ``last_fetched_epoch`` returns the replica's high watermark, read first, and
+the end offset of that epoch. For the newest epoch in the replica's cache that is its log end offset (KAFKA-10554,
+KIP-595). Any replica answers from its own log. ``replica_id`` is always -1 (consumer), or -2 (debugging consumer) in
+ListOffsets, never a broker's: a follower's fetch would change the leader's view of the ISR. Replicas with an empty
+epoch cache need two requests.
 
-The pinned versions are spoken by every broker from 2.8 on: Fetch v11/v12, ListOffsets v5, Metadata v7, Produce v7,
+Every broker since 2.8 supports the pinned versions: Fetch v11/v12, ListOffsets v5, Metadata v7, Produce v7,
 SaslHandshake v1, SaslAuthenticate v1.
 """
 
@@ -42,29 +42,30 @@ DEBUGGING_CONSUMER = -2  # ListOffsets: any replica answers, up to its log end o
 LATEST, EARLIEST = -1, -2  # timestamps of ListOffsets
 BEYOND_ANY_LOG = 2**62
 CONSUMED_BYTES = 1 << 20
-FETCHED_PARTITION_BYTES, FETCHED_BYTES = 1 << 20, 1 << 25  # the first is a consumer's default; more leaves the cache
-_MOST_EPOCHS = 2**31 - 1  # of a fetch session; then 1 again
-_HEADER_BYTES = 64  # of an answer, at most: its number and tagged fields, of which there are none
-# To agree on TLS and to log in, at least: a JVM that has just started takes several hundred milliseconds for its first
+FETCHED_PARTITION_BYTES, FETCHED_BYTES = 1 << 20, 1 << 25  # the first is a consumer's default; more exceeds the cache
+_MOST_EPOCHS = 2**31 - 1  # of a fetch session; 1 follows
+_HEADER_BYTES = 64  # limit of an answer's header: its number, no tagged fields
+# Minimum for TLS and login: a freshly started JVM takes several hundred ms for its first handshake, and a client that
+# restarts earlier never connects.
 # handshake, and whoever gives up and begins anew before that never gets in.
 MIN_HANDSHAKE_S = 1.0
-# What kafka-python raises at a batch that is damaged; a gzip stream that is none is an OSError.
+# What kafka-python raises for a damaged batch; an invalid gzip stream is an OSError.
 UNDECODABLE = (
     *(kafka.errors.CorruptRecordError, kafka.errors.UnsupportedCodecError),
     *(zlib.error, BadGzipFile, EOFError, struct.error),
 )
 
-MAX_ROUNDS = 12  # of one probe; each moves the guess of the cached epoch by one
+MAX_ROUNDS = 12  # of one probe; each moves the guessed cached epoch by one
 
 NONE, OFFSET_OUT_OF_RANGE, UNKNOWN_LEADER_EPOCH = 0, 1, 75
 Told = TypeVar("Told")
-FENCED_LEADER_EPOCH = "FENCED_LEADER_EPOCH"  # the broker is in a newer epoch than was asked in
-_NAMES = {-1: "UNKNOWN_SERVER_ERROR", 6: "NOT_LEADER_OR_FOLLOWER"}  # kafka-python has other names for these
+FENCED_LEADER_EPOCH = "FENCED_LEADER_EPOCH"  # the broker has a newer epoch than the request
+_NAMES = {-1: "UNKNOWN_SERVER_ERROR", 6: "NOT_LEADER_OR_FOLLOWER"}  # kafka-python names these differently
 UNREACHABLE, TIMEOUT, NEVER_SENT = "unreachable", "timeout", "never_sent"
 
 
 def error_name(code: int) -> str | None:
-    """The protocol's own name of an error code, None for 0; an unknown code is ``ERROR_<code>``."""
+    """Return the protocol's name of an error code, None for 0, ``ERROR_<code>`` if unknown."""
     if code == NONE:
         return None
     name = _NAMES.get(code) or str(kafka.errors.for_code(code).message)
@@ -72,7 +73,7 @@ def error_name(code: int) -> str | None:
 
 
 def transport_error_name(error: OSError) -> str:
-    """``timeout`` when a connection was there and nothing came back, else ``unreachable``."""
+    """Return ``timeout`` if a connection existed but no answer came, else ``unreachable``."""
     return TIMEOUT if isinstance(error, TimeoutError) else UNREACHABLE
 
 
@@ -80,11 +81,10 @@ def transport_error_name(error: OSError) -> str:
 
 
 class Connection:
-    """One connection to one broker, opened when first used, and again after an error or when the broker has closed it:
-    brokers close those that were idle for ``connections.max.idle.ms``, ten minutes.
+    """Connect to one broker on first use, and again after an error or when the broker has closed the connection.
 
-    ``access``: how to get in, None on a plaintext listener. ``forwards_to_controller``: the broker passes on what is
-    meant for the controller (KRaft). Not safe for several threads.
+    Brokers close connections idle for ``connections.max.idle.ms``, 10 min. ``access`` is None on a plaintext listener.
+    ``forwards_to_controller``: the broker forwards requests for the controller (KRaft). Not thread-safe.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Connection:
         self._protocol, self._incoming = KafkaProtocol(client_id=client_id), Incoming(f"{host}:{port}")
 
     def to(self, host: str, port: int, timeout_s: float) -> Connection:
-        """A connection of the same kind to another broker, as that broker is listed on this listener."""
+        """Return a connection like this one to another broker, at its address on this listener."""
         return Connection(host, port, timeout_s, self._client_id, access=self._access)
 
     def __enter__(self) -> Self:
@@ -114,7 +114,7 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """Drop the connection; the next request opens a new one."""
+        """Close the connection; the next request opens a new one."""
         if self._socket:
             self._socket.close()
             self._socket = None
@@ -124,20 +124,20 @@ class Connection:
         return self.exchange([request])[0]
 
     def exchange(self, requests: Sequence[Any]) -> list[Any]:
-        """Write all requests, then read their answers; the broker handles them in this order.
+        """Write all requests, then read their answers; the broker handles them in order.
 
-        Requests that have no answer (acks=0) give none.
+        Requests without an answer (acks=0) yield none.
 
         Raises:
-            TimeoutError: not all answers within ``timeout_s`` once it is open; OSError: no connection, or it broke, or
-                what came back is not the protocol. Either way the connection is closed.
+            TimeoutError: not all answers arrived within ``timeout_s`` of an open connection. OSError: no connection, a
+                broken one, or an invalid answer. Each closes the connection.
         """
         try:
             return self._exchange(self._open(), requests, time.monotonic() + self.timeout_s)
         except kafka.errors.KafkaError as error:
             self.close()
             raise ConnectionAbortedError(f"{self.host}:{self.port} sent no Kafka answer: {error}") from error
-        except BaseException:  # an interrupt, too: the answer on its way must not be the next request's
+        except BaseException:  # also an interrupt: the next request must not get this one's answer
             self.close()
             raise
 
@@ -154,10 +154,10 @@ class Connection:
         return answers
 
     def _decoded(self, answer: memoryview) -> Any:
-        """An answer to the oldest request that has none.
+        """Decode the answer to the oldest unanswered request.
 
         Raises:
-            KafkaError: it is none.
+            KafkaError: it is invalid.
         """
         asked = self._protocol.in_flight_requests.popleft()
         kind = asked.get_response_class()
@@ -186,7 +186,7 @@ class Connection:
         return self._socket
 
     def _log_in(self, sock: socket.socket, access: Access) -> None:
-        """SaslHandshake, then SaslAuthenticate until the mechanism has no more to say (KIP-43, KIP-152)."""
+        """Send SaslHandshake, then SaslAuthenticate until the mechanism is done (KIP-43, KIP-152)."""
         deadline, conversation = time.monotonic() + max(self.timeout_s, MIN_HANDSHAKE_S), access.conversation()
         try:
             self._accepted(sock, SaslHandshakeRequest[1](mechanism=access.sasl), deadline)
@@ -204,7 +204,7 @@ class Connection:
 
 
 def _has_ended(idle: socket.socket) -> bool:
-    """Whether anything came on a connection on which nothing is awaited: its end, or what is no answer to anything."""
+    """Return whether an idle connection was closed, or got unexpected data."""
     poll = select.poll()
     poll.register(idle, select.POLLIN)
     return bool(poll.poll(0))
@@ -215,11 +215,11 @@ def _has_ended(idle: socket.socket) -> bool:
 
 @dataclass(frozen=True)
 class ReplicaSample:
-    """One replica as its own broker told it; the columns of the ``replicas`` table.
+    """Hold one replica as reported by its own broker; the columns of the ``replicas`` table.
 
-    ``leader_epoch`` is the epoch that the broker accepted as current; values are null where ``error`` is set.
-    ``single_reply``: both offsets stood in one reply, the high watermark read first; otherwise the log end
-    offset was read by an earlier request.
+    ``leader_epoch`` is the epoch that the broker accepted as current; values are null if ``error`` is set.
+    ``single_reply``: both offsets are from one reply, the high watermark read first; otherwise the log end offset is
+    from an earlier request.
     """
 
     topic: str
@@ -237,15 +237,15 @@ class ReplicaSample:
 
 @dataclass
 class _Known:
-    """What earlier answers told about a replica: its current leader epoch, its newest cached epoch (-1: none)."""
+    """Hold what earlier answers showed of a replica: its leader epoch and its newest cached epoch (-1: none)."""
 
     current: int
     cached: int
 
     def settle(self, at: Any | None, after: Any | None) -> Any | None:
-        """Of the answers for epochs ``cached`` and ``cached + 1`` the one that ends at the log's end, if any.
+        """Return whichever answer, for epoch ``cached`` or ``cached + 1``, ends at the log's end, if any.
 
-        Moves the guess one epoch up or down where the answers show it wrong.
+        Move the guess by one epoch if the answers contradict it.
         """
         if after and after.diverging_epoch:
             self.cached += 1
@@ -259,11 +259,11 @@ class _Known:
 
 @dataclass
 class BrokerProbe:
-    """Samples all replicas of one broker in one round trip, most of the time.
+    """Sample all replicas of one broker, usually in one round trip.
 
-    A follower caches an epoch only with the first batch of it, so its newest cached epoch may be older than its
-    current leader epoch. An answer for epoch e is taken only when e is the current epoch, or when a later answer
-    on the same connection shows that e + 1 is not cached; else the end of e would be mistaken for the log's end.
+    A follower caches an epoch with its first batch, so its newest cached epoch may be older than its leader epoch. An
+    answer for epoch e is accepted only if e is current, or if a later answer on the same connection shows that e + 1
+    is not cached. Otherwise the end of e could be mistaken for the log's end.
     """
 
     connection: Connection
@@ -271,11 +271,11 @@ class BrokerProbe:
     _known: dict[TopicPartition, _Known] = field(default_factory=dict, init=False)
 
     def expect_epoch(self, replica: TopicPartition, leader_epoch: int) -> None:
-        """Tell what a replica's leader epoch may be; a wrong guess costs a round trip more."""
+        """Set a replica's likely leader epoch; a wrong guess costs one more round trip."""
         self._known.setdefault(replica, _Known(leader_epoch, leader_epoch))
 
     def sample(self) -> list[ReplicaSample]:
-        """One sample a replica, in order of topic and partition.
+        """Return one sample per replica, ordered by topic and partition.
 
         Raises:
             OSError: the broker did not answer; see ``Connection.exchange``.
@@ -302,10 +302,10 @@ class BrokerProbe:
         return samples
 
     def _in_two_replies(self, replicas: set[TopicPartition]) -> dict[TopicPartition, ReplicaSample]:
-        """Log end offset and current epoch by ListOffsets, the rest by a fetch that stands at that end.
+        """Get log end offset and epoch by ListOffsets, the rest by a fetch at that end.
 
-        A broker of ZooKeeper that has just started may tell the end of a log for which it has no epoch yet (-1): whose
-        end that is nobody can say, so that it is refused as a fetch in any epoch would be.
+        A freshly started ZooKeeper broker may report a log end without an epoch (-1), whose owner is unknown. It is
+        recorded as UNKNOWN_LEADER_EPOCH, which any fetch would return.
         """
         if not replicas:
             return {}
@@ -333,7 +333,7 @@ class BrokerProbe:
 
 
 def probe(connection: Connection, topic: str, partition: int, known_epoch: int | None = None) -> ReplicaSample:
-    """Sample one replica once, in a single reply where the replica has an epoch at all.
+    """Sample one replica once, in a single reply if the replica has an epoch.
 
     Raises:
         OSError: the broker did not answer; see ``Connection.exchange``.
@@ -345,10 +345,10 @@ def probe(connection: Connection, topic: str, partition: int, known_epoch: int |
 def probe_all(
     connection: Connection, replicas: Iterable[TopicPartition], known_epochs: Mapping[TopicPartition, int] | None = None
 ) -> list[ReplicaSample]:
-    """The same of many replicas of one broker, in order of topic and partition.
+    """Sample replicas of one broker as ``probe``, ordered by topic and partition.
 
     Raises:
-        OSError: as for one.
+        OSError: as ``probe``.
     """
     broker = BrokerProbe(connection, set(replicas))
     for replica, epoch in (known_epochs or {}).items():
@@ -385,7 +385,7 @@ def _seen(offset: int) -> int | None:
 
 
 def _divergence_request(asked: Iterable[tuple[TopicPartition, int, int]]) -> Any:
-    """Fetch v12 for (replica, current leader epoch, epoch whose end is asked for)."""
+    """Build a Fetch v12 for (replica, current leader epoch, epoch whose end is wanted)."""
     partition = FetchRequest.FetchTopic.FetchPartition
     return _fetch_request(
         12,
@@ -404,7 +404,7 @@ def _divergence_request(asked: Iterable[tuple[TopicPartition, int, int]]) -> Any
 
 
 def _plain_fetch(ends: Mapping[TopicPartition, ListedOffset]) -> Any:
-    """Fetch v11 at each replica's log end: an empty answer that any replica gives from its own log (KIP-392)."""
+    """Build a Fetch v11 at each replica's log end: any replica returns an empty answer from its own log (KIP-392)."""
     partition = FetchRequest.FetchTopic.FetchPartition
     return _fetch_request(
         11,
@@ -422,8 +422,10 @@ def _plain_fetch(ends: Mapping[TopicPartition, ListedOffset]) -> Any:
 
 
 class Wanted(NamedTuple):
-    """From where a consumer reads on: ``leader_epoch`` is that in which it takes answers, ``last_epoch`` that of the
-    batch before ``offset`` (-1: it has read none).
+    """Hold a consumer's position: ``leader_epoch`` to accept answers in, ``last_epoch`` of the batch before
+    ``offset``.
+
+    ``last_epoch`` is -1 if nothing was read.
     """
 
     offset: int
@@ -432,9 +434,11 @@ class Wanted(NamedTuple):
 
 
 class FetchSession:
-    """A consumer's fetches from one broker, in an incremental session (KIP-227): after the first, partitions are asked
-    for whose place has changed, and told of that have something to tell. With thousands of them both sides would spend
-    their time on those where nothing happens. A broker that gives no session is asked for all each time.
+    """Fetch as a consumer from one broker, in an incremental session (KIP-227).
+
+    After the first fetch, requests contain only changed positions and answers only partitions with news: with
+    thousands of partitions both sides would otherwise spend their time on idle ones. Without a session, each fetch
+    lists all.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -448,11 +452,13 @@ class FetchSession:
     def fetch(
         self, wanted: Mapping[TopicPartition, Wanted], isolation_level: int, max_wait_ms: int
     ) -> dict[TopicPartition, Any]:
-        """What the leader of these partitions tells of some or all of them, such as a log that was truncated below the
-        position (Fetch v12, KIP-320 and KIP-595). With nothing to tell the broker waits for that long.
+        """Fetch from partitions that this broker leads (Fetch v12); return those with news, after ``max_wait_ms`` at
+        most.
+
+        News includes a log truncated below the position (KIP-320, KIP-595).
 
         Raises:
-            OSError: it did not answer, or refused; the next fetch begins a new session.
+            OSError: no answer, or an error; the next fetch starts a new session.
         """
         changed = {where: of for where, of in wanted.items() if self._asked.get(where) != of}
         request = _fetch_request(12, {where: _wanted(where, of) for where, of in changed.items()}, FETCHED_BYTES)
@@ -483,7 +489,7 @@ def _wanted(where: TopicPartition, of: Wanted) -> Any:
 
 
 def _fetch_request(version: int, partitions: Mapping[TopicPartition, Any], max_bytes: int = 1) -> Any:
-    """A fetch outside of any fetch session that never waits."""
+    """Build a fetch without a session that never waits."""
     topics = [
         FetchRequest.FetchTopic(topic=topic, partitions=[partitions[replica] for replica in replicas])
         for topic, replicas in by_topic(partitions)
@@ -503,7 +509,7 @@ def _fetch_request(version: int, partitions: Mapping[TopicPartition, Any], max_b
 
 
 class Consumed(NamedTuple):
-    """One record as a broker gave it to a consumer; ``sound`` when its batch fits its CRC-32C."""
+    """Hold one consumed record; ``sound`` if its batch matches its CRC-32C."""
 
     offset: int
     leader_epoch: int
@@ -514,15 +520,14 @@ class Consumed(NamedTuple):
 def consume(
     connection: Connection, replica: TopicPartition, offset: int, leader_epoch: int
 ) -> tuple[list[Consumed], str | None]:
-    """The records from an offset on that a broker gives to a consumer now, whether it leads or follows (KIP-392), while
-    it is in this leader epoch (KIP-320), and the name of the partition's error.
+    """Return the available records from an offset on, from a leader or follower (KIP-392), and the partition's error.
 
-    With an error come no records, as with an offset beyond the log's end while it is cut. The markers at the ends of
-    transactions are no records.
+    The broker must be in the given leader epoch (KIP-320). With an error there are no records, for example beyond the
+    log's end during a truncation. Transaction markers are skipped.
 
     Raises:
         OSError: the broker did not answer.
-        CorruptRecordError: a batch is so damaged that its records cannot be told.
+        CorruptRecordError: a batch cannot be decoded.
     """
     answer = _as_consumer(connection, replica, offset, leader_epoch)
     try:
@@ -534,9 +539,9 @@ def consume(
 def preferred_replica(
     connection: Connection, replica: TopicPartition, offset: int, rack: str
 ) -> tuple[int | None, str | None]:
-    """Ask the leader, as a consumer with this ``client.rack``, from which broker to read on (KIP-392).
+    """Ask the leader which broker a consumer with this ``client.rack`` should read from (KIP-392).
 
-    Returns the broker's id, or None for the leader itself, and the name of the partition's error.
+    Return the broker's id (None: the leader), and the partition's error.
 
     Raises:
         OSError: the broker did not answer.
@@ -546,7 +551,7 @@ def preferred_replica(
 
 
 def _as_consumer(connection: Connection, replica: TopicPartition, offset: int, epoch: int, rack: str = "") -> Any:
-    """Fetch v11, the first version with a rack, and the last that every broker from 2.8 on answers with topic names."""
+    """Send a Fetch v11: the first version with a rack, and the last with topic names on every broker since 2.8."""
     asked = FetchRequest.FetchTopic.FetchPartition(
         partition=replica.partition,
         current_leader_epoch=epoch,
@@ -569,10 +574,10 @@ def _records(data: bytes, offset: int) -> Iterator[Consumed]:
 
 
 def about(answers: Mapping[TopicPartition, Told], replica: TopicPartition) -> Told:
-    """What was answered of the partition that was asked about.
+    """Return the requested partition's answer.
 
     Raises:
-        ConnectionAbortedError: nothing was.
+        ConnectionAbortedError: it is missing.
     """
     if replica not in answers:
         raise ConnectionAbortedError(f"an answer says nothing of {replica}, which was asked about")
@@ -580,10 +585,10 @@ def about(answers: Mapping[TopicPartition, Told], replica: TopicPartition) -> To
 
 
 def fetched(reply: Any) -> dict[TopicPartition, Any]:
-    """The answer to a fetch by partition.
+    """Return a fetch's answers by partition.
 
     Raises:
-        ConnectionAbortedError: the broker refused all of it.
+        ConnectionAbortedError: the broker rejected the whole fetch.
     """
     if reply.error_code:
         raise ConnectionAbortedError(f"the broker refused a fetch as a whole: {error_name(reply.error_code)}")
@@ -595,7 +600,7 @@ def fetched(reply: Any) -> dict[TopicPartition, Any]:
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> Iterator[tuple[str, list[TopicPartition]]]:
-    """Partitions as requests list them: topic by topic."""
+    """Group partitions by topic, as in requests."""
     topics: dict[str, list[TopicPartition]] = defaultdict(list)
     for replica in partitions:
         topics[replica.topic].append(replica)
@@ -603,12 +608,12 @@ def by_topic(partitions: Iterable[TopicPartition]) -> Iterator[tuple[str, list[T
 
 
 def read_batches(connection: Connection, replica: TopicPartition, offset: int, max_bytes: int = 1) -> bytes:
-    """The record batches from the one that holds ``offset`` on, as the leader gives them to a consumer (Fetch v11).
+    """Return the leader's record batches from the one with ``offset`` on, as a consumer (Fetch v11).
 
-    At least one batch comes, whatever ``max_bytes``; empty at the high watermark.
+    At least one batch is returned, whatever ``max_bytes``; none at the high watermark.
 
     Raises:
-        OSError: the broker did not answer, or refused.
+        OSError: no answer, or an error.
     """
     asked = FetchRequest.FetchTopic.FetchPartition(
         partition=replica.partition,
@@ -627,7 +632,7 @@ def read_batches(connection: Connection, replica: TopicPartition, offset: int, m
 
 
 class ListedOffset(NamedTuple):
-    """An answer to ListOffsets; offset and epoch are None where ``error`` is set."""
+    """Hold an answer to ListOffsets; offset and epoch are None if ``error`` is set."""
 
     offset: int | None
     leader_epoch: int | None
@@ -643,10 +648,10 @@ def list_offsets(
     *,
     leader_epochs: Mapping[TopicPartition, int] | None = None,
 ) -> dict[TopicPartition, ListedOffset]:
-    """Ask one broker for an offset of each partition (ListOffsets v5), in any leader epoch or in these alone.
+    """List one broker's offset per partition (ListOffsets v5), in the given leader epochs, by default any.
 
-    As the debugging consumer any replica answers, ``LATEST`` being its log end offset; as a ``CONSUMER`` only
-    the leader does, ``LATEST`` being the high watermark, or the last stable offset for isolation level 1.
+    For the debugging consumer any replica answers, and ``LATEST`` is its log end offset. For a ``CONSUMER`` only the
+    leader answers, and ``LATEST`` is the high watermark, or the last stable offset at isolation level 1.
 
     Raises:
         OSError: the broker did not answer.
@@ -682,14 +687,14 @@ def list_offsets(
 def list_offset(
     connection: Connection, topic: str, partition: int, timestamp: int = LATEST, replica_id: int = DEBUGGING_CONSUMER
 ) -> ListedOffset:
-    """``list_offsets`` for one partition."""
+    """Call ``list_offsets`` for one partition."""
     replica = TopicPartition(topic, partition)
     return about(list_offsets(connection, [replica], timestamp, replica_id), replica)
 
 
 @dataclass(frozen=True)
 class PartitionView:
-    """What one broker believes about a partition; ``leader`` is -1 where there is none."""
+    """Hold a broker's metadata of a partition; ``leader`` is -1 if there is none."""
 
     topic: str
     partition: int
@@ -706,7 +711,7 @@ class PartitionView:
 
 @dataclass(frozen=True)
 class ClusterView:
-    """What one broker believes about the cluster; ``brokers`` maps the live ones to (host, port)."""
+    """Hold a broker's metadata of the cluster; ``brokers`` maps live brokers to (host, port)."""
 
     sent_ns: int
     received_ns: int
@@ -716,7 +721,7 @@ class ClusterView:
 
 
 def metadata(connection: Connection, topics: Iterable[str] | None) -> ClusterView:
-    """A broker's own cache (Metadata v7); unknown topics are left out, None asks for all of them.
+    """Return a broker's metadata cache (Metadata v7); unknown topics are missing, None requests all.
 
     Raises:
         OSError: the broker did not answer.
@@ -745,7 +750,7 @@ def metadata(connection: Connection, topics: Iterable[str] | None) -> ClusterVie
 
 @dataclass(frozen=True)
 class QuorumView:
-    """The metadata quorum as its leader sees it; ``voters`` maps each to its log end offset, -1 where unknown."""
+    """Hold the metadata quorum as its leader reports it; ``voters`` maps to log end offsets, -1 if unknown."""
 
     leader: int
     leader_epoch: int
@@ -754,7 +759,7 @@ class QuorumView:
 
 
 def describe_quorum(connection: Connection) -> QuorumView | None:
-    """KRaft's metadata quorum (DescribeQuorum v0), asked of a controller; None where it does not lead it.
+    """Return KRaft's metadata quorum (DescribeQuorum v0), or None if this controller is not its leader.
 
     Raises:
         OSError: the controller did not answer.
@@ -778,7 +783,7 @@ ACKS = {"0": 0, "1": 1, "all": -1}
 
 @dataclass(frozen=True)
 class Produced:
-    """The answer to one produce request; ``base_offset`` is None without an acknowledgement that carried one."""
+    """Hold the answer to one produce request; ``base_offset`` is None if none was returned."""
 
     sent_ns: int | None
     done_ns: int | None
@@ -805,10 +810,10 @@ def produce(
     timeout_ms: int = 10_000,
     go_on: Callable[[], bool] = lambda: True,
 ) -> Iterator[Produced]:
-    """Send each batch of values in a request of its own (Produce v7), one after the other, with no retries.
+    """Send each batch in its own request (Produce v7), in order, without retries.
 
-    A broken connection ends it: that batch carries ``timeout`` or ``unreachable``, those after it ``never_sent``, as
-    do all from the one on before which ``go_on`` says no.
+    A broken connection ends the sequence: that batch gets ``timeout`` or ``unreachable``, later ones ``never_sent``.
+    So do all batches once ``go_on`` returns False.
     """
     ended = False
     for values in batches:
@@ -838,7 +843,7 @@ def _produce_one(connection: Connection, request: Any) -> Produced:
     if not answers:
         return Produced(sent_ns, done_ns, None, None)
     told = [answer for topic in answers[0].responses or () for answer in topic.partition_responses or ()]
-    if not told:  # nobody knows whether it was written
+    if not told:  # unknown whether it was written
         return Produced(sent_ns, None, None, UNREACHABLE)
     answer = told[0]
     return Produced(sent_ns, done_ns, _seen(answer.base_offset), error_name(answer.error_code))

@@ -1,4 +1,4 @@
-"""What each step does. ``ACTIONS`` has one function for each class of step in ``steps.catalog.STEPS``."""
+"""Perform steps: ``ACTIONS`` has one function per class in ``steps.catalog.STEPS``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from history.partition import TopicPartition
 
 LEAD_LIMIT_S = 20.0
 ISR_LIMIT_S = 60.0
-SEEN_LIMIT_S = 0.5  # for brokers to hear of an election
+SEEN_LIMIT_S = 0.5  # for brokers to learn of an election
 
 
 def _hold(run: PhaseRun, step: flow.Hold) -> None:
@@ -155,7 +155,7 @@ def _start(run: PhaseRun, step: processes.Start) -> None:
 
 
 def _roll(run: PhaseRun, step: Step, nodes: Sequence[Node], meanwhile: Callable[[Node], None]) -> None:
-    """Stop and start nodes one after the other, the next once all replicas are in sync again."""
+    """Restart nodes one by one, each once all replicas are in sync again."""
     for index, node in enumerate(nodes):
         for topic in run.world.scenario.topics if index else ():
             run.wait(Condition(isr_full=topic), ISR_LIMIT_S, step)
@@ -179,7 +179,7 @@ def _bounce(run: PhaseRun, step: processes.Bounce) -> None:
 def _crash_loop(run: PhaseRun, step: processes.CrashLoop) -> None:
     for turn in range(step.times):
         if turn:
-            threading.Event().wait(step.after)  # as a process that comes up and then dies of something
+            threading.Event().wait(step.after)  # like a process that starts and later crashes
         run.restart(Killed(run.world, run.nodes(step.node)), step)
 
 
@@ -199,7 +199,7 @@ def _rollback(run: PhaseRun, step: processes.Rollback) -> None:
 
 
 def _finalise(run: PhaseRun, step: processes.Finalise) -> None:
-    """KRaft: one request for all. ZooKeeper: a setting of each broker, which takes a rolling restart."""
+    """Raise the cluster's version: in KRaft one request, with ZooKeeper a broker setting and a rolling restart."""
     world = run.world
     if world.plan.mode == "kraft":
         level = metadata_level(step.to)
@@ -221,7 +221,7 @@ def _heal(run: PhaseRun, _step: flow.Heal) -> None:
 
 
 def _elect(run: PhaseRun, step: topology.Elect) -> None:
-    """A preferred replica that is not in sync cannot lead; that is recorded, and the phase goes on."""
+    """Elect leaders; the failure of a preferred replica out of sync is recorded, and the phase continues."""
     world = run.world
     if step.who == "preferred":
         ask = partial(world.ask, lambda broker: elect_preferred(broker, world.partitions))
@@ -233,33 +233,33 @@ def _elect(run: PhaseRun, step: topology.Elect) -> None:
 
 
 def _elect_unclean(broker: Connection, partitions: list[TopicPartition], unclean: list[str]) -> None:
-    """Adds to ``unclean`` the partitions of which no answer says that they were not elected: they may lose records."""
+    """Elect, and add to ``unclean`` the partitions that may have been elected, and may lose records."""
     try:
         answers = elect_unclean(broker, partitions)
-    except HarnessError:  # no controller is known that could have heard of it
+    except HarnessError:  # no controller is known, so none received the request
         raise
     except BaseException:
-        unclean.extend(map(str, partitions))  # it may be done all the same
+        unclean.extend(map(str, partitions))  # it may be done nevertheless
         raise
     unclean.extend(str(of) for of, answer in answers.items() if error_name(answer.error_code) not in NOT_ELECTED)
     check_elected(answers)
 
 
 def _record_election(run: PhaseRun, step: Step, elect: Callable[[], object], **told: Any) -> None:
-    """With who led before and after: the answer alone does not show that anything moved.
+    """Record an election with the leaders before and after: the answer alone does not show a change.
 
     Raises:
-        HarnessError: nobody could be asked.
+        HarnessError: no broker or controller could be reached.
     """
     before, refused = _led(run), None
     try:
         elect()
-        with suppress(WaitTimeout):  # who was elected may have led before
+        with suppress(WaitTimeout):  # the elected replica may have led before
             wait_until(lambda: _led(run) != before, limit_s=SEEN_LIMIT_S, what="another leader or epoch")
     except (Refused, WaitTimeout) as error:
         refused = str(error)
     except BaseException as error:
-        refused = str(error)  # recorded all the same: it may be done
+        refused = str(error)  # recorded too: it may be done nevertheless
         raise
     finally:
         led = {"before": before, "after": _led(run)}
@@ -267,7 +267,7 @@ def _record_election(run: PhaseRun, step: Step, elect: Callable[[], object], **t
 
 
 def _led(run: PhaseRun) -> dict[str, list[int]]:
-    """The leader of each partition that a broker knows of, and its epoch."""
+    """Return leader and epoch of each partition that a broker knows."""
     views = run.world.partition_views(run.world.partitions)
     return {str(partition): [view.leader, view.leader_epoch] for partition, view in views.items() if view}
 
@@ -309,8 +309,9 @@ def _throttle(run: PhaseRun, step: topology.Throttle) -> None:
 
 
 def _configured(run: PhaseRun, changes: list[Change], step: Step) -> None:
-    """Refuses a setting that an active fault has changed: this one would end that one's effect unnoticed, and neither
-    would find again what was there before it.
+    """Change settings, but reject those changed by an active fault.
+
+    The second change would end the first one's effect unnoticed, and neither could restore the original value.
     """
     active = run.active(list(run.world.brokers.values()), ("configure", "throttle"))
     earlier = [change for fault in active if isinstance(fault, Configured) for change in fault.changes]
@@ -364,7 +365,7 @@ def _reconnect(run: PhaseRun, step: network.Reconnect) -> None:
 
 
 def _peers(run: PhaseRun, peers: list[Any]) -> list[Peer]:
-    """What is said of the peers, with their nodes in the targets' places."""
+    """Replace the targets among the peers by their nodes."""
     return [node for peer in peers for node in (run.nodes(peer) if isinstance(peer, Target) else [peer])]
 
 
@@ -375,7 +376,7 @@ def _senders(run: PhaseRun, node: Node, targets: list[Target] | None) -> list[No
 
 
 def _check_unlimited(run: PhaseRun, node: Node) -> None:
-    """All of these are one class of the kernel."""
+    """Check that no other limit is active: all of them use the same traffic class of the kernel."""
     if run.active([node], ("limit_bandwidth", "delay", "reorder", "lag", "slow")):
         raise HarnessError(f"The traffic into {node.name} is limited or delayed already; end that first.")
 
@@ -410,7 +411,7 @@ def _lose(run: PhaseRun, step: network.Lose) -> None:
 
 
 def _transfer_leadership(run: PhaseRun, step: topology.TransferLeadership) -> None:
-    """One that is not in sync is not elected; that is recorded, and the phase goes on."""
+    """Move leadership; the failure of a replica out of sync is recorded, and the phase continues."""
     world, number = run.world, broker_id(run.node(step.replica))
     partition = _partition(run, step.replica)
     order = leader_first(world, partition, number)
@@ -469,9 +470,9 @@ ACTIONS: dict[type[Step], Callable[[PhaseRun, Any], None]] = {
 
 
 def perform(run: PhaseRun, step: Step) -> None:
-    """Do what a step says.
+    """Perform a step.
 
     Raises:
-        HarnessError: it could not be done at all.
+        HarnessError: the step could not be performed.
     """
     ACTIONS[type(step)](run, step)

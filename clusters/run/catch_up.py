@@ -1,4 +1,4 @@
-"""Waits until every reader has come to the end of what is readable, and records where each one was."""
+"""Wait until every reader has read to the end, and record the readers' positions."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ from history.readers import CATCH_UP
 from history.tables import POSITIONS
 from history.words import some_of
 
-Positions = Mapping[str, int | None]  # by partition; None: nothing was fetched yet
-TOLD_S = 2.0  # readers report once a second
-PROGRESS_LIMIT_S = 45.0  # for readers that still come nearer
+Positions = Mapping[str, int | None]  # by partition; None: nothing fetched yet
+TOLD_S = 2.0  # readers report once per second
+PROGRESS_LIMIT_S = 45.0  # for readers that still progress
 
 
 def catch_up(world: World) -> None:
     """Wait for the live consumer and a consumer group, after the final drain, and write the table ``positions``.
 
-    The wait ends when each reader is at the end of the drain, or when none has moved for as long as a reader may stand
-    still.
+    The wait ends when each reader is at the drain's end, or when none has moved for the time allowed without progress.
     """
     ends = drained_to(world)
     if not ends or not _running(world):
@@ -47,7 +46,7 @@ def catch_up(world: World) -> None:
         return not _behind(world, told, ends) or time.monotonic_ns() - still_ns[0] >= patience_s * 1e9
 
     condition = "every reader to be at the end"
-    with suppress(WaitTimeout):  # the event has what was last seen
+    with suppress(WaitTimeout):  # the event has the last state
         wait_until(is_over, limit_s=patience_s + PROGRESS_LIMIT_S, every_s=0.25, what=condition)
     _write(world, last[0])
     behind = _behind(world, last[0], ends)
@@ -63,7 +62,7 @@ def catch_up(world: World) -> None:
 
 
 def drained_to(world: World) -> dict[str, int]:
-    """Return where the final drain ended in each partition that it read to its end."""
+    """Return the final drain's end offset of each partition that it read completely."""
     drained: dict[str, Any] = summary_of(world, DRAIN).get("partitions", {})
     return {where: reached["end_offset"] for where, reached in drained.items() if reached["complete"]}
 
@@ -74,7 +73,7 @@ def _running(world: World) -> list[str]:
 
 
 def _told(world: World) -> dict[str, Any]:
-    """Return what each running reader reported last, by its name in the tables; without ``positions`` it is busy."""
+    """Return each running reader's last report, by its name in the tables; a busy reader has no ``positions``."""
     words = (summary_of(world, name) for name in _running(world))
     return {each["client_id"]: each["so_far"] for each in words if "so_far" in each}
 
@@ -84,7 +83,7 @@ def _positions(told: Mapping[str, Any]) -> dict[str, Positions | None]:
 
 
 def _behind(world: World, told: Mapping[str, Any], ends: Mapping[str, int]) -> list[str]:
-    """Return a phrase for each reader that is not at the end, and for each partition that no member has."""
+    """Describe each reader that is not at the end, and each partition without a member."""
     positions = {reader: found or {} for reader, found in _positions(told).items()}
     return [*_short(positions, ends), *_unassigned(world, positions, ends)]
 

@@ -1,4 +1,4 @@
-"""Turns a live run into evidence: the files of servers that were ended, and the clients' streams as tables."""
+"""Turn a live run into evidence: the files of the servers, and the clients' streams as tables."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ STREAMED = ("sends", "polls", "seeks", *OF_MEMBERS, "replicas", "isr")
 
 
 def collect_servers(world: World) -> None:
-    """Pause all servers at once, SIGKILL them as they stand, and move what they wrote to the evidence.
+    """Pause all servers at once, kill them with SIGKILL, and move their files to the evidence.
 
-    A clean stop would change ISR and epochs, and end the scenario differently from how it was seen; a copy of the data
-    would take the disk twice. Safe to call again: what was moved stays.
+    A clean stop would change ISR and epochs, and so the scenario's end; a copy would need the disk space twice. Safe
+    to repeat: moved files stay.
 
     Raises:
-        HarnessError: the disk does not let it.
+        HarnessError: a disk error.
     """
     if not world.has_addresses:
         return
@@ -45,7 +45,7 @@ def collect_servers(world: World) -> None:
     for node in live:
         world.runtime.pause(node.name)
     for node in world.servers:
-        if node.disk_bytes:  # in memory, and gone with its server
+        if node.disk_bytes:  # in memory, lost with its server
             available(world.runtime.disks, "disk for each node").run_script(node, "cp -a --sparse=always /disk/. data/")
     for node in live:
         end(world, node, "SIGKILL")
@@ -63,25 +63,25 @@ def _collect_server(node: Node, target: Path) -> None:
             shutil.copy2(file, target)
     for folder in dict.fromkeys([*node.log_dirs, node.metadata_dir]):
         if folder.is_dir() and not folder.is_symlink():
-            allow_writing(node, folder)  # the run may have been ended while this was read-only
+            allow_writing(node, folder)  # the run may have ended while the folder was read-only
         if folder.exists():
             folder.rename(target / folder.name)
     remove_links(target)
 
 
 def remove_links(folder: Path) -> None:
-    """Remove symbolic links from what a server left: Kafka makes none, and one could name any file of this host."""
+    """Remove symbolic links from a server's files: Kafka makes none, and a link could point to any host file."""
     for file in folder.rglob("*"):
         if file.is_symlink():
             file.unlink()
 
 
 def collect_clients(world: World) -> None:
-    """Keep each client's log beside its summary, and the pairs of wall and monotonic time."""
+    """Copy each client's log next to its summary, and the pairs of wall and monotonic time."""
     for log in world.folder.work.glob("*/server.log"):
         if not log.is_symlink() and any(
             world.folder.clients.glob(f"{log.parent.name}.*json")
-        ):  # of a member one for each life
+        ):  # a member has one per incarnation
             shutil.copy(log, world.folder.clients / f"{log.parent.name}.log")
     clock = world.folder.work / "streams" / "clock.jsonl"
     if clock.exists():
@@ -89,7 +89,7 @@ def collect_clients(world: World) -> None:
 
 
 def write_tables(world: World) -> None:
-    """Turn every stream into Parquet; replica samples learn which incarnation of the broker answered."""
+    """Convert every stream to Parquet; add to replica samples the incarnation of the broker."""
     streams = world.folder.work / "streams"
     readers: dict[str, Read] = {
         "sends": sends_of,
@@ -112,13 +112,13 @@ def _broker_starts(world: World) -> Starts:
 
 
 def _replicas_of(stream: Path, starts: Starts) -> Iterator[pa.RecordBatch]:
-    """The samples of a stream with their incarnations, batch by batch: a long run has more than memory holds."""
+    """Yield a stream's samples with incarnations, in batches: a long run exceeds memory."""
     for batch in read_stream(stream):
         yield with_incarnations(batch, starts)
 
 
 def with_incarnations(replicas: pa.RecordBatch, starts: Starts) -> pa.RecordBatch:
-    """Fill ``incarnation`` with that of the last start before the sample."""
+    """Set ``incarnation`` to that of the last start before the sample."""
     incarnations = pa.nulls(replicas.num_rows, pa.int32())
     for broker_id, of_broker in starts.items():
         own = pc.equal(replicas["broker_id"], broker_id)

@@ -1,6 +1,6 @@
-"""A run, call by call; ``clusters.run.stages`` says in which order.
+"""Perform a run call by call; ``clusters.run.stages`` defines the order.
 
-Every call takes the run's folder, finds all else in it, and may be made by another process than the one before.
+Every call gets the run's folder and finds everything else in it, so that each may come from another process.
 """
 
 from __future__ import annotations
@@ -56,24 +56,24 @@ from history.share_groups import SETTLE
 from history.tables import PHASE_START
 from history.words import some_of
 
-__all__ = ["check", "hold_lease", "prepare", "reap", "tear_down"]  # from the modules beside it
+__all__ = ["check", "hold_lease", "prepare", "reap", "tear_down"]  # from modules next to it
 
 _FOLDERS = frozenset({"dataDir", "log.dirs", "metadata.log.dir"})
 READY_LIMIT_S, END_LIMIT_S = 60.0, 15.0
-LOG_LIMIT_S = 0.1  # for each partition, until brokers have its logs: a small one makes a hundred in a second
-COPIER_LIMIT_S = 90.0  # to come to the end of what it copies
+LOG_LIMIT_S = 0.1  # for each partition, for brokers to create its logs: a small broker makes 100 per second
+COPIER_LIMIT_S = 90.0  # to copy to the end of its input
 SETTLE_LIMIT_S = 45.0  # for what a share group has not read yet
-QUIESCE_LIMIT_S = 30.0  # beyond the time-out of transactions, which the coordinator looks at every 10 s
+QUIESCE_LIMIT_S = 30.0  # in addition to the transaction timeout, which the coordinator checks every 10 s
 
 
 # --- setting up --------------------------------------------------------------------------------
 
 
 def start_cluster(run: Path) -> None:
-    """Start the metadata nodes and all brokers; on failure everything started is removed again.
+    """Start the metadata nodes and all brokers; on failure remove everything started.
 
     Raises:
-        HarnessError: a node did not start, or the run is not one that can be started.
+        HarnessError: a node did not start, or the run was started before.
     """
     check_unstarted(run)
     with World.open(run) as world:
@@ -81,13 +81,13 @@ def start_cluster(run: Path) -> None:
             _start_cluster(world)
         except BaseException as error:
             why = _full_disk(world) or reason_of(error)
-            world.runtime.remove_all()  # first: of a full disk the event cannot be written
+            world.runtime.remove_all()  # first: on a full disk the event cannot be written
             world.events.add("error", step="start_cluster", why=why)
             raise
 
 
 def _full_disk(world: World) -> str:
-    """That the run's disk is full, which servers that cannot write their log do not say; empty otherwise."""
+    """Return that the run's disk is full, or an empty text; servers that cannot write do not report it."""
     try:
         Room(world.folder).check()
     except HarnessError as full:
@@ -96,10 +96,10 @@ def _full_disk(world: World) -> str:
 
 
 def check_unstarted(run: Path) -> None:
-    """Ask before anything that would clean up after a start that failed: another one's cluster may live.
+    """Check that the run was not started before, since a failed start removes the run's cluster.
 
     Raises:
-        HarnessError: the run was started before.
+        HarnessError: it was.
     """
     if (RunFolder(run).work / "prefix").exists():
         raise HarnessError(f"{run.name} was started before; a run is never started twice, start a new one.")
@@ -136,7 +136,7 @@ def _start_cluster(world: World) -> None:
 
 
 def _secure(world: World) -> None:
-    """Make the certificates and the password of a secured cluster, for all nodes that there will be."""
+    """Make the certificates and the password of a secured cluster, for all possible nodes."""
     access = world.access(WORLD)
     if access is None:
         return
@@ -148,7 +148,7 @@ def _secure(world: World) -> None:
 
 
 def _addresses(world: World) -> dict[str, str]:
-    """Of all that have a certificate: the brokers, the clients, and whoever runs this."""
+    """Return the addresses to certify: brokers, clients, and the host itself."""
     addresses = {node.name: node.address for node in world.brokers.values()}
     addresses |= {name: world.client_address(index) for index, name in enumerate(client_names(world))}
     return addresses | {WORLD: f"{world.prefix}.1"}
@@ -167,7 +167,7 @@ def _server_configs(world: World) -> dict[str, dict[str, str]]:
 
 
 def create_topics(run: Path) -> None:
-    """Create the scenario's topics and wait until every broker knows their full ISR and has each of its replicas."""
+    """Create the scenario's topics, and wait until every broker has its replicas and knows the full ISRs."""
     with World.open(run) as world:
         any_broker = next(iter(world.brokers.values()))
         with world.connect(any_broker, "CLIENT", READY_LIMIT_S) as connection:
@@ -203,10 +203,10 @@ def _without_replica(world: World) -> list[str]:
 
 
 def start_clients(run: Path) -> None:
-    """Start prober, consumer, producers and the others, and wait until each has seen its first sample, record or ack.
+    """Start all clients, and wait until each has seen its first sample, record or ack.
 
     Raises:
-        HarnessError: a client did not start; all of them are removed again. Or they were started before.
+        HarnessError: a client did not start (then all are ended), or they were started before.
     """
     with World.open(run) as world:
         streams = world.folder.work / "streams"
@@ -243,13 +243,13 @@ def start_clients(run: Path) -> None:
 
 
 def _why_not_ready(world: World, client: Node) -> str:
-    """A client without an answer, and the servers that have ended meanwhile."""
+    """Describe a client without an answer, and the servers that have ended."""
     ended = [node for node in world.servers if world.runtime.state(node.name) == "exited"]
     return "; ".join(map(world.describe_node, [*ended, client]))
 
 
 def _set_up_group(world: World) -> None:
-    """A share group's own settings; they hold from its first member on."""
+    """Set a share group's own settings before its first member starts."""
     group = world.scenario.group
     if isinstance(group, ShareGroup):
         any_broker = next(iter(world.brokers.values()))
@@ -261,7 +261,7 @@ def _set_up_group(world: World) -> None:
 
 
 def capture(run: Path, label: str) -> None:
-    """Capture every replica's offsets, and what all nodes used, under a label: before, after."""
+    """Capture every replica's offsets and all nodes' usage under a label: before, after."""
     with World.open(run, REQUEST_LIMIT_S) as world:
         record_usage(world, label)
         capture_offsets(world, label)
@@ -270,11 +270,10 @@ def capture(run: Path, label: str) -> None:
 def run_phase(run: Path, index: int, name: str | None = None) -> None:
     """Run one phase of the scenario and capture every replica at its end.
 
-    ``name`` is what the caller takes it for: its scenario may have been edited since the run was prepared.
+    ``name`` is the caller's expected phase: its scenario may have been edited since the run was prepared.
 
     Raises:
-        HarnessError: the run is over, the phase was begun before or is another, a client has died, or a step could not
-            be done at all.
+        HarnessError: the run is over, the phase was begun before or is not ``name``, a client died, or a step failed.
     """
     if RunFolder(run).is_sealed:
         raise HarnessError(f"{run.name} is collected and over; a phase cannot be run again, start a new run.")
@@ -307,7 +306,7 @@ def _check_next(world: World, index: int, name: str | None) -> None:
 
 
 def stop_producers(run: Path) -> None:
-    """Let the producers end: no new sends, answers awaited, the rest unknown."""
+    """Stop the producers: they send no more, wait for answers, and record the rest as unknown."""
     with World.open(run) as world:
         _end_producers(world)
         end_clients(world, dict.fromkeys(_copiers(world), COPIER_LIMIT_S))
@@ -319,13 +318,13 @@ def _copiers(world: World) -> list[str]:
 
 
 def _end_producers(world: World) -> None:
-    """Each waits for answers as long as they may take; killed before, its ledger would lack what is in flight."""
+    """End the producers, each after its delivery timeout: killed earlier, its ledger would lack records in flight."""
     producers = world.scenario.producers
     end_clients(world, {each.name: each.load.delivery_timeout + END_LIMIT_S for each in producers})
 
 
 def stop_clients(run: Path) -> None:
-    """Let prober, consumer and the group's members end, and before them producers that a failure has left."""
+    """Stop prober, consumer and group members, and first any producers left by a failure."""
     with World.open(run) as world:
         _end_producers(world)
         catch_up(world)
@@ -335,7 +334,7 @@ def stop_clients(run: Path) -> None:
 
 
 def _settle_group(world: World) -> None:
-    """Wait until no member of a share group is given anything any more, for as long as the next delivery may take."""
+    """Wait until no member of a share group gets deliveries, for as long as the next delivery may take."""
     at_rest_s, since = settle_s(world.scenario), [(-1, time.monotonic())]
     if not at_rest_s:
         return
@@ -355,9 +354,9 @@ def _settle_group(world: World) -> None:
 
 
 def quiesce(run: Path) -> None:
-    """Wait until every in-sync replica stands at the leader's end, and both watermarks with it.
+    """Wait until every in-sync replica is at the leader's end, and so are high watermark and last stable offset.
 
-    A transaction that was left open holds the last stable offset back until the coordinator aborts it.
+    An open transaction holds back the last stable offset until the coordinator aborts it.
     """
     with World.open(run) as world:
         started = time.monotonic()
@@ -388,7 +387,7 @@ def _is_quiet(world: World) -> bool:
 
 
 def _is_at_rest(leader: int, samples: Mapping[int, ReplicaSample | None]) -> bool:
-    """Whether all members of an ISR tell one log end, which is the high watermark and the last stable offset, too."""
+    """Return whether all ISR members report the same log end, equal to the high watermark and last stable offset."""
     ends = {
         (sample.high_watermark, sample.log_end_offset) if sample and not sample.error else (None, -1)
         for sample in samples.values()
@@ -406,7 +405,7 @@ def drain(run: Path) -> None:
     """Read every record of every partition once more, up to the high watermark.
 
     Raises:
-        HarnessError: it was read before.
+        HarnessError: the run was drained before.
     """
     with World.open(run) as world:
         if (world.folder.work / DRAIN).exists():
@@ -426,7 +425,7 @@ def drain(run: Path) -> None:
 
 
 def collect(run: Path) -> None:
-    """Pause all servers and kill them, keep what they wrote, turn the clients' streams into tables, seal the folder."""
+    """Kill the servers, keep their files, convert the clients' streams to tables, and seal the folder."""
     if RunFolder(run).is_sealed:
         return
     with World.open(run) as world:

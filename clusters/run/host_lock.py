@@ -1,6 +1,6 @@
-"""Who may load this host: one benchmark alone, or correctness runs side by side.
+"""Lock the host: for one benchmark alone, or for correctness runs in parallel.
 
-The lock is the host's, not the project's, because two checkouts share the same CPUs; it goes with its process.
+The lock is per host, not per project, because two checkouts share the CPUs; it is released when its process ends.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import psutil
 
 log = logging.getLogger("plimsoll.host")
 
-Tell = Callable[[str], object]  # what a person is shown
-COMMAND = 160  # characters shown of a command
-LOCK = Path("/tmp/plimsoll-host.lock")  # wherever TMPDIR points: all users have to meet here
+Tell = Callable[[str], object]  # shows a message to a person
+COMMAND = 160  # most characters shown of a command
+LOCK = Path("/tmp/plimsoll-host.lock")  # fixed, whatever TMPDIR is: all users need the same file
 
 
 @contextmanager
 def alone(lock: Path | None = None, tell: Tell = log.info) -> Iterator[None]:
-    """Hold the host for a benchmark; waits until nobody else uses it, and tells for whom."""
+    """Hold the host for a benchmark; wait for all other runs, and report which."""
     with _held(
         lock or LOCK, fcntl.LOCK_EX, "waiting until this host's other runs have ended: a benchmark runs alone", tell
     ):
@@ -34,7 +34,7 @@ def alone(lock: Path | None = None, tell: Tell = log.info) -> Iterator[None]:
 
 @contextmanager
 def beside_others(lock: Path | None = None, tell: Tell = log.info) -> Iterator[None]:
-    """Use the host for a run about correctness; waits until no benchmark runs, and tells for whom."""
+    """Share the host for a correctness run; wait for a benchmark, and report which."""
     with _held(lock or LOCK, fcntl.LOCK_SH, "waiting until this host's benchmark has ended", tell):
         yield
 
@@ -51,30 +51,31 @@ def _held(lock: Path, how: int, words: str, tell: Tell) -> Iterator[None]:
 
 
 def _held_by(file: IO[str]) -> list[str]:
-    """Who holds the lock, as far as the kernel tells: ``process 4711 of ann: airflow dags test nightly …``.
+    """Describe the lock's holders from /proc/locks: ``process 4711 of ann: airflow dags test nightly …``.
 
-    A file system whose numbers in /proc/locks are not its files' own (btrfs) names nobody.
+    The result is empty on a file system whose device numbers in /proc/locks differ from its files' (btrfs).
     """
     about = os.fstat(file.fileno())
     place = f"{os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x}:{about.st_ino}"
     locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
-    return [_who(int(lock[4])) for lock in locks if lock[1] == "FLOCK" and lock[5] == place]  # "->" for who waits
+    return [_who(int(lock[4])) for lock in locks if lock[1] == "FLOCK" and lock[5] == place]  # waiting ones have "->"
 
 
 def _who(pid: int) -> str:
     try:
         process = psutil.Process(pid)
-        command = " ".join(process.cmdline()).split(" -m ")[-1]  # what Python runs
+        command = " ".join(process.cmdline()).split(" -m ")[-1]  # the module that Python runs
         return f"process {pid} of {process.username()}: {textwrap.shorten(command, COMMAND, placeholder=' …')}"
-    except psutil.Error:  # it has ended meanwhile, or is another container's
+    except psutil.Error:  # it has ended, or is in another container
         return f"process {pid}"
 
 
 def _opened(lock: Path) -> IO[str]:
-    """Made where it is missing, and only read where it is not: in a folder that all users share the kernel lets nobody
-    open another one's file for writing.
+    """Create the lock if missing, and open it read-only.
+
+    In a folder shared by all users the kernel forbids opening another user's file for writing.
     """
     with suppress(FileExistsError):
         lock.touch(exist_ok=False)
-        lock.chmod(0o666)  # for every user, whatever the one's mask is
+        lock.chmod(0o666)  # for every user, whatever the umask
     return lock.open()

@@ -1,4 +1,4 @@
-"""Who holds a run, and the removal of what nobody holds any more."""
+"""Hold runs by leases, and remove what is left of runs without a holder."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from history.scratch import scratch
 
 Lease = Literal["process", "time"]
 
-LEASE_S = 1800.0  # for a run's next task to begin, or for the scheduler to see that a worker died and have it collected
+LEASE_S = 1800.0  # for a run's next task to start, or for the scheduler to notice a dead worker and collect the run
 _RENEWED_EVERY_S = 60.0
-_NO_LEASE = (OSError, ValueError, LookupError, TypeError)  # of reading one that is missing or not sound
+_NO_LEASE = (OSError, ValueError, LookupError, TypeError)  # a missing or damaged lease
 _held: set[Path] = set()  # by this process
-_DOCKER = Path("/var/run/docker.sock")  # where a daemon answers, unless DOCKER_HOST names another place
+_DOCKER = Path("/var/run/docker.sock")  # the default, unless DOCKER_HOST is set
 
 
 def write_lease(run: Path, kind: Lease) -> None:
-    """Say what spares the run from ``reap``: the life of a process, or time, by a clock that nobody sets."""
+    """Write what protects the run from ``reap``: the life of a process, or a time on the monotonic clock."""
     expires_s = time.monotonic() + LEASE_S if kind == "time" else 0
     write_atomically(RunFolder(run).work / "lease", json.dumps({"boot": boot_id(), "expires_s": expires_s}))
 
 
 @contextmanager
 def hold_lease(run: Path) -> Iterator[None]:
-    """Spare the run from ``reap`` for as long as this process lives."""
+    """Protect the run from ``reap`` while this process lives."""
     with (RunFolder(run).work / "lease").open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -47,7 +47,7 @@ def hold_lease(run: Path) -> Iterator[None]:
 
 @contextmanager
 def hold_trial() -> Iterator[Path]:
-    """A folder under which this process may try something, as if it were a run; ``reap`` spares it as long."""
+    """Yield a folder for a trial, protected from ``reap`` like a run, while this process lives."""
     with scratch() as folder:
         run = RunFolder(folder)
         run.work.mkdir()
@@ -58,16 +58,16 @@ def hold_trial() -> Iterator[Path]:
 
 @contextmanager
 def hold_step(run: Path, limit_s: float, *, at_last: bool = False) -> Iterator[None]:
-    """Act on the run alone: a task that was given up may still be healing what it broke.
+    """Hold the run exclusively: an abandoned task may still be healing its faults.
 
-    What holds the run may hold it again within. ``at_last`` goes on beside whoever does not end: tearing down needs no
-    leave. A lease by time is renewed meanwhile.
+    The holder may hold it again. With ``at_last`` the block runs even if the other task does not end, for the
+    teardown. A lease by time is renewed meanwhile.
 
     Raises:
-        WaitTimeout: another process still acts on it after so many seconds.
+        WaitTimeout: another process still holds it after ``limit_s`` seconds.
     """
     lock = RunFolder(run.resolve()).work / "step"
-    if lock in _held or not lock.parent.is_dir():  # without work/ there is nothing to act on, and the call says so
+    if lock in _held or not lock.parent.is_dir():  # without work/ there is nothing to lock, and the call itself fails
         yield
         return
     with lock.open("w") as file:
@@ -84,7 +84,7 @@ def hold_step(run: Path, limit_s: float, *, at_last: bool = False) -> Iterator[N
 
 @contextmanager
 def _renewing_lease(run: Path) -> Iterator[None]:
-    """However long the work takes, the lease ends no sooner than ``LEASE_S`` after it."""
+    """Renew the lease during the work, so that it lasts until ``LEASE_S`` after it."""
     ended = Event()
 
     def renew_until_ended() -> None:
@@ -103,7 +103,7 @@ def _renewing_lease(run: Path) -> Iterator[None]:
 
 
 def _renew_lease(run: Path) -> None:
-    """Renew a lease by time; that of a process ends with it."""
+    """Renew a lease by time; a process's lease ends with the process."""
     with suppress(*_NO_LEASE):
         with (RunFolder(run).work / "lease").open() as file:
             is_by_time = json.load(file)["expires_s"] > 0
@@ -120,18 +120,18 @@ def _taken(file: IO[str]) -> bool:
 
 
 def tear_down(run: Path) -> list[str]:
-    """Remove everything of the run but its folder; safe to call again.
+    """Remove everything of the run except its folder; safe to repeat.
 
-    The folder's ``work/`` goes too once the run is sealed; before that it is the only evidence.
+    If the run is sealed, remove the folder's ``work/`` too; before that it is the only evidence.
 
     Raises:
-        HarnessError: the run was on Docker, and Docker does not answer or refused.
+        HarnessError: the run was on Docker, and Docker does not answer or failed.
     """
     folder = RunFolder(run.resolve())
-    with suppress(OSError):  # it keeps nobody from removing
+    with suppress(OSError):  # a failure must not prevent the removal
         (folder.work / TORN_DOWN).touch()
     removed = _remove_all(folder.path)
-    with suppress(PermissionError):  # another user's folder is theirs
+    with suppress(PermissionError):  # another user's folder stays
         if folder.is_sealed:
             shutil.rmtree(folder.work, ignore_errors=True)
     return removed
@@ -139,7 +139,7 @@ def tear_down(run: Path) -> list[str]:
 
 def _remove_all(run: Path) -> list[str]:
     removed = open_runtime("process", run).remove_all()
-    # A daemon that is slow to answer counts as none, which is no answer about a run that was on it.
+    # A slow daemon counts as none, which must not apply to a run on Docker.
     if _was_on_docker(run) or choose_runtime("auto") == "docker":
         removed += open_runtime("docker", run).remove_all()
     return removed
@@ -153,13 +153,13 @@ def _was_on_docker(run: Path) -> bool:
 
 
 def reap(*, all_runs: bool = False) -> list[str]:
-    """Remove what is left of runs that nobody holds any more; ``all_runs`` takes those in use, too.
+    """Remove what is left of runs without a lease; with ``all_runs``, also of runs in use.
 
-    A run is in use while a process holds its lease, or until its time is up (runs of a scheduler, renewed by
-    whoever works on them).
+    A run is in use while a process holds its lease, or until the lease's time (a scheduler's run; renewed by work on
+    it).
 
     Raises:
-        NotRemoved: once all else is removed; some could not be, or Docker did not say what it has of runs.
+        NotRemoved: after everything else was removed: some could not be, or Docker did not list its runs.
     """
     return remove_each(partial(_reap, found, all_runs=all_runs) for found in (_runs_with_processes, _runs_on_docker))
 
@@ -175,10 +175,10 @@ def _runs_with_processes() -> list[Path]:
 
 
 def _runs_on_docker() -> list[Path]:
-    """The runs of which Docker has something; none on a host without Docker, or for a user who may not use it.
+    """Return the runs with something on Docker; none without Docker, or without permission to use it.
 
     Raises:
-        HarnessError: there is Docker, and it does not answer, which is no answer about runs.
+        HarnessError: Docker exists and does not answer, so its runs are unknown.
     """
     from clusters.runtimes.docker.removal import runs_with_leftovers
 
@@ -201,6 +201,6 @@ def _is_leased(run: Path) -> bool:
                 return True
             return in_time
     except PermissionError:
-        return True  # another user's: whether it is held cannot be seen, so nobody may call it nobody's
+        return True  # another user's run counts as held, since its lock is not visible
     except _NO_LEASE:
         return False

@@ -1,4 +1,4 @@
-"""Takes log segments out of the host's page cache, so that whoever reads them next reads the disk."""
+"""Drop log segments from the page cache, so that the next read goes to the disk."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def drop(folders: Iterable[Path]) -> dict[str, Any]:
-    """Write back and drop every log segment below these folders; returns bytes before, after and on disk.
+    """Write back and drop all log segments in the folders; return bytes cached before and after, and on disk.
 
-    Segments that are appended to meanwhile stay in the cache with what came since. On a file system in memory nothing
-    can be dropped, which the bytes after it show.
+    Data appended meanwhile stays cached. On an in-memory file system nothing can be dropped, as the bytes after it
+    show.
     """
     segments = [path for folder in folders for path in sorted(folder.rglob("*.log"))]
     before = sum(map(resident_bytes, segments))
     for path in segments:
         segment = os.open(path, os.O_RDONLY)
         try:
-            os.fdatasync(segment)  # what is dirty stays
+            os.fdatasync(segment)  # dirty pages would stay
             os.posix_fadvise(segment, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(segment)
@@ -32,12 +32,12 @@ def drop(folders: Iterable[Path]) -> dict[str, Any]:
 
 
 def resident_bytes(path: Path) -> int:
-    """How much of a file the page cache holds, in whole pages (mincore)."""
+    """Return the bytes of a file in the page cache, in whole pages (mincore)."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size == 0:
             return 0
-        # A private writable mapping: ctypes takes the address of nothing else. Nothing is written.
+        # Private and writable, though nothing is written: ctypes needs it to take the address.
         mapped = mmap.mmap(file.fileno(), size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
     pages = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
     start = ctypes.c_char.from_buffer(mapped)

@@ -1,4 +1,4 @@
-"""Runs the steps of one phase: binds targets to brokers, injects and heals faults, waits, and records all of it."""
+"""Run the steps of one phase: bind targets to nodes, inject and heal faults, wait, and record everything."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from history.partition import TopicPartition
 from history.traits import Trait
 
 LEADER_LIMIT_S = 30.0
-LOOKED_EVERY_S = 10.0  # Docker's daemon is asked for each client and server
-MOST_SEEN = 60  # partitions that the event of a condition tells of
+LOOKED_EVERY_S = 10.0  # it queries Docker's daemon for each client and server
+MOST_SEEN = 60  # most partitions in a condition's event
 CONTROLLERS = ("controller", "active controller", "controllers")
-CAUGHT_UP_RECORDS = 100  # samples of one moment are some milliseconds of traffic apart
+CAUGHT_UP_RECORDS = 100  # a sampling round spans several ms of traffic
 
 
 class _Background(NamedTuple):
-    """Work that goes on beside the scenario, and how it is told to end."""
+    """Hold work in the background, and the function that ends it."""
 
     limit_s: float
     work: Future[None]
@@ -53,7 +53,7 @@ class _Background(NamedTuple):
 
 @dataclass
 class PhaseRun:
-    """One phase under way: what its targets were bound to and which faults are active."""
+    """Run one phase, with its bound targets and active faults."""
 
     world: World
     phase: Phase
@@ -65,10 +65,11 @@ class PhaseRun:
     _looked_s: float = -math.inf
 
     def run(self, perform: Callable[[PhaseRun, Step], None]) -> None:
-        """Let ``perform`` do all steps; whatever happens, heal what is still active.
+        """Perform all steps with ``perform``; always heal what is still active.
 
         Raises:
-            HarnessError: a step could not be done at all, or what ``check_run`` says. A wait that runs out is recorded.
+            HarnessError: a step could not be performed, or ``check_run`` failed. A wait that times out is only
+                recorded.
         """
         self._leaders = {
             partition: view.leader if view and view.leader >= 0 else self._leader_before(partition)
@@ -89,16 +90,13 @@ class PhaseRun:
 
     @cached_property
     def room(self) -> Room:
-        """Of the run's disk; asked while a step lasts, too."""
         return Room(self.world.folder)
 
     def check_run(self) -> None:
-        """Look, also while a step lasts, at what all that follows depends on: room to write it down, and the clients.
-        A server that ended by itself is recorded, and the phase goes on.
+        """Check disk space and clients, also during a step; record servers that ended by themselves.
 
         Raises:
-            HarnessError: the disk is full, or a client has died that no fault of this phase ended; of what follows
-                nobody would know what that client would have seen.
+            HarnessError: the disk is full, or a client died without a fault of this phase, so that its data has a gap.
         """
         self.room.check()
         now_s = time.monotonic()
@@ -115,10 +113,10 @@ class PhaseRun:
         return Steadiness(self.world.folder.work / "streams")
 
     def hold(self, seconds: float) -> None:
-        """Let the load run on; the experiment's own time.
+        """Let the load run for a time.
 
         Raises:
-            HarnessError: what ``check_run`` says.
+            HarnessError: ``check_run`` failed.
         """
         deadline = time.monotonic() + seconds
         while (left_s := deadline - time.monotonic()) > 0:
@@ -126,13 +124,13 @@ class PhaseRun:
             Event().wait(min(left_s, EVERY_S))
 
     def in_background(self, work: Callable[[], None], end: Callable[[], None], limit_s: float = 0.0) -> None:
-        """Do something while other steps go on; at its phase's end it has so long to end by itself, until ``end``."""
+        """Run ``work`` in parallel to later steps; at the phase's end it gets ``limit_s`` before ``end`` is called."""
         executor = ThreadPoolExecutor(1)
         self._background.append(_Background(limit_s, executor.submit(work), end))
         executor.shutdown(wait=False)
 
     def _end_background(self) -> None:
-        """End all of it and await each; one that failed does not keep the others from it."""
+        """End and await all background work; a failure does not prevent the others' end."""
         with ExitStack() as awaiting:
             for task in reversed(self._background):
                 awaiting.callback(task.work.result)
@@ -142,7 +140,7 @@ class PhaseRun:
                 task.end()
 
     def heal_all(self) -> None:
-        """Heal all that is active; one that cannot be healed does not keep the others from it."""
+        """Heal all active faults; a failure does not prevent the others' healing."""
         with ExitStack() as healing:
             for fault in reversed(_healing_order(self._active)):
                 healing.callback(self._heal, fault)
@@ -150,14 +148,14 @@ class PhaseRun:
     # --- targets -------------------------------------------------------------------------------
 
     def nodes(self, target: Target) -> list[Node]:
-        """The nodes that a target means, bound at its first use in this phase."""
+        """Return the nodes of a target, bound at its first use in this phase."""
         name = str(target)
         if name not in self._bound:
             self._bound[name] = self.nodes_now(target)
         return self._bound[name]
 
     def nodes_now(self, target: Target) -> list[Node]:
-        """The nodes that a target means at this moment, whatever it was bound to."""
+        """Return the current nodes of a target, without binding."""
         if target.of_members:
             names = [f"member-{target.member}"] if target.member else member_names(self.world)
             return [member_node(self.world, name) for name in names]
@@ -188,7 +186,7 @@ class PhaseRun:
         if role == "leader":
             return [leader]
         followers = [number for number in assigned if number != leader]
-        if role == "uninvolved broker" and self.world.plan.mode == "zookeeper":  # KRaft's controller is no broker
+        if role == "uninvolved broker" and self.world.plan.mode == "zookeeper":  # KRaft's controller is not a broker
             followers = [number for number in followers if number != self._controller()]
         return followers if role == "followers" else followers[-1:]
 
@@ -201,14 +199,14 @@ class PhaseRun:
         return view.leader
 
     def _leader_before(self, partition: TopicPartition) -> int:
-        """The leader as the phase begins; -1 for a partition that the phase before left without one."""
+        """Return the leader at the phase's start; -1 if the previous phase left none."""
         try:
             return self._leader(partition)
         except WaitTimeout:
             return -1
 
     def _controllers(self, target: Target) -> list[int]:
-        """All of KRaft's, or the one that acts; in ZooKeeper mode that is a broker."""
+        """Return all KRaft controllers, or the active one, which is a broker with ZooKeeper."""
         if target.role == "controllers":
             return [node.node_id for node in self.world.metadata_nodes if node.node_id is not None]
         return [self._controller()]
@@ -219,7 +217,7 @@ class PhaseRun:
     # --- faults --------------------------------------------------------------------------------
 
     def inject(self, fault: Fault, step: Step) -> None:
-        """Inject, then record whether it took effect; a fault whose effect was not verified is still healed."""
+        """Inject a fault and record whether its effect was verified; it is healed in either case."""
         record_exits(self.world)
         self._active.append(fault)
         if isinstance(fault, Ended) and not fault.ends_to_heal:
@@ -234,11 +232,11 @@ class PhaseRun:
         capture_offsets(self.world, f"{self.phase.name}: {fault.key} active")
 
     def _heal(self, fault: Fault) -> None:
-        record_exits(self.world)  # what this fault ended, it ended until now
+        record_exits(self.world)  # record earlier exits under this fault
         self._record_fault("heal", fault)
         if isinstance(fault, Ended) and fault.ends_to_heal:
             carry_usage(self.world, fault.nodes)
-        fault.heal()  # one that fails stays active, and is tried again at the phase's end
+        fault.heal()  # if it fails, the fault stays active and is retried at the phase's end
         self._active.remove(fault)
         self._prove("healed", fault, "recovery_verified", fault.verify_cleared)
         if isinstance(fault, Ended):
@@ -258,11 +256,11 @@ class PhaseRun:
         self.world.events.add(kind, phase=self.phase.name, step=fault.key, target=names, **detail)
 
     def active(self, nodes: list[Node], keys: tuple[str, ...]) -> list[Fault]:
-        """The faults of some kinds on some nodes that this phase has not healed yet."""
+        """Return the active faults of the given kinds on the given nodes."""
         return [f for f in self._active if f.key in keys and any(node in nodes for node in f.nodes)]
 
     def restart(self, fault: Ended, step: Step, meanwhile: Callable[[Node], None] | None = None) -> None:
-        """End a node's process, do something with it while it is down, and start it again, with proof of both."""
+        """End a node's process, call ``meanwhile`` while it is down, and start it again; verify both."""
         self.inject(fault, step)
         for node in fault.nodes:
             if meanwhile:
@@ -272,10 +270,10 @@ class PhaseRun:
     def heal_on(
         self, nodes: list[Node], keys: tuple[str, ...], which: Callable[[Fault], bool] = lambda _: True
     ) -> None:
-        """Heal the faults of some kinds on some nodes; ``which`` picks among them.
+        """Heal the faults of the given kinds on the given nodes, filtered by ``which``.
 
         Raises:
-            HarnessError: there is none in this phase, or it is one with that of other nodes.
+            HarnessError: this phase has none, or one also covers other nodes.
         """
         found = [fault for fault in self.active(nodes, keys) if which(fault)]
         if not found:
@@ -288,10 +286,10 @@ class PhaseRun:
     # --- waiting -------------------------------------------------------------------------------
 
     def wait(self, condition: Condition, limit_s: float, step: Step) -> None:
-        """Wait for a condition and record how it went.
+        """Wait for a condition and record the result.
 
         Raises:
-            HarnessError: what ``check_run`` says.
+            HarnessError: ``check_run`` failed.
         """
         started = time.monotonic()
         seen = ""
@@ -302,7 +300,7 @@ class PhaseRun:
             met, seen = self._check(condition)
             return met
 
-        every_s = 1.0 if condition.steady_state else 0.02  # its load is measured, and has a figure a second
+        every_s = 1.0 if condition.steady_state else 0.02  # the load has one figure per second
         try:
             wait_until(holds, limit_s=limit_s, what=str(condition), every_s=every_s, last_seen=lambda: seen)
             kind = "condition_met"
@@ -312,7 +310,7 @@ class PhaseRun:
         self._record(kind, step, condition=str(condition), waited_ms=waited_ms, limit_s=limit_s, last_seen=seen)
 
     def require(self, condition: Condition, step: Step) -> None:
-        """Record whether a condition holds now; it fails nothing."""
+        """Record whether a condition holds now; never fail."""
         met, seen = self._check(condition)
         why = f"{'holds' if met else 'does not hold'}: {seen}"
         self._record("precondition", step, condition=str(condition), met=met, why=why)
@@ -351,7 +349,7 @@ class PhaseRun:
         return self._all(partitions, lambda view: view.leader in numbers)
 
     def _check_offset(self, wanted: OffsetBetween, name: str) -> tuple[bool, str]:
-        """``name`` is the field of a sample, which is also the condition's."""
+        """Check an offset; ``name`` is the field of both the sample and the condition."""
         partition = wanted.node.of or self.world.partitions[0]
         samples = {node.name: self.world.sample(broker_id(node), partition) for node in self.nodes(wanted.node)}
         offsets = {node: getattr(sample, name) if sample else None for node, sample in samples.items()}
@@ -361,7 +359,7 @@ class PhaseRun:
     def _all(self, partitions: list[TopicPartition], holds: Callable[[PartitionView], bool]) -> tuple[bool, str]:
         views = self.world.current_views_of(partitions).values()
         held = [bool(current) and all(map(holds, current)) for current in views]
-        # Of each partition the view that does not hold, if there is any; of many partitions first those that do not.
+        # Show per partition a view that fails, if any; of many partitions the failing ones first.
         seen = [min(current, key=holds, default=None) for current in views]
         if len(seen) > MOST_SEEN:
             seen = [seen[at] for at in sorted(range(len(seen)), key=held.__getitem__)]
@@ -379,7 +377,7 @@ class PhaseRun:
 
 
 def _check_whole(fault: Fault, nodes: list[Node]) -> None:
-    """One fault has one heal, which the judge looks for."""
+    """Check that a fault's nodes are all healed together: the judge looks for one recovery per fault."""
     if any(node not in nodes for node in fault.nodes):
         names = ", ".join(node.name for node in fault.nodes)
         raise HarnessError(
@@ -388,9 +386,9 @@ def _check_whole(fault: Fault, nodes: list[Node]) -> None:
 
 
 def _healing_order(faults: list[Fault]) -> list[Fault]:
-    """The last injected first, but what a broker may need to come back before it is started: the network, other nodes.
+    """Return the healing order: first the network and paused nodes that an ended broker needs, then newest first.
 
-    What Kafka repairs itself comes last: its broker has to be up again.
+    Damaged files, which Kafka repairs itself, come last: their broker must run again.
     """
     ended = [node for fault in faults if isinstance(fault, Ended) for node in fault.nodes]
 

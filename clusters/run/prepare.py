@@ -1,4 +1,4 @@
-"""Checks everything that was asked for and makes the run's folder, before anything starts."""
+"""Check a run's request and make its folder, before anything starts."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ def prepare(
     changes: Mapping[str, Any] | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> Path:
-    """Check everything that was asked for and make the run's folder; nothing is started.
+    """Check the request and make the run's folder; start nothing.
 
-    ``changes`` is a JSON merge patch (RFC 7396) on the scenario's file; ``labels`` stand in the manifest.
-    ``lease`` says what spares the run from ``reap``: the life of the calling process (``hold_lease``), or time,
-    which whoever works on it renews (``hold_step``).
+    ``changes`` is a JSON merge patch (RFC 7396) on the scenario's file; ``labels`` go to the manifest. ``lease``
+    protects the run from ``reap``: by the life of the calling process (``hold_lease``), or by time, renewed by
+    ``hold_step``.
 
     Raises:
-        BadInput: something cannot be done; no folder is left behind.
-        OSError: the folder cannot be written; nothing of it is left.
+        BadInput: the request is invalid or unsupported; no folder is left.
+        OSError: the folder cannot be written; no folder is left.
     """
     plan = _plan(_told(scenario, changes, rate), kafka, runtime=runtime, seed=seed, subnet=subnet, labels=labels or {})
     _check_resource_limits(plan.scenario, runs)
@@ -69,7 +69,7 @@ def prepare(
 
 
 def _new_folder(runs: Path, stem: str) -> RunFolder:
-    """Make the folder of a run id that no other run has."""
+    """Make a folder with a unique run id."""
     runs.mkdir(parents=True, exist_ok=True)
     while True:
         folder = RunFolder(runs / f"{stem}-{secrets.token_hex(2)}")
@@ -79,10 +79,10 @@ def _new_folder(runs: Path, stem: str) -> RunFolder:
 
 
 def check(scenario: str, *, kafka: str, runtime: str = "auto", changes: Mapping[str, Any] | None = None) -> None:
-    """Check all of this as ``prepare`` would, and fetch what such a run needs; no folder is made.
+    """Check as ``prepare`` does, and fetch what the run needs; make no folder.
 
     Raises:
-        BadInput: something cannot be done.
+        BadInput: the request is invalid or unsupported.
     """
     _plan(_told(scenario, changes, None), kafka, runtime=runtime, seed=None, subnet=None, labels={})
 
@@ -153,7 +153,7 @@ def _plan(
 
 
 def _check_classes(told: Scenario, build: Build) -> None:
-    """A broker ends at once if a class that its settings name is in none of its jars; a class path of its own may."""
+    """Reject settings that name a class in no jar, since the broker would exit; a setting with its own path may."""
     for name, value in told.cluster.config.items():
         if not name.endswith((".class", ".class.name")) or name.removesuffix(".name") + ".path" in told.cluster.config:
             continue
@@ -165,13 +165,13 @@ def _check_classes(told: Scenario, build: Build) -> None:
 
 
 def _oldest(version: str, told: Scenario) -> str:
-    """The version whose features the brokers have: an older metadata.version keeps them to its own."""
+    """Return the version that limits the brokers' features: an older metadata.version, if set."""
     level = told.cluster.metadata_version
     return level if level and Version.parse(level) < Version.parse(version) else version
 
 
 def _client(load: Load, kafka: str) -> Build:
-    """The release whose own client is the load, the brokers' unless another one is named."""
+    """Return the release whose Java client is the load, by default the brokers'."""
     release = load.client or kafka
     if not is_release(release):
         raise BadInput(
@@ -183,7 +183,7 @@ def _client(load: Load, kafka: str) -> Build:
 
 
 def _check_kernel(told: Scenario, steps: list[Step]) -> None:
-    """A kernel without it would be found out in the middle of the run."""
+    """Reject a scenario that needs missing kernel features, before the run rather than during it."""
     from clusters.runtimes.kernel import OF_EVERY_RUN, lacking
 
     missing = lacking((*OF_EVERY_RUN, *(part for step in steps for part in step.kernel)), hold_trial)
@@ -201,7 +201,7 @@ def _check_kernel(told: Scenario, steps: list[Step]) -> None:
 
 
 def _check_controllers(told: Scenario, steps: list[Step]) -> None:
-    """ZooKeeper mode has no controllers of their own."""
+    """Reject several or separate controllers in ZooKeeper mode."""
     if told.cluster.controllers > 1:
         raise BadInput(
             f"Scenario {told.name} asks for {told.cluster.controllers} controllers; in ZooKeeper mode one of the "
@@ -218,7 +218,7 @@ def _check_controllers(told: Scenario, steps: list[Step]) -> None:
 def _check_upgrades(version: str, mode: Mode, targets: Mapping[str, str], steps: list[Step]) -> None:
     for target in targets.values():
         new, old = version_of(target), version_of(version)
-        # Patches of a minor release speak alike, so that one may go back and forth between them.
+        # Patch releases of one minor release are compatible both ways.
         if new == old or (new < old and new.minor_release != old.minor_release):
             raise BadInput(f"upgrade: Kafka {target} is no upgrade of Kafka {version}; give an older one with KAFKA=.")
         choose_mode(target, mode)
@@ -232,7 +232,7 @@ def _check_upgrades(version: str, mode: Mode, targets: Mapping[str, str], steps:
 
 
 def _with_protocol(told: Scenario, version: str) -> Scenario:
-    """Unless told, brokers in ZooKeeper mode speak their own protocol: new binaries would finalise themselves."""
+    """Set the protocol version of ZooKeeper-mode brokers, if unset: otherwise new binaries finalise themselves."""
     cluster = told.cluster.model_copy(update={"metadata_version": version_of(version).minor_release})
     return told.model_copy(update={"cluster": cluster})
 
@@ -247,7 +247,7 @@ def _with_rate(told: Scenario, rate: float) -> Scenario:
 
 
 def _check_resource_limits(told: Scenario, runs: Path) -> None:
-    """Docker would refuse these in the middle of the run."""
+    """Reject limits that Docker would reject during the run."""
     resource_limits = told.cluster.resource_limits
     if resource_limits is None:
         return
@@ -262,7 +262,7 @@ def _check_resource_limits(told: Scenario, runs: Path) -> None:
 
 
 def _check_subnet(runtime: str, subnet: str | None) -> None:
-    """Try the subnet that was asked for, so that one in use is refused before anything starts."""
+    """Try to reserve the requested subnet, so that one in use is rejected before anything starts."""
     if subnet is not None:
         with hold_trial() as run:
             trial = open_runtime(runtime, run)

@@ -1,4 +1,4 @@
-"""Records a run stage by stage; Airflow's tasks perform the same stages one by one."""
+"""Record a run stage by stage; Airflow's tasks perform the same stages."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from history.folder import RunFolder
 
 
 def perform(run: Path, stage: Stage) -> None:
-    """One stage of a run, alone, with its events; of a run that is collected only the teardown has something to do.
+    """Perform one stage exclusively and record its events; for a collected run only the teardown acts.
 
     Raises:
-        PlimsollError: it broke, and the run's events say how; or it cannot be performed in a run that is collected.
+        PlimsollError: the stage failed, as the run's events show, or cannot run in a collected run.
     """
     folder = RunFolder(run)
     if folder.is_sealed and stage.role == "end":
@@ -35,15 +35,15 @@ def perform(run: Path, stage: Stage) -> None:
             act()
     except OSError:
         if stage.role == "teardown":
-            act()  # an event that a full disk did not take keeps nothing running
+            act()  # a full disk must not prevent the teardown
         raise
 
 
 def record(run: Path) -> None:
-    """A prepared run from its first node to its last.
+    """Record a prepared run from start to teardown.
 
     Raises:
-        PlimsollError: the harness broke; what there is was collected, nothing of it lives on.
+        PlimsollError: the harness failed; available evidence was collected, and everything started was removed.
     """
     with World.open(run) as world:
         to_the_end = [stage for stage in stages(world.scenario) if stage.role in ("start", "setup", "work")]
@@ -56,10 +56,10 @@ def record(run: Path) -> None:
 
 
 def salvage(run: Path) -> None:
-    """End a run wherever it is: collect what there is, unless that was done, and remove everything that it started.
+    """End a run in any state: collect what there is, unless done, and remove everything started.
 
     Raises:
-        Exception: whatever made collecting fail, after everything was removed.
+        Exception: the error of the collection, after the removal.
     """
     try:
         perform(run, STOP_CLIENTS)

@@ -1,4 +1,4 @@
-"""Room on a run's disk: a phase ends while there is enough left to write down what the run recorded."""
+"""End a phase while the disk still has space to write what the run recorded."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from history.folder import RunFolder
 
 SPARE_BYTES = 64 << 20
 EVERY_S = 1.0
-WRITTEN_AGAIN = 2  # the streams become tables, and the drain reads every record that the consumer read
+WRITTEN_AGAIN = 2  # streams become tables, and the drain reads everything the consumer read
 
 
 class Room:
-    """The disk of a run, looked at no more often than every second. What servers hold is collected where it lies."""
+    """Check the free space of a run's disk, at most once per second; servers' files are moved, not copied."""
 
     def __init__(self, run: RunFolder) -> None:
         self._run = run
         self._looked_s = -math.inf
 
     def check(self) -> None:
-        """Look, unless that was done a moment ago.
+        """Check the free space.
 
         Raises:
-            HarnessError: what is free is less than what is still to be written, and some to spare.
+            HarnessError: less is free than the run still has to write, plus a reserve.
         """
         now_s = time.monotonic()
         if now_s - self._looked_s < EVERY_S:
@@ -43,7 +43,7 @@ class Room:
 
 
 def bytes_of(folder: Path) -> int:
-    """What the files below a folder take on the disk; one that goes meanwhile takes nothing."""
+    """Return the disk usage of a folder's files; files that disappear meanwhile count 0."""
     total = 0
     for path in folder.rglob("*"):
         with suppress(OSError):

@@ -1,6 +1,6 @@
-"""The stages of a run, in their order: the one list from which DAG, recorder, time limits and screen follow.
+"""Define the stages of a run in order; DAG, recorder, time limits and display use this list.
 
-Light to import: a DAG file is parsed again and again. Judging and the page stand above (``operators.stages``).
+Keep imports light: a DAG file is parsed repeatedly. Judging and pages follow in ``operators.stages``.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from clusters.scenario.durations import (
 from clusters.scenario.scenario import Scenario
 from history.readers import patience_s
 
-_WORK_WAITS_S = 5.0  # for a task before that is about to end
-_END_WAITS_S = 120.0  # for a phase that was given up to heal what it broke
+_WORK_WAITS_S = 5.0  # for a previous task that is about to end
+_END_WAITS_S = 120.0  # for an abandoned phase to heal its faults
 
 
 def _last_reads_s(scenario: Scenario) -> float:
-    """Return for how long answers to a load, and then the sessions of a group's members, may be awaited."""
+    """Return the longest wait for a load's answers, and then for the sessions of group members."""
     return answers_s(scenario) + max(catch_up_s(scenario) - patience_s(), 0.0)
 
 
@@ -38,18 +38,18 @@ def _nothing(_: Scenario) -> float:
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage: a task of the DAG, a call of ``clusters.run.experiment``, and what a person reads of it.
+    """Describe a stage: a task of the DAG, a call of ``clusters.run.experiment``, and its displayed text.
 
-    ``start`` and ``setup`` make what ``teardown`` removes; ``work`` is left out after a failure, ``end`` is not.
-    ``expected_s`` is of two cores with jars at hand. A stage is given up after ``limit_s``, and later by what the
-    scenario itself lets it wait (``waits_s``).
+    ``start`` and ``setup`` make what ``teardown`` removes; after a failure ``work`` is skipped, ``end`` is not.
+    ``expected_s`` is for two cores with cached jars. A stage is aborted after ``limit_s`` plus the scenario's own
+    waits (``waits_s``).
     """
 
     name: str
     text: str
     expected_s: float
     limit_s: float = 300.0
-    call: str = ""  # the name, where nothing else is said
+    call: str = ""  # by default the name
     arguments: tuple[object, ...] = ()  # of the call, after the run
     role: Literal["start", "setup", "work", "end", "teardown"] = "work"
     phase: str = ""
@@ -57,16 +57,16 @@ class Stage:
 
     @property
     def function(self) -> str:
-        """The function of ``clusters.run.experiment``."""
+        """Return the name of the function in ``clusters.run.experiment``."""
         return self.call or self.name
 
     @property
     def step_wait_s(self) -> float:
-        """How long it waits for another task of its run to end."""
+        """Return the longest wait for another task of the run."""
         return _END_WAITS_S if self.role in ("end", "teardown") else _WORK_WAITS_S
 
     def limit(self, scenario: Scenario) -> timedelta:
-        """After how long it hangs."""
+        """Return the time after which the stage is aborted."""
         return timedelta(seconds=self.limit_s + self.waits_s(scenario))
 
 
@@ -89,7 +89,7 @@ TEAR_DOWN = Stage("tear_down", "removing everything that was started", 4.0, role
 
 
 def stages(scenario: Scenario) -> tuple[Stage, ...]:
-    """Every stage of recording a scenario, in order."""
+    """Return every stage of recording a scenario, in order."""
     stop = replace(STOP_CLIENTS, expected_s=STOP_CLIENTS.expected_s + settle_s(scenario))
     return (*_BEFORE, *_phases(scenario), *_AFTER, stop, COLLECT, TEAR_DOWN)
 
@@ -110,5 +110,5 @@ def _phases(scenario: Scenario) -> list[Stage]:
 
 
 def expected_s(scenario: Scenario) -> float:
-    """Seconds that recording a scenario takes."""
+    """Return the expected seconds to record a scenario."""
     return sum(stage.expected_s for stage in stages(scenario))

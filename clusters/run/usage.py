@@ -1,4 +1,4 @@
-"""Samples what every node and the host have used so far, at the boundaries of phases."""
+"""Sample the resource usage of all nodes and the host, at phase boundaries."""
 
 from __future__ import annotations
 
@@ -21,13 +21,11 @@ from history.folder import write_atomically
 from history.tables import USAGE
 
 HOST = "host"
-_ENDS_WITH_PROCESS = ("cpu_", "disk_", "gc_", "request_")  # what counts from zero again in a broker's next process
+_ENDS_WITH_PROCESS = ("cpu_", "disk_", "gc_", "request_")  # counters that restart with a broker's process
 
 
 def record_usage(world: World, label: str) -> None:
-    """Write one row per counter to a file of its own; a node that does not run, or a counter that is not there, has
-    none.
-    """
+    """Write one row per counter to a new file; nodes that are down and missing counters have no row."""
     names = [*(node.name for node in world.servers), *client_names(world)]
     with ThreadPoolExecutor(len(names)) as pool:
         of_nodes = list(pool.map(lambda name: _sampled(world, label, name), names))
@@ -40,9 +38,9 @@ def record_usage(world: World, label: str) -> None:
 
 
 def carry_usage(world: World, nodes: Iterable[Node]) -> None:
-    """Keep the counters of nodes that are about to be ended, so that those of their next process go on from there.
+    """Save the counters of nodes about to be ended, as the base for their next process.
 
-    One that does not answer keeps what was carried before.
+    A node that does not answer keeps its earlier base.
     """
     carried = _carried(world)
     for node in nodes:
