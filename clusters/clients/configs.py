@@ -34,7 +34,6 @@ class ClientConfig:
     access: Access | None = None
 
     def stream(self, table: str) -> Path:
-        """Return the path of this client's Arrow stream of a table."""
         return Path(self.out) / f"{table}-{self.client_id}.arrow"
 
     def to_json(self) -> str:
@@ -54,14 +53,14 @@ class ClientConfig:
 
     @classmethod
     def _revive(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        """Convert values back that JSON cannot represent."""
+        """Convert values that JSON cannot represent."""
         access = settings.get("access")
         return {**settings, "access": Access(**access)} if access else settings
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProducerConfig(ClientConfig):
-    """Configure an open-loop producer; ``bootstrap`` holds ``host:port``, ``partitions`` is the topic's number."""
+    """Configure an open-loop producer; ``bootstrap`` holds ``host:port``, ``partitions`` is the topic's count."""
 
     bootstrap: list[str]
     topic: str
@@ -84,7 +83,7 @@ class ProducerConfig(ClientConfig):
     transaction_records: int | None = None  # None: no transactions
     abort_every: int | None = None
     transaction_timeout_ms: int = 60_000
-    keys: dict[str, Any] | None = None  # as in a scenario
+    keys: dict[str, Any] | None = None
     client_partitions: bool = False  # whether the library chooses partitions; else round robin
     seed: int = 0  # of the run: determines each record's key and size
 

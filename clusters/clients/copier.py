@@ -65,7 +65,6 @@ class Turns:
 
     @property
     def at_end(self) -> bool:
-        """Return whether every partition was read to its end."""
         return len(self._ends) == self._config.partitions
 
     def turn(self) -> int:

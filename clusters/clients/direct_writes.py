@@ -1,4 +1,4 @@
-"""Write fixed batches to one broker for ``write`` steps, without retries, and record each record in the ledger."""
+"""Write fixed batches to one broker for ``write`` steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REQUEST_LIMIT_S = 15.0
 
 
 def write_directly(world: World, node: Node, step: Write, phase: str, go_on: Callable[[], bool]) -> None:
-    """Send a fixed number of records to one broker, without retries.
+    """Send a fixed number of records to one broker without retries, and record each in the ledger.
 
     ``go_on`` is called before each request; after False the remaining records count as never sent.
     """

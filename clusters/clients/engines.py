@@ -137,7 +137,6 @@ class OneByOne:
         return self._library.ready
 
     def send(self, batch: Batch) -> Taken:
-        """Send up to the first rejected record, or until the library is not ready."""
         sent_ns, transaction, trouble = list[int](), None, ""
         records = zip(batch.partitions.tolist(), batch.values.cut(), strict=True)
         for at, (partition, value) in enumerate(records):
@@ -228,7 +227,6 @@ class BatchAnswers:
         held.seqs.append(seq)
 
     def refused(self, future: FutureRecordMetadata, seq: int) -> None:
-        """Record that the library rejected a record at once."""
         result = FutureProduceResult(future._produce_future.topic_partition)  # noqa: SLF001  # the intended partition
         self._wait_for(_Held(result, 0, [seq]))
         result.success((NOT_SEEN, NOT_SEEN, lambda _: future.exception))
@@ -311,7 +309,6 @@ class KafkaPython:
         )
 
     def send(self, batch: Batch) -> Taken:
-        """Send up to the first rejected record."""
         sent_ns = list[int]()
         for at, (partition, value) in enumerate(zip(batch.partitions.tolist(), batch.values.cut(), strict=True)):
             now_ns = time.monotonic_ns()

@@ -34,7 +34,6 @@ class Leaders:
         self._updates = threading.Lock()  # several reading threads report leaders
 
     def newest(self, partition: TopicPartition) -> tuple[int, int]:
-        """Return leader and epoch, or ``UNKNOWN``."""
         return self._newest.get(partition, UNKNOWN)
 
     def told(self, partition: TopicPartition, leader: int, epoch: int) -> None:
@@ -72,9 +71,7 @@ class NewestLeaders(ClusterMetadata):  # type: ignore[misc]  # kafka-python has 
         return self._newest.get(partition, UNKNOWN)
 
     def update_metadata(self, metadata: Any) -> None:
-        """Keep newer leaders than the answer's; a leader that the answer does not list becomes unknown and is
-        requested again.
-        """
+        """Keep a newer known leader; one that the answer does not list becomes unknown and is requested again."""
         listed = {broker.node_id for broker in metadata.brokers}
         with self._updates:
             for topic in metadata.topics:

@@ -110,7 +110,6 @@ class Ledger(BackgroundWriter):
 
     @property
     def waiting(self) -> int:
-        """Return the number of rows of the next flush."""
         return sum(map(len, self._errors))
 
     def record(self, errors: pa.Array, columns: Mapping[str, Ints]) -> None:

@@ -79,7 +79,6 @@ class Member:
     # --- what it does over and over ----------------------------------------------------------
 
     def step(self) -> None:
-        """Poll, then process and commit if due."""
         Path(self._config.alive).touch()
         message, polled = self._consumer.poll(POLL_S), 0
         while message is not None and polled < MAX_POLLED:
@@ -121,7 +120,6 @@ class Member:
         return {str(where): position for where, position in self._positions.items()}
 
     def _process(self) -> None:
-        """Write down the polled records not yet written."""
         polled, self._held, self._polled = self._held + self._polled, [], []
         for row in stretches(polled, self._config.client_id):
             self._reads.add(row)
@@ -134,7 +132,7 @@ class Member:
     # --- commits -----------------------------------------------------------------------------
 
     def _ask(self, of: Iterable[TopicPartition], *, asynchronous: bool) -> None:
-        """Commit the offsets that changed in some partitions; write down the request first."""
+        """Commit the partitions' changed offsets; write the request down first."""
         offsets = {where: self._next[where] for where in of if where in self._changed}
         if not offsets:
             return
@@ -199,7 +197,6 @@ class Member:
             self._summary.ready()
 
     def _revoked(self, _consumer: Consumer, partitions: list[At]) -> None:
-        """Process and commit before giving up the partitions."""
         self._process()
         self._ask([TopicPartition(at.topic, at.partition) for at in partitions], asynchronous=False)
         self._give_up("revoked", partitions)
@@ -228,7 +225,6 @@ class Member:
     # --- the end -----------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Process and commit the polled records, and leave the group."""
         self._process()
         self._ask(self._next, asynchronous=False)
         self._consumer.close()

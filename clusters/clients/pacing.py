@@ -20,7 +20,7 @@ class Curve(Protocol):
     """Define a rate over time; both methods follow from the integral of the rate."""
 
     def after_ns(self, count: Any) -> Any:
-        """Return the ns from the start until ``count`` events (integer or array) were due earlier."""
+        """Return when event ``count`` (an integer or array, from 0) is due, in ns after the start."""
 
     def count(self, elapsed_ns: int) -> float:
         """Return the events due by a time since the start, with fractions."""
@@ -129,7 +129,6 @@ class Schedule:
         return self.start_ns + int(self.curve.after_ns(index - self.first))
 
     def due_times_ns(self, first: int, count: int) -> NDArray[np.int64]:
-        """Return ``due_ns`` of ``count`` consecutive events."""
         earlier = min(max(self.first - first, 0), count)
         if self.before is not None and earlier:
             rest = self.due_times_ns(self.first, count - earlier)

@@ -49,7 +49,6 @@ class Block(NamedTuple):
         return self.starts.size - 1
 
     def cut(self) -> list[bytes]:
-        """Return each value as bytes, from one copy of all."""
         first, end = self.starts[[0, -1]].tolist()
         data, places = self.data[first:end].tobytes(), (self.starts - first).tolist()
         return [data[begin:after] for begin, after in pairwise(places)]
@@ -84,7 +83,6 @@ class Filling:
         return begins
 
     def of(self, start: int, record_bytes: int, size: int) -> bytes:
-        """Return ``size`` bytes of padding for a record, from ``start``."""
         taken = min(round(self._share * record_bytes), size)
         return self._source[start : start + taken] + padding(size - taken)
 
@@ -116,7 +114,6 @@ class Values:
         return Block(data, starts[at : at + count + 1], None if keys is None else keys[at : at + count])
 
     def _make(self, thousand: int, begin: int) -> Block:
-        """Make the values of part of a thousand, from index ``begin`` on."""
         here = slice(begin, min(begin + self._together, MADE))
         seqs = np.arange(thousand * MADE, (thousand + 1) * MADE)
         of_all = self._sizes.of_records(seqs)
@@ -137,7 +134,6 @@ class Values:
             yield encode(self._producer_id, seq, size, fill)
 
     def _alike(self, same: bytes, tails: Bytes, sizes: Ints, starts: Ints) -> Bytes:
-        """Return the values of records that all begin with ``same``."""
         sums = np.full(sizes.size, crc32(same) ^ _ONES, np.uint32)
         for column in tails.T:
             sums = (sums >> np.uint32(8)) ^ _OF_BYTE[(sums ^ column) & 0xFF]

@@ -26,7 +26,6 @@ class About:
 
     @property
     def columns(self) -> dict[str, str]:
-        """Return the values by their column names in the table."""
         return {"consumer_id": self.consumer_id, "pass": self.which_pass, "isolation": self.isolation}
 
 

@@ -51,7 +51,6 @@ class BrokerWatch:
     _error: str | None = field(default=None, init=False)
 
     def tick(self, *, with_isr: bool) -> tuple[list[Row], list[Row]]:
-        """Sample once; return rows of ``replicas`` and, if requested, of ``isr``."""
         sent_ns = time.monotonic_ns()
         try:
             samples = self.probe.sample()

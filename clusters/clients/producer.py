@@ -45,8 +45,8 @@ FULL_S = 0.002  # instead, if much is in flight: the library's threads need the 
 MUCH = 0.25  # fraction of the limit in flight
 LOOK_S = 0.1  # longest time between checks for answers and a rate change
 PAUSE_S = 0.01  # between checks for answers after the last send
-# A short interval lets librdkafka's thread return the GIL soon. kafka-python does its work in its thread, and on a busy
-# host each switch takes as long as the host runs another one.
+# GIL switch interval: short, so that librdkafka's thread returns the GIL soon. kafka-python works in its own thread,
+# and on a busy host a switch takes as long as the other thread runs, so its interval is longer.
 SWITCH_S = {"confluent-kafka": 0.0002, "kafka-python": 0.005}
 GARBAGE = (50_000, 20, 20)  # kafka-python's objects die young, but later than Python's defaults expect
 FLUSH_NS = 100_000_000
@@ -108,7 +108,6 @@ class OpenLoop:
         self.schedule = self.schedule.then(now_ns, Constant(rate_per_s))
 
     def finish(self, now_ns: int) -> None:
-        """Send once more, mark what still waits as never sent, and end an open transaction."""
         self.send_due(now_ns)
         self._refuse(self.schedule.due_by(now_ns))
         self.engine.finish()
@@ -148,7 +147,6 @@ class OpenLoop:
         self._trouble = trouble
 
     def settle(self) -> bool:
-        """Write newly answered records to the ledger; return whether there were any."""
         answers = self.engine.answers()
         if answers is None:
             return False
@@ -156,12 +154,10 @@ class OpenLoop:
         return True
 
     def give_up(self) -> None:
-        """Record what is still in flight as unknown."""
         seqs = self._unanswered.left()
         self._unknown(seqs, self._unanswered.take(seqs), NO_ANSWER)
 
     def _unknown(self, seqs: Ints, sent: Sent, error: str) -> None:
-        """Record an outcome without a broker's answer."""
         nothing = np.full(seqs.size, NOT_SEEN)
         self._settle(Answers(seqs, nothing, nothing, nothing, same_error(error, seqs.size)), sent)
 
@@ -206,7 +202,6 @@ class Offers:
         self._seen: tuple[int, int] | None = None
 
     def look(self, loop: OpenLoop) -> None:
-        """Apply a new rate request and write the time from which it holds."""
         if self._control is None:
             return
         try:
@@ -236,7 +231,6 @@ def go_first(*, lends: bool) -> None:
 
 
 def _prepare_interpreter(engine: str) -> None:
-    """Do slow one-time work before records are due."""
     pa.array([0])  # the first conversion imports pandas, if installed
     keep_freed_memory()
     sys.setswitchinterval(SWITCH_S[engine])
@@ -306,7 +300,6 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
 
 
 def _answer_all(loop: OpenLoop, settle: Callable[[], bool], limit_ns: int) -> None:
-    """Settle until nothing is in flight, or the limit is reached."""
     deadline_ns, pause = time.monotonic_ns() + limit_ns, threading.Event()
     while loop.in_flight and time.monotonic_ns() < deadline_ns:
         if not settle():
@@ -317,7 +310,7 @@ if __name__ == "__main__":
     log_to_stderr()
     asked = ProducerConfig.from_json(Path(sys.argv[1]).read_text())
     if asked.engine == "confluent-kafka":  # kafka-python works in this interpreter, and would occupy a core
-        # confluent-kafka's calls, needed for transactions, hold the GIL, which priority inheritance needs.
+        # confluent-kafka's calls, needed for transactions, hold the GIL, which the callback of ``lending`` needs.
         go_first(lends=not asked.transaction_records)
     code = 1
     try:

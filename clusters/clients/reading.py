@@ -104,7 +104,6 @@ class Reader:
             brokers.teach(self.leaders, list(self._config.topics))
 
     def close(self) -> None:
-        """Close all connections."""
         self._closed.set()
         self._threads.shutdown()
         for session in self._sessions.values():
@@ -119,11 +118,9 @@ class Reader:
         return self._brokers.offsets(partitions, self.leaders, timestamp, self._config.isolation)
 
     def position(self, partition: TopicPartition) -> int:
-        """Return the next offset to read."""
         return self._places[partition].offset
 
     def positions(self) -> dict[str, int | None]:
-        """Return the next offset to read of each readable partition."""
         return {str(where): place.offset for where, place in self._places.items() if place.readable}
 
     # --- fetches -----------------------------------------------------------------------------
@@ -139,7 +136,6 @@ class Reader:
             yield from self._answered(broker, self._asked.pop(broker).result())
 
     def _ask(self) -> None:
-        """Send a fetch to each leader without one in flight."""
         now_s, led = time.monotonic(), self._led()
         if not led:
             self._unsure.set()
@@ -148,7 +144,6 @@ class Reader:
                 self._fetch(broker, partitions)
 
     def _led(self) -> dict[int, list[TopicPartition]]:
-        """Return the readable partitions by leader, for leaders with known addresses."""
         found: dict[int, list[TopicPartition]] = {}
         for where, place in self._places.items():
             leader, _ = self.leaders.newest(where)
@@ -172,7 +167,6 @@ class Reader:
         return _Answer(wanted, told, time.monotonic_ns())
 
     def _session(self, broker: int) -> FetchSession:
-        """Return the broker's fetch session, a new one if its address changed."""
         host, port = self.leaders.addresses[broker]
         session = self._sessions.get(broker)
         if session and (session.connection.host, session.connection.port) != (host, port):
@@ -184,7 +178,6 @@ class Reader:
         return session
 
     def _hold_back(self, broker: int, again_s: float = AGAIN_S) -> None:
-        """Delay the next fetch from a failing broker and query the leaders."""
         self._unsure.set()
         self._not_before_s[broker] = time.monotonic() + again_s
 
@@ -257,7 +250,6 @@ class Reader:
         return pa.RecordBatch.from_arrays([columns[name] for name in SEEN.names], schema=SEEN)
 
     def _leave(self, where: TopicPartition, offset: int, problem: str) -> None:
-        """Stop reading a partition whose batch cannot be decoded."""
         place = self._places[where]
         place.offset, place.readable = offset, False
         why = f"from offset {offset} on: {problem}"

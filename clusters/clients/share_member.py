@@ -62,7 +62,6 @@ class ShareMember:
         self._consumer.subscribe([config.topic])
 
     def step(self) -> None:
-        """Poll once, then process and acknowledge."""
         Path(self._config.alive).touch()
         try:
             polled = [message for message in self._consumer.poll(timeout=POLL_S) if not _broken(message)]
@@ -86,7 +85,7 @@ class ShareMember:
         self._reads.flush()
 
     def _acknowledge(self, polled: Iterable[Message]) -> None:
-        """Acknowledge records; write the request down first."""
+        """Write the request down, then acknowledge."""
         asked_ns = time.monotonic_ns()
         kinds = ((_where(message), (self._kind(message.offset()),), message.offset()) for message in polled)
         for where, (kind,), first, last in stretches(kinds):

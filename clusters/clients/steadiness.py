@@ -28,7 +28,6 @@ class Steadiness:
         self._seen = False, "no record that was due at some time was acknowledged yet"
 
     def look(self) -> tuple[bool, str]:
-        """Return whether the load is steady, and why."""
         for _, batches in self._streams.new("sends"):
             for batch in batches:
                 self._add(batch)

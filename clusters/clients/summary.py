@@ -37,7 +37,6 @@ class Summary:
         self._write()
 
     def ready(self) -> None:
-        """Record the first ack, record or sample; later calls do nothing."""
         if self._fields["ready_ns"] is None:
             self._fields["ready_ns"] = time.monotonic_ns()
             self._write()
@@ -55,7 +54,6 @@ class Summary:
             self._write()
 
     def end(self, **fields: Any) -> None:
-        """Record a clean end."""
         self._fields |= {"ended_ns": time.monotonic_ns(), "clean": True, **fields}
         self._write()
 

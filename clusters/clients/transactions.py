@@ -82,7 +82,6 @@ class Transactional:
         threading.Thread(target=self._end, name=f"transaction {self._number}", daemon=True).start()
 
     def _end(self) -> None:
-        """Commit or abort, answer all records, and prepare the next transaction."""
         every = self._config.abort_every
         on_purpose = every is not None and (self._number + 1) % every == 0
         error, usable = self._abort() if on_purpose else self._commit()

@@ -44,7 +44,6 @@ class Unanswered:
         self.count = 0
 
     def add(self, first: int, due_ns: Ints, sent_ns: Ints, transaction: int | None) -> None:
-        """Add consecutive records."""
         rows = (due_ns, sent_ns, np.full(sent_ns.size, NOT_SEEN if transaction is None else transaction))
         self.count += sent_ns.size
         for at in range(first >> _BITS, (first + sent_ns.size - 1 >> _BITS) + 1):
@@ -62,7 +61,6 @@ class Unanswered:
         self._pages = {at: page for at, page in self._pages.items() if page.waits.any()}
 
     def take(self, seqs: Ints) -> Sent:
-        """Return and remove answered records."""
         self.count -= seqs.size
         of_page = seqs >> _BITS
         if seqs.size and (of_page == of_page[0]).all():  # nearly always
@@ -74,7 +72,6 @@ class Unanswered:
         return Sent(*found)
 
     def left(self) -> Ints:
-        """Return the numbers of waiting records in order."""
         return np.concatenate([np.zeros(0, np.int64), *self._waiting()])
 
     def _waiting(self) -> Iterator[Ints]:

@@ -17,7 +17,7 @@ LIMIT_S = 60.0
 
 @dataclass
 class KilledCopier:
-    """Send SIGKILL to the copier, possibly within a transaction."""
+    """Kill the copier with SIGKILL, possibly within a transaction."""
 
     world: World
     key: ClassVar[str] = "kill_copier"

@@ -150,10 +150,7 @@ class FailedLogDir(Ended):
         _forbid_writing(self.node, self._folder)
 
     def verify_injected(self) -> Evidence:
-        """Wait until other brokers list the replica as offline and no longer as leader, and the broker answers.
-
-        The broker's own log must name the failed directory.
-        """
+        """Wait until the broker logs the failed directory and answers, and others list the replica as offline."""
         line = wait_until(
             partial(_line_of, self.node, self._log_size, (f"Stopping serving logs in dir {self._folder}\n",)),
             limit_s=LIMIT_S,
@@ -182,7 +179,7 @@ class FailedLogDir(Ended):
         return {"leader": view.leader, "isr": view.isr, "offline": view.offline}
 
     def heal(self) -> None:
-        if self._folder.name:  # inject got that far
+        if self._folder.name:  # inject has set it
             allow_writing(self.node, self._folder)
         if self.world.runtime.state(self.node.name) == "running":
             super().inject()  # if another fault ended the broker, that fault restarts it
@@ -235,7 +232,7 @@ def _change_mode(name: str, folder: int, change: Callable[[int], int]) -> None:
 
 
 def _line_of(node: Node, after: int, said: Sequence[str]) -> str | None:
-    """Return the last 200 characters of the first line after byte ``after`` that contains one of the texts."""
+    """Return the end of the first line after byte ``after`` that contains one of the texts."""
     with node.log.open(errors="replace") as log:
         log.seek(after)
         return next((line.strip()[-200:] for line in log if any(words in line for words in said)), None)
@@ -353,7 +350,6 @@ class Truncated(Damaged):
         self._segment, self._bytes = segment, (size, end)
 
     def verify_injected(self) -> Evidence:
-        """Check the segment's size and return the log end offset of its remaining batches."""
         before, after = self._bytes
         wait_until(
             lambda: self._segment.stat().st_size == after < before,
@@ -460,7 +456,7 @@ def _content(file: int) -> bytes:
 
 
 def _cut(segment: bytes, records: int) -> int:
-    """Return the position of a batch boundary at which to cut off at least ``records`` records."""
+    """Return the batch boundary that cuts off at least ``records`` records."""
     found = whole_batches(segment)
     last = last_offsets(found)[-1] if len(found) else 0
     enough = found["position"][last - found["base_offset"] + 1 >= records]

@@ -161,8 +161,6 @@ class LagFault:
         self._raise_error()
 
     def verify_cleared(self) -> Evidence:
-        """Wait until the follower answers and trails by less than 0.5 s of traffic, or 10 records if that is more."""
-
         def caught_up() -> Observation | None:
             seen = observe(self.world, self.node, self.partition)
             return seen if seen and seen.lag <= self._small_lag() else None
@@ -172,7 +170,7 @@ class LagFault:
 
     @property
     def rate(self) -> float:
-        """Return the records per second sent to the partition, assuming that the topic's records are spread evenly."""
+        """Return the partition's records per second, assuming that its topic's are spread evenly."""
         topic = self.partition.topic
         return self.world.scenario.rate_of(topic) / self.world.scenario.topics[topic].partitions
 
@@ -308,14 +306,14 @@ class ShapedTraffic:
             began_s = time.monotonic()
             self.network.limit_ingress(self.fault.node, self._senders, PORTS["REPLICATION"], bytes_per_s)
             self._limit = bytes_per_s
-            self._trailed_s += time.monotonic() - began_s  # no observation in this time
+            self._trailed_s += time.monotonic() - began_s
 
     @property
     def _senders(self) -> list[Node]:
         return [other for other in self.world.brokers.values() if other != self.fault.node]
 
     def _append_rates(self) -> Iterator[float]:
-        """Yield each second the bytes per second that the partition's leader has for the follower, MEASURED_S times."""
+        """Yield the bytes per second that the partition's leader has for the follower, once per second."""
         for _ in range(MEASURED_S):
             before = (time.monotonic(), self._log_sizes())
             self.fault.ended.wait(1)
@@ -376,9 +374,7 @@ class DutyCycle:
         self._reached = self._one_fetch(before) if seen and seen.in_isr else self._some_fetch(before)
 
     def _one_fetch(self, before: int) -> int | None:
-        """Run the follower in 3 ms slices until the leader's high watermark shows a fetch; a second fetch might catch
-        up.
-        """
+        """Run the follower in slices of MOMENT_S until the high watermark shows a fetch; a second could catch up."""
         deadline = time.monotonic() + FETCH_LIMIT_S
         while time.monotonic() < deadline and not self.fault.ended.is_set():
             self.open()

@@ -63,13 +63,12 @@ def _wait_for_silence(world: World, nodes: list[Node]) -> None:
 
 
 class _EndedMember:
-    """Verify that a member has ended, and start it again as a new member of its group."""
+    """Verify a member's end, and start it again as a new group member."""
 
     world: World
     nodes: list[Node]
 
     def verify_injected(self) -> Evidence:
-        """Wait until the process has ended and polls stop."""
         _wait_for_each(self.world, self.nodes, has_ended, "end")
         _wait_for_silence(self.world, self.nodes)
         return {"member": "polls no more"}

@@ -91,7 +91,7 @@ class Dropping:
 
     @property
     def rule(self) -> str:
-        """Return a name that is unique to these matches, to tell them from other rules of the node."""
+        """Return a name unique to these matches."""
         return f"{self.key}-{hashlib.sha256(' '.join(self.matches).encode()).hexdigest()[:12]}"
 
     def inject(self) -> None:
@@ -118,7 +118,6 @@ class Dropping:
         self._dropped = self.network.stop_dropping(self.node, self.rule)
 
     def verify_cleared(self) -> Evidence:
-        """Check that the rule existed when it was removed, and that the kernel does not list it any more."""
         if self._dropped is None or self.network.dropped_packets(self.node, self.rule) is not None:
             raise WaitTimeout(f"The kernel still lists the rule {self.rule} at {self.node.name}.")
         return {"packets": self._dropped, "rules": 0}
@@ -273,9 +272,6 @@ class Delayed(_Classed):
         self.network.delay_ingress(self.node, list(self.senders), port, self.by_s, self.overtaking)
 
     def verify_injected(self) -> Evidence:
-        """Wait until round trips from the node to each sender take longer: all for ``delay``, only some for
-        ``reorder``.
-        """
         passed = super().verify_injected()
         now_s = {sender.name: self._await(sender, self._is_late) for sender in self.senders}
         return {**passed, "round_trip_ms": {"before": _ms(self._quickest_s), "now": _ms(now_s)}}

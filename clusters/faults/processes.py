@@ -37,7 +37,7 @@ class Ended:
     nodes: list[Node]
     key: ClassVar[str]
     signal: ClassVar[str]
-    ends_to_heal: ClassVar[bool] = False  # the process runs until it is healed
+    ends_to_heal: ClassVar[bool] = False  # True: the process runs on until heal ends it
     _ended: dict[str, int] = field(default_factory=dict)  # node → its incarnation at the signal
     _killed: list[str] = field(default_factory=list)  # had to be killed before their restart
     _died: list[str] = field(default_factory=list)  # died during recovery, one entry each time
@@ -98,7 +98,7 @@ class Ended:
     def verify_cleared(self) -> Evidence:
         """Wait until the broker answers and other running brokers list it as alive.
 
-        A controller must have fetched everything committed.
+        A controller must also have fetched everything committed.
         """
         _wait_for_each(self.world, self.nodes, self._is_back, "answer and be registered again")
         limit_brokers(self.world, [node for node in self.nodes if node.role == "broker"])

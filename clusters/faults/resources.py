@@ -13,7 +13,7 @@ from clusters.runtimes.runtime import ResourceLimits
 from clusters.waiting import wait_until
 
 LIMIT_S = 30.0
-THROTTLED_PERIODS = 25  # 0.5 s
+THROTTLED_PERIODS = 25  # 0.5 s in total
 MIN_PROBE_BYTES = 65_536
 MIN_SHARE, MAX_SHARE = 0.8, 0.5  # of a write's duration at the limit: least with the limit, most without
 
@@ -36,7 +36,7 @@ class Limited:
         self.hold()
 
     def hold(self) -> None:
-        """Set the limit on the running nodes again: a restarted broker's new container has none."""
+        """Set the limit, again after each restart: a new container has none."""
         for node in self._running():
             self.set_limit(node)
 

@@ -153,7 +153,6 @@ class ChurnLeadership:
         )
 
     def verify_injected(self) -> Evidence:
-        """Check that metadata showed each leader and that the leader epoch rose with every move."""
         if self._failure:
             raise WaitTimeout(str(self._failure))
         epochs = [self._before.leader_epoch if self._before else 0, self._view().leader_epoch]
@@ -279,7 +278,6 @@ class Configured:
         return {name: next(iter(by_source.values()), None) for name, by_source in told.items()}
 
     def verify_injected(self) -> Evidence:
-        """Wait until every queried broker reports the new values; for a topic, each reports its own."""
         for change in self.changes:
             self._await(change, dict(change.config))
         return {"set": [[change.resource, change.name, dict(change.config)] for change in self.changes]}

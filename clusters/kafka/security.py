@@ -45,18 +45,15 @@ class Access:
 
     @property
     def protocol(self) -> str:
-        """Return Kafka's name of the protocol: SSL, SASL_SSL or SASL_PLAINTEXT."""
         transport = "SSL" if self.tls else "PLAINTEXT"
         return f"SASL_{transport}" if self.sasl else transport
 
     @property
     def authority(self) -> Path:
-        """Return the path of the authority's certificate."""
         return Path(self.folder) / AUTHORITY
 
     @property
     def identity(self) -> Path:
-        """Return the path of the node's key and certificate."""
         return Path(self.folder) / f"{self.node}.pem"
 
     def password(self) -> str:
@@ -89,7 +86,6 @@ class Access:
         return settings
 
     def java(self) -> dict[str, str]:
-        """Return the settings of Kafka's Java clients."""
         settings = {"security.protocol": self.protocol, **_PROVIDER}
         if self.tls:
             settings |= self._stores()

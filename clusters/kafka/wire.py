@@ -114,7 +114,6 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """Close the connection; the next request opens a new one."""
         if self._socket:
             self._socket.close()
             self._socket = None

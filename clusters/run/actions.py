@@ -267,7 +267,6 @@ def _record_election(run: PhaseRun, step: Step, elect: Callable[[], object], **t
 
 
 def _led(run: PhaseRun) -> dict[str, list[int]]:
-    """Return leader and epoch of each partition that a broker knows."""
     views = run.world.partition_views(run.world.partitions)
     return {str(partition): [view.leader, view.leader_epoch] for partition, view in views.items() if view}
 
@@ -365,7 +364,6 @@ def _reconnect(run: PhaseRun, step: network.Reconnect) -> None:
 
 
 def _peers(run: PhaseRun, peers: list[Any]) -> list[Peer]:
-    """Replace the targets among the peers by their nodes."""
     return [node for peer in peers for node in (run.nodes(peer) if isinstance(peer, Target) else [peer])]
 
 

@@ -83,7 +83,6 @@ def _positions(told: Mapping[str, Any]) -> dict[str, Positions | None]:
 
 
 def _behind(world: World, told: Mapping[str, Any], ends: Mapping[str, int]) -> list[str]:
-    """Describe each reader that is not at the end, and each partition without a member."""
     positions = {reader: found or {} for reader, found in _positions(told).items()}
     return [*_short(positions, ends), *_unassigned(world, positions, ends)]
 

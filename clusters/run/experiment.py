@@ -87,7 +87,7 @@ def start_cluster(run: Path) -> None:
 
 
 def _full_disk(world: World) -> str:
-    """Return that the run's disk is full, or an empty text; servers that cannot write do not report it."""
+    """Return the error text of a full disk, else an empty text: servers that cannot write do not report it."""
     try:
         Room(world.folder).check()
     except HarnessError as full:
@@ -148,7 +148,6 @@ def _secure(world: World) -> None:
 
 
 def _addresses(world: World) -> dict[str, str]:
-    """Return the addresses to certify: brokers, clients, and the host itself."""
     addresses = {node.name: node.address for node in world.brokers.values()}
     addresses |= {name: world.client_address(index) for index, name in enumerate(client_names(world))}
     return addresses | {WORLD: f"{world.prefix}.1"}
@@ -243,7 +242,6 @@ def start_clients(run: Path) -> None:
 
 
 def _why_not_ready(world: World, client: Node) -> str:
-    """Describe a client without an answer, and the servers that have ended."""
     ended = [node for node in world.servers if world.runtime.state(node.name) == "exited"]
     return "; ".join(map(world.describe_node, [*ended, client]))
 
@@ -318,7 +316,7 @@ def _copiers(world: World) -> list[str]:
 
 
 def _end_producers(world: World) -> None:
-    """End the producers, each after its delivery timeout: killed earlier, its ledger would lack records in flight."""
+    """End the producers with a limit beyond their delivery timeouts: killed earlier, ledgers lack records in flight."""
     producers = world.scenario.producers
     end_clients(world, {each.name: each.load.delivery_timeout + END_LIMIT_S for each in producers})
 
@@ -334,7 +332,7 @@ def stop_clients(run: Path) -> None:
 
 
 def _settle_group(world: World) -> None:
-    """Wait until no member of a share group gets deliveries, for as long as the next delivery may take."""
+    """Wait until a share group has had no delivery for as long as the next one may take."""
     at_rest_s, since = settle_s(world.scenario), [(-1, time.monotonic())]
     if not at_rest_s:
         return

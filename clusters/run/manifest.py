@@ -91,12 +91,12 @@ def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
 
 
 def add_features(world: World) -> None:
-    """Add the cluster's features, as a broker reports them, before the first record is sent."""
+    """Add to the manifest the features that a broker reports, before the first record is sent."""
     _complete(world, features=world.features())
 
 
 def add_incarnations(world: World) -> None:
-    """Add the version that each start of a server ran."""
+    """Add to the manifest the version that each start of a server ran."""
     started = [event for event in read_events(world.folder.events) if event.kind == "node_started"]
     servers = [event for event in started if "kafka_version" in event.detail]
     found = [

@@ -199,14 +199,12 @@ class PhaseRun:
         return view.leader
 
     def _leader_before(self, partition: TopicPartition) -> int:
-        """Return the leader at the phase's start; -1 if the previous phase left none."""
         try:
             return self._leader(partition)
         except WaitTimeout:
             return -1
 
     def _controllers(self, target: Target) -> list[int]:
-        """Return all KRaft controllers, or the active one, which is a broker with ZooKeeper."""
         if target.role == "controllers":
             return [node.node_id for node in self.world.metadata_nodes if node.node_id is not None]
         return [self._controller()]
@@ -256,7 +254,6 @@ class PhaseRun:
         self.world.events.add(kind, phase=self.phase.name, step=fault.key, target=names, **detail)
 
     def active(self, nodes: list[Node], keys: tuple[str, ...]) -> list[Fault]:
-        """Return the active faults of the given kinds on the given nodes."""
         return [f for f in self._active if f.key in keys and any(node in nodes for node in f.nodes)]
 
     def restart(self, fault: Ended, step: Step, meanwhile: Callable[[Node], None] | None = None) -> None:
@@ -349,7 +346,6 @@ class PhaseRun:
         return self._all(partitions, lambda view: view.leader in numbers)
 
     def _check_offset(self, wanted: OffsetBetween, name: str) -> tuple[bool, str]:
-        """Check an offset; ``name`` is the field of both the sample and the condition."""
         partition = wanted.node.of or self.world.partitions[0]
         samples = {node.name: self.world.sample(broker_id(node), partition) for node in self.nodes(wanted.node)}
         offsets = {node: getattr(sample, name) if sample else None for node, sample in samples.items()}

@@ -69,7 +69,6 @@ def prepare(
 
 
 def _new_folder(runs: Path, stem: str) -> RunFolder:
-    """Make a folder with a unique run id."""
     runs.mkdir(parents=True, exist_ok=True)
     while True:
         folder = RunFolder(runs / f"{stem}-{secrets.token_hex(2)}")
@@ -153,7 +152,7 @@ def _plan(
 
 
 def _check_classes(told: Scenario, build: Build) -> None:
-    """Reject settings that name a class in no jar, since the broker would exit; a setting with its own path may."""
+    """Reject settings that name a class in no jar, since the broker would exit, unless a ``.path`` setting is set."""
     for name, value in told.cluster.config.items():
         if not name.endswith((".class", ".class.name")) or name.removesuffix(".name") + ".path" in told.cluster.config:
             continue
@@ -201,7 +200,6 @@ def _check_kernel(told: Scenario, steps: list[Step]) -> None:
 
 
 def _check_controllers(told: Scenario, steps: list[Step]) -> None:
-    """Reject several or separate controllers in ZooKeeper mode."""
     if told.cluster.controllers > 1:
         raise BadInput(
             f"Scenario {told.name} asks for {told.cluster.controllers} controllers; in ZooKeeper mode one of the "

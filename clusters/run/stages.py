@@ -57,16 +57,13 @@ class Stage:
 
     @property
     def function(self) -> str:
-        """Return the name of the function in ``clusters.run.experiment``."""
         return self.call or self.name
 
     @property
     def step_wait_s(self) -> float:
-        """Return the longest wait for another task of the run."""
         return _END_WAITS_S if self.role in ("end", "teardown") else _WORK_WAITS_S
 
     def limit(self, scenario: Scenario) -> timedelta:
-        """Return the time after which the stage is aborted."""
         return timedelta(seconds=self.limit_s + self.waits_s(scenario))
 
 
