@@ -1,10 +1,10 @@
 """Copy records from topic to topic: ``python -m clusters.clients.copier <config.json>``.
 
-Each turn reads up to a fixed number of committed records, writes one of equal size for each to the partition of the
-same number, and commits its offsets. The commit is part of the same transaction (KIP-98; by the group's metadata,
-KIP-447), or a consumer's periodic auto-commit. A copy identifies its input: producer ``copier-<partition>``, number
-the input's offset. After an error the copier restarts from its committed offsets, with the same transactional id. On
-SIGTERM it copies to the end of its input, then reports its group's committed offsets.
+Each turn copies up to a fixed number of committed records, each to the partition of the same number with the same
+size, and commits its offsets: in the same transaction (KIP-98; by the group's metadata, KIP-447) or by periodic
+auto-commit. A copy identifies its input: producer ``copier-<partition>``, number the input's offset. After an error
+the copier restarts from its committed offsets, with the same transactional id. On SIGTERM it copies to the end of its
+input and reports its group's committed offsets.
 """
 
 from __future__ import annotations

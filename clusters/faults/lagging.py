@@ -43,7 +43,7 @@ TOO_FAR = 2.0
 PROOF_S = 20.0  # in addition to the time to fall behind
 MEASURED_S = 6  # most seconds to wait for a steady produce rate
 OF_LATE_S = 3.0  # window of the recent produce rate
-# Longest pause that keeps a session alive: ZooKeeper clients send a heartbeat every third of the timeout.
+# Longest pause that keeps a session alive, relative to its timeout: ZooKeeper clients send a heartbeat every third.
 LONGEST_STOP = 0.65
 
 
@@ -121,8 +121,8 @@ class LagFault:
     def verify_injected(self) -> Evidence:
         """Wait until the follower trails far enough.
 
-        For ``lag``, at least half of the wanted records, in the ISR and with the high watermark held back. For
-        ``slow``, at least one second of traffic; the step itself waits for the eviction.
+        For ``lag``: half of the wanted records, in the ISR and with the high watermark held back. For ``slow``: one
+        second of traffic; the step itself waits for the eviction.
         """
         wanted = self.records / 2 if self.records else self.rate or 1
 

@@ -88,7 +88,7 @@ class _EndedMember:
 
 
 class KilledMember(_EndedMember, Killed):
-    """Kill members with SIGKILL: the group notices by the session timeout."""
+    """Kill members with SIGKILL: the group notices after the session timeout."""
 
 
 class StoppedMember(_EndedMember, Stopped):

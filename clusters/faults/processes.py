@@ -63,8 +63,8 @@ class Ended:
     def _await_end(self, node: Node) -> None:
         """Wait until the process has ended; kill it if it does not end by itself.
 
-        A broker in controlled shutdown refuses connections long before it has closed its logs; starting it too early
-        would interrupt that.
+        In controlled shutdown a broker refuses connections long before it has closed its logs; a start would interrupt
+        that.
         """
         try:
             _wait_for_each(self.world, [node], self._has_ended, "end by itself")

@@ -166,7 +166,7 @@ class ChurnLeadership:
             self.world.ask(lambda broker: admin.reassign(broker, {self.partition: order}))
 
     def verify_cleared(self) -> Evidence:
-        if self._before is None:  # nothing was moved
+        if self._before is None:
             return {}
         order = self._before.replicas
         wait_until(

@@ -100,7 +100,7 @@ def with_jars(node: Node, old: Path, new: Path) -> Node:
 def cluster_id(run_id: str) -> str:
     """Derive a cluster id (16 bytes, base64 without padding) from the run's id.
 
-    One id in 64 would begin with a dash, which Kafka's storage tool parses as an option; this is avoided.
+    It never begins with a dash (one in 64 would), which Kafka's storage tool parses as an option.
     """
     digest = hashlib.md5(run_id.encode(), usedforsecurity=False).digest()
     identity = base64.urlsafe_b64encode(digest).decode().rstrip("=")

@@ -125,11 +125,11 @@ class Connection:
     def exchange(self, requests: Sequence[Any]) -> list[Any]:
         """Write all requests, then read their answers; the broker handles them in order.
 
-        Requests without an answer (acks=0) yield none.
+        Requests without an answer (acks=0) yield none. An error closes the connection.
 
         Raises:
-            TimeoutError: not all answers arrived within ``timeout_s`` of an open connection. OSError: no connection, a
-                broken one, or an invalid answer. Each closes the connection.
+            TimeoutError: not all answers arrived within ``timeout_s``, not counting the time to connect.
+            OSError: no connection, a broken one, or an invalid answer.
         """
         try:
             return self._exchange(self._open(), requests, time.monotonic() + self.timeout_s)

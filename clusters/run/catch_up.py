@@ -46,7 +46,7 @@ def catch_up(world: World) -> None:
         return not _behind(world, told, ends) or time.monotonic_ns() - still_ns[0] >= patience_s * 1e9
 
     condition = "every reader to be at the end"
-    with suppress(WaitTimeout):  # the event has the last state
+    with suppress(WaitTimeout):
         wait_until(is_over, limit_s=patience_s + PROGRESS_LIMIT_S, every_s=0.25, what=condition)
     _write(world, last[0])
     behind = _behind(world, last[0], ends)

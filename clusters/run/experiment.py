@@ -56,7 +56,7 @@ from history.share_groups import SETTLE
 from history.tables import PHASE_START
 from history.words import some_of
 
-__all__ = ["check", "hold_lease", "prepare", "reap", "tear_down"]  # from modules next to it
+__all__ = ["check", "hold_lease", "prepare", "reap", "tear_down"]
 
 _FOLDERS = frozenset({"dataDir", "log.dirs", "metadata.log.dir"})
 READY_LIMIT_S, END_LIMIT_S = 60.0, 15.0
