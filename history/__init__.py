@@ -1,1 +1,1 @@
-"""The run folder: the one thing that the recording and the judging half share."""
+"""The run folder, shared by recording and judging."""

@@ -1,6 +1,6 @@
-"""The archive: one immutable Parquet file per judged run, a row per (run, metric, phase).
+"""The archive: one immutable Parquet file per judged run, one row per (run, metric, phase).
 
-It outlives the run folders, and is rebuilt from them: ``make archive REBUILD=1``.
+It outlives run folders and can be rebuilt from them: ``make archive REBUILD=1``.
 """
 
 from __future__ import annotations
@@ -32,25 +32,23 @@ _RUN = [
     pa.field("kafka_jars_digest", pa.string(), nullable=False),
     pa.field("mode", pa.string(), nullable=False),
     pa.field("runtime", pa.string(), nullable=False),
-    pa.field("jvm", pa.string(), nullable=False),  # production, or fast_start (for correctness alone)
+    pa.field("jvm", pa.string(), nullable=False),  # production, or fast_start (correctness only)
     pa.field("seed", pa.int64(), nullable=False),
-    pa.field("host", pa.string(), nullable=False),  # a digest of the machine and of its software (``environment``)
-    pa.field("machine", pa.string()),  # a digest of the machine alone: CPU, cores, memory
-    pa.field("environment", pa.map_(pa.string(), pa.string())),  # kernel, Java and client libraries, by name
-    pa.field("complete", pa.bool_()),  # recorded to its end, without an error of the harness
-    pa.field("plimsoll", pa.string()),  # the version, commit and source that recorded it
-    pa.field("judge", pa.string()),  # a digest of the judge's source
+    pa.field("host", pa.string(), nullable=False),  # digest of machine and software (``environment``)
+    pa.field("machine", pa.string()),  # digest of CPU, cores, memory
+    pa.field("environment", pa.map_(pa.string(), pa.string())),  # kernel, Java, client libraries
+    pa.field("complete", pa.bool_()),  # without a harness error
+    pa.field("plimsoll", pa.string()),  # version, commit and source of the recorder
+    pa.field("judge", pa.string()),  # digest of the judge's source
     pa.field("verdict", pa.string(), nullable=False),  # pass, fail or unknown
-    pa.field("sentence", pa.string(), nullable=False),  # the verdict in words
-    pa.field("anomalies", pa.map_(pa.string(), pa.int64()), nullable=False),  # of the verdict, allowed ones included
-    pa.field("broken", pa.list_(pa.string()), nullable=False),  # invariants that did not hold
-    pa.field(
-        "precondition_met", pa.bool_()
-    ),  # whether the race that the scenario is about could happen; null where it has none
-    pa.field("labels", pa.map_(pa.string(), pa.string()), nullable=False),  # campaign, item, and the campaign's own
+    pa.field("sentence", pa.string(), nullable=False),  # the verdict's sentence
+    pa.field("anomalies", pa.map_(pa.string(), pa.int64()), nullable=False),  # including allowed ones
+    pa.field("broken", pa.list_(pa.string()), nullable=False),  # violated invariants
+    pa.field("precondition_met", pa.bool_()),  # null: the scenario has no precondition
+    pa.field("labels", pa.map_(pa.string(), pa.string()), nullable=False),  # campaign, item, and the campaign's labels
 ]
-ARCHIVE = pa.schema([*_RUN, *METRICS])  # a column that an earlier version did not write is read as null
-READ = ("manifest.json", "events.jsonl")  # of what was recorded
+ARCHIVE = pa.schema([*_RUN, *METRICS])  # columns missing in older files read as null
+READ = ("manifest.json", "events.jsonl")  # recorded files used
 
 
 class _Invariant(BaseModel):
@@ -58,7 +56,7 @@ class _Invariant(BaseModel):
 
 
 class _Verdict(BaseModel):
-    """What the archive takes of ``verdict.json``."""
+    """The fields of ``verdict.json`` that the archive keeps."""
 
     verdict: Verdict
     sentence: str
@@ -68,10 +66,10 @@ class _Verdict(BaseModel):
 
 
 def rows_of(run: RunFolder) -> list[dict[str, Any]]:
-    """The archive's rows of a judged run; one row without a metric where nothing was measured.
+    """Return a judged run's rows; without measurements, one row without a metric.
 
     Raises:
-        EvidenceError: the folder holds no manifest or no verdict, or its verdict is of a record that was altered since.
+        EvidenceError: manifest or verdict is missing, or the record was altered after judging.
     """
     manifest = read_manifest(run.manifest)
     try:
@@ -116,17 +114,17 @@ def _precondition_met(run: RunFolder) -> bool | None:
 
 
 def host_digest(host: Mapping[str, Any]) -> str:
-    """Return what the runs of one comparison must share: machine, kernel, Java and the clients' libraries."""
+    """Return a digest of machine, kernel, Java and client libraries; a comparison's runs share it."""
     return _digest({**_machine(host), **_software(host)})
 
 
 def machine_digest(host: Mapping[str, Any]) -> str:
-    """Return what the runs of a series must share; a patch of the software is a marker in it (``environment``)."""
+    """Return a digest of the machine; a series' runs share it. Software changes are markers (``environment``)."""
     return _digest(_machine(host))
 
 
 def environment_of(host: Mapping[str, Any]) -> dict[str, str]:
-    """Return kernel, Java and client libraries of a host, by name; what the manifest does not name is left out."""
+    """Return a host's kernel, Java and client libraries, if known."""
     return {name: str(value) for name, value in _software(host).items() if value is not None}
 
 
@@ -148,15 +146,15 @@ def _digest(told: Mapping[str, Any]) -> str:
 
 
 def add(archive: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
-    """Write the rows of one run, aside and then renamed; a run that is judged anew replaces its own file.
+    """Write one run's rows atomically, replacing an earlier verdict's.
 
     Raises:
-        OSError: with the file's name; nothing of it is left.
+        OSError: with the file's name; no partial file remains.
     """
     table = pa.Table.from_pylist([dict(row) for row in rows], schema=ARCHIVE)
     run_id = table["run_id"][0].as_py()
     file = archive / f"{run_id}.parquet"
-    if isinstance(archive, RemotePath):  # an object is written whole in any case
+    if isinstance(archive, RemotePath):  # object stores write atomically
         write_parquet(table, file)
         return file
     archive.mkdir(parents=True, exist_ok=True)
@@ -166,7 +164,7 @@ def add(archive: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
 
 
 def read(archive: Path, **labels: str) -> list[dict[str, Any]]:
-    """The rows of every run, or of those that carry these labels; oldest run first, maps as dictionaries."""
+    """Return the rows of all runs with these labels, oldest first, maps as dictionaries."""
     tables = (read_parquet(file, schema=ARCHIVE) for file in sorted(archive.glob("*.parquet")))
     wanted = (table for table in tables if labels.items() <= dict(table["labels"][0].as_py()).items())
     return [row for table in wanted for row in table.to_pylist(maps_as_pydicts="strict")]

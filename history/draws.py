@@ -1,7 +1,6 @@
-"""What is drawn for each record of a load: its key and its size. Pure functions of a seed and the record's number.
+"""Draw each record's key and size, from a seed and the record's number only.
 
-So a test, or whoever reads a run folder later, can tell the key and the size of any record. Runs inside the client
-nodes, so it needs no library but NumPy.
+So tests and later readers can recompute them. Runs in client nodes, so needs only NumPy.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
 
-SIZES = 10_000  # equally likely ones stand for any distribution: shares are exact to 0.01 %
+SIZES = 10_000  # equally likely sizes approximate any distribution to 0.01 %
 KEY_BYTES = 8
 MAX_KEYS = 1_000_000
 _P99 = NormalDist().inv_cdf(0.99)
@@ -29,7 +28,7 @@ _DIGITS = 10 ** np.arange(KEY_BYTES - 1, -1, -1)
 
 
 def draws(seed: str, seqs: Ints) -> Floats:
-    """A number from 0 to below 1 for each record, evenly spread (SplitMix64, Steele et al. 2014, at any place)."""
+    """Return one uniform number in [0, 1) per record (SplitMix64, Steele et al. 2014, random access)."""
     start = int.from_bytes(blake2b(seed.encode(), digest_size=8).digest(), "little")
     mixed = seqs.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(start)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
@@ -43,14 +42,14 @@ def draws(seed: str, seqs: Ints) -> Floats:
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of values in bytes: ``likely`` are equally likely ones in rising order, one where all are as long."""
+    """Value sizes in bytes: ``likely`` are equally likely, ascending; one means fixed."""
 
     likely: Ints
     seed: str
 
     @classmethod
     def of(cls, told: int | Mapping[str, Any], seed: str = "") -> Self:
-        """Of ``load.record_bytes`` as a scenario writes it; ``seed`` is of the run and the producer."""
+        """Parse ``load.record_bytes`` of a scenario. ``seed`` identifies run and producer."""
         likely = np.array([told]) if isinstance(told, int) else np.asarray(_likely(told), np.int64)
         return cls(likely, f"{seed} size")
 
@@ -71,7 +70,6 @@ class Sizes:
         return float(self.likely.mean())
 
     def of_records(self, seqs: Ints) -> Ints:
-        """The size of each of some records, by their numbers."""
         if self.fixed:
             return np.full(seqs.size, self.likely[0])
         sizes: Ints = self.likely[(draws(self.seed, seqs) * self.likely.size).astype(np.int64)]
@@ -79,7 +77,7 @@ class Sizes:
 
 
 def _likely(told: Mapping[str, Any]) -> NDArray[Any]:
-    """The middles of ``SIZES`` equal parts of a distribution."""
+    """Return the midpoints of ``SIZES`` equal quantiles of a distribution."""
     middles = (np.arange(SIZES) + 0.5) / SIZES
     match told:
         case {"uniform": [low, high]}:
@@ -104,14 +102,14 @@ def _likely(told: Mapping[str, Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys of records: key number ``n`` is ``n`` in eight digits. ``until`` adds up how likely each is."""
+    """Record keys: number ``n`` in eight digits. ``until`` has cumulative probabilities."""
 
     until: Floats
     seed: str
 
     @classmethod
     def of(cls, told: Mapping[str, Any], seed: str = "") -> Self:
-        """Of ``load.keys`` as a scenario writes it; ``seed`` is of the run and the producer."""
+        """Parse ``load.keys`` of a scenario. ``seed`` identifies run and producer."""
         count = told["count"]
         weights = np.ones(count)
         if told["distribution"] == "zipf":
@@ -123,18 +121,17 @@ class Keys:
         return cls(until / until[-1], f"{seed} key")
 
     def numbers(self, seqs: Ints) -> Ints:
-        """The number of the key of each of some records, by their numbers."""
         numbers: Ints = np.searchsorted(self.until, draws(self.seed, seqs), side="right")
         return numbers
 
     def of_records(self, seqs: Ints) -> Bytes:
-        """The keys of some records: (records, ``KEY_BYTES``)."""
+        """Return the keys: (records, ``KEY_BYTES``)."""
         return (self.numbers(seqs)[:, None] // _DIGITS % 10 + ord("0")).astype(np.uint8)
 
 
 def partitions_of(keys: Bytes, partitions: int) -> Ints:
-    """Where Kafka's default partitioner sends keys (records, ``KEY_BYTES``): their murmur2 hash modulo the number of
-    partitions (``BuiltInPartitioner.partitionForKey``; the same before KIP-794).
+    """Return each key's partition by Kafka's default partitioner: murmur2 modulo partition count
+    (``BuiltInPartitioner.partitionForKey``; the same before KIP-794).
     """
     factor = np.uint32(0x5BD1E995)
     hashes = np.full(len(keys), 0x9747B28C ^ KEY_BYTES, np.uint32)

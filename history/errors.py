@@ -1,13 +1,13 @@
 """The project's exceptions.
 
 PlimsollError
-├── BadInput          the caller asked for something that cannot be done; exit code 3
-├── HarnessError      the harness itself failed: a node did not start, a tool is missing
-│   ├── WaitTimeout   a wait ran out; carries what was awaited and what was last seen
-│   ├── NoController  the brokers know of no controller now
-│   ├── NotRemoved    some of what was to be removed is still there; carries what was removed
-│   └── Refused       the cluster's answer to an operator is an error
-└── EvidenceError     a run folder is truncated, foreign or changed after it was sealed
+├── BadInput          an invalid request; exit code 3
+├── HarnessError      the harness failed: a node did not start, a tool is missing
+│   ├── WaitTimeout   a wait timed out; states the condition and the last observation
+│   ├── NoController  the brokers know no controller
+│   ├── NotRemoved    some items could not be removed; lists the removed ones
+│   └── Refused       the cluster answered an operator with an error
+└── EvidenceError     a run folder is truncated, of another format, or altered after sealing
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from collections.abc import Callable, Iterable, Sequence
 
 from history.exit_codes import BAD_INPUT
 
-MAX_SENTENCE = 2_000  # characters of a refusal; some list every scenario, step or metric that there is
+MAX_SENTENCE = 2_000  # some messages list every scenario, step or metric
 
 
 class PlimsollError(Exception):
-    """Root of everything that this project raises on purpose."""
+    """Base class of all deliberate exceptions."""
 
 
 def one_line(sentence: str) -> str:
-    """A sentence that quotes what others wrote: control characters escaped, the middle of a long one left out."""
+    """Escape control characters in a message that quotes input, and cut a long one's middle."""
     plain = "".join(char if char.isprintable() else repr(char)[1:-1] for char in sentence)
     if len(plain) <= MAX_SENTENCE:
         return plain
     return f"{plain[: MAX_SENTENCE * 2 // 3]} … {plain[-MAX_SENTENCE // 4 :]}"
 
 
-class BadInput(PlimsollError):  # noqa: N818  # the sentence that users read begins with what was bad
-    """What was asked for cannot be done: one sentence says what, which value, and what is allowed."""
+class BadInput(PlimsollError):  # noqa: N818  # named after the input
+    """Invalid input. One sentence names the problem, the value, and what is allowed."""
 
     exit_code = BAD_INPUT
 
@@ -42,26 +42,26 @@ class BadInput(PlimsollError):  # noqa: N818  # the sentence that users read beg
 
 
 class HarnessError(PlimsollError):
-    """The harness failed; nothing is said about Kafka."""
+    """The harness failed; this says nothing about Kafka."""
 
 
-LAST_SEEN = "; last seen: "  # in the words of a WaitTimeout
+LAST_SEEN = "; last seen: "  # in a WaitTimeout's message
 
 
 class WaitTimeout(HarnessError):  # noqa: N818  # named after what happened
-    """A condition did not come true in time."""
+    """A condition was not met in time."""
 
 
 class NoController(HarnessError):  # noqa: N818  # named after what happened
-    """Brokers answer, and none of them is the controller, or knows of one."""
+    """Brokers respond, but none is the controller or knows one."""
 
 
 class Refused(HarnessError):  # noqa: N818  # named after what happened
-    """The cluster was asked for something, and its answer is an error."""
+    """The cluster answered with an error."""
 
 
 class NotRemoved(HarnessError):  # noqa: N818  # named after what happened
-    """Some of what was to be removed is still there: ``reasons`` has a sentence for each, ``removed`` is gone."""
+    """Some items remain: ``reasons`` has one sentence each. ``removed`` lists the others."""
 
     def __init__(self, reasons: Sequence[str], removed: Sequence[str]) -> None:
         super().__init__(f"Not everything was removed. {' '.join(reasons)}")
@@ -69,13 +69,13 @@ class NotRemoved(HarnessError):  # noqa: N818  # named after what happened
 
 
 class EvidenceError(PlimsollError):
-    """A run folder cannot be read as evidence."""
+    """A run folder cannot be used as evidence."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(one_line(sentence))
 
 
-# What a machine refuses, and what to do about it.
+# Operating system errors and their remedies.
 _REFUSALS = {
     errno.ENOSPC: "make room on its disk",
     errno.EDQUOT: "make room on its disk, or raise the quota",
@@ -90,12 +90,12 @@ _REFUSALS = {
 
 
 def reason_of(error: BaseException) -> str:
-    """What broke, in a sentence: of what the machine refused with what to do; of any other with the error's type."""
+    """Return a sentence: an operating system error's with remedy, else with the error's type."""
     return refusal(error) or f"{type(error).__name__}: {error}"
 
 
 def refusal(error: BaseException) -> str:
-    """What the machine refused and what to do; empty of anything else."""
+    """Return an operating system error's sentence with remedy, else an empty string."""
     if not isinstance(error, OSError) or error.errno not in _REFUSALS:
         return ""
     where = f"{error.filename}: " if error.filename is not None else ""
@@ -103,10 +103,10 @@ def refusal(error: BaseException) -> str:
 
 
 def remove_each(removals: Iterable[Callable[[], Iterable[str]]]) -> list[str]:
-    """Call each, whatever becomes of the others; returns the names of what all of them removed.
+    """Call every function despite failures, and return all removed names.
 
     Raises:
-        NotRemoved: after the last one; what one of them raised stands there as a sentence.
+        NotRemoved: after the last call, with one sentence per failure.
     """
     removed: list[str] = []
     reasons: list[str] = []
@@ -118,7 +118,7 @@ def remove_each(removals: Iterable[Callable[[], Iterable[str]]]) -> list[str]:
             reasons += error.reasons
         except PlimsollError as error:
             reasons.append(str(error))
-        except Exception as error:  # noqa: BLE001  # what it is does not matter to what comes after it
+        except Exception as error:  # noqa: BLE001  # the remaining removals must run
             reasons.append(reason_of(error))
     if reasons:
         raise NotRemoved(reasons, removed)

@@ -1,7 +1,7 @@
-"""``events.jsonl``: a line for each thing that the run did or saw; ``stages.jsonl``: the same for its stages.
+"""``events.jsonl`` (a run's actions and observations) and ``stages.jsonl`` (its stages).
 
-A line is ``{"t_ns", "wall", "kind", "phase", "step", "target", "detail"}``; ``detail`` is an object.
-docs/run-folder.md says which kinds there are, and when each is written.
+A line is ``{"t_ns", "wall", "kind", "phase", "step", "target", "detail"}``; ``detail`` is an object. docs/run-folder.md
+lists the kinds.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Event:
 
 @dataclass(frozen=True)
 class EventLog:
-    """Appends events; every line is one ``write`` to a file opened for append, so that writers may share it.
+    """Append events, each by one ``write`` in append mode, so that writers can share the file.
 
-    What comes after a line that was torn begins a line of its own.
+    An event after a torn line starts a new line.
     """
 
     path: Path
@@ -46,7 +46,7 @@ class EventLog:
         """Append an event.
 
         Raises:
-            OSError: it could not be written whole.
+            OSError: the event was not written completely.
         """
         event = Event(time.monotonic_ns(), datetime.now(UTC).isoformat(), kind, phase, step, target, detail)
         line = json.dumps(vars(event), default=str, separators=(",", ":")).encode() + b"\n"
@@ -56,7 +56,7 @@ class EventLog:
             if size and os.pread(descriptor, 1, size - 1) != b"\n":
                 line = b"\n" + line
             written = os.write(descriptor, line)
-        except OSError as error:  # the system does not say of which file
+        except OSError as error:  # the system omits the file name
             raise OSError(error.errno, error.strerror, str(self.path)) from error
         finally:
             os.close(descriptor)
@@ -68,12 +68,12 @@ class EventLog:
 
 
 def read_events(path: Path) -> Iterator[Event]:
-    """Yield the events of a run in the order in which they were written.
+    """Yield the events in file order.
 
-    A torn last line is left out; of any other line that cannot be read there is an ``error`` in its place.
+    A torn last line is skipped; other unreadable lines become ``error`` events.
 
     Raises:
-        EvidenceError: a line is whole, and no event.
+        EvidenceError: a complete line is not an event.
     """
     t_ns = 0
     with path.open(errors="replace") as lines:
@@ -91,7 +91,7 @@ def read_events(path: Path) -> Iterator[Event]:
 
 
 def _event(told: Any, where: str) -> Event:
-    """A line's event; one that is something else was not torn: somebody else wrote it."""
+    """Convert a line. Valid JSON that is not an event cannot be a torn line."""
     texts = ("wall", "kind", "phase", "step", "target")
     if (
         not isinstance(told, dict)
@@ -105,7 +105,7 @@ def _event(told: Any, where: str) -> Event:
 
 
 def errors_of(run: RunFolder) -> list[str]:
-    """Why the harness broke, in the words of the run's events; empty when it did not."""
+    """Return the reasons of the run's harness errors."""
     if not run.events.exists():
         return []
     return [str(event.detail.get("why", "")) for event in read_events(run.events) if event.kind == "error"]
@@ -113,10 +113,10 @@ def errors_of(run: RunFolder) -> list[str]:
 
 @contextmanager
 def recorded(run: Path, step: str, phase: str = "") -> Iterator[None]:
-    """Write what breaks inside into the run's events, so that the judge hears of it, and let it pass on."""
+    """Record an exception as an ``error`` event for the judge, and re-raise it."""
     try:
         yield
-    except BaseException as error:  # time-outs and interrupts of tasks are no Exception
+    except BaseException as error:  # task timeouts and interrupts are no Exception
         folder = RunFolder(run)
         why = reason_of(error)
         if not folder.is_sealed and not {why, str(error)}.intersection(errors_of(folder)):
@@ -126,13 +126,13 @@ def recorded(run: Path, step: str, phase: str = "") -> Iterator[None]:
 
 @contextmanager
 def stage_events(file: Path, stage: str, target: str = "") -> Iterator[None]:
-    """Write into ``stages.jsonl`` that a stage begins, and how it ended: its state, why it failed, and its seconds."""
+    """Record a stage's start and end, with state, failure reason and seconds."""
     log, began_s = EventLog(file), time.monotonic()
     log.add("stage_started", step=stage, target=target)
     state: dict[str, str] = {"state": "success"}
     try:
         yield
-    except BaseException as error:  # time-outs and interrupts of tasks are no Exception
+    except BaseException as error:  # task timeouts and interrupts are no Exception
         state = {"state": "failed", "why": reason_of(error)}
         raise
     finally:

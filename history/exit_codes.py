@@ -1,4 +1,4 @@
-"""The exit codes of every command, said once. docs/commands.md lists what each means."""
+"""The exit codes of all commands; docs/commands.md describes them."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ MEANINGS = {
 
 
 def worst(verdicts: Iterable[str]) -> int:
-    """The exit code of several verdicts: fail beats unknown, and unknown beats pass."""
+    """Return the exit code of several verdicts: fail over unknown over pass."""
     return max((EXIT_CODES[verdict] for verdict in verdicts), key=[PASS, UNKNOWN, FAIL].index)

@@ -1,4 +1,4 @@
-"""Packages that few users need; each group of them has a lock file of its own."""
+"""Optional packages, with a lock file per group."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from history.errors import BadInput
 
 
 def require(group: str, module: str, what: str) -> None:
-    """Refuse ``what`` unless the packages that it needs are installed.
+    """Check that optional packages are installed.
 
     Raises:
         BadInput: they are not.

@@ -1,4 +1,4 @@
-"""Where things lie in a run folder, and how it is sealed."""
+"""The layout of a run folder, and its seal."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ _OPEN_BY_NUMBER = {Path("/dev/fd"), Path("/proc/self/fd")}
 
 @dataclass(frozen=True)
 class RunFolder:
-    """``runs/<run_id>/``: recorded tables, raw exports, and what the judge and the page add.
+    """``runs/<run_id>/``: recorded tables, raw exports, verdict and report.
 
-    ``work/`` holds what lives only while the run does (node directories, client configurations,
-    unfinished Arrow streams); it is gone once the run is collected. A folder that is read may lie in an object store
-    (``history.remote``).
+    ``work/`` (node directories, client configurations, unfinished Arrow streams) exists until collection. A folder can
+    be read from an object store (``history.remote``).
     """
 
     path: Path
@@ -46,7 +45,7 @@ class RunFolder:
 
     @property
     def stages(self) -> Path:
-        """When each stage of the run began and ended; not sealed, because the run is judged after it is collected."""
+        """Return the file of stage times; unsealed, because judging follows sealing."""
         return self.path / STAGES
 
     @property
@@ -55,12 +54,12 @@ class RunFolder:
 
     @property
     def clients(self) -> Path:
-        """One ``<client_id>.json`` per client node: how it ended and how far it came."""
+        """Return the folder with each client's ``<client_id>.json``: exit and progress."""
         return self.path / "clients"
 
     @property
     def brokers(self) -> Path:
-        """Raw exports: ``brokers/<node name>/`` with its log, segments and checkpoint files."""
+        """Return the folder of raw exports: ``<node name>/`` with log, segments, checkpoint files."""
         return self.path / "brokers"
 
     @property
@@ -69,7 +68,7 @@ class RunFolder:
 
     @property
     def latency_log(self) -> Path:
-        """Produce and end-to-end latency by phase, as HdrHistogram's tools read it."""
+        """Return the file of produce and end-to-end latency by phase, in HdrHistogram's format."""
         return self.verdict / "latency.hlog"
 
     @property
@@ -81,17 +80,15 @@ class RunFolder:
         return self.path / "report"
 
     def table(self, name: str) -> Path:
-        """The folder of a recorded table (a key of ``history.tables.RECORDED``)."""
         return self.path / name
 
     def judged(self, name: str) -> Path:
-        """The folder of a table that the judge wrote (a key of ``history.tables.JUDGED``)."""
+        """Return a judge's table's folder (key of ``history.tables.JUDGED``)."""
         return self.verdict / name
 
     # --- sealing -------------------------------------------------------------------------------
 
     def _below(self, parts: Collection[str]) -> Iterator[Path]:
-        """Every path in the folder, or in these parts of it."""
         found = self.path.rglob("*")
         return (path for path in found if path.relative_to(self.path).parts[0] in parts) if parts else found
 
@@ -107,7 +104,7 @@ class RunFolder:
         )
 
     def seal(self) -> None:
-        """List every recorded file with its SHA-256; from here on the recorded part never changes."""
+        """Store every recorded file's SHA-256; recorded files must not change afterwards."""
         digests = self._digests()
         write_atomically(self.path / SEAL, json.dumps(digests, indent=1))
 
@@ -116,10 +113,10 @@ class RunFolder:
         return (self.path / SEAL).is_file()
 
     def require_intact(self, *parts: str) -> None:
-        """Nothing, where the record, or these parts of it (``events.jsonl``, ``offsets``), is what was sealed.
+        """Check the record, or these parts (``events.jsonl``, ``offsets``), against the seal.
 
         Raises:
-            EvidenceError: it is not, and in what; or this is no sealed run folder at all.
+            EvidenceError: they differ, or there is no seal.
         """
         if broken := self.check_seal(*parts):
             more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
@@ -127,10 +124,10 @@ class RunFolder:
             raise EvidenceError(f"{which} is not what was sealed: {'; '.join(broken[:3])}{more}.")
 
     def check_seal(self, *parts: str) -> list[str]:
-        """What differs from the seal, in all of the record or in these parts, one sentence each; empty: nothing.
+        """Return one sentence per difference from the seal, in the record or these parts.
 
         Raises:
-            EvidenceError: this is no sealed run folder at all.
+            EvidenceError: there is no seal.
         """
         seal = self.path / SEAL
         if not seal.is_file():
@@ -150,12 +147,12 @@ class RunFolder:
         return sorted(missing + added + changed + self._links(parts))
 
     def _links(self, parts: Collection[str]) -> list[str]:
-        """A sentence for each symbolic link: what it leads to may lie anywhere, and was never recorded."""
-        found = self._below(parts) if isinstance(self.path, Path) else []  # a store has none
+        """Return one sentence per symbolic link: targets may lie outside the record."""
+        found = self._below(parts) if isinstance(self.path, Path) else []  # object stores have none
         return [f"{file.relative_to(self.path)} is a symbolic link" for file in found if file.is_symlink()]
 
     def _digests(self, parts: Collection[str] = ()) -> dict[str, str]:
-        """The SHA-256 of every recorded file by its name; several are read at a time, as of a store they wait for."""
+        """Return recorded files' SHA-256, in parallel because of object stores' latency."""
         files = self._sealed_files(parts)
         with ThreadPoolExecutor(AT_ONCE) as pool:
             digests = pool.map(_sha256, files)
@@ -168,11 +165,11 @@ def _sha256(file: Path) -> str:
 
 
 def write_atomically(path: AnyPath, text: str) -> None:
-    """Write aside, then rename, so that no reader ever sees half a file; an object is written whole in any case, and a
-    stream (``is_stream``) as it is.
+    """Write a file by renaming, so that readers never see part of it. Object stores are atomic anyway; streams
+    (``is_stream``) are written directly.
 
     Raises:
-        OSError: with the file's name; nothing of it is left.
+        OSError: with the file's name; no partial file remains.
     """
     if isinstance(path, RemotePath):
         path.write_text(text)
@@ -187,7 +184,7 @@ def write_atomically(path: AnyPath, text: str) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A file to write beside ``path``, whose place it takes at the end; after an error nothing of it is left.
+    """Yield a temporary file that replaces ``path`` on success.
 
     Raises:
         OSError: with the file's name.
@@ -208,14 +205,14 @@ def _named(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        error.filename = error.filename or str(path)  # writing itself does not say where
+        error.filename = error.filename or str(path)  # write errors lack the name
         raise
 
 
 def is_stream(path: Path) -> bool:
-    """Whether a path names a device, a pipe, or what this process has open (/dev/stdout, /dev/fd/63).
+    """Return whether a path is a device, a pipe, or open in this process (/dev/stdout, /dev/fd/63).
 
-    Such is written to and never replaced: root could, and the host would have no /dev/null any more.
+    Replacing one, as root, would delete the host's /dev/null.
     """
     if _descriptor(path) is not None:
         return True
@@ -227,7 +224,7 @@ def is_stream(path: Path) -> bool:
 
 
 def _descriptor(path: Path) -> int | None:
-    """The number by which a file is open. To open it again would begin at its start, and is refused of a socket."""
+    """Return an open path's descriptor. Reopening would write from the start, and fails for sockets."""
     if path in _OPEN:
         return _OPEN[path]
     return int(path.name) if path.parent in _OPEN_BY_NUMBER and path.name.isdecimal() else None

@@ -1,4 +1,4 @@
-"""The Java of Spark and of every server of a cluster: one for both, under either runtime."""
+"""The Java of Spark and all servers."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from pydantic import BaseModel, ConfigDict
 from history.errors import BadInput
 from history.folder import write_atomically
 
-VARIABLE = "PLIMSOLL_JAVA"  # what make's JAVA= is passed on as
-SUITABLE = (17, 21, 25)  # what Spark runs on; Kafka from 2.8.0 on starts on each of them
+VARIABLE = "PLIMSOLL_JAVA"  # set from make's JAVA=
+SUITABLE = (17, 21, 25)  # Spark's versions; Kafka from 2.8.0 starts on each
 _FOLDER = Path(__file__).parents[1] / ".cache" / "java"
 _SYSTEM = Path("/usr/lib/jvm")
 _NOT_NEEDED = shutil.ignore_patterns("demo", "include", "jmods", "legal", "man", "src.zip")
 
 
 class Java(BaseModel):
-    """A Java that is ready to run, on this host and in a node's container.
+    """A Java installation, usable on this host and in containers.
 
-    ``released`` is the day of its release (ISO 8601): security updates come with each quarter's.
+    ``released`` is an ISO 8601 date; security updates are quarterly.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -45,7 +45,7 @@ class Java(BaseModel):
 
     @property
     def feature(self) -> int:
-        """17, 21, …"""
+        """Return 17, 21, …"""
         return int(re.split(r"\D", self.version, maxsplit=1)[0])
 
     def __str__(self) -> str:
@@ -54,13 +54,14 @@ class Java(BaseModel):
 
 @cache
 def java_of(wanted: str | None = None) -> Java:
-    """What ``JAVA=`` stands for: a feature version, the folder of a JDK, or (empty) the one of requirements.lock.
+    """Return the Java for ``JAVA=`` (default: the environment): a feature version, a JDK folder, or (empty) that of
+    requirements.lock.
 
-    Without ``wanted`` the environment says. Another Java than the lock's is copied to ``.cache/java``, without links
-    that lead out of it, so that containers see all of it and an upgrade of the host does not change it under a run.
+    Others than the lock's are copied to ``.cache/java`` without outside links, so that containers see all of it and
+    host upgrades do not affect a run.
 
     Raises:
-        BadInput: there is no such Java here, or it is of an unsuitable version.
+        BadInput: the Java is missing or unsuitable.
     """
     told = os.environ.get(VARIABLE, "") if wanted is None else wanted
     if not told:
@@ -72,8 +73,8 @@ def java_of(wanted: str | None = None) -> Java:
 
 
 def spark_java_home() -> Path:
-    """A JAVA_HOME for Spark, whose ``java`` drops two requests: the incubator's vectors, which small runtimes lack, and
-    a package that newer ones have no more and warn of.
+    """Return a JAVA_HOME whose ``java`` drops two of Spark's options: the incubator vector module, which small runtimes
+    lack, and a package that newer ones removed.
     """
     java = java_of()
     script = (
@@ -102,7 +103,7 @@ def _words(features: Iterable[int]) -> str:
 
 
 def _installed(feature: int) -> Java:
-    """Of those on this host, the one with the newest security updates."""
+    """Return this host's newest release of a feature version."""
     found = [java for home in _homes() if (java := _probe(home)) and java.feature == feature]
     if not found:
         raise BadInput(
@@ -129,7 +130,7 @@ def _told_by(home: Path) -> Java:
 
 
 def _probe(home: Path) -> Java | None:
-    """What the ``java`` of a folder says of itself; None if it does not run."""
+    """Return a folder's Java, None if it does not run."""
     try:
         said = subprocess.run(
             [home / "bin" / "java", "-XshowSettings:properties", "-version"],
@@ -147,7 +148,7 @@ def _probe(home: Path) -> Java | None:
 
 
 def _copy(java: Java) -> Path:
-    """A copy of a JDK with every link followed, made once for each content."""
+    """Copy a JDK, links resolved, once per content."""
     files = sorted(path for path in java.home.rglob("*") if path.is_file())
     told = [(str(path.relative_to(java.home)), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     copy = _FOLDER / f"{java.feature}-{hashlib.sha256(repr(told).encode()).hexdigest()[:12]}"
@@ -159,7 +160,7 @@ def _copy(java: Java) -> Path:
             new.chmod(0o755)
             new.rename(copy)
         except OSError:
-            if not copy.is_dir():  # else another run made it meanwhile
+            if not copy.is_dir():  # a concurrent run made it
                 raise
         finally:
             shutil.rmtree(new, ignore_errors=True)

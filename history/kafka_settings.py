@@ -1,6 +1,6 @@
-"""The names of Kafka's settings by release, and a sentence on a name that no release knows.
+"""Kafka's setting names by release, and errors for unknown names.
 
-``bench/kafka_settings.py`` writes the table from what each release lists of itself.
+``bench/kafka_settings.py`` generates the table from each release's own list.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from history.kafka_versions import RELEASES, Version
 
 TABLE = Path(__file__).with_name("kafka_settings.json")
 Kind = Literal["broker", "topic"]
-# What plug-ins and parts of Kafka read besides the settings that it lists; a prefix ends with a dot.
+# Settings that Kafka does not list, read by plug-ins and parts of Kafka; prefixes end with a dot.
 OPEN: Mapping[Kind, tuple[str, ...]] = {
     "broker": (
-        "listener.name.",  # a listener's own (KIP-103)
+        "listener.name.",  # per listener (KIP-103)
         "config.providers.",  # KIP-297
-        "rsm.config.",  # of a remote storage manager (KIP-405)
-        "rlmm.config.",  # of its metadata manager
-        "super.users",  # of Kafka's authorizers
+        "rsm.config.",  # remote storage manager (KIP-405)
+        "rlmm.config.",  # remote log metadata manager
+        "super.users",  # Kafka's authorizers
         "allow.everyone.if.no.acl.found",
-        "leader.replication.throttled.rate",  # set while brokers run (KIP-73, KIP-113)
+        "leader.replication.throttled.rate",  # set dynamically (KIP-73, KIP-113)
         "follower.replication.throttled.rate",
         "replica.alter.log.dirs.io.max.bytes.per.second",
     ),
@@ -35,7 +35,7 @@ OPEN: Mapping[Kind, tuple[str, ...]] = {
 
 @cache
 def _table() -> Mapping[str, Mapping[str, tuple[Version, Version]]]:
-    """Return by kind and name the first and the last minor release that knows a setting."""
+    """Return kind → name → (first, last) minor release with the setting."""
 
     def span(written: str) -> tuple[Version, Version]:
         since, _, last = written.partition("-")
@@ -46,7 +46,7 @@ def _table() -> Mapping[str, Mapping[str, tuple[Version, Version]]]:
 
 
 def _line(version: Version) -> Version:
-    """Return the minor release of a version, or the nearest one before it that the table has."""
+    """Return a version's minor release, or the table's nearest earlier one."""
     return max((release for release in RELEASES if release <= version), default=RELEASES[0])
 
 
@@ -58,10 +58,10 @@ def unknown_setting(
     *,
     remedy: str = "name it in allow_unknown",
 ) -> str | None:
-    """Return a sentence, without its full stop, on a setting that none of these versions knows; None: one does.
+    """Return a sentence (no full stop) if none of these versions has the setting, else None.
 
-    Without versions any release counts. A build of one's own counts as the release before it. ``allowed`` are further
-    names, and prefixes that end with a dot.
+    No versions: any release counts. A custom build counts as the preceding release. ``allowed``: extra names, and
+    prefixes with a final dot.
     """
     if any(name.startswith(each) if each.endswith(".") else name == each for each in (*OPEN[kind], *allowed)):
         return None

@@ -1,7 +1,4 @@
-"""Kafka's versions: how they compare, and which behaviour, feature or bug begins and ends with which.
-
-The one table of what depends on a version. Who asks for more than a version's number reads it here.
-"""
+"""Kafka's versions, with the only table of their features, behaviour and bugs."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import Literal, NamedTuple
 
 
 class Version(NamedTuple):
-    """A version of Kafka; ``3.9``, as metadata.version has it, is 3.9.0."""
+    """A Kafka version; ``3.9``, as in metadata.version, is 3.9.0."""
 
     major: int
     minor: int
@@ -18,10 +15,10 @@ class Version(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Version:
-        """``3.9.1``, ``3.9.1-SNAPSHOT``, ``v3.9`` or ``3.9-IV0``; what stands around the numbers does not count.
+        """Parse ``3.9.1``, ``3.9.1-SNAPSHOT``, ``v3.9`` or ``3.9-IV0``, ignoring other text.
 
         Raises:
-            ValueError: there is no version's number in it.
+            ValueError: no version number.
         """
         match = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
         if match is None:
@@ -30,7 +27,6 @@ class Version(NamedTuple):
 
     @property
     def minor_release(self) -> str:
-        """``3.9`` of 3.9.1."""
         return f"{self.major}.{self.minor}"
 
     def __str__(self) -> str:
@@ -41,7 +37,7 @@ Mode = Literal["kraft", "zookeeper"]
 
 
 class Span(NamedTuple):
-    """The versions from one on, and before another (None: for good), in one mode or in both (None)."""
+    """Versions from ``since`` to before ``before`` (None: unlimited), in one mode or both (None)."""
 
     since: Version
     before: Version | None = None
@@ -51,11 +47,11 @@ class Span(NamedTuple):
         return isinstance(version, Version) and self.since <= version and (self.before is None or version < self.before)
 
 
-OLDEST = Version(2, 8)  # that can be observed replica by replica
+OLDEST = Version(2, 8)  # oldest with replica-level observation
 RELEASES = (OLDEST, *(Version(3, minor) for minor in range(10)), *(Version(4, minor) for minor in range(5)))
 
 DEFAULT_RELEASE = "4.4.0"  # the newest
-# The newest patch of each minor release (2026-11), the last one first; 4.4.0 has no kafka-tools on Maven Central.
+# The newest patch per minor release (2026-11), latest first; 4.4.0 has no kafka-tools on Maven Central.
 CLIENT_RELEASES = (
     *("4.3.1", "4.2.1", "4.1.2", "4.0.2"),
     *("3.9.2", "3.8.1", "3.7.2", "3.6.2", "3.5.2", "3.4.1", "3.3.2", "3.2.3", "3.1.2", "3.0.2"),
@@ -64,18 +60,18 @@ CLIENT_RELEASES = (
 
 FEATURES = {
     "zookeeper": Span(OLDEST, Version(4, 0)),
-    "kraft": Span(Version(3, 3)),  # KIP-833: ready for production; KIP-778: with metadata.version
-    "kraft_scram": Span(Version(3, 5)),  # KIP-900, from metadata.version 3.5 on; ZooKeeper keeps users in all versions
-    "sasl_from_java_23": Span(Version(3, 9, 1)),  # KAFKA-17078; older ones call what Java 23 took away
-    "kraft_jbod": Span(Version(3, 7)),  # KIP-858, from metadata.version 3.7 on; ZooKeeper mode has it in all versions
-    # KAFKA-15583, KIP-966: below min.insync.replicas the high watermark stands still.
+    "kraft": Span(Version(3, 3)),  # KIP-833: production-ready; KIP-778: with metadata.version
+    "kraft_scram": Span(Version(3, 5)),  # KIP-900, from metadata.version 3.5; ZooKeeper stores users in all versions
+    "sasl_from_java_23": Span(Version(3, 9, 1)),  # KAFKA-17078; older ones call an API that Java 23 removed
+    "kraft_jbod": Span(Version(3, 7)),  # KIP-858, from metadata.version 3.7; ZooKeeper mode supports it in all versions
+    # KAFKA-15583, KIP-966: below min.insync.replicas the high watermark does not advance.
     "strict_min_isr": Span(Version(3, 7)),
-    "consumer_protocol": Span(Version(4, 0)),  # KIP-848; a preview from 3.7 on
-    "share_groups": Span(Version(4, 2)),  # KIP-932, with share.version 1; a preview in 4.1
-    "elr": Span(Version(4, 0)),  # KIP-966; no metadata.version of 3.7 to 3.9 makes them work
+    "consumer_protocol": Span(Version(4, 0)),  # KIP-848; preview from 3.7
+    "share_groups": Span(Version(4, 2)),  # KIP-932, with share.version 1; preview in 4.1
+    "elr": Span(Version(4, 0)),  # KIP-966; not usable with any metadata.version of 3.7 to 3.9
 }
 
-# The versions that have a bug, or a behaviour that was changed by design, as Kafka's issue tracker has them.
+# Versions with a bug or a deliberate change, by Kafka's issue tracker.
 AFFECTED = {
     "KAFKA-13091": (Span(Version(2, 7), Version(3, 1)),),
     "KAFKA-13141": (Span(OLDEST, Version(2, 8, 1)),),
@@ -84,19 +80,19 @@ AFFECTED = {
     "KAFKA-18723": (Span(OLDEST, Version(3, 9, 1)), Span(Version(4, 0), Version(4, 0, 1))),
     "KAFKA-18991": (Span(OLDEST, Version(3, 9, 1)), Span(Version(4, 0), Version(4, 0, 1))),
     "KIP-966": (Span(Version(4, 0)),),
-    # No issue is known. Since KAFKA-14704 a follower ignores the high watermark of an answer that makes it truncate its
-    # log, and expects it in the next one; an incremental fetch session leaves out what it has sent before.
+    # No known issue. Since KAFKA-14704 a follower ignores the high watermark in a response that makes it truncate, and
+    # expects it in the next one; an incremental fetch session omits values already sent.
     "STALE-HW": (Span(Version(3, 4, 1)),),
-    # No issue is known. In KRaft mode an ISR shrink began a new leader epoch up to metadata.version 3.5, with which the
-    # leader forgets which replicas had caught up (KAFKA-15021); with ZooKeeper a shrink by the leader never did. With
-    # ZooKeeper 3.3.2 is the oldest that was run; the code of 2.8.0 to 3.1.0 reads the same.
+    # No known issue. In KRaft mode up to metadata.version 3.5, an ISR shrink began a new leader epoch, so the leader
+    # forgot which replicas had caught up (KAFKA-15021); with ZooKeeper, a shrink by the leader never did. The oldest
+    # ZooKeeper version run was 3.3.2; the code of 2.8.0 to 3.1.0 is the same.
     "HW-WAITS": (Span(Version(3, 6), mode="kraft"), Span(Version(3, 3), Version(4, 0), mode="zookeeper")),
-    # KAFKA-1382 again, of ZooKeeper, since controllers write the ISR there (KIP-497, IBP 2.7): a write that is sent
-    # again fails by its own version, and the controller answers INVALID_UPDATE_VERSION without refreshing its cache.
+    # KAFKA-1382 recurs in ZooKeeper mode since controllers write the ISR (KIP-497, IBP 2.7): a retried write fails on
+    # its own version, and the controller answers INVALID_UPDATE_VERSION without refreshing its cache.
     "STALE-ISR": (Span(OLDEST, Version(4, 0), mode="zookeeper"),),
 }
 
-# The last level of metadata.version of each minor release; between two of them lie the later one's, from IV0 on.
+# Last metadata.version level of each minor release; the levels in between belong to the later release, from IV0 on.
 METADATA_LEVELS = {
     Version(3, 2): 3,
     Version(3, 3): 7,
@@ -115,7 +111,7 @@ METADATA_LEVELS = {
 
 
 def has(feature: str, kafka_version: str) -> bool:
-    """Whether a version has a feature; one that is no number, as a foreign history may name it, is taken as newest."""
+    """Return whether a version has a feature; one without a number (imported) counts as newest."""
     try:
         return Version.parse(kafka_version) in FEATURES[feature]
     except ValueError:
@@ -123,12 +119,12 @@ def has(feature: str, kafka_version: str) -> bool:
 
 
 def usual_mode(kafka_version: str) -> Mode:
-    """Return the mode that a version is run in unless another one was asked for."""
+    """Return a version's default mode."""
     return "kraft" if has("kraft", kafka_version) else "zookeeper"
 
 
 def affected(issue: str, kafka_version: str, mode: str | None = None) -> bool:
-    """Return whether a version has a bug in a mode, or in any (None); one without a number counts as unaffected."""
+    """Return whether a version has a bug in a mode, or any (None); versions without number do not."""
     try:
         version = Version.parse(kafka_version)
     except ValueError:
@@ -137,7 +133,7 @@ def affected(issue: str, kafka_version: str, mode: str | None = None) -> bool:
 
 
 def affected_range(issue: str) -> str:
-    """Return the versions that have a bug in words: ``from 3.6.0 on with KRaft``."""
+    """Return the affected versions in words: ``from 3.6.0 on with KRaft``."""
     return ", and ".join(map(_in_words, AFFECTED[issue]))
 
 

@@ -1,4 +1,4 @@
-"""``manifest.json``: everything about a run that is known before its first record."""
+"""``manifest.json``: everything known before a run's first record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from history.traits import Trait
 FORMAT: Final = 3
 Origin = Literal["recorded", "operations", "verifiable", "ledger", "jepsen"]
 
-# What a broker calls the settings of topics that it names otherwise, with the unit of each name; the first one counts.
+# Broker settings that set a topic setting under another name, with unit factor, by precedence.
 _OF_BROKERS = {
     "cleanup.policy": {"log.cleanup.policy": 1},
     "retention.bytes": {"log.retention.bytes": 1},
@@ -29,7 +29,7 @@ class _Model(BaseModel):
 
 
 class NodeInfo(_Model):
-    """A node as it was started: the effective configuration file and the JVM's flags of a broker or controller."""
+    """A started node; servers have their effective configuration and JVM flags."""
 
     name: str
     role: Literal["broker", "controller", "zookeeper", "producer", "consumer", "prober"]
@@ -40,7 +40,7 @@ class NodeInfo(_Model):
 
 
 class JavaInfo(_Model):
-    """The Java of a run's servers; ``released`` is a day (ISO 8601)."""
+    """The servers' Java; ``released`` is a date (ISO 8601)."""
 
     version: str
     vendor: str
@@ -48,7 +48,7 @@ class JavaInfo(_Model):
 
 
 class Incarnation(_Model):
-    """One start of a server, by the run's count of that server's starts, and the Kafka that it ran."""
+    """One start of a server (counted per server), and its Kafka version."""
 
     node: str
     incarnation: int
@@ -57,14 +57,14 @@ class Incarnation(_Model):
 
 
 class TopicInfo(_Model):
-    """A topic as it was created; ``assignment`` maps a partition to broker ids, preferred leader first."""
+    """A topic at creation; ``assignment`` maps a partition to broker ids, preferred leader first."""
 
     assignment: dict[int, list[int]]
     config: dict[str, str] = Field(default_factory=dict)
 
 
 class ProducerInfo(_Model):
-    """What a producer (or a ``write`` step) promised and was told; ``load`` names the load that it is of, if any."""
+    """A producer's or ``write`` step's settings; ``load`` is its load, if any."""
 
     producer_id: str
     load: str | None = None
@@ -73,29 +73,26 @@ class ProducerInfo(_Model):
     idempotence: bool
     retries: int
     engine: Literal["kafka-python", "confluent-kafka", "java", "copier", "raw", "foreign"]
-    client: str | None = None  # the release of Kafka whose client it is; None: not Kafka's own
+    client: str | None = None  # Kafka release of the client; None: not Kafka's own
     rate_per_s: float | None = None
     record_bytes: int
-    transaction_timeout_ms: int | None = None  # None: it has no transactions, or nobody knows
-    offsets: Literal["in_transaction", "apart"] | None = None  # of a copier: how it commits what it has read
+    transaction_timeout_ms: int | None = None  # None: no transactions, or unknown
+    offsets: Literal["in_transaction", "apart"] | None = None  # copiers: how they commit offsets
 
 
 class Manifest(_Model):
-    """The run as it was asked for and set up.
+    """A run's request and setup.
 
-    ``scenario`` is the scenario file fully resolved (defaults filled in); ``faults`` lists the kinds of fault steps in
-    it, in order, and ``traits`` what each step may do, by its key; ``control`` names the anomaly that a positive
-    control must produce.
-    ``kafka_version`` is what Kafka reports of itself, ``kafka_origin`` the folder, archive or image that it came from,
-    None for a released version. ``java`` is what every server ran on; nobody knows that of an imported history.
-    ``incarnations``, added when the run is collected, say which version each start of a server ran.
-    ``features`` are those that a broker reported as finalised before the first record, in ZooKeeper mode its
+    ``scenario`` has defaults filled in. ``faults`` lists its fault kinds in order, ``traits`` each step's possible
+    effects. ``control`` is the anomaly that a positive control must show.
+    ``kafka_version`` is reported by Kafka; ``kafka_origin`` is a build's folder, archive or image, None for a release.
+    ``java`` is the servers', unknown if imported. ``incarnations``, added at collection, has each server start's
+    version. ``features`` were finalised before the first record, as reported by a broker; in ZooKeeper mode, its
     inter.broker.protocol.version.
-    ``patience_s`` is for how long a reader may stand still short of the end once the cluster is at rest, before the
-    judge takes it for stuck; None: nothing is read, or the run is older than the table of positions.
-    ``origin`` is how the history came to be: recorded by a run, or imported from a file of that format; nobody
-    knows the mode and the runtime of an imported one. ``labels`` say what the run is for, as its campaign named it.
-    ``plimsoll`` is what recorded or imported the run, None in manifests that were written before it was noted.
+    On a cluster at rest, a reader without progress for ``patience_s`` is stuck; None: no readers, or the run predates
+    the table of positions.
+    ``origin``: recorded, or the imported format; imports have no known mode or runtime. ``labels`` come from the
+    campaign. ``plimsoll`` recorded or imported the run, None in older manifests.
     """
 
     format: Literal[3] = FORMAT
@@ -136,12 +133,11 @@ class Manifest(_Model):
 
     @property
     def foreign(self) -> bool:
-        """Whether the history was imported: no probe, no drain and no segments belong to it."""
+        """Return whether the history was imported: no probe, drain or segments."""
         return self.origin != "recorded"
 
     @property
     def kafka_versions(self) -> list[str]:
-        """Every version that some server of the run ran, the one that it began with first."""
         return list(dict.fromkeys([self.kafka_version, *(start.kafka_version for start in self.incarnations)]))
 
     @property
@@ -149,9 +145,9 @@ class Manifest(_Model):
         return [node for node in self.nodes if node.role == "broker"]
 
     def topic_setting(self, topic: str, name: str, default: str) -> str:
-        """A topic's effective setting: its own, else the brokers', else Kafka's default as given.
+        """Return a topic's setting: its own, else the brokers', else ``default``.
 
-        A topic of Kafka's own has none in the manifest.
+        Kafka's internal topics are not in the manifest.
         """
         own = self.topics[topic].config.get(name) if topic in self.topics else None
         of_brokers = {value for node in self.brokers if (value := _of_broker(name, node.config)) is not None}
@@ -160,40 +156,35 @@ class Manifest(_Model):
         return of_brokers.pop() if len(of_brokers) == 1 else default
 
     def has(self, step: str, *traits: Trait) -> bool:
-        """Whether a step, by its key, has one of these traits."""
         return not self.traits.get(step, frozenset()).isdisjoint(traits)
 
     @property
     def steps(self) -> list[tuple[str, dict[str, Any]]]:
-        """The scenario's steps in order, each by its key and with its settings."""
+        """Return the steps in order, as (key, settings)."""
         phases = self.scenario.get("phases", [])
         return [next(iter(step.items())) for phase in phases for steps in phase.values() for step in steps]
 
     @property
     def loads(self) -> dict[str, dict[str, Any]]:
-        """The settings of the scenario's loads by name; ``load`` is one that is called producer."""
+        """Return the loads by name; a single ``load`` is named producer."""
         one = self.scenario.get("load")
         return {"producer": one} if one else self.scenario.get("loads", {})
 
     @property
     def grouped(self) -> dict[str, Any] | None:
-        """The settings of the load whose topic a consumer group reads, if one does."""
+        """Return the load whose topic a consumer group reads."""
         return next((load for load in self.loads.values() if load.get("group")), None)
 
     @property
     def group(self) -> dict[str, Any] | None:
-        """The settings of the consumer group, if there is one."""
         return self.grouped["group"] if self.grouped else None
 
     @property
     def shares(self) -> bool:
-        """Whether that is a share group."""
         return (self.group or {}).get("protocol") == "share"
 
     def topic_settings(self, topic: str, name: str, default: str) -> set[str]:
-        """Every value that a topic's setting may have had at some time: ``configure`` steps change it for a while, and
-        a broker may be restarted with another one.
-        """
+        """Return every value a topic's setting may have had: ``configure`` steps and restarts change it."""
         return {self.topic_setting(topic, name, default), *self._changed(topic, name)}
 
     def _changed(self, topic: str, name: str) -> Iterator[str]:
@@ -213,7 +204,7 @@ class Manifest(_Model):
 
 
 def _of_broker(name: str, config: Mapping[str, str]) -> str | None:
-    """A topic's setting as a broker's configuration gives it, which may name it otherwise, and in another unit."""
+    """Return a topic's setting from a broker's configuration, with other names and units."""
     for own, unit in _OF_BROKERS.get(name, {name: 1}).items():
         if own in config:
             value = config[own]
@@ -225,7 +216,7 @@ def read_manifest(path: Path) -> Manifest:
     """Read a manifest.
 
     Raises:
-        EvidenceError: the file is missing, or is no manifest of this format.
+        EvidenceError: the file is missing or not of this format.
     """
     try:
         return Manifest.model_validate_json(path.read_bytes())

@@ -1,4 +1,4 @@
-"""The metrics of the archive: which way is better, in which unit, and in which words."""
+"""The archive's metrics: direction, unit and description."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Literal, NamedTuple
 
 
 class Metric(NamedTuple):
-    """``better`` is None for what explains a difference, or was asked for, and is never judged by itself.
+    """A metric. ``better`` is None for explanatory ones and settings, which are never judged.
 
-    A ``time`` may be censored: the observation ended first. Of a ``count`` the runs are counted that have any. What is
-    not ``of_run`` is measured in each phase.
+    A ``time`` may be censored (observation ended first). For a ``count``, runs above zero are counted. Metrics are per
+    phase unless ``of_run``.
     """
 
     better: Literal["lower", "higher"] | None
@@ -20,8 +20,8 @@ class Metric(NamedTuple):
     of_run: bool = False
 
 
-# The measures of recovery, by the one name that each has from the recovery table to the pages; in the archive with
-# their unit. ``isr_full`` is not in it: most of it is how long the scenario kept the fault.
+# Recovery measures; in the archive with their unit. ``isr_full`` is not archived: it mostly reflects the fault's
+# duration.
 RECOVERY = {
     "detect": "time until a fault was noticed",
     "elect": "time until a new leader was elected",
@@ -75,12 +75,12 @@ METRICS: dict[str, Metric] = {
 
 
 def metric_of(name: str) -> Metric:
-    """What is known of a metric; one that the table lacks is shown by its name and never judged."""
+    """Return a metric; unknown ones are never judged."""
     return METRICS.get(name, Metric(None, "", name))
 
 
 def why_not_in(name: str, phase: str, phases: Collection[str]) -> str | None:
-    """Why a metric never has a figure in a phase, or, where none is named, in the whole run; else nothing."""
+    """Return why a metric never has a value in a phase ("": the run), or None."""
     known = ", ".join(phases)
     if metric_of(name).of_run:
         return f"{name} is measured over the whole run; name no phase" if phase else None

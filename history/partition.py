@@ -1,4 +1,4 @@
-"""A partition, in the whole project: from the scenario's language to the judge."""
+"""Topic partitions."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class TopicPartition(NamedTuple):
 
     @classmethod
     def parse(cls, name: str) -> TopicPartition:
-        """``orders-0`` → partition 0 of ``orders``.
+        """Parse ``orders-0``.
 
         Raises:
-            ValueError: it is no partition's name.
+            ValueError: the text is not a partition's name.
         """
         match = re.fullmatch(r"([\w.-]+)-(\d+)", name)
         if match is None:
@@ -27,7 +27,7 @@ class TopicPartition(NamedTuple):
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> TopicPartition:
-        """The partition of a table's row, by its columns ``topic`` and ``partition``."""
+        """Return the partition of a row with the columns ``topic`` and ``partition``."""
         return cls(row["topic"], row["partition"])
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Tables as Parquet files whose row groups hold one partition each, so that a partition is read without the others."""
+"""Parquet files with one partition per row group, so that each can be read alone."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 
 from history.streams import read_stream
 
-CHUNK_ROWS = 2_000_000  # sorted at once: what bounds the memory
-SHARED_ROWS = 65_536  # smaller partitions share a row group up to here
+CHUNK_ROWS = 2_000_000  # rows sorted at a time: limits memory
+SHARED_ROWS = 65_536  # shared by smaller partitions up to this size
 
 
 def write_partitioned(batches: Iterable[pa.RecordBatch], file: Path, schema: pa.Schema) -> int:
-    """Write rows by partition, each partition's in their order; returns how many there were.
+    """Write rows by partition, in order, and return their number.
 
-    A table without topic and partition is written as it comes.
+    Tables without partitions are written in input order.
     """
     written = 0
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
@@ -47,8 +47,8 @@ def _chunks(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa
 
 
 def _groups(chunk: pa.Table) -> Iterator[pa.Table]:
-    """The rows by partition; neighbours that are small share a group."""
-    order = pc.sort_indices(chunk, sort_keys=[("topic", "ascending"), ("partition", "ascending")])  # a stable sort
+    """Yield the rows by partition; small neighbours share a group."""
+    order = pc.sort_indices(chunk, sort_keys=[("topic", "ascending"), ("partition", "ascending")])  # stable
     ordered = chunk.take(order)
     topic = ordered["topic"].combine_chunks().dictionary_encode().indices.to_numpy()
     partition = ordered["partition"].to_numpy()
@@ -69,7 +69,7 @@ Read = Callable[[Path], Iterable[pa.RecordBatch]]
 
 
 def streams_to_parquet(streams: list[Path], folder: Path, schema: pa.Schema, read: Read = read_stream) -> int:
-    """Write the rows of some streams as ``<folder>/<stream name>.parquet``, one file a stream; returns the rows."""
+    """Convert streams to ``<folder>/<stream name>.parquet`` and return the row count."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = 0
     for path in streams:

@@ -1,8 +1,7 @@
-"""What a record's value says: who sent it, its number, and a checksum over both and the padding.
+"""A record's value: producer, sequence number, checksum.
 
-``<producer_id>|<seq>|`` in ASCII, padding, then the CRC-32 of all that as eight hexadecimal digits. The values of
-Kafka's VerifiableProducer (``history.verifiable``) name both as well, without a checksum.
-Runs inside the client nodes, so it needs the standard library only.
+``<producer_id>|<seq>|`` in ASCII, padding, then the CRC-32 of all this in eight hexadecimal digits. Values of Kafka's
+VerifiableProducer (``history.verifiable``) lack the checksum. Runs in client nodes, so needs only the standard library.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from history import verifiable
 from history.errors import BadInput
 
 MIN_RECORD_BYTES = 64
-MAX_SEQ = 2**47 - 1  # so that a producer's code and a number fit one integer
+MAX_SEQ = 2**47 - 1  # with a producer's code this fits 64 bits
 CHECKSUM_BYTES = 8
 _PADDING_UNIT = b"abcdefghijklmnopqrstuvwxyz012345"
 
 
 class Payload(NamedTuple):
-    """A decoded value; the names are None where the bytes are not one of ours.
+    """A decoded value; names are None if it is no test record.
 
-    ``checksum_ok`` is None where the value bears no checksum: nobody knows then whether its bytes are those sent.
+    ``checksum_ok`` is None without a checksum: damage is undetectable.
     """
 
     producer_id: str | None
@@ -37,16 +36,16 @@ FOREIGN = Payload(None, None, False)
 
 @lru_cache(maxsize=64)
 def padding(size: int) -> bytes:
-    """What fills a value up."""
+    """Return padding of this size."""
     return (_PADDING_UNIT * (size // len(_PADDING_UNIT) + 1))[:size]
 
 
 @lru_cache(maxsize=64)
 def checked_prefix(producer_id: str, record_bytes: int) -> bytes:
-    """What every value of a producer begins with.
+    """Return the prefix of a producer's values.
 
     Raises:
-        BadInput: as ``encode``.
+        BadInput: see ``encode``.
     """
     prefix = f"{producer_id}|".encode("ascii")
     if "|" in producer_id or len(prefix) + len(f"{2**63}|") + CHECKSUM_BYTES > record_bytes:
@@ -58,11 +57,10 @@ def checked_prefix(producer_id: str, record_bytes: int) -> bytes:
 
 
 def encode(producer_id: str, seq: int, record_bytes: int, fill: Callable[[int], bytes] = padding) -> bytes:
-    """The value of one record, exactly ``record_bytes`` long; the same arguments give the same bytes. ``fill`` gives so
-    many bytes of padding.
+    """Return a value of exactly ``record_bytes``, deterministically. ``fill`` returns padding of a size.
 
     Raises:
-        BadInput: the record is too small for its producer id, or the id holds a ``|``.
+        BadInput: the record is too small for its producer id, or the id contains ``|``.
     """
     head = b"%b%d|" % (checked_prefix(producer_id, record_bytes), seq)
     body = head + fill(record_bytes - len(head) - CHECKSUM_BYTES)
@@ -70,12 +68,12 @@ def encode(producer_id: str, seq: int, record_bytes: int, fill: Callable[[int], 
 
 
 def copier_id(partition: int) -> str:
-    """What copies of a partition's records are told by; their numbers are the offsets of their inputs."""
+    """Return a copier's producer id; its sequence numbers are input offsets."""
     return f"copier-{partition}"
 
 
 def decode(value: bytes | None) -> Payload:
-    """Read a value back. A damaged value keeps the names it still shows, with ``checksum_ok`` false."""
+    """Decode a value; damaged ones keep readable names, with ``checksum_ok`` False."""
     if value is None:
         return FOREIGN
     body, checksum = value[:-CHECKSUM_BYTES], value[-CHECKSUM_BYTES:]

@@ -1,4 +1,4 @@
-"""Which Plimsoll this is: its version, commit and a digest of its source, and a digest of the judge's part of it."""
+"""Plimsoll's version, commit and source digest, and its judge's digest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zipfile import ZipFile
 from pydantic import BaseModel, ConfigDict
 
 ROOT = Path(__file__).resolve().parent.parent
-JUDGE = ("judge", "evidence", "expectations", "kafka_files")  # what a verdict follows from
+JUDGE = ("judge", "evidence", "expectations", "kafka_files")  # packages that determine a verdict
 PRODUCT = (
     *JUDGE,
     *("campaigns", "claims", "clusters", "commands", "dags", "history", "imports", "operators", "reports", "spark"),
@@ -23,7 +23,7 @@ _GIT_LIMIT_S = 10.0
 
 
 class Product(BaseModel):
-    """``commit`` is empty where there is no repository; ``source`` is a digest of the Python files, changed or not."""
+    """``commit`` is empty without a repository; ``source`` digests the Python files, committed or not."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -38,19 +38,19 @@ class Product(BaseModel):
 
 @cache
 def product() -> Product:
-    """Return the Plimsoll that this process runs."""
+    """Return the running Plimsoll."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     return Product(version=version, commit=_commit(), source=_digest(PRODUCT))
 
 
 @cache
 def judge_digest() -> str:
-    """Return a digest of the source that verdicts follow from: verdicts of one digest come from one judge."""
+    """Return the digest of all source that determines verdicts."""
     return _digest(JUDGE)
 
 
 def _digest(packages: Iterable[str]) -> str:
-    """Return the first digits of SHA-256 over the paths and contents of the packages' Python files."""
+    """Return the first digits of SHA-256 over Python files' paths and contents."""
     found = hashlib.sha256()
     for name, content in sorted(_python_files(frozenset(packages))):
         found.update(f"{name}\0".encode())
@@ -59,7 +59,7 @@ def _digest(packages: Iterable[str]) -> str:
 
 
 def _python_files(packages: frozenset[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield the path and content of each Python file; a Spark cluster's driver has them in an archive."""
+    """Yield each Python file's path and content; a Spark cluster's driver has an archive."""
     if ROOT.is_file():
         with ZipFile(ROOT) as archive:
             for name in archive.namelist():
@@ -72,7 +72,7 @@ def _python_files(packages: frozenset[str]) -> Iterator[tuple[str, bytes]]:
 
 
 def _commit() -> str:
-    if not (ROOT / ".git").exists():  # of a repository around this folder the commit would say nothing
+    if not (ROOT / ".git").exists():  # an enclosing repository's commit would be meaningless
         return ""
     try:
         asked = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]

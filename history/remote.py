@@ -1,7 +1,7 @@
-"""Paths in an object store (``s3://bucket/runs/x``), with the calls of ``pathlib`` that readers of run folders make.
+"""Object store paths (``s3://bucket/runs/x``) with the ``pathlib`` methods that run folder readers use.
 
-pyarrow's file systems do the transfers. One is made when a URL is first looked at, once in a process; folders of this
-machine stay ``Path``, and pay nothing. An object store has no folders: a folder is what has objects below it.
+pyarrow's file systems connect on first use, once per process; local folders remain ``Path``. A folder exists if objects
+exist below it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from urllib.parse import urlsplit
 from history.errors import BadInput
 from history.scratch import scratch
 
-AT_ONCE = 8  # transfers of many small objects wait for the network, not for the CPU
+AT_ONCE = 8  # small objects wait for the network
 SCHEMES = ("s3", "gs", "abfs", "abfss", "hdfs")
-_BUFFER_BYTES = 8 << 20  # that a stream asks for at a time
+_BUFFER_BYTES = 8 << 20  # per stream request
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 
 class Stat(NamedTuple):
-    """What a store says of an object, by the names of ``os.stat_result``."""
+    """An object's size and time, named as in ``os.stat_result``."""
 
     st_size: int
     st_mtime_ns: int
@@ -39,10 +39,9 @@ class Stat(NamedTuple):
 
 @dataclass(frozen=True, order=True)
 class RemotePath:
-    """A path in an object store: the store's address, such as ``s3://bucket``, and the path below it.
+    """A path in an object store: its address, such as ``s3://bucket``, and the path below.
 
-    What a listing said of it (``listed``) is not asked for again. Small: it travels to Spark's workers, each of which
-    connects to the store by itself.
+    ``listed`` caches a listing. Small, because it is sent to Spark's workers, which connect themselves.
     """
 
     store: str
@@ -90,12 +89,10 @@ class RemotePath:
 
     @property
     def key(self) -> str:
-        """As the file system calls it."""
         return f"{_connected(self.store).root}/{self.inner}".removesuffix("/.").lstrip("/")
 
     @property
     def filesystem(self) -> Any:
-        """The ``pyarrow.fs.FileSystem`` of its store."""
         return _connected(self.store).filesystem
 
     def _info(self) -> Any:
@@ -114,11 +111,6 @@ class RemotePath:
         return self.listed is not None or self._info().type.name != "NotFound"
 
     def stat(self) -> Stat:
-        """Size and time of the last change.
-
-        Raises:
-            FileNotFoundError: there is no such object.
-        """
         if self.listed is not None:
             return self.listed
         info = self._info()
@@ -127,15 +119,14 @@ class RemotePath:
         return Stat(info.size, info.mtime_ns or 0)
 
     def iterdir(self) -> Iterator[RemotePath]:
-        """What lies directly below, in no order; nothing where nothing does."""
+        """Yield children, unordered; none if nothing exists."""
         return self._below(recursive=False)
 
     def rglob(self, pattern: str) -> Iterator[RemotePath]:
-        """Everything below whose name fits."""
         return (found for found in self._below(recursive=True) if fnmatchcase(found.name, pattern))
 
     def glob(self, pattern: str) -> Iterator[RemotePath]:
-        """What fits a pattern; one with ``**`` lists everything below at once, any other a level at a time."""
+        """Yield matching paths; ``**`` lists everything at once, others level by level."""
         if "**" in pattern:
             below, parts = self._below(recursive=True), pattern.split("/")
             yield from (found for found in below if _fits(found.relative_to(self).parts, parts))
@@ -156,11 +147,7 @@ class RemotePath:
     # --- reading and writing -------------------------------------------------------------------
 
     def open(self, mode: str = "r", *, errors: str = "strict", newline: str | None = None) -> Any:
-        """Open for reading from the beginning to the end.
-
-        Raises:
-            FileNotFoundError: there is no such object.
-        """
+        """Open for sequential reading."""
         if mode not in {"r", "rb"}:
             raise ValueError(f"{self} can be opened for reading alone, not as {mode!r}.")
         try:
@@ -170,11 +157,6 @@ class RemotePath:
         return stream if mode == "rb" else io.TextIOWrapper(stream, "utf-8", errors, newline)
 
     def read_bytes(self) -> bytes:
-        """The whole object.
-
-        Raises:
-            FileNotFoundError: there is no such object.
-        """
         try:
             with self.filesystem.open_input_file(self.key) as file:
                 return bytes(file.read())
@@ -186,7 +168,7 @@ class RemotePath:
             return text.read()
 
     def write_bytes(self, data: bytes) -> None:
-        """Write the object; readers see the old one or the new one, whole."""
+        """Write atomically."""
         with self.filesystem.open_output_stream(self.key, compression=None) as stream:
             stream.write(data)
 
@@ -194,7 +176,7 @@ class RemotePath:
         self.write_bytes(text.encode())
 
     def mkdir(self, *, parents: bool = False, exist_ok: bool = False) -> None:
-        """Nothing: the first object below makes a folder."""
+        """Do nothing: stores have no folders."""
 
     def _missing(self) -> FileNotFoundError:
         return FileNotFoundError(errno.ENOENT, "there is no such object", str(self))
@@ -204,13 +186,13 @@ AnyPath: TypeAlias = Path | RemotePath
 
 
 def path_of(text: str | AnyPath) -> Path:
-    """A path as somebody gave it: a URL of an object store, or of this machine.
+    """Convert a path or an object store's URL.
 
-    A ``RemotePath`` is told as ``Path``, since what reads a run folder takes either; what records one, and makes calls
-    that a store does not have, is given none.
+    ``RemotePath`` is typed as ``Path``, because run folder readers accept both; recording needs calls that stores lack,
+    and never gets one.
 
     Raises:
-        BadInput: a URL of another kind, without a bucket, or with credentials or options in it.
+        BadInput: the URL has another scheme, no bucket, or includes credentials or options.
     """
     if not isinstance(text, str):
         return cast("Path", text)
@@ -234,10 +216,10 @@ def _without_credentials(text: str) -> str:
 
 
 def check_reachable(path: AnyPath) -> None:
-    """Refuse a path in a store that cannot be used.
+    """Check that a path's store is usable.
 
     Raises:
-        BadInput: nobody answers, the bucket is missing, or the credentials are refused.
+        BadInput: no response, no bucket, or no access.
     """
     if isinstance(path, Path):
         return
@@ -252,7 +234,7 @@ def check_reachable(path: AnyPath) -> None:
 
 
 def write_parquet(table: Any, file: AnyPath) -> None:
-    """Write a table as one file; the same bytes wherever it lies."""
+    """Write one file, with the same bytes everywhere."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -265,7 +247,7 @@ def write_parquet(table: Any, file: AnyPath) -> None:
 
 
 def parquet_file(file: AnyPath, **options: Any) -> Any:
-    """A ``pyarrow.parquet.ParquetFile``; of an object only the ranges are read that are asked for."""
+    """Open a ``pyarrow.parquet.ParquetFile``; object stores read only needed ranges."""
     import pyarrow.parquet as pq
 
     if isinstance(file, Path):
@@ -274,12 +256,12 @@ def parquet_file(file: AnyPath, **options: Any) -> Any:
 
 
 def parquet_rows(files: Iterable[AnyPath]) -> int:
-    """How many rows files hold together, by their footers."""
+    """Return the files' total rows, from footers."""
     return sum(parquet_file(file).metadata.num_rows for file in files)
 
 
 def read_parquet(source: AnyPath, **options: Any) -> Any:
-    """``pyarrow.parquet.read_table`` of a file or of a folder of files."""
+    """Call ``pyarrow.parquet.read_table`` on a file or folder."""
     import pyarrow.parquet as pq
 
     if isinstance(source, Path):
@@ -288,7 +270,7 @@ def read_parquet(source: AnyPath, **options: Any) -> Any:
 
 
 def remove_tree(folder: AnyPath) -> None:
-    """Remove a folder and all below it, if it is there."""
+    """Remove a folder, if it exists."""
     if isinstance(folder, Path):
         shutil.rmtree(folder, ignore_errors=True)
     elif folder.exists():
@@ -297,7 +279,7 @@ def remove_tree(folder: AnyPath) -> None:
 
 @contextmanager
 def written_here(folder: AnyPath) -> Iterator[Path]:
-    """A folder of this machine to write into; what is in it at the end is put into the store."""
+    """Yield a local folder whose contents are uploaded on success."""
     if isinstance(folder, Path):
         yield folder
         return
@@ -307,15 +289,15 @@ def written_here(folder: AnyPath) -> Iterator[Path]:
 
 
 def upload_tree(source: Path, target: RemotePath) -> None:
-    """Put every file below a folder of this machine into a store."""
+    """Upload every file below a local folder."""
     upload_files(source, sorted(file for file in source.rglob("*") if file.is_file()), target)
 
 
 def upload_files(source: Path, files: list[Path], target: RemotePath) -> None:
-    """Put files below ``source`` into a store, several at a time, each of any size.
+    """Upload files below ``source``, several at a time, of any size.
 
     Raises:
-        BadInput: one of them lies elsewhere, by its name or by a symbolic link; nothing was sent.
+        BadInput: a file is outside ``source`` (name or symbolic link); nothing was uploaded.
     """
     for file in files:
         if not file.resolve().is_relative_to(source.resolve()):
@@ -330,7 +312,7 @@ def _upload(file: Path, target: RemotePath) -> None:
 
 
 class _Store(NamedTuple):
-    """A connection to a store, and what its paths begin with."""
+    """A connection, and its paths' root."""
 
     filesystem: Any
     root: str
@@ -350,7 +332,7 @@ def _connected(store: str) -> _Store:
         fs.S3FileSystem(
             endpoint_override=endpoint.netloc or None,
             scheme=endpoint.scheme or None,
-            allow_delayed_open=True,  # a small object takes one request instead of three
+            allow_delayed_open=True,  # one request instead of three for a small object
             region=region or ("us-east-1" if endpoint.netloc else fs.resolve_s3_region(bucket)),
         ),
         bucket,
@@ -358,7 +340,6 @@ def _connected(store: str) -> _Store:
 
 
 def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether the parts of a path fit those of a pattern; ``**`` stands for any number of folders."""
     if not pattern:
         return not parts
     if pattern[0] == "**":
@@ -367,5 +348,5 @@ def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
 
 
 def forget_connections() -> None:
-    """Connect anew when a store is looked at next, with what the environment says then."""
+    """Reconnect on next use, with the environment then."""
     _connected.cache_clear()

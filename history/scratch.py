@@ -1,4 +1,4 @@
-"""Temporary folders that no ended process leaves for good: ``plimsoll clean`` finds those of killed ones."""
+"""Temporary folders; ``plimsoll clean`` removes those of killed processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOCK = "lock"
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """An empty folder that only its user can read; removed with what is in it at the end."""
+    """Yield an empty folder that only its user can read, and remove it at the end."""
     with tempfile.TemporaryDirectory(prefix=PREFIX) as outer, (Path(outer) / _LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         folder = Path(outer).resolve() / "in"
@@ -28,10 +28,10 @@ def scratch() -> Iterator[Path]:
 
 
 def remove_scratch() -> list[str]:
-    """Remove those whose process was killed; returns their names. Another user's are theirs.
+    """Remove this user's folders of killed processes and return their names.
 
     Raises:
-        NotRemoved: once the others are gone; some could not be removed.
+        NotRemoved: some remain; the rest was removed.
     """
     return remove_each(partial(_remove, folder) for folder in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*/")))
 

@@ -1,15 +1,15 @@
-"""What recording and judging both rest on of share groups (KIP-932)."""
+"""Facts about share groups (KIP-932), shared by recording and judging."""
 
 from __future__ import annotations
 
-STATE_TOPIC = "__share_group_state"  # where the share coordinator keeps what was acknowledged
-KINDS = ("accept", "release")  # how a member acknowledges a record
-SETTLE = "settle"  # as an event's step: whether a share group came to rest before its members ended
+STATE_TOPIC = "__share_group_state"  # the share coordinator's acknowledgement state
+KINDS = ("accept", "release")  # acknowledgement types
+SETTLE = "settle"  # event step: whether a share group came to rest before its stop
 
 
 def still_s(lock_s: float) -> float:
-    """Within how many seconds without a fault a record that waits is delivered: its lock runs out, members poll.
+    """Return within how many seconds a waiting record is delivered without faults: its lock expires, members poll.
 
-    Twice the lock for brokers that hold several records up, and 5 s for a group that just lost a member.
+    Twice the lock for brokers that delay several records, plus 5 s after losing a member.
     """
     return 2 * lock_s + 5

@@ -1,9 +1,9 @@
-"""When a load counts as answered steadily.
+"""Decide whether a load is in steady state.
 
-The rule is that of SNIA's Solid State Storage Performance Test Specification, which asks it of five rounds: within the
-windows of a phase the range of a figure is at most 20 % of its mean. SNIA bounds the slope of a line through them, too,
-by 10 %. That is for disks: brokers on two cores go on drifting by 7 to 15 % for minutes, on both sides of a comparison
-(docs/dev/adr/0019). CPU is not tested: its counters are read at the boundaries of phases alone.
+After SNIA's Solid State Storage Performance Test Specification (five rounds): over a phase's windows, a figure's range
+is at most 20 % of its mean. SNIA's 10 % limit on the slope suits disks only: brokers on two cores drift by 7 to 15 %
+for minutes, on both sides of a comparison (docs/dev/adr/0019). CPU counters are read only at phase boundaries, so not
+tested.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 
 Row = Mapping[str, Any]
 WINDOWS = 5
-MIN_SECONDS = 50  # windows of less than ten seconds follow every pause of a collector
+MIN_SECONDS = 50  # windows under 10 s reflect every GC pause
 MAX_RANGE = 0.20  # as a share of the mean
 
 
 def why_unsteady(seconds: Sequence[Row]) -> str | None:
-    """What changed over seconds that follow each other: at least ``MIN_SECONDS`` of them, as rows of
-    ``history.tables.TIMELINE_SENDS``; None if they were in steady state.
+    """Return what changed over consecutive seconds (at least ``MIN_SECONDS`` rows of
+    ``history.tables.TIMELINE_SENDS``), or None.
     """
     length = len(seconds) // WINDOWS
     windows = [seconds[at * length : (at + 1) * length] for at in range(WINDOWS)]

@@ -1,4 +1,4 @@
-"""Arrow IPC streams, which clients write, and which may be followed meanwhile."""
+"""Arrow IPC streams that clients write and others may follow."""
 
 from __future__ import annotations
 
@@ -13,37 +13,35 @@ from typing import Any, Self
 import pyarrow as pa
 
 FLUSH_NS = 1_000_000_000
-FLUSH_ROWS = 1 << 16  # more would leave the processor's cache before they are written
+FLUSH_ROWS = 1 << 16  # more would not fit the CPU cache
 
 
 class BatchWriter:
-    """Appends batches to one Arrow IPC stream, those together that were added since the last flush.
+    """Append batches to an Arrow IPC stream, merging those since the last flush.
 
-    A writer that is killed loses what it has not flushed; what was flushed stays readable. A stream that is there
-    already is never written again. Not safe for several threads.
+    A killed writer loses only unflushed rows. Not thread-safe.
 
     Raises:
-        FileExistsError: there is such a stream.
+        FileExistsError: streams are never overwritten.
     """
 
     def __init__(self, path: Path, schema: pa.Schema, compression: str | None = None) -> None:
         self.schema = schema
         self._file = path.open("xb")
-        options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=False)  # others may have the cores
+        options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=False)  # leaves the cores to others
         self._stream = pa.ipc.new_stream(self._file, schema, options=options)
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = 0
-        self._whole = True  # no batch was broken off
+        self._whole = True  # no batch was cut off
         self._flushed_ns = time.monotonic_ns()
         self._file.flush()
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Rows, to be written with the next flush."""
         self._waiting.append(batch)
         self._waiting_rows += batch.num_rows
 
     def flush_if_due(self) -> None:
-        """Once a second, or when many rows wait: a batch for each row would be ten times the bytes."""
+        """Flush each second or many rows: one batch per row takes ten times the bytes."""
         if self.is_due:
             self.flush()
 
@@ -55,7 +53,7 @@ class BatchWriter:
         self._write(self._taken())
 
     def _taken(self) -> list[pa.RecordBatch]:
-        """What waits, which waits no more."""
+        """Return and clear the queue."""
         taken, self._waiting, self._waiting_rows = self._waiting, [], 0
         self._flushed_ns = time.monotonic_ns()
         return taken
@@ -68,7 +66,9 @@ class BatchWriter:
         self._whole = True
 
     def close(self) -> None:
-        """After a flush that failed nothing follows: a batch behind half of another would be read as its rest."""
+        """Close the stream. After a failed flush nothing more is written: it would be misread as the rest of half a
+        batch.
+        """
         with closing(self._file):
             if self._whole:
                 self.flush()
@@ -84,7 +84,7 @@ class BatchWriter:
 
 
 class BackgroundWriter(BatchWriter):
-    """Writes in one thread, which begins with ``prepare`` called with ``arguments``; one write at a time."""
+    """Write in one thread, one write at a time. The thread first calls ``prepare(*arguments)``."""
 
     def __init__(
         self,
@@ -98,11 +98,7 @@ class BackgroundWriter(BatchWriter):
         self._writing: Future[None] | None = None
 
     def _written(self) -> None:
-        """Wait for the thread.
-
-        Raises:
-            OSError: it could not write.
-        """
+        """Wait for the thread, raising its errors."""
         writing, self._writing = self._writing, None
         if writing is not None:
             writing.result()
@@ -110,13 +106,13 @@ class BackgroundWriter(BatchWriter):
     def close(self) -> None:
         with self._writer:
             try:
-                self._written()  # before it is asked whether a batch was broken off: one that is being written is not
+                self._written()  # an unfinished write is not yet whole
             finally:
                 super().close()
 
 
 class RowWriter(BatchWriter):
-    """Appends rows, and flushes at least once a second; ``rows`` counts them."""
+    """Append rows, flushing at least once a second."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         super().__init__(path, schema)
@@ -136,7 +132,7 @@ class RowWriter(BatchWriter):
 
 
 def read_stream(path: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the whole batches of a stream; a torn tail (its writer was killed) ends it without an error."""
+    """Yield complete batches, ignoring a killed writer's torn tail."""
     with path.open("rb") as file:
         try:
             stream = pa.ipc.open_stream(file)
@@ -146,7 +142,7 @@ def read_stream(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 class StreamTail:
-    """Yields the batches that a growing stream gained since the last look; the stream may not be there yet."""
+    """Yields a growing stream's new batches; it may not exist yet."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -167,14 +163,14 @@ class StreamTail:
 
 
 class StreamTails:
-    """The streams of a folder, by table, as clients write them; more may come."""
+    """The growing streams of a folder; more may appear."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._tails: dict[Path, StreamTail] = {}
 
     def new(self, table: str) -> Iterator[tuple[str, list[pa.RecordBatch]]]:
-        """What clients recorded in a table since the last look: the client, and its batches."""
+        """Yield each client with its new batches in a table."""
         for path in sorted(self._folder.glob(f"{table}-*.arrow")):
             tail = self._tails.setdefault(path, StreamTail(path))
             if batches := list(tail.batches()):
@@ -184,5 +180,5 @@ class StreamTails:
 def _whole_message(file: pa.NativeFile) -> pa.ipc.Message | None:
     try:
         return pa.ipc.read_message(file)
-    except (pa.ArrowInvalid, OSError, EOFError):  # its end, or what is still being written
+    except (pa.ArrowInvalid, OSError, EOFError):  # the end, or an unfinished message
         return None

@@ -1,7 +1,7 @@
-"""One pyarrow schema per table of the run folder; Spark's schemas are derived from these.
+"""Schemas of a run folder's tables; Spark's schemas are derived from these.
 
-Times are nanoseconds of the recording host's CLOCK_MONOTONIC (``_ns``); a null says "not seen".
-Enumerated strings are listed beside their column. docs/run-folder.md tells the tables in words.
+Times (``_ns``) are nanoseconds of the recording host's CLOCK_MONOTONIC; null: not observed. docs/run-folder.md
+describes the tables.
 """
 
 from __future__ import annotations
@@ -18,60 +18,60 @@ _INT_LIST = pa.list_(pa.int32())
 
 # --- what the run recorded ---------------------------------------------------------------------
 
-# One row per send. outcome: ok | fail (definitely not written) | info (unknown).
+# One row per send. outcome: ok | fail (certainly not written) | info (unknown).
 SENDS = pa.schema(
     [
         _required("producer_id", pa.string()),
         _required("seq", pa.int64()),
         *_PARTITION,
-        pa.field("due_ns", pa.int64()),  # when the open loop wanted it sent; null: no open loop sent it
-        pa.field("sent_ns", pa.int64()),  # null: never handed to the client, or the client does not say
-        pa.field("done_ns", pa.int64()),  # null: no answer before the producer ended
+        pa.field("due_ns", pa.int64()),  # scheduled time; null: not open loop
+        pa.field("sent_ns", pa.int64()),  # null: not passed to the client, or unknown
+        pa.field("done_ns", pa.int64()),  # null: no response
         _required("outcome", pa.string()),
-        pa.field("error", pa.string()),  # error name, null when ok
-        pa.field("offset", pa.int64()),  # null unless the acknowledgement carried one
+        pa.field("error", pa.string()),  # null when ok
+        pa.field("offset", pa.int64()),  # null: no offset acknowledged
         _required("acks", pa.string()),  # "0" | "1" | "all"
         _required("record_bytes", pa.int32()),
-        pa.field("transaction", pa.int64()),  # the producer's own count of them, from 0; null: in none
+        pa.field("transaction", pa.int64()),  # the producer's transaction number, from 0; null: none
     ]
 )
-LATER = frozenset({"transaction", "record_key"})  # nullable columns that run folders of an earlier date lack
+LATER = frozenset({"transaction", "record_key"})  # nullable, missing in older run folders
 
-# One row per record that a consumer saw. pass: live | final | incomplete (imported: its operation failed, or nobody
-# knows how it ended). isolation: read_uncommitted | read_committed.
+# One row per record read. pass: live | final | incomplete (imported: the operation failed or its end is unknown).
+# isolation: read_uncommitted | read_committed.
 POLLS = pa.schema(
     [
         _required("consumer_id", pa.string()),
         _required("pass", pa.string()),
-        _required("position", pa.int64()),  # this consumer's own count of records, from 0
+        _required("position", pa.int64()),  # the consumer's record number, from 0
         *_PARTITION,
         _required("offset", pa.int64()),
         pa.field("leader_epoch", pa.int32()),
-        pa.field("producer_id", pa.string()),  # null: the payload is not one of ours
+        pa.field("producer_id", pa.string()),  # null: not a test record
         pa.field("seq", pa.int64()),
-        pa.field("checksum_ok", pa.bool_()),  # null: the value bears no checksum of ours
+        pa.field("checksum_ok", pa.bool_()),  # null: the value has no checksum
         _required("received_ns", pa.int64()),
         _required("isolation", pa.string()),
     ]
 )
 
-# One row per seek of one of our readers, which is a new reader of the partition from then on.
+# One row per seek of a reader, which then counts as a new reader of the partition.
 SEEKS = pa.schema(
     [
         _required("consumer_id", pa.string()),
         _required("pass", pa.string()),
-        _required("position", pa.int64()),  # of the first record behind it, as in POLLS
+        _required("position", pa.int64()),  # of the next record, as in POLLS
         *_PARTITION,
         _required("from_offset", pa.int64()),
         _required("to_offset", pa.int64()),
-        _required("leader_epoch", pa.int32()),  # the newest that any broker knew, whose leader was asked
+        _required("leader_epoch", pa.int32()),  # newest known to any broker; its leader was asked
         _required("why", pa.string()),
         _required("sought_ns", pa.int64()),
     ]
 )
 
-# What a member of the consumer group read: one row per unbroken stretch of offsets. member: the client node and which
-# life of it, such as member-2.1. Written before the member commits what it read.
+# Reads of consumer group members: one row per contiguous offset range. member: client node and incarnation, such as
+# member-2.1. Written before the member commits.
 GROUP_READS = pa.schema(
     [
         _required("member", pa.string()),
@@ -82,45 +82,44 @@ GROUP_READS = pa.schema(
     ]
 )
 
-# One row per partition of a rebalance, as the member's library told it. change: assigned | revoked | lost.
+# One row per partition of a rebalance, as the client library reported. change: assigned | revoked | lost.
 REBALANCES = pa.schema(
     [
         _required("member", pa.string()),
         *_PARTITION,
         _required("change", pa.string()),
-        _required("changed_ns", pa.int64()),  # revoked: as the member was done with it, before it gave it up
+        _required("changed_ns", pa.int64()),  # revoked: when the member had finished, before releasing it
     ]
 )
 
-# One row per partition of a commit when it is asked for, and another one when it is answered.
+# One row per partition of a commit request, and another for its response.
 COMMITS = pa.schema(
     [
         _required("member", pa.string()),
         *_PARTITION,
-        _required("number", pa.int64()),  # the member's own count of commits, from 0
+        _required("number", pa.int64()),  # the member's commit number, from 0
         _required("offset", pa.int64()),
         _required("asked_ns", pa.int64()),
-        pa.field("answered_ns", pa.int64()),  # null: of the row that was written as it was asked for
-        pa.field("error", pa.string()),  # of an answer; null when the commit was taken
+        pa.field("answered_ns", pa.int64()),  # null: a request's row
+        pa.field("error", pa.string()),  # response's error; null when accepted
     ]
 )
 
-# What a member of a share group was given: one row per unbroken stretch of offsets of one delivery. Written before the
-# member acknowledges what stands in it.
+# Deliveries to share group members: one row per contiguous offset range of one delivery. Written before the member
+# acknowledges.
 SHARE_READS = pa.schema(
     [
         _required("member", pa.string()),
         *_PARTITION,
         _required("first_offset", pa.int64()),
         _required("last_offset", pa.int64()),
-        pa.field("delivery_count", pa.int32()),  # from 1; null: the library does not tell
-        _required("since_ns", pa.int64()),  # when the member's eighth poll before was done: it was fetched after that
+        pa.field("delivery_count", pa.int32()),  # from 1; null: not reported
+        _required("since_ns", pa.int64()),  # end of the eighth poll before; the fetch came later
         _required("received_ns", pa.int64()),
     ]
 )
 
-# One row per unbroken stretch of offsets when a member acknowledges them, and another one when that is answered.
-# kind: accept | release.
+# One row per contiguous offset range that a member acknowledges, and another for the response. kind: accept | release.
 SHARE_ACKS = pa.schema(
     [
         _required("member", pa.string()),
@@ -128,45 +127,45 @@ SHARE_ACKS = pa.schema(
         _required("first_offset", pa.int64()),
         _required("last_offset", pa.int64()),
         _required("kind", pa.string()),
-        pa.field("asked_ns", pa.int64()),  # null: of the row of an answer
-        pa.field("answered_ns", pa.int64()),  # null: of the row that was written as it was asked for
-        pa.field("error", pa.string()),  # of an answer; null when the acknowledgement was taken
+        pa.field("asked_ns", pa.int64()),  # null: a response's row
+        pa.field("answered_ns", pa.int64()),  # null: a request's row
+        pa.field("error", pa.string()),  # response's error; null when accepted
     ]
 )
 
-# Where readers were before they were ended: one row per partition that a reader had.
+# Readers' last positions before their stop: one row per reader and partition.
 POSITIONS = pa.schema(
     [
-        _required("reader", pa.string()),  # the live consumer, or a member and which life of it
+        _required("reader", pa.string()),  # the live consumer, or member and incarnation
         *_PARTITION,
-        pa.field("position", pa.int64()),  # the next offset that it fetches; null: it fetched nothing yet
-        _required("told_ns", pa.int64()),  # when the reader reported it
+        pa.field("position", pa.int64()),  # next fetch offset; null: nothing fetched yet
+        _required("told_ns", pa.int64()),  # report time
     ]
 )
 
-# One row per probe of one replica. error: a Kafka error's name, or unreachable; then the values are null.
+# One row per probe of a replica. error: a Kafka error's name, or unreachable; then the values are null.
 REPLICAS = pa.schema(
     [
         _required("broker_id", pa.int32()),
-        pa.field("incarnation", pa.int32()),  # how often this broker had been started, from 1; filled in at collect
+        pa.field("incarnation", pa.int32()),  # start count, from 1; filled in at collection
         *_PARTITION,
-        pa.field("leader_epoch", pa.int32()),  # the epoch that the broker accepted as current
+        pa.field("leader_epoch", pa.int32()),  # the epoch that the broker accepted
         _required("sent_ns", pa.int64()),
         _required("received_ns", pa.int64()),
         pa.field("log_start_offset", pa.int64()),
         pa.field("high_watermark", pa.int64()),
         pa.field("last_stable_offset", pa.int64()),
         pa.field("log_end_offset", pa.int64()),
-        pa.field("single_reply", pa.bool_()),  # HW and LEO out of one reply, HW read first
+        pa.field("single_reply", pa.bool_()),  # HW and LEO in one reply, HW read first
         pa.field("error", pa.string()),
     ]
 )
 
-CONTROLLER = "controller"  # as an observer: its own history, not a view
+CONTROLLER = "controller"  # observer: the controller's own history
 # One row per view of a partition's state. source: metadata.
 ISR = pa.schema(
     [
-        _required("observer", pa.string()),  # a broker id as text, or CONTROLLER
+        _required("observer", pa.string()),  # broker id, or CONTROLLER
         _required("source", pa.string()),
         *_PARTITION,
         pa.field("leader", pa.int32()),  # -1: none
@@ -186,7 +185,7 @@ OFFSETS = pa.schema(
     [
         _required("capture", pa.string()),
         *REPLICAS,
-        pa.field("checkpoint_high_watermark", pa.int64()),  # replication-offset-checkpoint, null: not in the file
+        pa.field("checkpoint_high_watermark", pa.int64()),  # replication-offset-checkpoint; null: absent
         pa.field("checkpoint_log_start_offset", pa.int64()),
         pa.field("checkpoint_recovery_point", pa.int64()),
         pa.field("checkpoint_leader_epoch", pa.int32()),  # last entry of leader-epoch-checkpoint
@@ -194,8 +193,8 @@ OFFSETS = pa.schema(
     ]
 )
 
-# One row per counter at a boundary. label: before | <phase name>: start | <phase name> (its end) | after.
-# source: a node's name | host. Counters grow from the node's first start on; what could not be read has no row.
+# One row per counter at a phase boundary. label: before | <phase name>: start | <phase name> (end) | after. source:
+# node name | host. Counters accumulate from a node's first start; unreadable ones have no row.
 USAGE = pa.schema(
     [
         _required("t_ns", pa.int64()),
@@ -207,16 +206,16 @@ USAGE = pa.schema(
 )
 PHASE_START = ": start"
 
-# What an imported history called its records; only its run folder has this table.
+# An imported history's names; imported runs only.
 IMPORTED = pa.schema(
     [
         *_PARTITION,
         _required("producer_id", pa.string()),
         _required("seq", pa.int64()),
-        _required("key", pa.string()),  # JSON: what stood for the partition
+        _required("key", pa.string()),  # JSON: the partition's original key
         _required("value", pa.string()),  # JSON
-        pa.field("operation", pa.int64()),  # records that one atomic operation sent have its number
-        pa.field("record_key", pa.string()),  # JSON: the key of the record in Kafka; null: not known
+        pa.field("operation", pa.int64()),  # atomic operation that sent several records
+        pa.field("record_key", pa.string()),  # JSON: the Kafka record's key; null: unknown
     ]
 )
 
@@ -233,27 +232,27 @@ DELIVERY = pa.schema(
                 "acked",
                 "indeterminate",
                 "failed",
-                "read",  # distinct sent records that the final drain saw
+                "read",  # distinct sent records in the final drain
                 "lost",
                 "unseen",
                 "truncated_ack",
                 "invisible_ack",
                 "undrained",
                 "unknown_offset_ack",
-                "duplicated",  # records that stand at more than one offset
+                "duplicated",  # records at more than one offset
                 "duplicate_copies",  # copies beyond the first
                 "phantom",
                 "corrupt",
                 "aborted_read",
             )
         ),
-        pa.field("loss_rate_low", pa.float64()),  # lost / acked; null when nothing was acknowledged
+        pa.field("loss_rate_low", pa.float64()),  # lost / acked; null without acknowledgements
         pa.field("loss_rate_high", pa.float64()),  # (lost + unseen) / acked
         pa.field("duplicate_rate", pa.float64()),  # duplicate_copies / records read
     ]
 )
 
-# One row per found case, of many of one kind the first ones; severity: S1 | S2.
+# One row per case, the first ones of each kind. severity: S1 | S2.
 ANOMALIES = pa.schema(
     [
         _required("anomaly", pa.string()),
@@ -262,15 +261,15 @@ ANOMALIES = pa.schema(
         pa.field("offset", pa.int64()),
         pa.field("producer_id", pa.string()),
         pa.field("seq", pa.int64()),
-        pa.field("allowed", pa.bool_()),  # this configuration and these faults permit it; null: undecided
+        pa.field("allowed", pa.bool_()),  # null: undecided
         pa.field("allowed_why", pa.string()),
-        pa.field("undecided", pa.string()),  # which evidence is missing; null: decided
-        _required("explanation", pa.string()),  # one sentence a person can check
-        _required("evidence", pa.string()),  # JSON object: the values behind the sentence
+        pa.field("undecided", pa.string()),  # missing evidence; null: decided
+        _required("explanation", pa.string()),  # one verifiable sentence
+        _required("evidence", pa.string()),  # JSON object: the underlying values
     ]
 )
 
-# How many cases were found, those of which ANOMALIES has an example among them.
+# The number of cases, including the examples in ANOMALIES.
 ANOMALY_COUNTS = pa.schema(
     [
         _required("anomaly", pa.string()),
@@ -282,7 +281,7 @@ ANOMALY_COUNTS = pa.schema(
     ]
 )
 
-# One row per invariant that was considered; verdict: pass | fail | unknown.
+# One row per invariant. verdict: pass | fail | unknown.
 INVARIANTS = pa.schema(
     [
         _required("invariant", pa.string()),  # I1, I2, …
@@ -291,13 +290,13 @@ INVARIANTS = pa.schema(
         _required("checked", pa.int64()),
         _required("violations", pa.int64()),
         _required("verdict", pa.string()),
-        pa.field("reason", pa.string()),  # why unknown, or what the first violation was
+        pa.field("reason", pa.string()),  # why unknown, or the first violation
         pa.field("evidence", pa.string()),  # JSON object of the first violation
     ]
 )
 
-# One row per measured time. metric: a name of history.metrics.RECOVERY. source: controller (its own history) | metadata
-# (what leaders showed: an upper bound) | sends | replicas.
+# One row per measured time. metric: a name of history.metrics.RECOVERY. source: controller (its history) | metadata (as
+# leaders showed: upper limit) | sends | replicas.
 RECOVERY = pa.schema(
     [
         _required("phase", pa.string()),
@@ -305,24 +304,23 @@ RECOVERY = pa.schema(
         *_PARTITION,
         _required("metric", pa.string()),
         _required("from_ns", pa.int64()),
-        pa.field("value_ms", pa.float64()),  # null: nobody can tell
-        _required("censored", pa.bool_()),  # true: at least value_ms, the observation ended first
+        pa.field("value_ms", pa.float64()),  # null: unknown
+        _required("censored", pa.bool_()),  # at least value_ms: the observation ended first
         _required("source", pa.string()),
         pa.field("samples", pa.int64()),
         pa.field("note", pa.string()),
     ]
 )
 
-# Open-loop load by phase; latency counts from the due time. What is owed and was never acknowledged took longer than
-# anything: a quantile that falls on it is null.
+# Open-loop load by phase. Latency counts from the due time; unacknowledged sends rank last: quantiles there are null.
 LATENCY = pa.schema(
     [
         _required("phase", pa.string()),
         _required("seconds", pa.float64()),
-        _required("due", pa.int64()),  # sends that were due in the phase, however they ended
-        _required("acked", pa.int64()),  # of those, acknowledged at any time, or in a transaction that was aborted
-        _required("arrived", pa.int64()),  # acknowledgements that arrived in the phase
-        _required("owed", pa.int64()),  # sends that were due a second or more before the phase's end
+        _required("due", pa.int64()),  # sends due in the phase, with any outcome
+        _required("acked", pa.int64()),  # of those, acknowledged or in an aborted transaction, at any time
+        _required("arrived", pa.int64()),  # acknowledgements during the phase
+        _required("owed", pa.int64()),  # sends due at least 1 s before the phase's end
         _required("kept", pa.int64()),  # of those, acknowledged or aborted within the phase
         pa.field("p50_ms", pa.float64()),
         pa.field("p99_ms", pa.float64()),
@@ -333,20 +331,20 @@ LATENCY = pa.schema(
     ]
 )
 
-# What was measured, for comparisons. A row without a value says that nothing was seen, and `note` says why.
+# Measurements for comparisons. Null value: nothing observed, with the reason in `note`.
 METRICS = pa.schema(
     [
-        _required("metric", pa.string()),  # a name of history.metrics.METRICS, its unit as its ending
+        _required("metric", pa.string()),  # a name of history.metrics.METRICS, ending with its unit
         _required("phase", pa.string()),  # "" for the whole run
         pa.field("value", pa.float64()),
         pa.field("samples", pa.int64()),  # records, sends or probes behind the value
-        _required("censored", pa.bool_()),  # at least the value: the observation ended first
-        _required("trusted", pa.bool_()),  # false: no basis for a comparison, for the reason in `note`
+        _required("censored", pa.bool_()),  # censored by the observation's end
+        _required("trusted", pa.bool_()),  # false: do not compare; `note` has the reason
         pa.field("note", pa.string()),
     ]
 )
 
-# Down-sampled series for the plots. A row with null values is a gap: nobody saw the replica then.
+# Down-sampled series for plots. Nulls mark a gap in the observation.
 TIMELINE_REPLICAS = pa.schema(
     [
         *_PARTITION,
@@ -369,7 +367,7 @@ TIMELINE_ISR = pa.schema(
     ]
 )
 
-# Sends by the second in which they were due.
+# Sends by due second.
 TIMELINE_SENDS = pa.schema(
     [
         _required("t_ns", pa.int64()),  # start of the second

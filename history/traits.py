@@ -1,5 +1,5 @@
-"""What a step of a scenario may do to the nodes that it is aimed at. Each step declares its own; a run's manifest holds
-them, so that judge and pages know a fault without knowing its name.
+"""Possible effects of a step on its target nodes. Steps declare them and the manifest stores them, so judge and pages
+need no fault names.
 """
 
 from __future__ import annotations
@@ -8,22 +8,20 @@ from enum import StrEnum
 
 
 class Trait(StrEnum):
-    """One thing that must be known of a step to read what was recorded under it."""
+    """A possible effect that matters for reading the records."""
 
     STOPS_PROCESS = "stops_process"  # the process ends or is paused
-    SILENCES_PROBE = "silences_probe"  # the broker need not answer the probe, whose port no disconnection closes
+    SILENCES_PROBE = "silences_probe"  # may miss probes; disconnections do not block the probe's port
     UNREACHABLE = "unreachable"  # other nodes cannot reach it
-    MAY_BE_UNREACHABLE = "may_be_unreachable"  # now and then
-    MAY_MOVE_LEADER = (
-        "may_move_leader"  # a partition may lose its leader, or its clients and followers lose sight of it
-    )
-    HOLDS_BACK_FOLLOWER = "holds_back_follower"  # a follower may stay out of the ISR for as long as it lasts
+    MAY_BE_UNREACHABLE = "may_be_unreachable"  # intermittently
+    MAY_MOVE_LEADER = "may_move_leader"  # a partition may lose its leader, or clients and followers its connection
+    HOLDS_BACK_FOLLOWER = "holds_back_follower"  # a follower may stay out of the ISR
     MOVES_REPLICAS = "moves_replicas"  # the assignment changes
-    NEW_LOG = "new_log"  # a replica's log is not what its broker wrote
-    LOSES_RECORDS = "loses_records"  # records that were on a disk are not there any more
-    RECOVERY_EXPECTED = "recovery_expected"  # something is out of order until it is healed: recovery is measured
-    NEEDS_LOAD = "needs_load"  # nothing comes of it without a load
-    BETWEEN_NODES = "between_nodes"  # it stands between nodes and can be healed whatever else is active
+    NEW_LOG = "new_log"  # a replica's log differs from what its broker wrote
+    LOSES_RECORDS = "loses_records"  # records disappear from a disk
+    RECOVERY_EXPECTED = "recovery_expected"  # degraded until healed: recovery is measured
+    NEEDS_LOAD = "needs_load"  # no effect without load
+    BETWEEN_NODES = "between_nodes"  # acts between nodes; can be healed whatever else is active
 
 
 DOWN = frozenset(
@@ -34,7 +32,7 @@ DOWN = frozenset(
         Trait.MAY_MOVE_LEADER,
         Trait.RECOVERY_EXPECTED,
     }
-)  # of a broker whose process is ended, paused, or ends by itself
+)  # a broker that exits, is stopped, or is paused
 SLOWED = frozenset(
     {
         Trait.SILENCES_PROBE,
@@ -43,4 +41,4 @@ SLOWED = frozenset(
         Trait.RECOVERY_EXPECTED,
         Trait.NEEDS_LOAD,
     }
-)  # of a broker that runs with too little CPU or disk
+)  # too little CPU or disk

@@ -1,7 +1,7 @@
-"""What Kafka's VerifiableProducer says and sends: the names of its lines, and values that are numbers.
+"""Output and values of Kafka's VerifiableProducer.
 
-A value is ``<prefix>.<n>`` with ``--value-prefix``, else ``<n>``; ``n`` counts from 0 (Kafka's
-``org.apache.kafka.tools.VerifiableProducer``). It bears no checksum. Runs inside the client nodes.
+A value is ``<prefix>.<n>`` with ``--value-prefix``, else ``<n>``; ``n`` counts from 0
+(``org.apache.kafka.tools.VerifiableProducer``), without checksum. Runs in client nodes.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ import re
 
 SENT = "producer_send_success"
 FAILED = "producer_send_error"
-PREFIX = 1  # of the values of a run's own load; further ones have the next numbers
-COUNTS = "tool_data"  # the last line of a producer that was told to stop
+PREFIX = 1  # prefix of the run's own load; further loads count up
+COUNTS = "tool_data"  # last line of a stopped producer
 NUMBER = re.compile(r"(?:(.*)\.)?(\d+)")
 
 
 def producer_id(prefix: int) -> str:
-    """What a producer with this ``--value-prefix`` is called."""
+    """Return the producer id for a ``--value-prefix``."""
     return f"verifiable-{prefix}"
 
 
 def named(value: str) -> tuple[str, int] | None:
-    """The producer's id and the number in a value with a prefix; None of any other value.
+    """Return producer id and number of a prefixed value, None for others.
 
-    Kafka prints neither number with a leading zero or a sign.
+    Kafka prints both numbers without sign or leading zeros.
     """
     match = _PREFIXED.fullmatch(value)
     return (producer_id(int(match[1])), int(match[2])) if match else None

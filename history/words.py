@@ -1,11 +1,11 @@
-"""What a finding rests on, and what an event recorded, as words: the one place where names and values become text."""
+"""All conversion of names and values to text."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# Names that a reader of Kafka's documentation would not use; every other one loses its underscores.
+# Others only lose their underscores.
 _NAMES = {
     "broker_id": "broker",
     "consumer_id": "consumer",
@@ -21,7 +21,7 @@ _NAMES = {
     "leo": "log end offset",
     "seq": "record",
 }
-# Any other name that ends so is a moment.
+# Durations; other names ending in _ns are points in time.
 _LENGTHS = {
     "pending_ns": "pending for",
     "quiet_ns": "nothing produced for",
@@ -31,20 +31,20 @@ _LENGTHS = {
 
 
 def counted(count: int, what: str) -> str:
-    """``1 time``, ``1,200 times``."""
+    """Return ``1 time``, ``1,200 times``."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def some_of(things: Sequence[object], most: int = 5) -> str:
-    """``orders-0, orders-1 and 3 more``."""
+    """Return ``orders-0, orders-1 and 3 more``."""
     told = ", ".join(map(str, things[:most]))
     return told if len(things) <= most else f"{told} and {len(things) - most:,} more"
 
 
 def in_words(values: Mapping[str, Any], origin_ns: int | None = None) -> str:
-    """``broker 3, high watermark 90, at +12.300 s``: names with their values, in the order of the mapping.
+    """Return ``broker 3, high watermark 90, at +12.300 s``, in the mapping's order.
 
-    Moments of the run's clock (ns) count from ``origin_ns``, and are left out where that is not known.
+    Times (ns) count from ``origin_ns`` and are omitted without it.
     """
     told = ((name, value) for name, value in values.items() if value is not None)
     return ", ".join(text for name, value in told if (text := _pair(name, value, origin_ns)))

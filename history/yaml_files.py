@@ -1,4 +1,4 @@
-"""YAML that somebody wrote: one sentence says why it cannot be used. Apart from what clients without PyYAML import."""
+"""Hand-written YAML, with one-sentence errors. Separate, because clients lack PyYAML."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import yaml
 
 from history.errors import BadInput
 
-MAX_BYTES = 1 << 20  # of a file: what people write by hand is smaller
-MAX_NODES = 100_000  # of a document once its aliases are followed
+MAX_BYTES = 1 << 20  # hand-written files are smaller
+MAX_NODES = 100_000  # with aliases expanded
 
 
 def read_text(path: Path, what: str) -> str:
-    """A file's text; ``what`` the file is begins the sentence, such as "The fault mix".
+    """Read a file; ``what`` starts the error, such as "The fault mix".
 
     Raises:
-        BadInput: it is missing, a folder, not readable, or no text.
+        BadInput: it is missing, a folder, unreadable, or not text.
     """
     try:
         with path.open("rb") as file:
@@ -32,20 +32,20 @@ def read_text(path: Path, what: str) -> str:
 
 
 def parse(text: str, where: object) -> Any:
-    """What YAML holds; ``where`` it comes from begins the sentence.
+    """Parse YAML; ``where`` starts the error.
 
     Raises:
-        BadInput: it is no YAML, has a key twice, or more in it than anybody writes.
+        BadInput: invalid YAML, a duplicate key, or too many nodes.
     """
     try:
         return yaml.load(text, _Loader)  # a SafeLoader
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a date or a number that is none is a ValueError
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # an invalid date or number is a ValueError
         why = "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
         raise BadInput(f"{where} is no YAML: {why}.") from error
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses what YAML forbids and its readers let pass, and what would not fit into memory."""
+    """Reject duplicate keys, which PyYAML accepts, and documents that exhaust memory."""
 
     def get_single_node(self) -> yaml.Node | None:
         node = super().get_single_node()
@@ -69,7 +69,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _count(node: yaml.Node, known: dict[int, int], above: set[int]) -> int:
-    """The nodes below a node, those behind an alias each time."""
+    """Count the nodes below a node, expanding aliases."""
     if id(node) in above:
         raise yaml.constructor.ConstructorError(None, None, "an alias stands within what it means", node.start_mark)
     if id(node) in known:
@@ -91,10 +91,10 @@ def _count(node: yaml.Node, known: dict[int, int], above: set[int]) -> int:
 
 
 def read_mapping(path: Path, what: str) -> dict[str, Any]:
-    """A file that holds a mapping.
+    """Read a mapping.
 
     Raises:
-        BadInput: it cannot be read, or holds something else.
+        BadInput: the file is unreadable or holds something else.
     """
     told = parse(read_text(path, what), path)
     if not isinstance(told, dict):

@@ -1,1 +1,1 @@
-"""What campaigns find, typed: campaigns write these models as ``result.json``, and the pages read them."""
+"""Typed campaign results: campaigns write them as ``result.json``, pages read them."""

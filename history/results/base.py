@@ -1,4 +1,4 @@
-"""What every campaign's result has, and how it is written and read."""
+"""The common part of campaign results."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from history.folder import write_atomically
 from history.refusals import first_wrong
 from history.results.cases import Case, Report
 
-State = Literal["", Verdict]  # of a campaign; the empty one judges nothing
+State = Literal["", Verdict]  # of a campaign; empty if it judges nothing
 
 
 class Model(BaseModel):
-    """A part of a result; it never changes once built."""
+    """An immutable part of a result."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=False)
 
 
 class Summary(Model):
-    """What every result says: which campaign, when it was planned (ISO 8601), and what came of it.
+    """Fields of every result: campaign, planning time (ISO 8601), outcome.
 
-    ``lines`` are what the command prints beside the sentence. ``plimsoll`` names the version, commit and source that
-    concluded the campaign, ``judges`` the digests of the judges whose verdicts it rests on (``history.product``).
+    The command prints ``lines``, too. ``plimsoll`` (version, commit, source) concluded the campaign; ``judges`` are the
+    digests of its judges (``history.product``).
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -45,28 +45,26 @@ class Summary(Model):
 
     @property
     def planned(self) -> str:
-        """When, to the minute, as pages say it."""
+        """Return the planning time to the minute."""
         return self.created_at[:16].replace("T", " ")
 
     def cases(self) -> Sequence[Case]:
-        """What the state rests on, case by case; a kind of result that has parts says which."""
+        """Return the cases behind the state; some results override this."""
         return ()
 
     def report(self, title: str, at: datetime) -> Report:
-        """The same for a CI system, with the name of the campaign."""
         return Report(f"{title} {self.campaign_id}", self.state or "pass", self.sentence, at, self.cases())
 
     def write(self, path: Path) -> None:
-        """Write it for machines, with its cases."""
         content = {**json.loads(self.model_dump_json()), "cases": [asdict(case) for case in self.cases()]}
         write_atomically(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """A result that was written.
+        """Read a result.
 
         Raises:
-            EvidenceError: it is none of this format.
+            EvidenceError: it is not of this format.
         """
         try:
             return cls.model_validate_json(path.read_bytes())

@@ -1,4 +1,4 @@
-"""A bisection: which builds were judged, and the first bad one."""
+"""A bisection: the judged builds and the first bad one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _OUTCOMES: Mapping[JudgedAs, Outcome] = {"good": "pass", "bad": "pass"}
 
 
 class Judged(Model):
-    """A build: its place, its name, the version that it reports, and what its runs say.
+    """A build with its reported version and its runs' answer.
 
-    ``evidence`` is above 0 for a bad build and below 0 for a good one; None without runs.
+    ``evidence`` is above 0 for a bad build, below 0 for a good one, None without runs.
     """
 
     number: int
@@ -28,9 +28,9 @@ class Judged(Model):
 
 
 class BisectResult(Summary):
-    """``difference`` says what tells bad from good, "" where nothing does; one of the ``candidates`` is the first bad
-    build, ``first_bad`` if it is a single one. ``wrong_at_most`` bounds the chance that an answer on the way was wrong,
-    as long as each build is good or shows at least what was asked.
+    """``difference`` distinguishes bad from good ("": nothing does). The first bad build is one of ``candidates``;
+    ``first_bad`` if one remains. ``wrong_at_most`` bounds the probability of a wrong answer, if each build is good
+    or shows at least the requested difference.
     """
 
     kind: Literal["bisect"] = "bisect"
@@ -46,7 +46,7 @@ class BisectResult(Summary):
     hosts: list[str]
 
     def cases(self) -> Sequence[Case]:
-        """A case for each build that was judged; one that is not decided is an error."""
+        """Return one case per build; undecided ones are unknown."""
         return [
             Case("bisect", each.name, _OUTCOMES.get(each.answer, "unknown"), each.sentence or each.answer, each.runs)
             for each in self.judged

@@ -1,6 +1,6 @@
-"""A capacity plan: what was measured, what follows, and both in words.
+"""A capacity plan: measurements and conclusions.
 
-Loads and rates are MB/s (10^6 bytes), times are in seconds unless a name says ms; None is "not known" or "no end".
+Loads and rates are MB/s (10^6 bytes), times seconds unless named ms. None: unknown or unlimited.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Recommended = Literal["right", "under", "over", "unknown"]
 
 
 class Interval(Model):
-    """An estimate with its bounds; None where it is not finite."""
+    """An estimate with bounds; None if not finite."""
 
     estimate: float | None
     low: float | None
@@ -25,14 +25,14 @@ class Interval(Model):
 
 
 class At(Interval):
-    """The interval at a write load."""
+    """An interval at a write load."""
 
     write_mb_per_s: float
 
 
 class Question(Model):
-    """What is to be carried, and how well. ``burst`` is the peak over the mean, growth a share from low to high;
-    ``demand`` names the file that they come from, of so many whole weeks; its doubts say what the file lacks.
+    """Demand and targets. ``burst`` is peak over mean; growth a share, low to high. ``demand`` is the source file, with
+    ``demand_weeks`` whole weeks; ``demand_doubts`` are its gaps.
     """
 
     demand: str = ""
@@ -62,7 +62,7 @@ class Question(Model):
 
 
 class Provenance(Model):
-    """What was measured when, where and with what."""
+    """What was measured, when and where."""
 
     count: int
     planned: int
@@ -77,7 +77,7 @@ class Provenance(Model):
 
 
 class LeftOut(Model):
-    """A measurement that cannot be used, and why."""
+    """An unusable measurement and the reason."""
 
     run_id: str
     phase: str
@@ -85,14 +85,14 @@ class LeftOut(Model):
 
 
 class CurvePoint(Interval):
-    """The mean p99 (ms) of a load over so many runs, with its interval."""
+    """A load's mean p99 (ms) over ``runs`` runs."""
 
     load: float
     runs: int
 
 
 class StepOfRun(Model):
-    """The p99 of one run at one load; None where the load was missed."""
+    """One run's p99 at a load; None if the load was missed."""
 
     load: float
     p99_ms: float | None
@@ -100,7 +100,7 @@ class StepOfRun(Model):
 
 
 class Knee(Model):
-    """The largest offered load whose p99 stays within the target; ``offered`` is the largest load that was tried."""
+    """The largest offered load whose p99 meets the target; ``offered`` is the largest tried."""
 
     load: Interval
     safe: float
@@ -111,14 +111,14 @@ class Knee(Model):
 
 
 class Knees(Model):
-    """With all brokers, and with one of them away."""
+    """The knees with all brokers, and with one down."""
 
     knee: Knee | None
     degraded: Knee | None
 
 
 class CatchUpPoint(Model):
-    """A run with a broker away. One that was given up is censored: it takes at least ``took_s``."""
+    """A run with a broker down. An abandoned run is censored: it takes at least ``took_s``."""
 
     run_id: str
     role: str
@@ -135,14 +135,14 @@ class CatchUpPoint(Model):
 
 
 class CatchUpCurve(Model):
-    """Predicted times over the load, after one downtime."""
+    """Predicted times by load, after one downtime."""
 
     down_s: float
     rows: list[At]
 
 
 class CatchUp(Model):
-    """The runs with a broker away, and the model that was fitted on them."""
+    """The runs with a broker down, and the fitted model."""
 
     points: list[CatchUpPoint]
     largest_load_mb_per_s: float
@@ -159,7 +159,7 @@ class CatchUp(Model):
 
 
 class ModelCheck(Model):
-    """How many held-out runs lie inside their prediction interval, and that rate's interval at 95 %."""
+    """How many held-out runs lie in their prediction interval, with the rate's 95 % interval."""
 
     inside: int
     of: int
@@ -171,9 +171,7 @@ class ModelCheck(Model):
 
 
 class PartitionCost(Model):
-    """What so many replicas on each broker cost: the median of some runs, one of them (then it is named), or a value
-    between two such. None where no run tells.
-    """
+    """The cost of replicas per broker: a median of runs, one run (named), or an interpolation. None: unknown."""
 
     partitions: float
     cpu_s_per_mb: float | None
@@ -184,9 +182,9 @@ class PartitionCost(Model):
 
 
 class Partitions(Model):
-    """The cost of partitions at one load, and at the question's number of them on a broker (``asked``).
+    """The cost of partitions at one load, and at the requested number per broker (``asked``).
 
-    ``above``: the question has more than were run; ``at_asked`` is None there, and below the fewest.
+    ``above``: more than measured; ``at_asked`` is None there, and below the fewest.
     """
 
     write_mb_per_s: float
@@ -202,12 +200,11 @@ class Partitions(Model):
 
 
 class Disk(Model):
-    """GB on the disk of each broker. ``away_gb`` is with another one away whose replicas were made again, ``rack_gb``
-    with a whole rack away (None: no racks), ``later_gb`` the larger of both at the end of the horizon, ``kept_hours``
-    what retention keeps.
+    """GB on each broker's disk. ``away_gb``: one broker down, its replicas rebuilt; ``rack_gb``: a rack down (None: no
+    racks); ``later_gb``: the larger at the horizon's end; ``kept_hours``: kept by retention.
 
-    ``by_size``: retention by size decides; ``full_mb_per_s`` is the mean load that fills the disks with one away, and
-    ``first`` and ``last`` are the days between which growth reaches it. What needs ``disk_gb`` is None without it.
+    ``by_size``: retention by size applies. ``full_mb_per_s`` is the mean load that fills the disks with one broker
+    down; growth reaches it between ``first`` and ``last``. Values that need ``disk_gb`` are None without it.
     """
 
     disk_gb: float | None
@@ -224,15 +221,14 @@ class Disk(Model):
 
     @property
     def needed_gb(self) -> float:
-        """Today, with whatever may be away."""
         return max(self.away_gb, self.rack_gb or 0.0)
 
 
 class Plan(Model):
-    """The figures of the plan for the brokers that the question names.
+    """The plan for the requested brokers.
 
-    Up to a safe load the runs say that a target is met, above a possible one that it is missed (None: no such load was
-    seen), and between them nothing.
+    Up to a safe load, runs show that a target is met; above a possible load, that it is missed (None: not observed). In
+    between, it is unknown.
     """
 
     peak_mb_per_s: float
@@ -263,7 +259,7 @@ class Plan(Model):
 
 
 class Option(Model):
-    """A number of brokers that was considered."""
+    """A considered number of brokers."""
 
     brokers: int
     safe_latency_mb_per_s: float
@@ -278,7 +274,7 @@ class Option(Model):
 
 
 class Demand(Model):
-    """What each broker needs of a resource; ``use`` is the share of its limit with another one away."""
+    """Each broker's need of a resource; ``use`` is the share of its limit with one broker down."""
 
     resource: str
     words: str
@@ -293,7 +289,7 @@ class Demand(Model):
 
 
 class Bottleneck(Model):
-    """The resource nearest to its limit, at the load at which latency leaves its target if that was ``reached``."""
+    """The resource nearest to its limit, at the load where latency misses its target if ``reached``."""
 
     resource: str
     use: float | None
@@ -302,7 +298,7 @@ class Bottleneck(Model):
 
 
 class Reserve(Model):
-    """A line of the headroom: what it takes, and what is left after it."""
+    """A line of the headroom: its amount and the remainder."""
 
     item: str
     amount: float
@@ -310,7 +306,7 @@ class Reserve(Model):
 
 
 class Throttle(Model):
-    """Bounds of the replication throttle: for any progress, for the target recovery, for the target latency."""
+    """Limits of the replication throttle: for any progress, the target recovery, the target latency."""
 
     progress: float | None
     target: float | None
@@ -318,7 +314,7 @@ class Throttle(Model):
 
 
 class Exhaustion(Model):
-    """The days between which growth uses up what is safe."""
+    """The days between which growth reaches the safe load."""
 
     limit: Interval
     first: str | None
@@ -326,10 +322,10 @@ class Exhaustion(Model):
 
 
 class Recommendation(Model):
-    """How many brokers, and what keeps the confidence down. ``brokers`` are enough for sure; None: no number is.
+    """How many brokers, and what limits the confidence. ``brokers`` suffice (None: no number does).
 
-    ``at_least`` brokers may be enough; None: both targets are missed with any number. ``undecided`` says what the runs
-    leave open about the brokers of the question, and what would decide it.
+    ``at_least`` may suffice (None: any number misses both targets). ``undecided``: what the runs leave open, and what
+    would decide it.
     """
 
     verdict: Recommended
@@ -342,7 +338,7 @@ class Recommendation(Model):
 
 
 class PlanLine(Model):
-    """A figure of the plan with its interval, and what it was taken from."""
+    """A figure of the plan with its interval and source."""
 
     what: str
     value: str
@@ -351,7 +347,7 @@ class PlanLine(Model):
 
 
 class Spoken(Model):
-    """The plan in sentences; empty where nothing follows."""
+    """The plan in sentences; empty without a conclusion."""
 
     model_check: str = ""
     recommendation: str = ""
@@ -363,7 +359,7 @@ class Spoken(Model):
 
 
 class CapacityResult(Summary):
-    """``plan`` and what belongs to it is there once enough was measured; ``missing`` says what was not."""
+    """``plan`` and its parts exist once enough was measured; ``missing`` lists the rest."""
 
     kind: Literal["capacity"] = "capacity"
     settings: dict[str, Any]
@@ -392,6 +388,5 @@ class CapacityResult(Summary):
     limits: list[str] = Field(default_factory=list)
 
     def cases(self) -> Sequence[Case]:
-        """A case for each thing that keeps the plan from being known."""
         open_questions = [*self.missing, *self.recommendation.undecided, *self.unsure]
         return [Case("capacity", sentence, "unknown", sentence) for sentence in open_questions]

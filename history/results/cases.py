@@ -1,7 +1,7 @@
-"""What a command decided, case by case, and the same as JUnit XML and as Markdown.
+"""A command's decisions as cases, JUnit XML and Markdown.
 
-A case is ``fail`` or ``unknown`` only where the exit code rests on it. What was not decided and is not needed, such as
-a series without a basis, a waived failure or an invariant that had nothing to check, is ``skipped``: never a pass.
+Cases are ``fail`` or ``unknown`` only if they affect the exit code. Undecided but unneeded ones (a series without
+basis, a waived failure, an invariant with nothing to check) are ``skipped``, never passed.
 """
 
 from __future__ import annotations
@@ -15,16 +15,13 @@ from xml.etree import ElementTree as ET
 
 Outcome = Literal["pass", "fail", "unknown", "skipped"]
 TAGS: dict[Outcome, str] = {"fail": "failure", "unknown": "error", "skipped": "skipped"}  # JUnit's
-WHOLE = "plimsoll"  # the group of the case that stands for all
-MAX_ROWS = 50  # of Markdown's table; GitHub shows 1 MiB of a step
+WHOLE = "plimsoll"  # the group of the overall case
+MAX_ROWS = 50  # of the Markdown table; GitHub shows 1 MiB per step
 
 
 @dataclass(frozen=True)
 class Case:
-    """One thing that was decided: ``group`` begins with its suite (``correctness.steady``), ``why`` is a sentence.
-
-    ``runs`` are ids of the runs that it rests on.
-    """
+    """One decision: ``group`` starts with its suite (``correctness.steady``), ``why`` is a sentence."""
 
     group: str
     name: str
@@ -35,9 +32,9 @@ class Case:
 
 @dataclass(frozen=True)
 class Report:
-    """A command or a campaign that ended: its title, what it came to and why, and its cases.
+    """A finished command or campaign.
 
-    ``places`` are the folders and pages that it names; ``seconds`` is how long it took, and ``at`` when it ended.
+    ``places`` are folders and pages; ``seconds`` its duration, ``at`` its end.
     """
 
     title: str
@@ -50,7 +47,7 @@ class Report:
 
     @property
     def every_case(self) -> list[Case]:
-        """The whole first, so that a report without any other case still says what it came to."""
+        """Return the cases after an overall one, so never none."""
         return [Case(WHOLE, self.title, self.outcome, self.sentence), *self.cases]
 
 
@@ -58,7 +55,7 @@ class Report:
 
 
 def junit(report: Report) -> str:
-    """JUnit XML with a suite for each first word of the groups; the whole has the time, its parts have none."""
+    """Return JUnit XML, one suite per first part of the groups; only the overall case has a time."""
     suites: dict[str, list[Case]] = defaultdict(list)
     for case in report.every_case:
         suites[case.group.partition(".")[0]].append(case)
@@ -90,7 +87,7 @@ def _add(suite: ET.Element, case: Case, seconds: float) -> None:
 
 
 def _printable(text: str) -> str:
-    """Without the control characters that XML 1.0 has no way to write."""
+    """Remove control characters, which XML 1.0 cannot represent."""
     return "".join(letter for letter in text if letter.isprintable() or letter in "\n\t")
 
 
@@ -98,7 +95,7 @@ def _printable(text: str) -> str:
 
 
 def markdown(report: Report) -> str:
-    """A heading with what it came to, the sentence, where to look, and a table of what is neither pass nor skipped."""
+    """Return a heading, the sentence, the places, and a table of failed and unknown cases."""
     told = [case for outcome in ("fail", "unknown") for case in report.cases if case.outcome == outcome]
     lines = [f"### {report.title}: {report.outcome}", "", _inline(report.sentence), ""]
     lines += [f"- {name}: `{place}`" for name, place in report.places.items()]
@@ -118,6 +115,6 @@ def _name(case: Case) -> str:
 
 
 def _inline(text: str) -> str:
-    """Text that is neither a cell's end, nor a tag, nor emphasis."""
+    """Escape text for a table cell."""
     escaped = "".join(f"\\{letter}" if letter in "\\`*_[]<>|#" else letter for letter in _printable(text))
     return " ".join(escaped.split())

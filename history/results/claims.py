@@ -1,4 +1,4 @@
-"""What one version of Kafka answers to the claims."""
+"""One Kafka version's answers to the claims."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Answered = Literal["shown", "refuted", "not observable"]
 
 
 class Evidence(Model):
-    """One row: the file or table in the run folder, when (seconds since the run began), and what it says."""
+    """One row: source in the run folder, time (seconds since the run began), content."""
 
     source: str
     at_s: float | None
@@ -20,7 +20,7 @@ class Evidence(Model):
 
 
 class Answer(Model):
-    """A claim's answer, and the experiment and run that it rests on; both are empty where nothing was observable."""
+    """A claim's answer with experiment and run; both empty if not observable."""
 
     verdict: Answered
     sentence: str
@@ -30,7 +30,7 @@ class Answer(Model):
 
 
 class Claim(Model):
-    """``changes`` says between which versions the answer changes."""
+    """``changes`` names the versions between which the answer changes."""
 
     text: str
     notes: list[str]
@@ -38,7 +38,7 @@ class Claim(Model):
 
 
 class Walkthrough(Model):
-    """A table of what was expected and what was observed; ``short`` is its name in the page's navigation."""
+    """Expectations and observations; ``short`` is its name in the navigation."""
 
     title: str
     short: str
@@ -48,7 +48,7 @@ class Walkthrough(Model):
 
 
 class ClaimsResult(Summary):
-    """``answers`` and ``claims`` have the claims' names as keys; ``runs`` maps experiments to run ids."""
+    """``answers`` and ``claims`` are keyed by claim; ``runs`` maps experiments to run ids."""
 
     kind: Literal["claims"] = "claims"
     kafka: str
@@ -61,7 +61,7 @@ class ClaimsResult(Summary):
     walkthroughs: list[Walkthrough]
 
     def cases(self) -> Sequence[Case]:
-        """A case for each claim: shown and refuted are answers, neither better than the other."""
+        """Return one case per claim; shown and refuted are equally good."""
         return [
             Case(
                 "claims",

@@ -1,4 +1,4 @@
-"""Clients of several releases against one version of the brokers."""
+"""Client releases tested against one broker version."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from history.results.cases import Case
 
 
 class ClientRun(Model):
-    """A release of the client and its judged run; without one ``run_id`` is empty and the verdict unknown."""
+    """A client release's run; without one, ``run_id`` is empty and the verdict unknown."""
 
     client: str
     run_id: str
@@ -20,7 +20,7 @@ class ClientRun(Model):
 
 
 class ClientsResult(Summary):
-    """A row for each client, in the order in which they were asked for."""
+    """One row per client, in the requested order."""
 
     kind: Literal["clients"] = "clients"
     seed: int
@@ -28,5 +28,4 @@ class ClientsResult(Summary):
     runs: list[ClientRun]
 
     def cases(self) -> Sequence[Case]:
-        """A case for each client."""
         return [Case("clients", run.client, run.verdict, run.sentence, [run.run_id]) for run in self.runs]

@@ -1,6 +1,6 @@
-"""Two versions of Kafka compared: the effects with their verdicts, and what they rest on.
+"""A comparison of two Kafka versions: effects, verdicts, basis.
 
-Changes are in percent of base, margins are shares, an arm is ``base`` or ``head``. docs/comparison.md explains them.
+Changes are percent of base, margins are shares, an arm is ``base`` or ``head``; see docs/comparison.md.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from history.results.base import Model, State, Summary
 from history.results.cases import Case, Outcome
 
 Arm = Literal["base", "head"]
-Role = Literal["primary", "secondary", "why"]  # ``why`` explains, and is never judged
+Role = Literal["primary", "secondary", "why"]  # ``why`` explains and is never judged
 View = Literal["same_settings", "default_settings", "unfinalised"]
 EffectVerdict = Literal["regression", "improvement", "equivalent", "inconclusive"]
 Overall = Literal[
@@ -25,28 +25,27 @@ Overall = Literal[
     "correctness improvement",
     "improvement",
     "equivalent",
-    "no violation",  # and no primary metric could be asked
-    "calibration",  # base with itself alone: how many pairs a comparison needs
+    "no violation",  # and no primary metric was measurable
+    "calibration",  # base against itself: how many pairs are needed
     "inconclusive",
 ]
-# ``base only``: in too few runs to tell whether head keeps what base violated. ``none``: no run of either failed.
+# ``base only``: too few runs to decide whether head fixed it. ``none``: no run failed.
 GuaranteeVerdict = Literal["regression", "improvement", "base only", "both", "none", "unknown"]
 Each = TypeVar("Each")
 
 
 class Arms(Model, Generic[Each]):
-    """The same of both sides."""
+    """One value per side."""
 
     base: Each
     head: Each
 
     def of(self, arm: Arm) -> Each:
-        """That of one side."""
         return self.base if arm == "base" else self.head
 
 
 class Side(Model):
-    """What a side was: the version as it was asked for, and the versions, jars and flags that its runs reported."""
+    """A side: the requested version, and what its runs reported."""
 
     name: str
     kafka: str
@@ -75,7 +74,7 @@ class ComparedRun(Model):
 
 
 class Runs(Model):
-    """``missing`` are items of the plan without a run."""
+    """``missing`` are planned items without a run."""
 
     planned: int
     recorded: int
@@ -87,9 +86,9 @@ class Runs(Model):
 
 
 class PairOfRuns(Model):
-    """A pair that an effect uses: base's and head's run, value and samples. ``ran_first`` is 0 where base ran first.
+    """A pair (base, head). ``ran_first`` is 0 if base ran first.
 
-    ``log`` is the log-ratio and ``change`` the same in percent; None where there is no ratio.
+    ``log`` is the log-ratio, ``change`` in percent; None without a ratio.
     """
 
     pair: str
@@ -103,7 +102,7 @@ class PairOfRuns(Model):
 
 
 class LeftOut(Model):
-    """A run that an effect cannot use, and why."""
+    """A run that an effect cannot use, and the reason."""
 
     pair: str
     run: str | None
@@ -111,7 +110,7 @@ class LeftOut(Model):
 
 
 class Times(Model):
-    """One side's times: how many ended, Kaplan-Meier's median (None: not reached), mean up to a common limit."""
+    """One side's times: number ended, Kaplan-Meier median (None: not reached), mean up to a common limit."""
 
     runs: int
     ended: int
@@ -120,18 +119,18 @@ class Times(Model):
 
 
 class Survival(Arms[Times]):
-    """Both sides' times where some had not ended, up to ``limit``."""
+    """Both sides' times up to ``limit``, if some are censored."""
 
     limit: float
 
 
 class Effect(Model):
-    """A metric where it was measured, and how it changes from base to head.
+    """A metric's change from base to head.
 
-    ``base`` and ``head`` are medians; ``mean``, ``low``, ``high`` (95 %) and ``sd`` are in percent, ``sd_log`` is a
-    log-ratio's. ``method`` is paired (t test of log-ratios), log-rank (times of which some had not ended) or none.
-    ``needed`` pairs detect a worsening by twice the margin in four cases of five; of an inconclusive primary effect by
-    its own ``sd_log``, None where that is more than anybody runs.
+    ``base`` and ``head`` are medians; ``mean``, ``low``, ``high`` (95 %) and ``sd`` percent; ``sd_log`` is of the
+    log-ratio. ``method``: paired (t test of log-ratios), log-rank (censored times) or none. ``needed`` pairs detect a
+    worsening by twice the margin with 80 % power; for an inconclusive primary effect by its own ``sd_log``; None if
+    impractically many.
     """
 
     role: Role
@@ -163,17 +162,16 @@ class Effect(Model):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Scenario, metric, phase."""
         return self.scenario, self.metric, self.phase
 
     @property
     def setting(self) -> str:
-        """As the settings name it: ``<metric>@<phase>``."""
+        """Return the name in settings: ``<metric>@<phase>``."""
         return "@".join(filter(None, (self.metric, self.phase)))
 
 
 class NotAsked(Model):
-    """A judged metric for which a phase has too little load: ``offered`` records a run at most, of ``least``."""
+    """A metric with too little load in a phase: at most ``offered`` records per run, ``least`` needed."""
 
     role: Role
     scenario: str
@@ -185,9 +183,9 @@ class NotAsked(Model):
 
 
 class Noise(Effect):
-    """Base compared with itself. ``smallest`` is the worsening that the comparison's pairs detect in four cases of
-    five, ``detection`` how often they detect some others; each ``_low`` and ``_high`` is that of the noise's interval.
-    These are of ``pairs_planned`` pairs; ``needed`` detect a worsening by ``size`` percent so often.
+    """Base against itself. ``pairs_planned`` pairs detect a worsening by ``smallest`` with 80 % power, and others with
+    the power in ``detection``; ``_low`` and ``_high`` follow from the noise's interval. ``needed`` pairs detect
+    ``size`` percent with 80 % power.
     """
 
     pairs_planned: int
@@ -212,11 +210,11 @@ class PhaseLatency(Arms[list[float]]):
 
 
 class Having(Model):
-    """The runs of a side in which something is, of how many."""
+    """The runs that show something, out of ``runs``."""
 
     runs: int
     having: list[str]
-    largest: float | None = None  # of a ratio
+    largest: float | None = None  # for ratios
 
     @property
     def count(self) -> str:
@@ -224,14 +222,14 @@ class Having(Model):
 
 
 class Finding(Arms[Having]):
-    """In which runs of each side something is; ``p`` is Fisher's of the difference."""
+    """Which runs of each side show something; ``p`` is Fisher's exact test of the difference."""
 
     what: str
     p: float
 
 
 class MissedLoad(Finding):
-    """A phase whose load head misses; ``surely`` where chance does not explain it."""
+    """A phase whose load head misses; ``surely``: significantly."""
 
     scenario: str
     phase: str
@@ -239,7 +237,7 @@ class MissedLoad(Finding):
 
 
 class Verdicts(Model):
-    """How many runs of a side have which verdict."""
+    """The number of a side's runs by verdict."""
 
     runs: int
     passed: int
@@ -252,7 +250,7 @@ class Verdicts(Model):
 
 
 class RunSentence(Model):
-    """A run with the sentence of its verdict."""
+    """A run with its verdict's sentence."""
 
     run: str
     arm: Arm
@@ -260,7 +258,9 @@ class RunSentence(Model):
 
 
 class Correctness(Model):
-    """Violated guarantees by side. ``at_most`` is how often a side that never failed may still fail, at 95 %."""
+    """Violated guarantees by side. ``at_most`` is the upper 95 % limit of the failure rate of a side
+    without failures.
+    """
 
     verdict: GuaranteeVerdict
     sentence: str
@@ -273,7 +273,7 @@ class Correctness(Model):
 
     @property
     def differs(self) -> bool:
-        """Whether any run violated a guarantee: then that is told before anything else."""
+        """Return whether any run violated a guarantee; reported first."""
         return self.verdict not in ("none", "unknown")
 
 
@@ -292,9 +292,9 @@ class SeenEffect(Model):
 
 
 class Injected(Model):
-    """A slowdown that was put into head on purpose: whether it was called a regression, and what was measured of it.
+    """A slowdown injected into head: whether it was found, and its effects.
 
-    ``took_effect`` are effects of the metric that shows whether it was active.
+    ``took_effect``: effects on the metric that shows it was active.
     """
 
     metric: str
@@ -308,7 +308,7 @@ class Injected(Model):
 
 
 class Sustained(Model):
-    """The rate that a side sustains on this host; ``at_least``: it sustained the highest that was tried."""
+    """The rate that a side sustains on this host; ``at_least``: it sustained the highest tried."""
 
     arm: Arm
     run_id: str
@@ -318,7 +318,7 @@ class Sustained(Model):
 
 
 class Knee(Model):
-    """What each side sustains, and the share of the lower rate that all other runs were offered."""
+    """Each side's sustained rate, and the share of the lower one offered to all other runs."""
 
     share: float
     sides: list[Sustained]
@@ -326,12 +326,12 @@ class Knee(Model):
 
     @property
     def why_not(self) -> str:
-        """Why no rate is known, and nothing else was run; empty where one is."""
+        """Return why there is no rate, so that nothing else ran; else an empty string."""
         return next((f"{side.arm}: {side.why_not}" for side in self.sides if side.why_not), "")
 
 
 class CompareResult(Summary):
-    """``refusals`` say why these runs are no comparison; ``further`` are sentences that follow the first one."""
+    """``refusals`` are reasons why these runs cannot be compared; ``further`` are additional sentences."""
 
     kind: Literal["compare"] = "compare"
     state: State
@@ -352,7 +352,7 @@ class CompareResult(Summary):
     effects: list[Effect]
     not_asked: list[NotAsked]
     noise: list[Noise]
-    without_noise: list[Effect] = Field(default_factory=list)  # judged metrics that base with itself did not show
+    without_noise: list[Effect] = Field(default_factory=list)  # judged metrics without noise data
     phases: list[PhaseLatency]
     counts: list[Finding]
     missed_loads: list[MissedLoad]
@@ -361,11 +361,12 @@ class CompareResult(Summary):
 
     @property
     def several(self) -> bool:
-        """Whether a metric must be named with its scenario."""
         return len(self.scenarios) > 1
 
     def cases(self) -> Sequence[Case]:
-        """Correctness, each primary effect, each run that is missing; of base with itself alone nothing is decided."""
+        """Return cases for correctness and primary effects (skipped if base only ran against itself), and for missing
+        runs.
+        """
         guarantees: dict[GuaranteeVerdict, Outcome] = {
             "regression": "fail",
             "both": "unknown",

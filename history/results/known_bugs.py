@@ -1,4 +1,4 @@
-"""Known bugs against versions of Kafka: each try, and bug by version."""
+"""Known bugs tested on Kafka versions: each try, and results by bug and version."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Expected = Literal["found", "clean"]
 
 
 class Try(Model):
-    """One judged run. ``found_by`` are the names that count for the bug, ``also`` other violated invariants."""
+    """One judged run. ``found_by`` names indicate the bug, ``also`` other violated invariants."""
 
     run_id: str
     item: str
@@ -27,10 +27,10 @@ class Try(Model):
 
 
 class Arm(Model):
-    """A bug on a version: what is expected of it, and how often what came.
+    """A bug on a version.
 
-    ``expected`` is None where nobody knows; ``as_expected`` also where no try counts. ``interval`` is Clopper and
-    Pearson's of found among decided, at 95 %. ``found_by`` and ``also`` count tries by name.
+    ``expected`` is None if unknown; ``as_expected`` also if no try counts. ``interval``: Clopper-Pearson, 95 %, of
+    found among decided. ``found_by`` and ``also`` count tries by name.
     """
 
     bug: str
@@ -56,7 +56,7 @@ class Arm(Model):
 
 
 class KnownBugsResult(Summary):
-    """``left_out`` are sentences about bugs that these versions cannot run, ``missing`` items without a run."""
+    """``left_out``: sentences about bugs that these versions cannot run; ``missing``: items without a run."""
 
     kind: Literal["known_bugs"] = "known_bugs"
     seed: int
@@ -68,7 +68,6 @@ class KnownBugsResult(Summary):
     arms: list[Arm]
 
     def cases(self) -> Sequence[Case]:
-        """A case for each bug on each version, and for each try that is missing or was left out."""
         arms = [
             Case(f"known_bugs.{arm.issue}", arm.kafka, _outcome(arm), _why(arm), [each.run_id for each in arm.runs])
             for arm in self.arms
@@ -79,7 +78,7 @@ class KnownBugsResult(Summary):
 
 
 def _outcome(arm: Arm) -> CaseOutcome:
-    """Where nobody knows what to expect, there is nothing to pass; where no try counts, nothing is known."""
+    """Return skipped without an expectation, unknown without a decided try."""
     if not arm.decided:
         return "unknown"
     if arm.as_expected is None:

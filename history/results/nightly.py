@@ -1,6 +1,6 @@
-"""A nightly run: what failed, what changed since earlier nightly runs, and what alerts somebody.
+"""A nightly run: failures, changes since earlier nightly runs, and alerts.
 
-Times are ISO 8601, changes are in percent; docs/nightly.md explains them.
+Times are ISO 8601, changes are in percent; see docs/nightly.md.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ FailureStatus = Literal["new", "known", "known bug", "waived"]
 
 
 class NightlyItem(Model):
-    """A planned run, reruns included. One that is missing has no ``run_id``, and its sentence says why.
+    """A planned run or rerun. A missing one has no ``run_id``; the sentence says why.
 
-    ``shown`` counts anomalies and violated invariants by name.
+    ``shown`` counts anomalies and violated invariants.
     """
 
     item: str
@@ -51,7 +51,7 @@ class NightlyItem(Model):
 
 
 class Cell(Model):
-    """A scenario on a version: the worst verdict, how many runs of each, and what those say that did not pass."""
+    """A scenario on a version: worst verdict, runs by verdict, and sentences of runs that did not pass."""
 
     scenario: str
     kafka: str
@@ -62,7 +62,7 @@ class Cell(Model):
 
 
 class Waiver(Model):
-    """An entry of the waivers: a series (``metric``), or what a failing run showed (``found``), until a day."""
+    """A waiver of a series (``metric``) or a failure (``found``) until a date."""
 
     scenario: str
     kafka: str | None
@@ -76,14 +76,14 @@ class Waiver(Model):
 
 
 class WaiverUse(Waiver):
-    """An entry, whether it has expired, and whether this nightly run needed it."""
+    """A waiver, whether it has expired, and whether this nightly run used it."""
 
     expired: bool
     used: bool
 
 
 class Failure(Model):
-    """A scenario on a version that violated a guarantee in ``runs``, of so many; ``found`` names what was violated."""
+    """A scenario on a version that violated guarantees (``found``) in ``runs`` of ``of`` runs."""
 
     scenario: str
     kafka: str
@@ -101,7 +101,7 @@ class Failure(Model):
 
 
 class Change(Model):
-    """A change of level: since which nightly run, the levels before and after, and the interval at 95 %."""
+    """A level change: its first nightly run, the levels before and after, and the 95 % interval."""
 
     since: str
     since_at: str
@@ -116,7 +116,7 @@ class Change(Model):
 
 
 class Confirmation(Model):
-    """What reruns beside a release say of a change."""
+    """The result of reruns against a release."""
 
     nightly_run: str
     is_current: bool
@@ -132,7 +132,7 @@ class Confirmation(Model):
 
 
 class Decision(Model):
-    """What reruns decided of a series on a nightly run: kept beside its result, and never computed again."""
+    """The reruns' decision on a series, stored with the result and never recomputed."""
 
     nightly_run: str
     scenario: str
@@ -145,11 +145,10 @@ class Decision(Model):
 
 
 class Point(Model):
-    """One nightly run in a series: the median of its good runs, the lowest and the highest, and how many they are.
+    """One nightly run in a series: its good runs' median, lowest, highest and number.
 
-    ``censored``: the median is that of a run whose observation ended first, so it is at least that. ``build`` and
-    ``link`` are the subject's. ``changed`` names the kernel, Java, client libraries and Plimsoll that differ from those
-    of the point before: markers, for the series goes on.
+    ``censored``: the median run's observation ended first, so the value is a minimum. ``build`` and ``link``: the
+    subject's. ``changed``: kernel, Java, client libraries and Plimsoll that differ from the previous point, as markers.
     """
 
     nightly_run: str
@@ -165,10 +164,10 @@ class Point(Model):
 
 
 class Series(Model):
-    """A watched metric of a scenario, phase and version on one machine (``host``: its digest), and how it stands.
+    """A metric of a scenario, phase and version on one machine (``host``: its digest).
 
-    ``visible_percent`` is the change of a single nightly run that the screen sees half the time; ``margins`` how many
-    margins the change is wide; ``needed`` how many nightly runs a comparison takes.
+    ``visible_percent`` is a single nightly run's change that the screen detects half the time; ``margins`` the change
+    in margins; ``needed`` the nightly runs for a comparison.
     """
 
     role: str
@@ -195,8 +194,8 @@ class Series(Model):
 
 
 class Beside(Model):
-    """A metric of the subject against a pinned release, in pairs of this nightly run alone; margin and Holm as in a
-    comparison. What differs by design differs in every nightly run, so it alerts nobody.
+    """A metric of the subject against a pinned release, in this nightly run's pairs; margin and Holm as in a
+    comparison. Never alerts: deliberate differences recur.
     """
 
     scenario: str
@@ -219,7 +218,7 @@ class Control(Model):
 
 
 class Alert(Model):
-    """``why`` says why one was suppressed."""
+    """``why`` is the reason for suppressing it."""
 
     kind: Literal["correctness", "performance"]
     status: FailureStatus
@@ -230,7 +229,7 @@ class Alert(Model):
 
 
 class NightlyVerdicts(Model):
-    """One nightly run in the list of all: its runs by verdict."""
+    """A nightly run's number of runs by verdict."""
 
     nightly_run: str
     at: str
@@ -238,15 +237,15 @@ class NightlyVerdicts(Model):
 
 
 class NightlyResult(Summary):
-    """``series`` hold the control series too; ``nightly_runs`` are all so far, the newest first."""
+    """``series`` include the control series; ``nightly_runs``: all so far, newest first."""
 
     kind: Literal["nightly"] = "nightly"
     settings: dict[str, Any]
     versions: list[str]
     scenarios: list[str]
     repetitions: int
-    control_of: str  # its scenario and release
-    max_candidates: int  # reruns are made for so many
+    control_of: str  # scenario and release
+    max_candidates: int  # limit of rerun candidates
     max_alerts: int
     hosts: list[str]
     runs: list[NightlyItem]
@@ -259,17 +258,15 @@ class NightlyResult(Summary):
     waivers: list[WaiverUse]
     notes: list[str]
     nightly_runs: list[NightlyVerdicts]
-    subject: str = ""  # version, commit, digest and number of its build
+    subject: str = ""  # version, commit, digest and number of the build
     subject_link: str = ""
     beside: list[Beside] = Field(default_factory=list)
 
     @property
     def measures(self) -> bool:
-        """Whether it had benchmarks; else only correctness was judged."""
         return bool(self.settings["scenarios"])
 
     def cases(self) -> Sequence[Case]:
-        """A case for each scenario on a version, and one for each series; what the control says is one, too."""
         quiet = {(each.scenario, each.kafka): each for each in self.failures if each.status in ("waived", "known bug")}
         correctness = [_correctness(cell, quiet.get((cell.scenario, cell.kafka))) for cell in self.cells]
         performance = [_performance(series) for series in self.series if series.role == "matrix"]
@@ -279,7 +276,7 @@ class NightlyResult(Summary):
 
 
 def _correctness(cell: Cell, known: Failure | None) -> Case:
-    """``known`` is the cell's failure if it is waived or a known bug."""
+    """Convert a cell; ``known`` is its waived or known failure."""
     group, text = f"correctness.{cell.scenario}", " ".join(cell.sentences)
     if known:
         waiver = known.waiver
@@ -289,7 +286,7 @@ def _correctness(cell: Cell, known: Failure | None) -> Case:
 
 
 def _performance(series: Series) -> Case:
-    """What is open keeps the nightly run's state from being known; a waiver or a missing basis does not."""
+    """Convert a series: open states are unknown, waived ones or those without basis skipped."""
     outcome: Outcome = "skipped"
     if series.state in ("steady", "better", "refuted"):
         outcome = "pass"

@@ -1,4 +1,4 @@
-"""A qualification of an upgrade: each thing that was asked, with its answer."""
+"""An upgrade qualification: each question with its answer."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Literal
 from history.results.base import Model, State, Summary
 from history.results.cases import Case, Outcome
 
-Answer = Literal["go", "no-go", "not yet", "note"]  # a note is for people, and decides nothing
-STATES: Mapping[Answer, State] = {"no-go": "fail", "not yet": "unknown", "go": "pass"}  # the worst one first
+Answer = Literal["go", "no-go", "not yet", "note"]  # notes decide nothing
+STATES: Mapping[Answer, State] = {"no-go": "fail", "not yet": "unknown", "go": "pass"}  # worst first
 _OUTCOMES: Mapping[Answer, Outcome] = {"go": "pass", "no-go": "fail", "not yet": "unknown", "note": "skipped"}
 
 
 class Line(Model):
-    """One thing that was asked: of which question it is a part, what came of it, and the ids of its runs."""
+    """One checked item: its question, answer and run ids."""
 
     question: str
     what: str
@@ -24,9 +24,9 @@ class Line(Model):
 
 
 class QualifyResult(Summary):
-    """``verdict`` is the worst answer. ``jars`` are the digests of each side's, ``digest`` one of all evidence.
+    """``verdict`` is the worst answer. ``jars``: each side's digests; ``digest``: of all evidence.
 
-    ``by_design`` and ``doubts`` are sentences: what changes on purpose, and what the answer leaves open.
+    ``by_design``: sentences on deliberate changes; ``doubts``: on open points.
     """
 
     kind: Literal["qualify"] = "qualify"
@@ -43,7 +43,6 @@ class QualifyResult(Summary):
     digest: str
 
     def cases(self) -> Sequence[Case]:
-        """A case for each line."""
         return [
             Case(f"qualify.{line.question}", line.what, _OUTCOMES[line.answer], line.sentence, line.runs)
             for line in self.answers

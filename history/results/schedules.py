@@ -1,4 +1,4 @@
-"""What randomised schedules came to: of fuzzing, and of a soak."""
+"""The results of randomised schedules: fuzzing and soak."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from history.results.cases import Case, Outcome
 
 
 class ScheduleRun(Model):
-    """The run of a schedule; ``violations`` are of guarantees: S1, and not permitted by the configuration.
+    """A schedule's run. ``violations``: of guarantees, S1 and not allowed by the configuration.
 
-    ``run_id`` is empty where none was recorded to its end.
+    ``run_id`` is empty without a complete run.
     """
 
     item: str
@@ -26,7 +26,7 @@ class ScheduleRun(Model):
 
 
 class SchedulesResult(Summary):
-    """``state`` is fail where a guarantee was violated, unknown where a schedule could not be judged."""
+    """``state`` is fail if a guarantee was violated, unknown if a schedule was not judged."""
 
     kind: Literal["fuzz", "soak"]
     kafka: str
@@ -34,7 +34,7 @@ class SchedulesResult(Summary):
     runs: list[ScheduleRun]
 
     def cases(self) -> Sequence[Case]:
-        """A case for each schedule; one that failed without violating a guarantee is skipped, as it is in the state."""
+        """Return one case per schedule; failures without violation are skipped, as in the state."""
         return [Case(self.kind, run.item, _outcome(run), run.sentence, [run.run_id]) for run in self.runs]
 
 
