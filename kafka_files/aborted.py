@@ -1,4 +1,4 @@
-"""Which batches a committed reader must not see, as the broker that gave them tells it (KIP-98)."""
+"""Remove aborted transactions, as a ``read_committed`` consumer must (KIP-98)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from kafka_files.records import marker
 
 
 def without_aborted(headers: Headers, data: Data, aborted: Iterable[tuple[int, int]]) -> Headers:
-    """Headers without those of aborted transactions: of each its producer and first offset are told.
+    """Return the headers without aborted batches. ``aborted`` has (producer id, first offset) of each transaction, as
+    the broker reported.
 
-    Such a transaction ends at its producer's next abort marker. ``headers`` are in the order of their offsets.
+    A transaction ends at its producer's next abort marker. ``headers`` are ordered by offset.
     """
     waiting = sorted(aborted, key=lambda told: told[1], reverse=True)
     if not waiting:

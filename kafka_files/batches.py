@@ -1,8 +1,7 @@
-"""Record batches v2 (KIP-98): the headers of a segment's batches as NumPy rows, each CRC-32C verified.
+"""Read the headers of record batches v2 (KIP-98) as NumPy rows, with CRC-32C verified.
 
-Messages of formats 0 and 1 are rows, too (``message_sets``), with ``Problem.MAGIC``. Damage is a row with a
-``problem``, never an exception. A length or a count that lies reserves no memory. Only the part of a file from
-``start`` on is read, ``most`` batches at a time, so that memory does not grow with the segment.
+Messages of formats 0 and 1 (``message_sets``) are rows with ``Problem.MAGIC``. Damage never raises, and false lengths
+or counts allocate no memory. Reading is in slices, so memory does not grow with the segment.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from kafka_files import message_sets
 Data: TypeAlias = bytes | mmap.mmap | memoryview
 Headers: TypeAlias = npt.NDArray[np.void]
 
-# A batch header's fields in the order of the file.
+# Fields in file order.
 _AS_STORED = np.dtype(
     [
         ("base_offset", ">i8"),
-        ("length", ">i4"),  # of what follows this field
+        ("length", ">i4"),  # of the bytes after this field
         ("leader_epoch", ">i4"),
         ("magic", "i1"),
-        ("crc", ">u4"),  # CRC-32C of everything from the attributes on
+        ("crc", ">u4"),  # CRC-32C from the attributes on
         ("attributes", ">i2"),
         ("last_offset_delta", ">i4"),
         ("base_timestamp", ">i8"),  # ms
@@ -44,57 +43,56 @@ _AS_STORED = np.dtype(
     ]
 )
 FIELDS = _AS_STORED.names or ()
-HEADER = struct.Struct(">qiibIhiqqqhii")  # the same, to read or write one header
-# One row a batch: where it stands in the file, its header, and what is wrong with it (0 or a ``Problem``).
+HEADER = struct.Struct(">qiibIhiqqqhii")  # the same, for one header
+# One row per batch: position, header, and problem (0 or a ``Problem``).
 HEADERS = np.dtype(
     [
         ("position", "i8"),
-        ("size", "i8"),  # bytes up to the next batch
+        ("size", "i8"),  # bytes to the next batch
         *((name, _AS_STORED[name].newbyteorder("=")) for name in FIELDS),
         ("problem", "u1"),
     ]
 )
 SLICE_BATCHES = 1 << 16
-COMPRESSION, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20  # of the attributes
-LENGTH_FROM, CRC_AT, CRC_FROM = 12, 17, 21  # bytes of a batch
+COMPRESSION, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20  # attribute bits
+LENGTH_FROM, CRC_AT, CRC_FROM = 12, 17, 21  # byte offsets
 _LENGTH = struct.Struct(">i")
-_CRC_BYTES = 1 << 20  # read at once
+_CRC_BYTES = 1 << 20  # bytes at a time
 
 
 class Problem(IntEnum):
-    """Why a batch, or the rest of a segment, cannot be read."""
+    """Why a batch, or the rest of a segment, is unreadable."""
 
-    TORN_TAIL = 1  # the segment ends within a batch, or a length leads nowhere: nothing after it is read
+    TORN_TAIL = 1  # incomplete batch or invalid length: the rest is not read
     BAD_CRC = 2
-    MAGIC = 3  # not format 2: the records are not read, those of formats 0 and 1 are counted
-    CODEC = 4  # no codec that Kafka has
-    MALFORMED = 5  # the CRC is right, and the records are not
-    TOO_LARGE = 6  # the records take more than ``records.MAX_BATCH_BYTES``
+    MAGIC = 3  # not format 2: not decoded; messages of formats 0 and 1 are counted
+    CODEC = 4  # unknown codec
+    MALFORMED = 5  # valid CRC, invalid records
+    TOO_LARGE = 6  # records exceed ``records.MAX_BATCH_BYTES``
 
     @property
     def text(self) -> str:
-        """As tables and messages spell it."""
         return self.name.lower().replace("_", " ")
 
 
 @contextmanager
 def mapped(file: Path) -> Iterator[Data]:
-    """A file's bytes, mapped into memory and not read before they are used; those of an object are read at once.
+    """Map a file into memory; from an object store, read it completely.
 
-    The file must not be shortened while it is mapped; read a live broker's segment with ``Path.read_bytes``.
+    The file must not shrink meanwhile; read a live broker's segment with ``Path.read_bytes``.
     """
     if isinstance(file, RemotePath):
         yield file.read_bytes()
         return
     with file.open("rb") as opened:
-        # Not closed here: arrays may still refer to it, and the last of them ends it.
+        # Not closed here: arrays may still refer to it; the last one closes it.
         yield mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) if file.stat().st_size else b""
 
 
 def headers(data: Data, start: int = 0, most: int = SLICE_BATCHES, *, verify: bool = True) -> Headers:
-    """The headers of up to ``most`` batches from byte ``start`` on: rows of ``HEADERS``.
+    """Return the headers of up to ``most`` batches from byte ``start``, as rows of ``HEADERS``.
 
-    A torn tail is the last row, with the fields that are there and zeros. ``verify=False`` leaves the CRC unchecked.
+    A torn tail is the last row, with available fields or zeros. ``verify=False`` skips the CRC.
     """
     positions, torn = _walk(data, start, most)
     at = np.array(positions, np.int64)
@@ -108,7 +106,7 @@ def headers(data: Data, start: int = 0, most: int = SLICE_BATCHES, *, verify: bo
 
 
 def header_slices(data: Data, most: int = SLICE_BATCHES, *, verify: bool = True) -> Iterator[Headers]:
-    """The headers of all batches, up to ``most`` at a time; no slice is empty."""
+    """Yield the headers of all batches, up to ``most`` at a time, never empty."""
     at = 0
     while at < len(data):
         found = headers(data, at, most, verify=verify)
@@ -117,20 +115,20 @@ def header_slices(data: Data, most: int = SLICE_BATCHES, *, verify: bool = True)
 
 
 def whole_batches(data: Data) -> Headers:
-    """The headers of all whole batches of a segment at once, their CRCs not looked at; a torn tail is left out."""
+    """Return the headers of all complete batches, without checking CRCs."""
     found = np.concatenate([np.zeros(0, HEADERS), *header_slices(data, verify=False)])
     whole: Headers = found[found["problem"] != Problem.TORN_TAIL]
     return whole
 
 
 def last_offsets(found: Headers) -> npt.NDArray[np.int64]:
-    """The last offset of each batch."""
+    """Return the last offset of each batch."""
     last: npt.NDArray[np.int64] = found["base_offset"] + found["last_offset_delta"]
     return last
 
 
 def problem_text(header: np.void) -> str | None:
-    """What is wrong with a batch, in words; None: nothing."""
+    """Return a batch's problem in words, None if sound."""
     code = int(header["problem"])
     if not code:
         return None
@@ -141,7 +139,7 @@ def problem_text(header: np.void) -> str | None:
 
 
 def _walk(data: Data, start: int, most: int) -> tuple[list[int], int | None]:
-    """Return where batches and old messages start, and where the tail is torn, if it is."""
+    """Return the positions of batches and old messages, and of a torn tail, if any."""
     positions: list[int] = []
     at, end, length_at = start, len(data), _LENGTH.unpack_from
     while at < end and len(positions) < most:
@@ -157,8 +155,7 @@ def _walk(data: Data, start: int, most: int) -> tuple[list[int], int | None]:
 
 
 def _fill(data: Data, at: npt.NDArray[np.int64], found: Headers) -> None:
-    """Write the headers at some positions into their rows."""
-    whole = at <= len(data) - HEADER.size  # the others are old messages at the end, shorter than a header
+    whole = at <= len(data) - HEADER.size  # the rest are short old messages at the end
     every_byte = np.ndarray((max(len(data) - HEADER.size + 1, 0),), _AS_STORED, data, strides=(1,))
     stored = every_byte[at[whole]]
     for name in FIELDS:
@@ -197,7 +194,7 @@ def _problems(data: Data, found: Headers, *, verify: bool) -> npt.NDArray[Any]:
 
 
 def crc_of(data: Data, start: int, end: int) -> int:
-    """The CRC-32C of a part of the data."""
+    """Return the CRC-32C of a range."""
     if end - start <= _CRC_BYTES:
         return int(google_crc32c.value(data[start:end]))
     crc = 0

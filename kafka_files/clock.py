@@ -1,4 +1,4 @@
-"""Wall-clock times of brokers' files on the run's monotonic clock."""
+"""Convert brokers' wall-clock times to the run's monotonic clock."""
 
 from __future__ import annotations
 
@@ -13,24 +13,22 @@ from pathlib import Path
 from statistics import median_low
 from typing import NamedTuple
 
-NEIGHBOURS = 2  # pairs on each side: one pair may have been torn apart by a busy scheduler
-CLOSE_NS = 10_000_000_000  # a pair each second, and brokers write some seconds before the first
-SET_NS = 50_000_000  # half of what a state's date may be off; pairs of a busy host were apart by 15 ms at most
-TORN_NS = 1_000_000_000  # a pair that differs by more from those near it leaves their times unknown
+NEIGHBOURS = 2  # pairs on each side; the scheduler may have split one
+CLOSE_NS = 10_000_000_000  # one pair a second; brokers write some seconds before the first
+SET_NS = 50_000_000  # half a state's time tolerance; pairs on a busy host differed by at most 15 ms
+TORN_NS = 1_000_000_000  # larger differences between nearby pairs make the time unknown
 FOREVER_NS = 2**63 - 1
 
 
 class _Stretch(NamedTuple):
-    """Pairs between two times at which the clock was set, in order; what lies outside of ``from_ns`` to ``to_ns``
-    (t_ns) is certainly in another stretch.
-    """
+    """Pairs between two clock adjustments. Times outside ``from_ns`` to ``to_ns`` belong to other stretches."""
 
     pairs: Sequence[tuple[int, int]]
     from_ns: int
     to_ns: int
 
     def monotonic_ns(self, wall_ns: int) -> int | None:
-        """A time by the pairs around it; None where these disagree, or it lies outside."""
+        """Convert a time by its nearest pairs, None if they disagree or it is outside."""
         at = bisect_left(self.pairs, (wall_ns, 0))
         near = self.pairs[max(at - NEIGHBOURS, 0) : at + NEIGHBOURS]
         close = [pair for pair in near if abs(pair[0] - wall_ns) <= CLOSE_NS]
@@ -43,32 +41,29 @@ class _Stretch(NamedTuple):
 
 @dataclass(frozen=True)
 class Clock:
-    """Pairs of one moment on both clocks, in order: (wall_ns since 1970, t_ns)."""
+    """Sorted pairs of the same moment on both clocks: (wall_ns since 1970, t_ns)."""
 
     pairs: Sequence[tuple[int, int]]
 
     def monotonic_ns(self, wall_ns: int) -> int | None:
-        """The monotonic time of a wall-clock time; None when the run recorded no pair, or the clock was set near it, so
-        that the time may be from before or after that.
-        """
+        """Convert a wall-clock time, None without pairs, or if a nearby adjustment makes it ambiguous."""
         found = [t_ns for each in self._stretches if (t_ns := each.monotonic_ns(wall_ns)) is not None]
         return found[0] if len(found) == 1 else None
 
     @property
     def sets(self) -> list[tuple[int, int]]:
-        """When the host's clock was set meanwhile, and by how much: (t_ns, by_ns), by_ns < 0 where it was set back. A
-        single pair that was torn apart is none.
+        """Return the adjustments of the host's clock as (t_ns, by_ns), negative if set back. A single split pair is not
+        one.
         """
         return [(self._in_order[at][1], by_ns) for at, by_ns in self._set_at]
 
     @cached_property
     def _in_order(self) -> list[tuple[int, int]]:
-        """The pairs in the order of the monotonic clock."""
         return sorted(self.pairs, key=lambda pair: pair[1])
 
     @cached_property
     def _set_at(self) -> list[tuple[int, int]]:
-        """The place of each first pair after the clock was set, and by how much that was."""
+        """Return each adjustment as (index of the first pair after it, difference)."""
         apart = [wall - t for wall, t in self._in_order]
         found = []
         for at in range(NEIGHBOURS, len(apart) - NEIGHBOURS + 1):
@@ -79,7 +74,7 @@ class Clock:
 
     @cached_property
     def _stretches(self) -> list[_Stretch]:
-        """All pairs, parted where the clock was set: between the last pair before that and the first one after."""
+        """Split the pairs at the clock adjustments."""
         places, found = [0, *(at for at, _ in self._set_at), len(self._in_order)], []
         for begin, end in pairwise(places):
             from_ns = self._in_order[begin - 1][1] if begin else -FOREVER_NS
@@ -89,7 +84,7 @@ class Clock:
 
 
 def read_clock(file: Path) -> Clock:
-    """The clock of a run folder's ``clock.jsonl``; a missing file or a torn line gives fewer pairs."""
+    """Read a run folder's ``clock.jsonl``, skipping torn lines; a missing file has no pairs."""
     pairs = []
     for line in file.read_text(errors="replace").splitlines() if file.is_file() else ():
         try:
@@ -101,5 +96,5 @@ def read_clock(file: Path) -> Clock:
 
 
 def wall_ns(moment: datetime) -> int:
-    """Nanoseconds since 1970, without the rounding of a float."""
+    """Return nanoseconds since 1970, without float rounding."""
     return int(moment.timestamp()) * 1_000_000_000 + moment.microsecond * 1000

@@ -1,8 +1,7 @@
-"""Kafka's compression codecs: the records of a batch are one compressed block.
+"""Decompress batches: a batch's records are one compressed block.
 
-Java's Snappy has a frame of its own around raw blocks: 16 bytes (a magic and two versions), then each block with its
-length in 4 bytes. librdkafka and others write one raw block. Both are read. Output goes into a buffer of the caller's,
-so that a small block that claims or unpacks to more than that ends there.
+Java's Snappy frames raw blocks: 16 bytes (magic, two versions), then blocks with 4-byte lengths. librdkafka and others
+write one raw block. Both are supported. The caller's buffer limits the output, which stops decompression bombs.
 """
 
 from __future__ import annotations
@@ -19,21 +18,19 @@ Buffer = npt.NDArray[np.uint8]
 
 
 class CodecError(ValueError):
-    """The bytes are not what their codec writes."""
+    """Invalid bytes for the codec."""
 
 
 class OutputFullError(CodecError):
-    """The decompressed bytes do not fit into the buffer."""
+    """The output exceeds the buffer."""
 
 
 def decompress_into(codec: int, data: bytes, into: Buffer) -> int:
-    """Decompress a block into the beginning of a buffer.
-
-    Returns: the number of bytes written.
+    """Decompress a block into a buffer and return the number of bytes.
 
     Raises:
-        OutputFullError: there are more than the buffer holds.
-        CodecError: the bytes are not of this codec, or are damaged.
+        OutputFullError: the output exceeds the buffer.
+        CodecError: unknown codec, or damaged bytes.
     """
     try:
         if codec == GZIP:

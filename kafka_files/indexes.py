@@ -1,7 +1,7 @@
-"""The sparse indexes beside a replica's segments, and look-ups through them.
+"""Read the sparse indexes of segments, and look up batches through them.
 
-An offset index has entries of 8 bytes (offset relative to the segment's first, position), a time index of 12 (time in
-ms, relative offset). Active segments' indexes are preallocated: the entries end with the first of zeros.
+Offset index entries have 8 bytes (relative offset, position), time index entries 12 (time in ms, relative offset).
+Indexes of active segments are preallocated: the first zero entry ends them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _OFFSET_ENTRY, _TIME_ENTRY = struct.Struct(">ii"), struct.Struct(">qi")
 
 
 class StoredBatch(NamedTuple):
-    """A batch of a segment: its first byte, its offsets, and the largest time of its records."""
+    """A batch: position, offsets, and largest record time."""
 
     position: int
     first: int
@@ -28,7 +28,7 @@ class StoredBatch(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """One segment of a replica: its whole batches, and the entries of its indexes."""
+    """A segment: its complete batches and index entries."""
 
     file: Path
     size: int
@@ -38,14 +38,14 @@ class Segment(NamedTuple):
 
 
 class LookUp(NamedTuple):
-    """How a look-up ended: the batch that it found, and how many batches it had to read from the index's entry on."""
+    """A look-up's result: the batch, and how many batches were read from the index entry on."""
 
     found: StoredBatch | None
     read: int
 
 
 def segments_of(folder: Path) -> list[Segment]:
-    """The segments of a replica's folder, in order; an index that is missing is empty."""
+    """Return the segments of a replica's folder in order; a missing index is empty."""
     found = []
     for file in sorted(folder.glob("*.log")):
         base = int(file.stem)
@@ -57,14 +57,14 @@ def segments_of(folder: Path) -> list[Segment]:
 
 
 def stored_batches(data: Data) -> list[StoredBatch]:
-    """A segment's whole batches, in order."""
+    """Return a segment's complete batches in order."""
     found = whole_batches(data)
     columns = found["position"], found["base_offset"], last_offsets(found), found["max_timestamp"]
     return [StoredBatch(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def offset_entries(index: bytes, base: int) -> list[tuple[int, int]]:
-    """(offset, position), in order."""
+    """Return (offset, position) pairs in order."""
     entries = []
     for relative, position in _OFFSET_ENTRY.iter_unpack(index[: len(index) // 8 * 8]):
         if (relative, position) == (0, 0):
@@ -74,7 +74,7 @@ def offset_entries(index: bytes, base: int) -> list[tuple[int, int]]:
 
 
 def time_entries(index: bytes, base: int) -> list[tuple[int, int]]:
-    """(time in ms, offset), in order."""
+    """Return (time in ms, offset) pairs in order."""
     entries = []
     for timestamp_ms, relative in _TIME_ENTRY.iter_unpack(index[: len(index) // 12 * 12]):
         if timestamp_ms == 0:
@@ -84,26 +84,28 @@ def time_entries(index: bytes, base: int) -> list[tuple[int, int]]:
 
 
 def by_offset(segment: Segment, offset: int) -> LookUp:
-    """Floor in the index, then on from there to the batch that reaches ``offset``."""
+    """Find the batch that reaches ``offset``: from the index's floor entry, read on."""
     return _read_on(segment, _floor(segment, offset), lambda batch: batch.last >= offset)
 
 
 def by_time(segment: Segment, timestamp_ms: int) -> LookUp:
-    """Floor in the time index, its offset looked up in the offset index, then on to the first batch of that time."""
-    # An entry says: the largest time up to this offset. Below the wanted time, nothing before it can be what is sought.
+    """Find the first batch that reaches a time: take the time index's floor entry, look up its offset in the offset
+    index, and read on.
+    """
+    # An entry holds the largest time up to its offset: if that is too small, skip everything before it.
     earlier = bisect_left(segment.times, timestamp_ms, key=itemgetter(0))
     start = _floor(segment, segment.times[earlier - 1][1]) if earlier else 0
     return _read_on(segment, start, lambda batch: batch.largest_ms >= timestamp_ms)
 
 
 def _floor(segment: Segment, offset: int) -> int:
-    """The position of the index's last entry that is not beyond an offset; the segment's beginning without one."""
+    """Return the position of the last index entry at or below an offset, else 0."""
     at = bisect_right(segment.offsets, offset, key=itemgetter(0))
     return segment.offsets[at - 1][1] if at else 0
 
 
 def _read_on(segment: Segment, start: int, is_wanted: Callable[[StoredBatch], bool]) -> LookUp:
-    """From a position on; where no batch begins, nothing can be read."""
+    """Read batches from a position; without a batch there, find nothing."""
     first = bisect_left(segment.batches, start, key=itemgetter(0))
     if first == len(segment.batches) or segment.batches[first].position != start:
         return LookUp(None, 0)

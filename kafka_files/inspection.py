@@ -1,7 +1,7 @@
-"""What a replica's files hold, for people who have only a broker's disk: read in slices, in bounded memory.
+"""Inspect a replica's files, given only a broker's disk, in bounded memory.
 
-Batches are read by their headers, each CRC verified; records inside of them are not decoded. A finding is a problem if
-no sound broker leaves it behind, else a note: compaction leaves gaps, and a broker cuts a torn tail at its next start.
+Only batch headers and CRCs are checked; records are not decoded. A finding is a problem if a healthy broker never
+leaves it, else a note: compaction leaves gaps, and a broker truncates a torn tail when it restarts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from kafka_files.batches import (
 )
 from kafka_files.records import marker
 
-MOST_FINDINGS = 1000  # of a replica; all are counted
+MOST_FINDINGS = 1000  # kept per replica; all are counted
 CHECKPOINTS = {
     checkpoints.HIGH_WATERMARKS: "high watermark",
     checkpoints.RECOVERY_POINTS: "recovery point",
@@ -45,7 +45,7 @@ _SEGMENT = re.compile(r"\d{20}\.log")
 
 
 class Finding(NamedTuple):
-    """A problem or a note about one file; ``position`` is a byte of it. Both numbers are None if there is none."""
+    """A problem or note about a file; ``position`` is a byte offset. Numbers are None if not applicable."""
 
     file: str
     position: int | None
@@ -55,7 +55,7 @@ class Finding(NamedTuple):
 
 
 class EpochRange(NamedTuple):
-    """The offsets of a log that carry one leader epoch."""
+    """The offsets of one leader epoch in a log."""
 
     epoch: int
     first_offset: int
@@ -63,7 +63,7 @@ class EpochRange(NamedTuple):
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction without an end marker: its producer id and the offset of its first batch."""
+    """A transaction without an end marker: producer id and first offset."""
 
     producer_id: int
     first_offset: int
@@ -71,7 +71,7 @@ class OpenTransaction(NamedTuple):
 
 @dataclass
 class Replica:
-    """What one folder of segments holds; ``end_offset`` is the log end offset. Both are None in an empty log."""
+    """The contents of a segment folder; ``end_offset`` is the log end offset. Offsets are None in an empty log."""
 
     folder: Path
     segments: int = 0
@@ -91,7 +91,6 @@ class Replica:
     notes: int = 0
 
     def found(self, finding: Finding) -> None:
-        """Count a finding, and keep it if there is room."""
         self.problems += finding.is_problem
         self.notes += not finding.is_problem
         if len(self.findings) < MOST_FINDINGS:
@@ -99,10 +98,10 @@ class Replica:
 
 
 def inspect(paths: Sequence[Path]) -> Iterator[Replica]:
-    """Read log directories, folders of replicas, or single segments, one replica after the other.
+    """Yield each replica of log directories, replica folders or single segments.
 
     Raises:
-        BadInput: a path holds no segment, or cannot be read.
+        BadInput: a path has no segment, or is unreadable.
     """
     offsets_in = cache(checkpoints.read_offsets)
     for segments in [each for path in paths for each in _replicas(path)]:
@@ -111,26 +110,26 @@ def inspect(paths: Sequence[Path]) -> Iterator[Replica]:
         for file in segments:
             reading.segment(file, is_last=file == segments[-1])
         reading.end()
-        if not any(path in segments for path in paths):  # checkpoints are of the whole log
+        if not any(path in segments for path in paths):  # checkpoints describe the whole log
             _compare_epochs(replica, checkpoints.read_epochs(replica.folder / checkpoints.LEADER_EPOCHS) or [])
             _compare_offsets(replica, {each: offsets_in(replica.folder.parent / each) or {} for each in CHECKPOINTS})
         yield replica
 
 
 def is_open(folder: Path) -> bool:
-    """Return whether a running broker holds the lock of a log directory."""
+    """Return whether a running broker holds a log directory's lock."""
     try:
         with (folder / ".lock").open("rb") as lock:
             fcntl.lockf(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # there is no lock, or this user may not read it
+    except OSError:  # no lock, or no read permission
         return False
     return False
 
 
 def _replicas(path: Path) -> list[list[Path]]:
-    """Return the segments below a path, in order, those of one folder together."""
+    """Return the segments below a path, by folder."""
     if not path.exists():
         raise BadInput(f"{path} does not exist; name a log directory, a replica's folder, or a segment.")
     if path.is_file():
@@ -146,18 +145,17 @@ def _replicas(path: Path) -> list[list[Path]]:
 
 
 class _Reading:
-    """The state that goes from batch to batch of one log."""
+    """State carried between the batches of a log."""
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
         self._open: dict[int, int] = {}  # producer id → first offset
         self._file = ""
-        self._after_damage = False  # the batch before cannot be read, nor can its last offset
-        # A running broker may shorten a mapped file, which would end this process: its segments are copied.
+        self._after_damage = False  # the previous batch is unreadable, including its last offset
+        # A running broker may truncate a mapped file, which would crash this process: copy its segments.
         self._is_live = is_open(replica.folder.parent)
 
     def segment(self, file: Path, *, is_last: bool) -> None:
-        """Read one segment."""
         replica, self._file = self._replica, file.name
         before = replica.batches
         with nullcontext(file.read_bytes()) if self._is_live else mapped(file) as data:
@@ -172,7 +170,6 @@ class _Reading:
                     self._torn(data, headers[-1], is_last=is_last)
 
     def end(self) -> None:
-        """Keep the transactions that have no end."""
         self._replica.open_transactions = sorted(OpenTransaction(*each) for each in self._open.items())
 
     def _begins(self, named: int, first: np.void) -> None:
@@ -209,7 +206,7 @@ class _Reading:
             self._transaction(data, headers[row])
 
     def _order(self, headers: Headers, is_read: npt.NDArray[np.bool_]) -> None:
-        """Note gaps between batches, and offsets that go back; what a damaged batch says of its offsets is not used."""
+        """Note gaps and backward offsets, ignoring the offsets of damaged batches."""
         replica, first = self._replica, headers["base_offset"]
         if replica.end_offset is None:
             replica.first_offset = replica.end_offset = int(first[0])
@@ -256,9 +253,9 @@ class _Reading:
 
 
 def _compare_epochs(replica: Replica, entries: Sequence[checkpoints.EpochStart]) -> None:
-    """Compare the batches' epochs with the leader-epoch-checkpoint, by which followers truncate (KIP-101).
+    """Compare the batches' epochs with the leader-epoch-checkpoint, which followers use for truncation (KIP-101).
 
-    Retention and DeleteRecords remove entries before batches: only offsets from the first entry on are compared.
+    Retention and DeleteRecords remove entries before batches, so only offsets from the first entry on are compared.
     """
 
     def found(text: str) -> None:
@@ -279,10 +276,10 @@ def _compare_epochs(replica: Replica, entries: Sequence[checkpoints.EpochStart])
 
 
 def _compare_offsets(replica: Replica, told: Mapping[str, Mapping[TopicPartition, int]]) -> None:
-    """Compare the log end offset with the offset checkpoints of the log directory."""
+    """Compare the log end offset with the log directory's offset checkpoints."""
     name = replica.folder.name
     if not re.fullmatch(r"[\w.-]+-\d+", name):
-        return  # a replica that moves between log directories, or is being deleted
+        return  # a replica being moved between directories, or deleted
     for file, of_partition in told.items():
         offset = of_partition.get(TopicPartition.parse(name))
         if offset is None:

@@ -1,8 +1,8 @@
-"""Message formats 0 and 1 (KIP-32), which Kafka wrote before 0.11: framed, checked and counted, never judged.
+"""Message formats 0 and 1 (KIP-32; before Kafka 0.11): checked and counted only.
 
-A message has its size where a batch of format 2 has its length, and its magic at the same byte. It may be shorter than
-the header of format 2. A compressed message wraps others: its offset is the last one's. Wrapped offsets count from the
-first message in format 1 and are absolute in format 0.
+A message has its size and magic at the same bytes as a v2 batch's length and magic, but may be shorter than a v2
+header. A compressed message wraps others and has the last one's offset. Wrapped offsets are relative in format 1,
+absolute in format 0.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from kafka_files.batches import Data, Headers
 
 FORMATS = (0, 1)
-NOT_COUNTED = -1  # records of a wrapper that cannot be decompressed
-MAX_WRAPPED_BYTES = 1 << 26  # decompressed; message.max.bytes is 1 MiB by default
-_CODEC = 0x07  # of the attributes
-_SIZE_AT, _BODY_AT, _MAGIC_AT = 8, 12, 16  # bytes of a message; its CRC-32 covers everything from the magic on
-_MIN_SIZE = (14, 22)  # of each format: CRC, magic, attributes, [timestamp,] two lengths
+NOT_COUNTED = -1  # record count of a wrapper that cannot be decompressed
+MAX_WRAPPED_BYTES = 1 << 26  # decompressed; the default of message.max.bytes is 1 MiB
+_CODEC = 0x07  # attribute bits
+_SIZE_AT, _BODY_AT, _MAGIC_AT = 8, 12, 16  # byte offsets; CRC-32 covers the magic and all after it
+_MIN_SIZE = (14, 22)  # per format: CRC, magic, attributes, [timestamp,] two lengths
 _HEAD = struct.Struct(">qiIbb")  # offset, size, CRC, magic, attributes
 _TIMESTAMP = struct.Struct(">q")
 _LENGTH = struct.Struct(">i")
 
 
 def end_of(data: Data, at: int) -> int | None:
-    """Return the byte behind the message at ``at``; None if no whole message of format 0 or 1 is there."""
+    """Return the end of the message at ``at``, None without a complete message of format 0 or 1."""
     if len(data) - at <= _MAGIC_AT or data[at + _MAGIC_AT] not in FORMATS:
         return None
     size = _LENGTH.unpack_from(data, at + _SIZE_AT)[0]
@@ -39,9 +39,9 @@ def end_of(data: Data, at: int) -> int | None:
 
 
 def fill(data: Data, rows: Headers) -> None:
-    """Overwrite rows of ``batches.HEADERS`` that have position and size with what their messages hold.
+    """Fill rows of ``batches.HEADERS``, given their position and size, from their messages.
 
-    A field that the format lacks is -1. ``record_count`` is ``NOT_COUNTED`` if a wrapper cannot be decompressed.
+    Missing fields are -1. ``record_count`` is ``NOT_COUNTED`` if a wrapper cannot be decompressed.
     """
     for row in rows:
         offset, size, crc, magic, attributes = _HEAD.unpack_from(data, int(row["position"]))
@@ -55,16 +55,16 @@ def fill(data: Data, rows: Headers) -> None:
 
 
 def is_sound(data: Data, row: np.void) -> bool:
-    """Return whether a message fits its CRC-32."""
+    """Return whether a message's CRC-32 is correct."""
     start, end = int(row["position"]), int(row["position"] + row["size"])
     return zlib.crc32(data[start + _MAGIC_AT : end]) == int(row["crc"])
 
 
 def _wrapped(data: Data, row: np.void, offset: int, magic: int, attributes: int) -> tuple[int, int]:
-    """Return the first offset and the number of the messages that a compressed message wraps."""
+    """Return the first offset and the number of wrapped messages."""
     start, end = int(row["position"]), int(row["position"] + row["size"])
     at = start + _HEAD.size + (_TIMESTAMP.size if magic else 0)
-    for _ in range(2):  # the key, then the value
+    for _ in range(2):  # key, value
         value_at = at + _LENGTH.size
         at = value_at + max(0, _LENGTH.unpack_from(data, at)[0]) if value_at <= end else end
     inner = _decompressed(attributes & _CODEC, bytes(data[value_at : min(at, end)]))
@@ -75,7 +75,7 @@ def _wrapped(data: Data, row: np.void, offset: int, magic: int, attributes: int)
 
 
 def _decompressed(codec: int, block: bytes) -> bytes | None:
-    """Return a wrapper's messages; None if the codec rejects them, as of LZ4 in format 0 (KAFKA-3160)."""
+    """Return a wrapper's messages, None if the codec rejects them, such as LZ4 in format 0 (KAFKA-3160)."""
     for room in (1 << 20, MAX_WRAPPED_BYTES):
         into = np.empty(room, np.uint8)
         try:

@@ -1,9 +1,9 @@
-"""KRaft's own history of the partitions: the records of ``__cluster_metadata-0``.
+"""Read partition history from KRaft's ``__cluster_metadata-0``.
 
-A record's value is a frame: frame version, API key, record version (unsigned varints), then the fields. Record
-formats: KIP-500, KIP-858 (directories, version 1), KIP-966 (eligible leader replicas, version 2, and ClearElrRecord). A
-partition's epoch grows with each change, its leader epoch with each change that names a leader, be it the same one.
-Metadata transactions (KIP-868) are used for a cluster's first records only, and are not told apart.
+A record's value is: frame version, API key, record version (unsigned varints), fields. Formats: KIP-500, KIP-858
+(directories, version 1), KIP-966 (eligible leader replicas, version 2, and ClearElrRecord). The partition epoch
+increases with each change; the leader epoch with each change that names a leader, even the same. Metadata transactions
+(KIP-868) occur only in a cluster's first records and need no special treatment.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from kafka_files.states import History, State
 FOLDER = "__cluster_metadata-0"
 _TOPIC, _PARTITION, _PARTITION_CHANGE, _REMOVE_TOPIC, _CLEAR_ELR = 2, 3, 5, 9, 28
 _UNCHANGED_LEADER = -2
-_UVARINT_BITS = 35  # Kafka's have five bytes at most
+_UVARINT_BITS = 35  # at most five bytes in Kafka
 
 
 class Fields:
-    """Reads the fields of one record, front to back.
+    """Read one record's fields in order.
 
     Raises (all methods):
-        ValueError: the record ends before its fields do, or they are none.
+        ValueError: the record is truncated or invalid.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -68,21 +68,21 @@ class Fields:
         return found
 
 
-_Key = tuple[bytes, int]  # a topic's id and a partition
+_Key = tuple[bytes, int]  # topic id, partition
 
 
 class _Partitions:
-    """Replays records; keeps every topic's name and every partition's last state."""
+    """Replay records, tracking topic names and partition states."""
 
     def __init__(self) -> None:
         self._names: dict[bytes, str] = {}
         self._last: dict[_Key, State] = {}
 
     def replay(self, value: bytes, position: int, t_ns: int | None) -> list[State]:
-        """Return the states that a record begins.
+        """Return the states that a record starts.
 
         Raises:
-            EvidenceError: the record ends before its fields do.
+            EvidenceError: the record is truncated.
         """
         try:
             begun = {key: state._replace(position=position, t_ns=t_ns) for key, state in self._begun(value)}
@@ -152,8 +152,8 @@ class _Partitions:
         )
 
     def _cleared(self, topic: str) -> Iterator[tuple[_Key, State]]:
-        """A ClearElrRecord, which follows each change of min.insync.replicas, is a change of each partition of a topic
-        ("": of any) that has an ELR or a last known one; others stay as they are (ReplicationControlManager).
+        """Apply a ClearElrRecord, which follows each change of min.insync.replicas: it changes a topic's partitions
+        ("": all) that have an ELR or a last known one (ReplicationControlManager).
         """
         for key, before in self._last.items():
             named = self._names.get(key[0])
@@ -167,14 +167,13 @@ def _ids(data: bytes | None, otherwise: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def history(files: Sequence[Path], clock: Clock) -> History:
-    """Return the states that the files of one metadata log tell, in order, up to the first damage or missing file.
+    """Return one metadata log's states in order, up to the first damage or missing file.
 
-    A snapshot dates what it holds by its own time. A partition's first state held since the partition was created: its
-    time is 0 there.
+    A snapshot's states have its time, except a partition's initial state, which held since creation: its time is 0.
     """
     found: list[State] = []
     partitions = _Partitions()
-    begins_at = int(files[0].stem.partition("-")[0]) if files else 0  # before it: what the snapshot holds
+    begins_at = int(files[0].stem.partition("-")[0]) if files else 0  # lower offsets come from the snapshot
     try:
         for offset, t_ns, value in _records(files, clock):
             begun = partitions.replay(value, offset, t_ns)
@@ -189,12 +188,12 @@ def _records(files: Sequence[Path], clock: Clock) -> Iterator[tuple[int, int | N
     """Yield each record's offset, time and value.
 
     Raises:
-        EvidenceError: what comes next is damaged, or its file is missing.
+        EvidenceError: the next record is damaged, or its file missing.
     """
     end = 0
     for file in files:
         if file.suffix != ".log":
-            end = int(file.stem.partition("-")[0])  # a snapshot tells all that was before the segment of its name
+            end = int(file.stem.partition("-")[0])  # a snapshot covers everything before the segment of its name
         elif int(file.stem) > end:
             raise EvidenceError(f"It lacks the records from offset {end} to {int(file.stem)}.")
         data = file.read_bytes()
@@ -206,7 +205,7 @@ def _records(files: Sequence[Path], clock: Clock) -> Iterator[tuple[int, int | N
 
 
 def read_metadata_log(brokers: Path, clock: Clock) -> History:
-    """Return the history in the copy that reaches furthest; every node of a KRaft cluster keeps one."""
+    """Return the history from the longest copy; every KRaft node has one."""
     copies = [history(_files(folder), clock) for folder in sorted(brokers.glob(f"*/**/{FOLDER}"))]
     return max(copies, key=_reach, default=History([]))
 
@@ -217,7 +216,7 @@ def _reach(copy: History) -> tuple[int, int, bool]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The segments; before a first one that does not start at 0, the snapshot that it follows."""
+    """Return the segments, preceded by a snapshot if the first does not start at 0."""
     segments = sorted(folder.glob("*.log"))
     first = segments[0].stem if segments else ""
     return [*(sorted(folder.glob(f"{first}-*.checkpoint")) if first.strip("0") else ()), *segments]

@@ -1,9 +1,8 @@
-"""Many values' payloads at once: what ``history.payload.decode`` says of each, as columns.
+"""Decode many payloads at once, with the results of ``history.payload.decode``, as columns.
 
-Values of one producer, one length and one number of digits differ in the digits and the checksum only. One value is
-decoded as a model, and all that fit it are read together. A CRC is linear: the checksum of a value is that of the model
-with zeros for digits, XOR one table entry a digit; where the padding is another one, it is taken of the value itself.
-Values that fit no model are decoded one by one.
+Values with equal producer, length and number of digits differ only in digits and checksum. One value is decoded as a
+model, and matching values are decoded together. CRC is linear: a checksum is the model's with zero digits, XOR one
+table entry per digit; with different padding it is computed directly. Values that match no model are decoded singly.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from history.payload import MAX_SEQ, decode
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
-MAX_MODELS = 64  # for one call; interleaved producers need one each, and another when their numbers grow by a digit
-_MAX_DIGITS = 18  # more may not fit 64 bits
+MAX_MODELS = 64  # per call; each producer and number of digits needs one
+_MAX_DIGITS = 18  # more may exceed 64 bits
 _CHECKSUM_BYTES = 8
 _BAR, _ZERO = ord("|"), ord("0")
 
 
 class Values(NamedTuple):
-    """Where values stand in some bytes; a length below 0 is a value that is null."""
+    """Positions of values in a buffer; a negative length is null."""
 
     data: Bytes
     starts: Ints
@@ -34,30 +33,30 @@ class Values(NamedTuple):
 
 
 class Payloads(NamedTuple):
-    """One entry a value; where the value is not one of ours, the producer is -1 and the checksum not right.
+    """One entry per value. For other payloads, the producer is -1 and the checksum wrong.
 
-    A value that bears no checksum is not ``checked``, and nothing is said of its checksum.
+    Without a checksum a value is not ``checked``, and ``checksum_ok`` is undefined.
     """
 
-    producer: npt.NDArray[np.int32]  # its place in the names
+    producer: npt.NDArray[np.int32]  # index in the names
     seq: Ints
     checksum_ok: npt.NDArray[np.bool_]
     checked: npt.NDArray[np.bool_]
 
 
 class _Model(NamedTuple):
-    """What values of one producer, length and number of digits have in common."""
+    """The common parts of matching values."""
 
     producer: int
     length: int
-    prefix: Bytes  # the producer id with its bar
-    padding: Bytes  # between the second bar and the checksum
-    crc: int  # with zeros for digits
-    flips: tuple[npt.NDArray[np.uint32], ...]  # of each digit: what each of its values changes in the CRC
+    prefix: Bytes  # producer id and bar
+    padding: Bytes  # between second bar and checksum
+    crc: int  # with zero digits
+    flips: tuple[npt.NDArray[np.uint32], ...]  # per position: CRC change by digit
 
 
 def decode_payloads(values: Values, names: dict[str, int]) -> Payloads:
-    """Decode values. ``names`` gives each producer id its number, and gets those that it lacks."""
+    """Decode values. ``names`` maps producer ids to numbers and is extended."""
     count = len(values.starts)
     nobody, nothing = np.full(count, -1, np.int32), np.full(count, -1, np.int64)
     found = Payloads(nobody, nothing, np.zeros(count, bool), np.ones(count, bool))
@@ -77,7 +76,7 @@ def decode_payloads(values: Values, names: dict[str, int]) -> Payloads:
 
 
 def _decode_one(values: Values, index: np.intp, found: Payloads, names: dict[str, int]) -> _Model | None:
-    """Decode one value; if it is sound, it is a model for others."""
+    """Decode one value and return it as a model if sound."""
     start, length = values.starts[index], values.lengths[index]
     value = values.data[start : start + length].tobytes()
     payload = decode(value)
@@ -97,7 +96,7 @@ def _decode_one(values: Values, index: np.intp, found: Payloads, names: dict[str
 
 @lru_cache(maxsize=1024)
 def _parts(prefix: bytes, digits: int, padding: bytes) -> tuple[Bytes, Bytes, int, tuple[npt.NDArray[np.uint32], ...]]:
-    """A model's parts but for the first two; they take a thousand checksums."""
+    """Build a model's parts; cached, because this takes a thousand checksums."""
 
     def crc_with(at: int, digit: int) -> int:
         number = bytearray(b"0" * digits)
@@ -110,7 +109,7 @@ def _parts(prefix: bytes, digits: int, padding: bytes) -> tuple[Bytes, Bytes, in
 
 
 def _decode_alike(values: Values, among: npt.NDArray[np.intp], found: Payloads, model: _Model) -> npt.NDArray[np.bool_]:
-    """Decode those among some values that fit a model, and say which."""
+    """Decode the values that match a model, and return which."""
     fits: npt.NDArray[np.bool_] = values.lengths[among] == model.length
     at = _kept(fits, values.starts[among])
     head = len(model.prefix) + len(model.flips) + 1
@@ -123,7 +122,7 @@ def _decode_alike(values: Values, among: npt.NDArray[np.intp], found: Payloads, 
     for digit, flips in zip(digits.T, model.flips, strict=True):
         seq = seq * 10 + digit
         crc ^= flips.take(digit)
-    small = seq <= MAX_SEQ  # a larger number is none of ours
+    small = seq <= MAX_SEQ  # larger numbers are not test records
     fits[fits] = small
     at, seq, crc, rows = _kept(small, at), _kept(small, seq), _kept(small, crc), _kept(fits, among)
     other = np.flatnonzero(~_every(_strings(values.data, at + head, len(model.padding)) == model.padding))
@@ -136,18 +135,16 @@ def _decode_alike(values: Values, among: npt.NDArray[np.intp], found: Payloads, 
 
 
 def _kept(kept: npt.NDArray[np.bool_], rows: Any) -> Any:
-    """Those rows; all of them, which is the usual case, are not copied."""
+    """Select rows without copying, if all are selected."""
     return rows if kept.all() else rows[kept]
 
 
 def _crcs(data: Bytes, at: Ints, length: int) -> npt.NDArray[np.uint32]:
-    """The CRC-32 of ``length`` bytes at each place."""
     view = np.ascontiguousarray(data).data
     return np.fromiter((crc32(view[start : start + length]) for start in at.tolist()), np.uint32, len(at))
 
 
 def _strings(data: Bytes, at: Ints, length: int) -> Bytes:
-    """Copies of ``length`` bytes at each place, a row each; all lie within the data."""
     if not length:
         return np.zeros((len(at), 0), np.uint8)
     every = np.ndarray((len(data) - length + 1,), f"V{length}", data, strides=(1,))
@@ -156,7 +153,7 @@ def _strings(data: Bytes, at: Ints, length: int) -> Bytes:
 
 
 def _every(true: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Whether all of a row is true; the usual case, that all of all rows is, is known fastest."""
+    """Return whether each row is all true, fast if all are."""
     if true.all():
         return np.ones(len(true), bool)
     found: npt.NDArray[np.bool_] = np.logical_and.reduce(true, axis=1)
@@ -164,7 +161,7 @@ def _every(true: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
 
 
 def _hex(numbers: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
-    """Eight hexadecimal digits each, as the bytes of a little-endian number: four bits are spread to a byte."""
+    """Return each number's eight hexadecimal digits as the bytes of a little-endian integer: four bits per byte."""
     spread = numbers.astype(np.uint64)
     for shift, mask in ((16, 0x0000FFFF0000FFFF), (8, 0x00FF00FF00FF00FF), (4, 0x0F0F0F0F0F0F0F0F)):
         spread = (spread | (spread << np.uint64(shift))) & np.uint64(mask)

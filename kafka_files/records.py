@@ -1,8 +1,7 @@
-"""The records of batches as Arrow columns, decoded with NumPy, of all batches of a slice at once.
+"""Decode the records of batches into Arrow columns, with NumPy, a slice at a time (KIP-98, records v2, zigzag varints).
 
-A record's start follows from the length of the one before it. Neighbours of one length are found together, in all
-batches at once, so that the loop is as long as a length changes often, not as the longest batch.
-All other fields are then read as columns. Format: KIP-98, records v2, zigzag variable-length integers.
+A record's start depends on the previous length. Runs of equal length are found together in all batches, so the loop
+count depends on length changes, not on the longest batch. Other fields are then read as columns.
 """
 
 from __future__ import annotations
@@ -31,36 +30,36 @@ RECORDS = pa.schema(
         pa.field("leader_epoch", pa.int32(), nullable=False),
         pa.field("offset", pa.int64(), nullable=False),
         pa.field("timestamp_ms", pa.int64(), nullable=False),
-        pa.field("key_length", pa.int32(), nullable=False),  # -1: the key is null
-        pa.field("value_length", pa.int32(), nullable=False),  # -1: the value is null
-        pa.field("producer", pa.dictionary(pa.int32(), pa.string())),  # as the payload says; null: not one of ours
+        pa.field("key_length", pa.int32(), nullable=False),  # -1: null
+        pa.field("value_length", pa.int32(), nullable=False),  # -1: null
+        pa.field("producer", pa.dictionary(pa.int32(), pa.string())),  # from the payload; null: no test record
         pa.field("seq", pa.int64()),
-        pa.field("checksum_ok", pa.bool_()),  # null: the value bears none
+        pa.field("checksum_ok", pa.bool_()),  # null: no checksum
     ]
 )
-SLICE_BYTES = 1 << 24  # of records; the batch that goes beyond still belongs to a slice
-MAX_BATCH_BYTES = 1 << 26  # of a batch's records, decompressed; message.max.bytes is 1 MiB by default
-_MIN_RECORD_BYTES = 7  # length, attributes, two deltas, two lengths, number of headers
-_MIN_ALIKE = 16  # neighbours that are first looked at together; four times as many as were alike the next time
-_MIN_TOGETHER = 128  # records: where fewer are taken together, it is faster to take some singly
+SLICE_BYTES = 1 << 24  # limit per slice, exceeded by at most one batch
+MAX_BATCH_BYTES = 1 << 26  # decompressed; the default of message.max.bytes is 1 MiB
+_MIN_RECORD_BYTES = 7  # length, attributes, two deltas, two lengths, header count
+_MIN_ALIKE = 16  # neighbours tried together first; later four times the last match
+_MIN_TOGETHER = 128  # below this, reading singly is faster
 _SINGLY = 256
-_CHUNK = 1 << 14  # records whose columns fit the processor's cache
+_CHUNK = 1 << 14  # records whose columns fit the CPU cache
 _CHUNK_BYTES = 1 << 21  # of values, for the same reason
 _MAX_VARINT_BYTES = 10
 _MAX_LENGTH_BYTES = 5  # of a record's length
-_NOWHERE = 1 << 62  # where a variable-length integer without an end leads: beyond every record's end
+_NOWHERE = 1 << 62  # end of an unterminated varint: beyond every record
 _MARKERS = {0: "abort", 1: "commit"}
 
 
 class Decoded(NamedTuple):
-    """Some batches, and their records: rows of ``RECORDS``. A batch with a problem and a control batch have none."""
+    """Batches and their ``RECORDS``. Control batches and batches with a problem have none."""
 
     headers: Headers
     records: pa.RecordBatch
 
 
 class Fields(NamedTuple):
-    """Where the records of a slice stand in its bytes; the keys and values are not copied."""
+    """Positions of a slice's records; keys and values are not copied."""
 
     data: Bytes
     batch: Ints  # row of the slice's headers
@@ -73,20 +72,20 @@ class Fields(NamedTuple):
 
 
 def decode(data: Data, headers: Headers, most_bytes: int = SLICE_BYTES) -> Iterator[Decoded]:
-    """The records of some batches of a segment, in slices of about ``most_bytes``, every batch in one of them.
+    """Decode the records of batches, in slices of about ``most_bytes``.
 
-    ``headers`` may be any selection of rows of ``batches.headers`` in any order. Memory is bounded by ``most_bytes`` or
-    the largest batch, whatever the segment's size.
+    ``headers`` may be any selection in any order. Memory is limited by ``most_bytes`` or the largest batch, regardless
+    of segment size.
     """
     for rows, fields in _slices(data, headers, most_bytes):
         yield Decoded(rows, _as_arrow(rows, fields))
 
 
 def values(data: Data, headers: Headers) -> Iterator[tuple[np.void, int, bytes | None]]:
-    """(header, offset, value) of each record of some batches, in order; control batches have none.
+    """Yield (header, offset, value) of each record in order, without control batches.
 
     Raises:
-        EvidenceError: the next batch cannot be read.
+        EvidenceError: the next batch is unreadable.
     """
     for rows, fields in _slices(data, headers, SLICE_BYTES):
         wrong = np.flatnonzero(rows["problem"])
@@ -100,9 +99,9 @@ def values(data: Data, headers: Headers) -> Iterator[tuple[np.void, int, bytes |
 
 
 def marker(data: Data, header: np.void) -> str | None:
-    """How a control batch ends its producer's transaction: ``commit``, ``abort`` or ``other``; None: no control batch.
+    """Return how a control batch ends its transaction (``commit``, ``abort``, ``other``), None for other batches.
 
-    The key of its one record is a version and the kind, two bytes each.
+    Its record's key is version and type, two bytes each.
     """
     if not header["attributes"] & CONTROL:
         return None
@@ -110,9 +109,9 @@ def marker(data: Data, header: np.void) -> str | None:
     body = np.frombuffer(data[start : min(end, start + 100)], np.uint8)
     at = np.zeros(1, np.int64)
     try:
-        _, at = _varints(body, at)  # the record's length
+        _, at = _varints(body, at)  # record length
         at = at + 1  # attributes
-        for _ in range(2):  # the deltas of time and offset
+        for _ in range(2):  # timestamp and offset deltas
             _, at = _varints(body, at)
         length, at = _varints(body, at)
         _, kind = struct.unpack_from(">hh", body[at[0] : at[0] + max(length[0], 0)].tobytes())
@@ -125,7 +124,7 @@ def marker(data: Data, header: np.void) -> str | None:
 
 
 def _slices(data: Data, headers: Headers, most_bytes: int) -> Iterator[tuple[Headers, Fields]]:
-    """The headers in parts, their problems completed, with the places of the records."""
+    """Yield slices of headers, with problems completed, and their records' positions."""
     plain = np.frombuffer(data, np.uint8) if len(data) else np.zeros(0, np.uint8)
     scratch = np.empty(0, np.uint8)
     for rows in _cut(headers, most_bytes):
@@ -135,7 +134,7 @@ def _slices(data: Data, headers: Headers, most_bytes: int) -> Iterator[tuple[Hea
         if not (rows["attributes"][_has_records(rows)] & COMPRESSION).any():
             yield rows, _fields(plain, rows, starts, ends)
             continue
-        if not len(scratch):  # pages that are never written take no memory
+        if not len(scratch):  # untouched pages take no memory
             scratch = np.empty(max(most_bytes, 0) + MAX_BATCH_BYTES, np.uint8)
         first = used = 0
         for index in range(len(rows)):
@@ -148,7 +147,6 @@ def _slices(data: Data, headers: Headers, most_bytes: int) -> Iterator[tuple[Hea
 
 
 def _cut(headers: Headers, most_bytes: int) -> Iterator[Headers]:
-    """Copies of neighbouring rows that have together about so many bytes in the file."""
     reached = np.cumsum(headers["size"])
     first = 0
     while first < len(headers):
@@ -164,13 +162,12 @@ def _has_records(rows: Headers) -> Bools:
 
 
 def _check_bodies(rows: Headers) -> None:
-    """Mark batches whose codec is unknown, or whose records are too many bytes."""
     rows["problem"][_has_records(rows) & (rows["attributes"] & COMPRESSION >= len(NAMES))] = Problem.CODEC
     rows["problem"][_has_records(rows) & (rows["size"] > HEADER.size + MAX_BATCH_BYTES)] = Problem.TOO_LARGE
 
 
 def _unpack(data: Data, row: Headers, into: Bytes) -> int:
-    """Put a batch's records into a buffer, and say how many bytes they are; a failure is the row's problem."""
+    """Decompress a batch's records into a buffer and return their size; a failure sets the row's problem."""
     if not _has_records(row)[0]:
         return 0
     start, end = int(row["position"][0]) + HEADER.size, int(row["position"][0] + row["size"][0])
@@ -191,7 +188,7 @@ def _unpack(data: Data, row: Headers, into: Bytes) -> int:
 
 
 def _fields(data: Bytes, rows: Headers, starts: Ints, ends: Ints) -> Fields:
-    """The records between ``starts`` and ``ends`` of each batch; batches that do not fit theirs get their problem."""
+    """Read the records between ``starts`` and ``ends`` of each batch; mark batches that do not match."""
     read = _has_records(rows)
     counts = np.where(read, rows["record_count"], 0).astype(np.int64)
     lying = read & ((counts < 0) | (counts * _MIN_RECORD_BYTES > ends - starts) | ((counts == 0) & (ends > starts)))
@@ -216,7 +213,7 @@ def _fields(data: Bytes, rows: Headers, starts: Ints, ends: Ints) -> Fields:
 
 
 def _bodies(data: Bytes, starts: Ints, ends: Ints, counts: Ints) -> tuple[Ints, Ints, Bools]:
-    """Where each record begins after its length, where it ends, and the batches whose records do not fill them."""
+    """Return each record's start (after its length) and end, and which batches are not filled exactly."""
     walk = _Walk(data, starts, ends, counts)
     live = np.flatnonzero(counts)
     while len(live):
@@ -228,22 +225,22 @@ def _bodies(data: Bytes, starts: Ints, ends: Ints, counts: Ints) -> tuple[Ints, 
 
 
 class _Walk:
-    """Through batches, from record to record; a batch that is left has no record where one should begin.
+    """Walks through the records of batches; a batch with records ``left`` is invalid.
 
-    Neighbours are often as long as each other: those of a batch that begin with the same length, each where the one
-    before it ends, are taken together, in all batches at once. Where that yields few, some are taken one by one.
+    Neighbours often have equal lengths: consecutive records with the same length bytes are taken together, in all
+    batches at once. If this yields few, some are taken singly.
     """
 
     def __init__(self, data: Bytes, starts: Ints, ends: Ints, counts: Ints) -> None:
         self._data, self._starts, self._ends = data, starts, ends
         self.at, self.left = starts.copy(), counts.copy()
         self._row = np.cumsum(counts) - counts
-        self._alike = np.full(len(counts), _MIN_ALIKE)  # so many are looked at together
-        self._text: dict[int, bytes] = {}  # of batches whose records are taken one by one
+        self._alike = np.full(len(counts), _MIN_ALIKE)  # how many to try together
+        self._text: dict[int, bytes] = {}  # of batches read singly
         self.bodies, self.body_ends = np.zeros((2, int(counts.sum())), np.int64)
 
     def together(self, batches: Ints) -> Ints:
-        """Take at least one record of each batch; returns those that have more to take."""
+        """Take at least one record per batch; return batches with more."""
         at, ends = self.at[batches], self._ends[batches]
         length, body = _varints(self._data, at)
         fits = (length >= 0) & (length <= ends - body) & (body - at <= _MAX_LENGTH_BYTES)
@@ -262,7 +259,7 @@ class _Walk:
         return batches[self.left[batches] > 0]
 
     def singly(self, batch: int) -> bool:
-        """Take some records of a batch one after the other; says whether there is more to take."""
+        """Take records one by one; return whether the batch has more."""
         start, first = int(self._starts[batch]), int(self._row[batch])
         if batch not in self._text:
             self._text[batch] = self._data[start : self._ends[batch]].tobytes()
@@ -282,7 +279,7 @@ class _Walk:
 
 
 def _alike(data: Bytes, at: Ints, width: Ints, size: Ints, most: Ints) -> Ints:
-    """Of some places, how many times, up to ``most``, the bytes of the first ``width`` come again after ``size``."""
+    """Return how often, up to ``most``, the first ``width`` bytes at each position repeat every ``size`` bytes."""
     step = _counted(most)
     places = np.repeat(at, most) + step * np.repeat(size, most)
     alike = np.ones(len(places), bool)
@@ -295,12 +292,11 @@ def _alike(data: Bytes, at: Ints, width: Ints, size: Ints, most: Ints) -> Ints:
 
 
 def _counted(counts: Ints) -> Ints:
-    """From 0 up to each count, one after the other."""
+    """Concatenate the ranges 0 to each count."""
     return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def _walk_singly(data: bytes, at: int, bodies: Ints, ends: Ints) -> tuple[int, int]:
-    """The same, one record after the other."""
     size = len(data)
     for row in range(len(bodies)):
         start, number, shift, byte = at, 0, 0, 0x80
@@ -320,7 +316,7 @@ def _walk_singly(data: bytes, at: int, bodies: Ints, ends: Ints) -> tuple[int, i
 
 
 def _read_fields(data: Bytes, bodies: Ints, ends: Ints, into: Ints) -> Bools:
-    """Write a row each of offset and time deltas, starts and lengths of keys and values; say which are wrong."""
+    """Write rows of offset and time deltas, key and value starts and lengths; return which are invalid."""
     into[1], at = _varints(data, bodies + 1)  # after the attributes
     into[0], at = _varints(data, at)
     wrong = np.zeros(len(bodies), bool)
@@ -337,7 +333,7 @@ def _read_fields(data: Bytes, bodies: Ints, ends: Ints, into: Ints) -> Bools:
 
 
 def _varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
-    """The zigzag integers at some places, and where each ends; a place outside of the data gives any number."""
+    """Return the zigzag integers at these positions and their ends; arbitrary outside the data."""
     byte = data.take(at, mode="clip")
     number = (byte & 0x7F).astype(np.int64)
     after = at + 1
@@ -388,9 +384,9 @@ def _as_arrow(rows: Headers, fields: Fields) -> pa.RecordBatch:
 
 
 def _column(kind: pa.DataType, numbers: npt.NDArray[np.integer], valid: Bools | None = None) -> pa.Array:
-    """Numbers as Arrow, null where they are not valid.
+    """Return numbers as Arrow, null if not valid.
 
-    ``pa.array`` would import pandas for it, which takes longer than to decode a million records.
+    ``pa.array`` would import pandas, slower than decoding a million records.
     """
     stored = np.ascontiguousarray(numbers, f"i{kind.bit_width // 8}")
     return pa.Array.from_buffers(kind, len(stored), [None if valid is None else _bits(valid), pa.py_buffer(stored)])

@@ -1,8 +1,7 @@
-"""Kafka's log segments as Arrow rows.
+"""Read log segments as Arrow rows.
 
-One row per record of every ``<node>/…/<topic>-<partition>/<base offset>.log`` below the folder, one row per control
-batch (``marker`` is set), and one row per place that could not be read (``problem`` is set); in both the record's
-columns are null. Internal topics (``__…``) are left out.
+One row per record of ``<node>/…/<topic>-<partition>/<base offset>.log``, one per control batch (``marker`` set) and one
+per unreadable place (``problem`` set), both with null record columns. Internal topics (``__…``) are skipped.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from kafka_files.records import Decoded, decode, marker
 
 SEGMENTS = pa.schema(
     [
-        pa.field("node", pa.string(), nullable=False),  # folder name of the exporting node
+        pa.field("node", pa.string(), nullable=False),  # folder of the exporting node
         pa.field("topic", pa.string(), nullable=False),
         pa.field("partition", pa.int32(), nullable=False),
         pa.field("segment", pa.string(), nullable=False),
-        pa.field("position", pa.int64(), nullable=False),  # byte of the segment at which the batch starts
+        pa.field("position", pa.int64(), nullable=False),  # start of the batch in the segment
         pa.field("batch_offset", pa.int64()),
         pa.field("offset", pa.int64()),
         pa.field("leader_epoch", pa.int32()),
-        pa.field("producer_id", pa.string()),  # as the payload says; null: not one of ours
+        pa.field("producer_id", pa.string()),  # from the payload; null: no test record
         pa.field("seq", pa.int64()),
         pa.field("checksum_ok", pa.bool_()),
         pa.field("crc", pa.int64()),
@@ -38,7 +37,7 @@ SEGMENTS = pa.schema(
         pa.field("last_offset", pa.int64()),  # of the batch
         pa.field("kafka_producer_id", pa.int64()),  # null: neither idempotent nor transactional
         pa.field("transactional", pa.bool_()),
-        pa.field("marker", pa.string()),  # commit | abort | other: a control batch, a row without a record
+        pa.field("marker", pa.string()),  # commit | abort | other: a control batch
     ]
 )
 _SEGMENT = re.compile(r"\d{20}\.log")
@@ -47,13 +46,13 @@ _OF_RECORD = ("offset", "producer", "seq", "checksum_ok")
 
 
 def segment_files(folder: Path) -> list[Path]:
-    """The segments of every replica below a folder, internal topics left out."""
+    """Return all replicas' segments below a folder, without internal topics."""
     found = (file for file in folder.rglob("*.log") if _SEGMENT.fullmatch(file.name))
     return sorted(file for file in found if _REPLICA.fullmatch(file.parent.name))
 
 
 def read_segment(node: str, file: Path) -> Iterator[pa.RecordBatch]:
-    """One segment as rows of ``SEGMENTS``, in slices of bounded size; never raises for what the file holds."""
+    """Yield a segment as rows of ``SEGMENTS``, in bounded slices; damage never raises."""
     replica = _REPLICA.fullmatch(file.parent.name)
     assert replica is not None, file
     where = {"node": node, "topic": replica["topic"], "partition": int(replica["partition"]), "segment": file.name}
@@ -65,14 +64,14 @@ def read_segment(node: str, file: Path) -> Iterator[pa.RecordBatch]:
 
 def _rows(where: dict[str, Any], data: Data, decoded: Decoded) -> pa.RecordBatch:
     headers, records = decoded
-    bare = (headers["problem"] != 0) | (headers["attributes"] & CONTROL != 0)  # one row, without a record
+    bare = (headers["problem"] != 0) | (headers["attributes"] & CONTROL != 0)  # one row without a record
     of_record = records["batch"].to_numpy()
     batch = np.concatenate([of_record, np.flatnonzero(bare)])
     in_order = np.argsort(batch, kind="stable")
     batch = batch[in_order]
     record = np.where(in_order < len(of_record), in_order, -1)
     columns = {name: _taken(records[name], record) for name in _OF_RECORD}
-    torn = headers["problem"] == Problem.TORN_TAIL  # whose header is not there, or lies
+    torn = headers["problem"] == Problem.TORN_TAIL  # whose header is missing or invalid
     of_batch = {
         "position": pa.array(headers["position"]),
         "batch_offset": pa.array(headers["base_offset"], mask=torn),
@@ -93,7 +92,6 @@ def _rows(where: dict[str, Any], data: Data, decoded: Decoded) -> pa.RecordBatch
 
 
 def _texts(headers: Headers, named: npt.NDArray[np.bool_], text: Callable[[np.void], str | None]) -> pa.Array:
-    """A text for each header that is named, null for the others."""
     return pa.array([text(header) if of else None for header, of in zip(headers, named, strict=True)], pa.string())
 
 

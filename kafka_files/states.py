@@ -1,4 +1,4 @@
-"""A partition's states in the order in which the controller decided them: the authority on ISR and elections."""
+"""A partition's states as the controller decided them: the authority on ISR and elections."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from history.partition import TopicPartition
 
 _INT_LIST = pa.list_(pa.int32())
 
-# source: metadata_log | znode. A state holds until the next one of its partition.
+# source: metadata_log | znode. A state holds until the partition's next one.
 STATES = pa.schema(
     [
         pa.field("topic", pa.string(), nullable=False),
         pa.field("partition", pa.int32(), nullable=False),
         pa.field("source", pa.string(), nullable=False),
-        pa.field("position", pa.int64(), nullable=False),  # offset in the metadata log, or zxid
-        # When the controller wrote it. Null: the run has no pair of clocks. 0: a first state that a snapshot holds.
+        pa.field("position", pa.int64(), nullable=False),  # metadata log offset, or zxid
+        # When the controller wrote it. Null: no clock pairs. 0: an initial state in a snapshot.
         pa.field("t_ns", pa.int64()),
         pa.field("leader", pa.int32(), nullable=False),  # -1: none
         pa.field("leader_epoch", pa.int32(), nullable=False),
@@ -28,7 +28,7 @@ STATES = pa.schema(
         pa.field("last_known_elr", _INT_LIST, nullable=False),
         pa.field("adding", _INT_LIST, nullable=False),
         pa.field("removing", _INT_LIST, nullable=False),
-        pa.field("recovering", pa.bool_(), nullable=False),  # the leader was elected uncleanly
+        pa.field("recovering", pa.bool_(), nullable=False),  # after an unclean election
     ]
 )
 
@@ -54,16 +54,14 @@ class State(NamedTuple):
 
 
 class History(NamedTuple):
-    """The states of all partitions in order; ``problem`` says in one sentence why nothing behind the last could be read
-    (None: the log was read to its end).
-    """
+    """All partitions' states in order. ``problem``: why reading stopped early, None if complete."""
 
     states: list[State]
     problem: str | None = None
 
 
 def by_partition(states: list[State]) -> dict[TopicPartition, list[State]]:
-    """The states of each partition, in order."""
+    """Return each partition's states in order."""
     found: dict[TopicPartition, list[State]] = {}
     for state in sorted(states, key=lambda state: state.position):
         found.setdefault(TopicPartition(state.topic, state.partition), []).append(state)

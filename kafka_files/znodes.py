@@ -1,8 +1,8 @@
-"""ZooKeeper's own history of the partitions: its transaction log, ``version-2/log.<zxid>``.
+"""Read partition history from ZooKeeper's transaction log, ``version-2/log.<zxid>``.
 
-A file is a header of 16 bytes, then transactions: checksum (8 bytes), length (4), the transaction, and 0x42. The
-space allocated in advance is zeros. Partition states stand in ``/brokers/topics/<topic>/partitions/<n>/state``, the
-assignments in ``/brokers/topics/<topic>``, both as JSON; a znode's version is the partition's epoch.
+A file has a 16-byte header, then transactions: checksum (8 bytes), length (4), body, 0x42; preallocated space is zeros.
+States are in ``/brokers/topics/<topic>/partitions/<n>/state``, assignments in ``/brokers/topics/<topic>``, as JSON; a
+state znode's version is the partition epoch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TOPIC = re.compile(r"/brokers/topics/([^/]+)")
 
 
 class Write(NamedTuple):
-    """A znode created or set."""
+    """A created or set znode."""
 
     zxid: int
     wall_ms: int
@@ -35,7 +35,7 @@ class Write(NamedTuple):
 
 
 def writes(log: bytes) -> Iterator[Write]:
-    """Yield what a transaction log wrote, in order, up to the zeros that the server allocates in advance.
+    """Yield a transaction log's writes in order, up to the preallocated zeros.
 
     Raises:
         EvidenceError: the next transaction is torn or damaged.
@@ -58,11 +58,7 @@ def writes(log: bytes) -> Iterator[Write]:
 
 
 def _written(kind: int, body: bytes, *, inner_one: bool = False) -> Iterator[tuple[str, bytes, int]]:
-    """The znodes that a transaction wrote.
-
-    Raises:
-        struct.error: it ends early; ValueError: it is none.
-    """
+    """Yield the znodes that a transaction wrote, raising struct.error or ValueError if it is damaged."""
     if kind == _MULTI:
         if inner_one:
             raise ValueError("a transaction of several stands in another one")
@@ -85,7 +81,7 @@ def _buffer(body: bytes, at: int) -> tuple[bytes, int]:
 
 
 def history(log: bytes, clock: Clock) -> History:
-    """Return the states that a transaction log tells, in order, up to its end or the first damage."""
+    """Return a transaction log's states in order, up to the first damage."""
     found: list[State] = []
     try:
         found.extend(_states(log, clock))
@@ -119,7 +115,7 @@ def _states(log: bytes, clock: Clock) -> Iterator[State]:
 
 
 def _is_int(value: object) -> bool:
-    """Whether it is a number of 32 bits, as brokers and epochs are."""
+    """Return whether a value fits 32 bits, like broker ids and epochs."""
     return type(value) is int and -(2**31) <= value < 2**31
 
 
@@ -128,7 +124,7 @@ def _is_ids(value: object) -> bool:
 
 
 def _ids(said: dict[str, Any], name: str, partition: str) -> tuple[int, ...]:
-    """The brokers of a partition; none where the topic does not say."""
+    """Return a partition's brokers, none if unknown."""
     by_partition = said.get(name)
     found = by_partition.get(partition) if isinstance(by_partition, dict) else None
     return tuple(found) if isinstance(found, list) and _is_ids(found) else ()
@@ -143,7 +139,7 @@ def _json(data: bytes) -> dict[str, Any]:
 
 
 def read_znodes(brokers: Path, clock: Clock) -> History:
-    """Return the history in a ZooKeeper node's transaction logs, in order, up to the first damage."""
+    """Return the history from ZooKeeper's transaction logs, up to the first damage."""
     found: list[State] = []
     for file in sorted(brokers.glob("*/**/version-2/log.*"), key=lambda file: int(file.suffix[1:], 16)):
         told, problem = history(_without_zeros(file), clock)
@@ -154,7 +150,7 @@ def read_znodes(brokers: Path, clock: Clock) -> History:
 
 
 def _without_zeros(file: Path) -> bytes:
-    """The file up to its last transaction: 64 MiB are allocated for it at once."""
+    """Read a file up to its last transaction, because 64 MiB are preallocated."""
     found = bytearray()
     with file.open("rb") as log:
         while chunk := log.read(1 << 16):
