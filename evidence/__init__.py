@@ -1,1 +1,1 @@
-"""The one reader of a run folder: its small files, and of each partition typed columns of integers; no Spark."""
+"""Read a run folder: its small files, and the integer columns of each partition. Needs no Spark."""

@@ -1,4 +1,4 @@
-"""The batches of one replica's log as columns, from its segments."""
+"""Read the record batches of one replica's log from its segments, as columns."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ from evidence.columns import Bools, Codes, Columns, Ints
 from kafka_files.batches import CONTROL, HEADERS, Data, Headers, Problem, header_slices, last_offsets, mapped
 
 _Words = NDArray[np.uint64]
-_STEP = 0x9E3779B97F4A7C15  # 2^64 divided by the golden ratio: multiples of it are spread over all 64-bit numbers
+_STEP = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: spreads multiples over all 64-bit numbers
 
 
 @dataclass(frozen=True)
 class Batches(Columns):
-    """Batches in the order of the log, 55 bytes each.
+    """Record batches in log order, 55 bytes each.
 
-    ``content`` stands for a batch's bytes. Equal bytes have equal contents. Two intact batches of one offset and leader
-    epoch have equal contents only if length and verified CRC-32C are equal; any other two batches that differ have
-    equal contents with a chance of 2^-64. ``chain`` stands for all batches up to and with this one, in their order: the
-    64-bit sum of their hashes, each of content and place. Different beginnings have equal sums with a chance of 2^-64.
-    Neither resists an attacker, and nobody attacks here.
+    ``content`` is a hash of a batch: equal for equal bytes. Intact batches of one offset and leader epoch collide only
+    if length and CRC-32C are equal; others with a chance of 2^-64. ``chain`` covers all batches up to this one, in
+    order: the 64-bit sum of hashes of content and position; different prefixes collide with a chance of 2^-64. Neither
+    is cryptographic.
 
-    ``idempotent`` says that the batch has a sequence number that counts: it has a producer id and is no control batch.
+    ``idempotent``: the batch has a producer id and is no control batch.
     """
 
     base_offset: Ints
@@ -45,19 +44,18 @@ class Batches(Columns):
 
 @dataclass(frozen=True)
 class ReplicaBatches:
-    """A replica's batches; ``torn`` says that bytes follow which are no whole batch: nothing after them was read."""
+    """A replica's batches. ``torn``: an incomplete batch ends the log; the rest was not read."""
 
     batches: Batches
     torn: bool = False
 
     @property
     def first_offset(self) -> int | None:
-        """Where the exported log starts, None if it is empty."""
         return int(self.batches.base_offset[0]) if len(self.batches) else None
 
 
 def read_batches(segments: Sequence[Path]) -> ReplicaBatches:
-    """The batches of a replica's segments (in order), up to a torn tail; every CRC is verified."""
+    """Read the batches of ordered segments up to a torn tail, verifying every CRC."""
     parts, torn = [_columns(b"", np.zeros(0, HEADERS))], False
     for file in segments:
         with mapped(file) as data:
@@ -71,7 +69,7 @@ def read_batches(segments: Sequence[Path]) -> ReplicaBatches:
 
 
 def _columns(data: Data, found: Headers) -> dict[str, NDArray[Any]]:
-    """The columns of some batches, all but ``chain``."""
+    """Return all columns except ``chain``."""
     idempotent = (found["producer_id"] >= 0) & (found["base_sequence"] >= 0) & (found["attributes"] & CONTROL == 0)
     return {
         "base_offset": np.ascontiguousarray(found["base_offset"]),
@@ -88,9 +86,9 @@ def _columns(data: Data, found: Headers) -> dict[str, NDArray[Any]]:
 
 def _contents(data: Data, found: Headers) -> Ints:
     place = _mixed(found["base_offset"].astype(np.uint64) + _mixed(found["leader_epoch"].astype(np.uint64)))
-    # Length and CRC together have 63 bits, and neither a sum nor the mixing merges two values.
+    # Injective: length and CRC have 63 bits together; neither sum nor mixing merges values.
     contents = _mixed(place + (found["length"].astype(np.uint64) << 32 | found["crc"])).view(np.int64)
-    for row in np.flatnonzero(found["problem"]).tolist():  # of these no CRC stands for the bytes
+    for row in np.flatnonzero(found["problem"]).tolist():  # the CRC does not identify a damaged batch
         start, end = int(found["position"][row]), int(found["position"][row] + found["size"][row])
         contents[row] = int.from_bytes(blake2b(data[start:end], digest_size=8).digest(), "little", signed=True)
     return contents
@@ -104,8 +102,8 @@ def _chain(contents: Ints) -> Ints:
 
 
 def _mixed(words: _Words) -> _Words:
-    """Every bit of a number spread over all bits of the result, one to one: the finaliser of SplitMix64 (Steele, Lea
-    and Flood, "Fast splittable pseudorandom number generators", 2014).
+    """Apply the SplitMix64 finaliser, which is one-to-one (Steele, Lea and Flood, "Fast splittable pseudorandom number
+    generators", 2014).
     """
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,8 +1,7 @@
-"""What a run recorded of one partition, as columns.
+"""The recorded rows of one partition as NumPy columns.
 
-Every column is a NumPy array; a null integer is ``NULL``. Names (producers, consumers) are codes of ``Names``, -1 for
-none. A record of ours is told by one integer, its ``value``: the producer's code and its number (``Names.value``); -1
-says that a record is not one of ours.
+A null integer is ``NULL``. Names (producers, consumers) are codes of ``Names``, -1 for none. A test record's ``value``
+combines the producer's code and sequence number (``Names.value``); -1 is any other record.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Bools = NDArray[np.bool_]
 NULL = int(np.iinfo(np.int64).min)
 _SEQ_BITS = 47
 _MAX_NAMES = 1 << (63 - _SEQ_BITS)
-_PAST = int(np.iinfo(np.int64).max)  # behind every member of a list
+_PAST = int(np.iinfo(np.int64).max)  # sorts after every member of a list
 OUTCOMES = ("ok", "fail", "info")
 OK, FAIL, INFO = range(3)
 ACKS = ("0", "1", "all")
@@ -39,7 +38,7 @@ LIVE, FINAL, INCOMPLETE = range(3)
 
 @dataclass
 class Names:
-    """Names and their codes, from 0 in the order in which they were first met."""
+    """Names and their codes, from 0 in order of first use."""
 
     listed: list[str] = field(default_factory=list)
     _codes: dict[str, int] = field(default_factory=dict)
@@ -51,22 +50,21 @@ class Names:
         return found
 
     def held(self, names: Iterable[str]) -> Codes:
-        """Return the codes of those names that were met."""
+        """Return the codes of the names that have one."""
         return np.array([self._codes[name] for name in names if name in self._codes], dtype=np.int32)
 
     def codes(self, column: pa.ChunkedArray) -> Codes:
-        """The codes of a column of strings, -1 for a null."""
+        """Return the codes of a string column, -1 for a null."""
         encoded = column.combine_chunks().dictionary_encode()
         own = np.array([self.code(name) for name in encoded.dictionary.to_pylist()] + [-1], dtype=np.int32)
         at: Codes = pc.fill_null(encoded.indices, len(own) - 1).to_numpy(zero_copy_only=False)
         return own[at]
 
     def values(self, producers: pa.ChunkedArray, numbers: pa.ChunkedArray) -> Ints:
-        """The value of each record by its producer's name and its number; -1 where either is null, or the number is
-        none of ours.
+        """Return each record's value, -1 if its producer or number is null or the number is out of range.
 
         Raises:
-            EvidenceError: a producer has a code that does not fit a value.
+            EvidenceError: a producer's code does not fit.
         """
         codes, seq = self.codes(producers).astype(np.int64), ints(numbers)
         if codes.size and int(codes.max()) >= _MAX_NAMES:
@@ -78,53 +76,51 @@ class Names:
         return np.where(ours, (codes << _SEQ_BITS) | np.where(ours, seq, 0), -1)
 
     def value(self, producer: str, seq: int) -> int:
-        """The value of one record."""
         return self.code(producer) << _SEQ_BITS | seq
 
     def fields(self, value: int) -> dict[str, Any]:
-        """A value as a row or evidence names it: ``producer_id`` and ``seq``."""
         return dict(zip(("producer_id", "seq"), self.name(value), strict=True))
 
     def name(self, value: int) -> tuple[str | None, int | None]:
-        """A value's producer and number; (None, None) of a record that is not one of ours."""
+        """Return a value's producer and number, (None, None) if it is no test record."""
         if value < 0:
             return None, None
         return self.listed[value >> _SEQ_BITS], value & MAX_SEQ
 
 
 def producer_of(values: Ints) -> Ints:
-    """The producer's code of each value, -1 where the record is not one of ours."""
+    """Return each value's producer code, -1 if it is no test record."""
     return values >> _SEQ_BITS
 
 
 def seq_of(values: Ints) -> Ints:
-    """The number of each value of ours."""
+    """Return each test record's number."""
     return values & MAX_SEQ
 
 
 def ints(column: pa.ChunkedArray) -> Ints:
-    """A column of integers, ``NULL`` for a null."""
+    """Return a column of integers with ``NULL`` for nulls."""
     filled = pc.fill_null(column.cast(pa.int64()), NULL) if column.null_count else column
     found: Ints = filled.to_numpy().astype(np.int64, copy=False)
     return found
 
 
 def bools(column: pa.ChunkedArray) -> Bools:
-    """A column of truth values, a null being false."""
+    """Return a column of booleans with False for nulls."""
     found: Bools = pc.fill_null(column, False).to_numpy().astype(np.bool_, copy=False)
     return found
 
 
 def damaged(checksum_ok: pa.ChunkedArray) -> Bools:
-    """Which values are known not to fit their checksum."""
+    """Return which values fail their checksum, not those without one."""
     return bools(pc.invert(checksum_ok))
 
 
 def enumerated(column: pa.ChunkedArray, words: tuple[str, ...], what: str) -> NDArray[np.int8]:
-    """The place of each word among ``words``.
+    """Return the index of each word in ``words``.
 
     Raises:
-        EvidenceError: another word stands in the column.
+        EvidenceError: the column holds another word or a null.
     """
     encoded = column.combine_chunks().dictionary_encode()
     known = encoded.dictionary.to_pylist()
@@ -137,17 +133,17 @@ def enumerated(column: pa.ChunkedArray, words: tuple[str, ...], what: str) -> ND
 
 
 def known(value: int) -> int | None:
-    """A number as Python has it, None for ``NULL``."""
+    """Return the number, None for ``NULL``."""
     return None if value == NULL else int(value)
 
 
 def number(column: Ints, row: int) -> int | None:
-    """One value of a column, None for ``NULL``."""
+    """Return one value, None for ``NULL``."""
     return known(column[row])
 
 
 def places(ordered: Ints, wanted: Ints) -> Ints:
-    """Where each wanted value stands among distinct ordered ones; -1: nowhere."""
+    """Return each wanted value's index in sorted distinct values, -1 if absent."""
     if not ordered.size:
         return np.full(wanted.size, -1, dtype=np.int64)
     at = np.searchsorted(ordered, wanted)
@@ -156,7 +152,7 @@ def places(ordered: Ints, wanted: Ints) -> Ints:
 
 
 def groups(*keys: Ints | Codes) -> Iterator[tuple[tuple[int, ...], Ints]]:
-    """The rows in which all keys are the same, those of a group in their own order."""
+    """Yield each combination of keys with its rows, in original order."""
     if not keys[0].size:
         return
     order = np.lexsort(keys[::-1])
@@ -168,7 +164,6 @@ def groups(*keys: Ints | Codes) -> Iterator[tuple[tuple[int, ...], Ints]]:
 
 
 def _widened(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """A table with every column of its schema, those that were not read being null."""
     for field_of in schema:
         if field_of.name not in table.column_names:
             table = table.append_column(field_of, pa.nulls(table.num_rows, field_of.type))
@@ -177,13 +172,13 @@ def _widened(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns of one length."""
+    """Columns of equal length."""
 
     def __len__(self) -> int:
         return len(getattr(self, fields(self)[0].name))
 
     def take(self, rows: Any) -> Self:
-        """Some of the rows: a mask, or their places. A mask that keeps all of them copies none."""
+        """Select rows by mask or index; a mask that keeps all copies nothing."""
         if getattr(rows, "dtype", None) == np.bool_ and rows.all():
             return self
         return type(self)(**{each.name: getattr(self, each.name)[rows] for each in fields(self)})
@@ -191,21 +186,20 @@ class Columns:
 
 @dataclass(frozen=True)
 class Sends(Columns):
-    """Rows of ``history.tables.SENDS`` of one partition, in the ledgers' order."""
+    """Rows of ``history.tables.SENDS`` of one partition, in ledger order."""
 
     value: Ints
     due_ns: Ints
     sent_ns: Ints
     done_ns: Ints
-    outcome: NDArray[np.int8]  # of OUTCOMES
+    outcome: NDArray[np.int8]  # index in OUTCOMES
     offset: Ints
-    acks: NDArray[np.int8]  # of ACKS
-    error: Codes  # of ``names``
+    acks: NDArray[np.int8]  # index in ACKS
+    error: Codes  # code in ``names``
     transaction: Ints
 
     @classmethod
     def of(cls, table: pa.Table, names: Names) -> Self:
-        """Of a table's columns; one that was not read is null."""
         table = _widened(table, SENDS)
         return cls(
             value=names.values(table["producer_id"], table["seq"]),
@@ -224,19 +218,18 @@ class Sends(Columns):
 class Polls(Columns):
     """Rows of ``history.tables.POLLS`` of one partition, in each consumer's order."""
 
-    consumer: Codes  # of ``names``
-    pass_: NDArray[np.int8]  # of PASSES
+    consumer: Codes  # code in ``names``
+    pass_: NDArray[np.int8]  # index in PASSES
     position: Ints
     offset: Ints
     leader_epoch: Ints
     value: Ints
-    damaged: Bools  # known not to fit its checksum; of a value that bears none nobody knows
+    damaged: Bools  # checksum mismatch; False without checksum
     received_ns: Ints
-    committed_only: Bools  # isolation read_committed
+    committed_only: Bools  # isolation level
 
     @classmethod
     def of(cls, table: pa.Table, names: Names) -> Self:
-        """Of a table's columns; one that was not read is null."""
         table = _widened(table, POLLS)
         return cls(
             consumer=names.codes(table["consumer_id"]),
@@ -270,7 +263,7 @@ class Seeks(Columns):
 
 @dataclass(frozen=True)
 class Samples(Columns):
-    """The probe's good answers of one partition, in the order in which they were asked for (then by broker)."""
+    """The probe's valid responses, by request time, then broker."""
 
     broker: Ints
     incarnation: Ints
@@ -285,7 +278,7 @@ class Samples(Columns):
 
     @classmethod
     def of(cls, table: pa.Table) -> Self:
-        """Of the rows of ``history.tables.REPLICAS``; one without HW or LEO is no good answer."""
+        """Convert rows of ``history.tables.REPLICAS``, without errors and rows that lack HW or LEO."""
         good = pc.and_(
             pc.is_null(table["error"]),
             pc.and_(pc.is_valid(table["high_watermark"]), pc.is_valid(table["log_end_offset"])),
@@ -307,23 +300,20 @@ class Samples(Columns):
 
     @cached_property
     def with_epoch(self) -> Samples:
-        """Without the answers that name no leader epoch."""
         return self.take(self.epoch != NULL)
 
     @cached_property
     def answered(self) -> Samples:
-        """The same in the order of the answers."""
+        """Return the samples by response time."""
         in_order = bool(np.all(self.received_ns[1:] >= self.received_ns[:-1]))
         return self if in_order else self.take(np.argsort(self.received_ns, kind="stable"))
 
     @cached_property
     def highest(self) -> Ints:
-        """Up to each row, the largest high watermark so far."""
         return np.maximum.accumulate(self.hw)
 
     @cached_property
     def rows_of_broker(self) -> dict[int, Ints]:
-        """The rows of each broker."""
         return {broker: rows for (broker,), rows in groups(self.broker)}
 
     @cached_property
@@ -339,16 +329,14 @@ class Samples(Columns):
         }
 
     def of_broker(self, broker: int) -> Samples:
-        """The samples of one broker."""
         return self._of_broker.get(broker) or self.take(slice(0))
 
     def of_epoch(self, broker: int, epoch: int) -> Samples:
-        """The samples of one broker in one leader epoch."""
         return self._of_epoch.get((broker, epoch)) or self.take(slice(0))
 
     @cached_property
     def before(self) -> Ints:
-        """The row of the sample before each, in the same life and epoch of the same broker; -1: there is none."""
+        """Return the row of the previous sample of the same broker, incarnation and epoch, or -1."""
         found = np.full(len(self), -1, dtype=np.int64)
         for of_broker in self.rows_of_broker.values():
             for _, rows in groups(self.incarnation[of_broker], self.epoch[of_broker]):
@@ -356,7 +344,7 @@ class Samples(Columns):
         return found
 
     def of_leaders(self, leaders: Iterable[tuple[int, int]]) -> Bools:
-        """Which samples are of an epoch's own leader; ``leaders`` are pairs of epoch and leader."""
+        """Return which samples come from a leader in its epoch. ``leaders`` are pairs (epoch, leader)."""
         pairs = set(leaders)
         found = np.zeros(len(self), dtype=np.bool_)
         for broker, rows in self.rows_of_broker.items():
@@ -367,12 +355,12 @@ class Samples(Columns):
 
 @dataclass(frozen=True)
 class Views(Columns):
-    """Rows of ``history.tables.ISR`` of one partition, in the order of their answers (then by the observer's name).
+    """Rows of ``history.tables.ISR`` of one partition, by response time, then observer.
 
-    Few different ISRs are named: ``isr`` is a place in ``lists``, each with its members in order; -1 for a null.
+    ``isr`` is an index into ``lists`` (distinct ISRs, sorted members), -1 for null.
     """
 
-    observer: Codes  # of ``names``
+    observer: Codes  # code in ``names``
     leader: Ints
     epoch: Ints
     isr: Codes
@@ -398,18 +386,16 @@ class Views(Columns):
 
     @classmethod
     def nothing(cls) -> Self:
-        """No views."""
         none, no_codes = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
         return cls(no_codes, none, none, no_codes, none, none, ())
 
     def take(self, rows: Any) -> Self:
-        """Some of the rows: a mask, or their places."""
         columns = {each.name: getattr(self, each.name) for each in fields(self)}
         return type(self)(**{name: column if name == "lists" else column[rows] for name, column in columns.items()})
 
     @property
     def changed(self) -> Bools:
-        """Which views show another state than the view before; the first one does."""
+        """Return which views differ from the previous one; the first always does."""
         found = np.ones(len(self), dtype=np.bool_)
         found[1:] = False
         for column in (self.leader, self.epoch, self.isr):
@@ -417,13 +403,12 @@ class Views(Columns):
         return found
 
     def members(self, row: int) -> tuple[int, ...] | None:
-        """The ISR of one view."""
         code = int(self.isr[row])
         return None if code < 0 else self.lists[code]
 
 
 def _lists(column: pa.ChunkedArray) -> tuple[Codes, tuple[tuple[int, ...], ...]]:
-    """A column of lists of integers as codes (-1: null), and the distinct lists in order, each sorted."""
+    """Encode lists as codes (-1: null) and the distinct lists, each sorted."""
     column = column.combine_chunks()
     sizes = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False).astype(np.int64)
     codes = np.full(sizes.size, -1, dtype=np.int32)
@@ -442,19 +427,19 @@ def _lists(column: pa.ChunkedArray) -> tuple[Codes, tuple[tuple[int, ...], ...]]
 
 @dataclass(frozen=True)
 class Log(Columns):
-    """The records of one replica's log, by their offsets; what cannot be read is not among them."""
+    """A replica's readable records, by offset."""
 
     offset: Ints
     value: Ints
     leader_epoch: Ints
-    damaged: Bools  # known not to fit its checksum; of a value that bears none nobody knows
+    damaged: Bools  # checksum mismatch; False without checksum
     kafka_producer_id: Ints  # of the batch; NULL: neither idempotent nor transactional
     transactional: Bools
 
 
 @dataclass(frozen=True)
 class Markers(Columns):
-    """The control batches of a replica's log that end a transaction, by offset."""
+    """The commit and abort markers of a replica's log, by offset."""
 
     kafka_producer_id: Ints
     offset: Ints
@@ -463,15 +448,15 @@ class Markers(Columns):
 
 @dataclass(frozen=True)
 class ToldNames(Columns):
-    """What an imported history called its records (``history.tables.IMPORTED``), by value; ``operation`` is ``NULL`` of
-    a record that no atomic operation sent with others.
+    """An imported history's names of its records (``history.tables.IMPORTED``), by value. ``operation`` is ``NULL``
+    without an atomic operation of several records.
     """
 
     value: Ints
     operation: Ints
     key: NDArray[np.object_]
     name: NDArray[np.object_]
-    record_key: Codes  # of ``names``; -1: not known
+    record_key: Codes  # code in ``names``; -1: unknown
 
     @classmethod
     def of(cls, table: pa.Table, names: Names) -> Self:
@@ -487,7 +472,7 @@ class ToldNames(Columns):
 
 
 def with_operations(sends: Sends, told: ToldNames) -> Sends:
-    """An atomic operation of an imported history that sent several records is a transaction."""
+    """Treat each imported atomic operation of several records as a transaction."""
     at = places(told.value, sends.value)
     operation = np.where(at >= 0, told.operation[at], NULL) if len(told) else np.full(len(sends), NULL)
     return replace(sends, transaction=np.where(sends.transaction == NULL, operation, sends.transaction))

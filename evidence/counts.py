@@ -1,4 +1,4 @@
-"""What the recorded tables hold, counted by partition; the counts of all partitions add up."""
+"""Count recorded rows by partition; partitions' counts add up."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from evidence.silences import Silence
 from history.partition import TopicPartition
 
 Replica = tuple[int, str, int]  # broker_id, topic, partition
-UNREADABLE = ("bad crc", "codec", "magic", "malformed", "too large")  # problems of a segment's batches
-Phases = Mapping[str, tuple[int, int]]  # name → when it began and ended
+UNREADABLE = ("bad crc", "codec", "magic", "malformed", "too large")  # problems of batches
+Phases = Mapping[str, tuple[int, int]]  # name → (start, end)
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """A producer's sends; ``distinct`` counts each number once in every partition that has it."""
+    """One producer's sends. ``distinct`` counts a number once per partition."""
 
     rows: int = 0
     distinct: int = 0
@@ -56,11 +56,10 @@ class Ledger:
 
     @property
     def repeated(self) -> int:
-        """How many sends are certain to have the number of another.
+        """Return how many sends certainly reuse a number.
 
-        Within a partition they are counted. Of a number that stands in two partitions, which no load sends, this is a
-        lower bound: there are no more numbers than up to the last, and as many rows as numbers hold each number once
-        only if they have the sum of these.
+        Exact within a partition. A number in two partitions, which no load sends, only raises a lower bound: ``rows``
+        distinct numbers up to ``last_seq`` have one possible sum.
         """
         numbers = self.last_seq + 1
         counted = self.rows - min(self.distinct, numbers)
@@ -69,7 +68,7 @@ class Ledger:
 
 
 class Copies(NamedTuple):
-    """Records of a copier's input: below the offset that its group committed, and from there on."""
+    """Records of a copier's input below its group's committed offset (``owed``), and the rest (``left``)."""
 
     owed: int
     left: int
@@ -77,28 +76,28 @@ class Copies(NamedTuple):
 
 @dataclass
 class Counts:
-    """What there is of a run, or of a part of it."""
+    """Counts of a run or of a part of it."""
 
     ledgers: dict[str, Ledger] = field(default_factory=dict)  # by producer
     read: Counter[str] = field(default_factory=Counter)  # rows of ``polls`` by consumer
     sought: Counter[str] = field(default_factory=Counter)  # rows of ``seeks`` by consumer
-    undecided_readers: list[str] = field(default_factory=list)  # sentences on readers that were not at the end
-    unrecorded: Counter[str] = field(default_factory=Counter)  # by producer: records that its ledger lacks
-    completed_reads: int = 0  # rows of ``polls`` whose operation is known to have ended well
-    unnamed_reads: int = 0  # rows of ``polls`` that are no record of ours
-    probed: Counter[str] = field(default_factory=Counter)  # rows of the prober's tables, by its names for their counts
-    sampled: set[Replica] = field(default_factory=set)  # with a good sample
-    probed_in: set[tuple[str, int]] = field(default_factory=set)  # (phase, broker_id) with a good sample
+    undecided_readers: list[str] = field(default_factory=list)  # sentences about readers not at the end
+    unrecorded: Counter[str] = field(default_factory=Counter)  # by producer: records missing from its ledger
+    completed_reads: int = 0  # rows of ``polls`` of completed operations
+    unnamed_reads: int = 0  # rows of ``polls`` that are no test records
+    probed: Counter[str] = field(default_factory=Counter)  # rows of the prober's tables, by the prober's count names
+    sampled: set[Replica] = field(default_factory=set)  # with a valid sample
+    probed_in: set[tuple[str, int]] = field(default_factory=set)  # (phase, broker_id) with a valid sample
     captured: dict[str, set[Replica]] = field(default_factory=dict)  # by capture
-    ends: dict[Replica, int] = field(default_factory=dict)  # log ends at the capture AFTER
-    log_ends: dict[Replica, int] = field(default_factory=dict)  # of the exported logs; none: no segment file
+    ends: dict[Replica, int] = field(default_factory=dict)  # log end offsets in the capture AFTER
+    log_ends: dict[Replica, int] = field(default_factory=dict)  # replicas without segment files are absent
     log_problems: dict[Replica, list[str]] = field(default_factory=dict)
-    log_holes: dict[Replica, tuple[int, int]] = field(default_factory=dict)  # the first offsets that no file covers
-    copies: dict[TopicPartition, Copies] = field(default_factory=dict)  # by the partition that a copier writes
-    silences: list[Silence] = field(default_factory=list)  # times without a word of the probe on a broker
+    log_holes: dict[Replica, tuple[int, int]] = field(default_factory=dict)  # the first missing (from, to)
+    copies: dict[TopicPartition, Copies] = field(default_factory=dict)  # by output partition
+    silences: list[Silence] = field(default_factory=list)  # gaps in the probe's reports
 
     def merge(self, others: Iterable[Counts]) -> Counts:
-        """These and the counts of other parts of the run."""
+        """Add other parts' counts in place."""
         for other in others:
             for name, ledger in other.ledgers.items():
                 self.ledgers[name] = self.ledgers.get(name, Ledger()) + ledger
@@ -126,7 +125,7 @@ class Counts:
 
 
 def of_clients(sends: Sends, polls: Polls, seeks: Seeks, names: Names) -> Counts:
-    """What producers and consumers recorded of one partition."""
+    """Count what producers and consumers recorded of one partition."""
     return Counts(
         ledgers=_ledgers(sends, names),
         read=_by_consumer(polls.consumer, names),
@@ -137,7 +136,7 @@ def of_clients(sends: Sends, polls: Polls, seeks: Seeks, names: Names) -> Counts
 
 
 def of_copier(where: TopicPartition, copied: Copied | None) -> Counts:
-    """What a copier owes a partition; of one that none writes nothing."""
+    """Count the records that a copier must write to a partition."""
     if copied is None:
         return Counts()
     owed = int((copied.offsets < copied.committed).sum())
@@ -162,7 +161,7 @@ def _distinct(seq: Ints) -> int:
 
 
 def _sum(seq: Ints) -> int:
-    """Exactly: numbers have up to 47 bits, and a sum of many would not fit an integer of NumPy's."""
+    """Sum exactly: numbers have up to 47 bits, so NumPy could overflow."""
     return (int((seq >> 24).sum()) << 24) + int((seq & 0xFFFFFF).sum())
 
 
@@ -172,8 +171,8 @@ def _by_consumer(consumers: Codes, names: Names) -> Counter[str]:
 
 
 def of_replicas(where: TopicPartition, samples: Samples, phases: Phases, *, rows: int, isr_rows: int) -> Counts:
-    """What the probe recorded of one partition: ``samples`` are its good answers; ``rows`` and ``isr_rows`` count what
-    the tables ``replicas`` and ``isr`` have of it.
+    """Count the probe's rows. ``samples`` are valid responses; ``rows`` and ``isr_rows`` count the tables ``replicas``
+    and ``isr``.
     """
     brokers = np.unique(samples.broker).tolist()
     answered = {broker: np.sort(samples.received_ns[samples.broker == broker]) for broker in brokers}
@@ -195,9 +194,7 @@ def of_logs(
     unreadable: Iterable[Unreadable],
     holes: Mapping[int, tuple[int, int]],
 ) -> Counts:
-    """Return what was exported of one partition's logs: where each broker's ends (``log_end``), which places cannot be
-    read, and the offsets (from, to) that no file covers.
-    """
+    """Count the exported logs: ends (``log_end``), problems, first missing offsets (from, to)."""
     problems: dict[Replica, set[str]] = {}
     for place in unreadable:
         problems.setdefault((place.broker_id, *where), set()).add(place.problem)
@@ -209,15 +206,15 @@ def of_logs(
 
 
 def log_end(file: Path, rows: pa.Table) -> int:
-    """Return the offset at which a segment ends, from its rows of ``kafka_files.segments.SEGMENTS``; an empty segment
-    ends where it begins.
+    """Return a segment's end offset from rows of ``kafka_files.segments.SEGMENTS``; an empty one ends at its base
+    offset.
     """
     last = pc.max(rows.filter(pc.is_null(rows["problem"]))["last_offset"]).as_py()
     return max(int(file.stem), -1 if last is None else last + 1)
 
 
 def of_captures(rows: Iterable[Mapping[str, Any]]) -> Counts:
-    """What the captures saw (rows of ``history.tables.OFFSETS``); an error's row says only that nobody answered."""
+    """Count the successful captures (rows of ``history.tables.OFFSETS``)."""
     found = Counts()
     for row in rows:
         if row["error"] is None and row["log_end_offset"] is not None:

@@ -1,4 +1,4 @@
-"""Servers that ended without the harness's doing, and those of them that the run explains."""
+"""Find and explain unexpected ends of server processes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from history.events import Event
 from history.manifest import Manifest
 from history.traits import Trait
 
-_SESSION = "NodeExists"  # ZooKeeper's error of a broker whose earlier session has not ended
-_ERROR = re.compile("ERROR|FATAL|Exception")  # other lines name log directories in an orderly start or end, too
+_SESSION = "NodeExists"  # a broker restarted before its previous ZooKeeper session expired
+_ERROR = re.compile("ERROR|FATAL|Exception")  # normal starts and stops name log directories, too
 _STORAGE = re.compile("corrupt|KafkaStorageException|log dir", re.IGNORECASE)
 
 
 def explanation(event: Event, events: Sequence[Event], manifest: Manifest) -> str | None:
-    """Return why a server may have ended (an event ``server_exited``), or None where nothing of the run explains it.
+    """Return why a server may have ended (event ``server_exited``), None if unexplained.
 
-    A fault of this server that may end its process explains it until it is healed. A fault that changed its files
-    explains it from then on if its last words name a storage error. A broker that comes back before its ZooKeeper
-    session has ended exits by design, and is started again.
+    Explanations: an active fault on this server that can end its process; an earlier fault that changed its files, if
+    the last log lines report a storage error; a restart before the ZooKeeper session expired, after which it exits by
+    design and is started again.
     """
     for fault in events:
         if fault.kind == "inject" and fault.t_ns <= event.t_ns and event.target in _targets(fault):
@@ -33,12 +33,11 @@ def explanation(event: Event, events: Sequence[Event], manifest: Manifest) -> st
 
 
 def _names_storage(event: Event) -> bool:
-    """Return whether the last words of a server name an error of its files."""
     return any(_ERROR.search(line) and _STORAGE.search(line) for line in event.detail.get("log", ()))
 
 
 def unexplained(events: Sequence[Event], manifest: Manifest) -> Iterator[Event]:
-    """Yield the exits that nothing of the run explains."""
+    """Yield the exits that the run does not explain."""
     exits = (event for event in events if event.kind == "server_exited")
     return (event for event in exits if explanation(event, events, manifest) is None)
 
@@ -48,7 +47,6 @@ def _targets(event: Event) -> list[str]:
 
 
 def _healed_before(exit_: Event, fault: Event, events: Sequence[Event]) -> bool:
-    """Whether the fault's healing began before the exit was seen."""
     return any(
         later.kind == "heal"
         and (later.step, later.target) == (fault.step, fault.target)

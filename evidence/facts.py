@@ -1,4 +1,4 @@
-"""What is known of one partition's replicas beside its samples: the controller's states, faults and limits."""
+"""A partition's controller states, faults and time limits."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from kafka_files.states import State
 
-SLACK_NS = 100_000_000  # a state is dated by the controller's wall clock, in milliseconds
-UNFENCED_NS = 2_000_000_000  # a follower that was fenced and lives may still move the high watermark so long
-SETTLE_NS = 3_000_000_000  # three times the wait of a parked fetch and the follower's next one
+SLACK_NS = 100_000_000  # controller timestamps are wall-clock milliseconds
+UNFENCED_NS = 2_000_000_000  # a fenced but live follower can still advance the high watermark for this long
+SETTLE_NS = 3_000_000_000  # three times a parked fetch's wait plus the follower's next fetch
 FOREVER_NS = 2**63 - 1
 
 
 class Span(NamedTuple):
-    """A phase, from its first event to its last, or a part of it."""
+    """A phase or part of one, from first to last event."""
 
     phase: str
     from_ns: int
@@ -24,9 +24,10 @@ class Span(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """A broker that was killed, stopped or paused: asked for, proven, and cleared, or started again before that.
+    """A broker that was killed, stopped or paused: when this was requested, took effect, and was healed (or the broker
+    restarted).
 
-    ``ended``: its process ended, as the next one's start shows.
+    ``ended``: its process ended, as a later start shows.
     """
 
     broker_id: int
@@ -37,7 +38,7 @@ class Fault(NamedTuple):
 
 
 class Outage(NamedTuple):
-    """When a broker (None: a controller) may have been out of others' reach: from when a fault was asked for on."""
+    """When a broker (None: a controller) may have been unreachable, from the fault's request on."""
 
     broker_id: int | None
     from_ns: int
@@ -45,8 +46,8 @@ class Outage(NamedTuple):
 
 
 class NewLog(NamedTuple):
-    """When a broker (None: any) may have got another log for a replica of a topic (None: any): a step moved it, or
-    damaged its files.
+    """When a step may have replaced a replica's log, by moving or damaging it. ``broker_id``, ``topic``: None means
+    any.
     """
 
     broker_id: int | None
@@ -55,9 +56,9 @@ class NewLog(NamedTuple):
 
 
 class LostCopy(NamedTuple):
-    """A fault took records off the disk of the only live member of the ISR: those from an offset on.
+    """A fault that removed records (from an offset on) from the only live ISR member's disk.
 
-    ``unknown`` says, where the fault could not ask for the other members, that nothing tells whether there were any.
+    ``unknown``: why other ISR members could not be determined.
     """
 
     t_ns: int
@@ -66,7 +67,7 @@ class LostCopy(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """A state of the controller's history, with the time in which it certainly held."""
+    """A controller state and when it certainly held."""
 
     state: State
     from_ns: int
@@ -74,9 +75,7 @@ class Stretch(NamedTuple):
 
 
 class ShortIsr(NamedTuple):
-    """A stretch in which a leader's ISR was below min.insync.replicas, as it has known for long enough since
-    ``known_ns``.
-    """
+    """When a leader's ISR was below min.insync.replicas; the leader must respect it from ``known_ns`` on."""
 
     leader: int
     leader_epoch: int
@@ -87,14 +86,14 @@ class ShortIsr(NamedTuple):
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of one partition beside its samples.
+    """Facts about one partition.
 
-    ``starts`` maps a leader epoch to the offset where it begins; ``max_isr_lag_ns`` is the longest that a member of
-    the ISR may lag, and ``stale_controller_ns`` how much longer it may while brokers are out of reach
-    (``lag_limit_ns``); ``isr_change_limit_ns`` is how long an ISR change may take with all in reach;
-    ``effective_min_isr`` is min(min.insync.replicas, replicas), the largest that was active, and ``lowest_min_isr``
-    the smallest, where a step changed it; a state with fewer replicas needs no more than those (``at_most_all``). Below
-    it HW stands still in all versions of the run (``strict_min_isr``), in none of them (``lax_min_isr``), or in some.
+    ``starts`` maps a leader epoch to its start offset. An ISR member may lag ``max_isr_lag_ns``, and
+    ``stale_controller_ns`` longer while brokers are unreachable (``lag_limit_ns``). ``isr_change_limit_ns`` limits an
+    ISR change with all nodes reachable. ``effective_min_isr`` is the largest active min(min.insync.replicas, replicas),
+    ``lowest_min_isr`` the smallest, if a step changed it; a state with fewer replicas needs only those
+    (``at_most_all``). Below the minimum, HW stops advancing in all versions of the run (``strict_min_isr``), in none
+    (``lax_min_isr``), or in some.
     """
 
     states: Sequence[State] = ()
@@ -113,39 +112,37 @@ class Facts:
 
     @property
     def smallest_isr(self) -> int:
-        """The ISR below which nothing may be committed, whatever min.insync.replicas was at the moment."""
+        """Return the ISR size below which commits were never allowed."""
         return self.effective_min_isr if self.lowest_min_isr is None else self.lowest_min_isr
 
     @cached_property
     def dated(self) -> list[State]:
-        """The states in order, if each has a time; a history with gaps does not say what held when."""
+        """Return the states in order, none if one lacks a time: with gaps, intervals are unknown."""
         return [] if any(state.t_ns is None for state in self.states) else list(self.states)
 
     @cached_property
     def leaders(self) -> dict[int, int]:
-        """Who led which epoch."""
         return {state.leader_epoch: state.leader for state in self.states if state.leader >= 0}
 
     @cached_property
     def stretches(self) -> list[Stretch]:
-        """Every dated state with the time in which it certainly held."""
         ends = [(state.t_ns or 0) - SLACK_NS for state in self.dated[1:]] + [FOREVER_NS]
         return [Stretch(s, (s.t_ns or 0) + SLACK_NS, until) for s, until in zip(self.dated, ends, strict=False)]
 
     def lag_limit_ns(self, others: Collection[int], from_ns: int, until_ns: int) -> int:
-        """The longest that a member of the ISR may lag in a time in which one of these brokers may be out of reach.
+        """Return an ISR member's longest lag while these brokers may be unreachable.
 
-        A leader that takes such a broker for ZooKeeper's controller waits for it before it asks the one that is.
+        A leader that mistakes one for ZooKeeper's controller waits for it before asking the current controller.
         """
         hangs = any(o.broker_id in others and o.from_ns <= until_ns and o.until_ns >= from_ns for o in self.outages)
         return self.max_isr_lag_ns + (self.stale_controller_ns if hangs else 0)
 
     def disturbed(self, leader: int, from_ns: int, until_ns: int) -> bool:
-        """Whether the leader or a controller may have been out of reach for a time: nobody need have been evicted."""
+        """Return whether the leader or a controller may have been unreachable, so that evictions cannot be expected."""
         return any(o.from_ns <= until_ns and o.until_ns >= from_ns for o in self._outages_of(leader))
 
     def undisturbed(self, leader: int, from_ns: int, until_ns: int) -> Iterator[tuple[int, int]]:
-        """Return the parts of a time, as (from, until), in which the leader and the controllers were in reach."""
+        """Return the parts (from, until) in which leader and controllers were reachable."""
         return outside(((o.from_ns, o.until_ns) for o in self._outages_of(leader)), from_ns, until_ns)
 
     def _outages_of(self, leader: int) -> list[Outage]:
@@ -153,7 +150,7 @@ class Facts:
 
 
 def outside(spans: Iterable[tuple[int, int]], from_ns: int, until_ns: int) -> Iterator[tuple[int, int]]:
-    """Yield the parts of a time, as (from, until), that lie in none of the spans."""
+    """Yield the parts (from, until) that no span covers."""
     for begun_ns, ended_ns in sorted(spans):
         if from_ns < begun_ns < until_ns:
             yield from_ns, begun_ns
@@ -169,7 +166,7 @@ def longest_outside(spans: Iterable[tuple[int, int]], from_ns: int, until_ns: in
 
 
 def at_most_all(effective_min_isr: int, state: State) -> int:
-    """min.insync.replicas as it is active in a state: all replicas are enough, and ``reassign`` changes how many."""
+    """Return the active min.insync.replicas, at most the number of replicas, which ``reassign`` changes."""
     return min(effective_min_isr, len(state.replicas) or effective_min_isr)
 
 
@@ -179,7 +176,7 @@ def is_short(facts: Facts, state: State) -> bool:
 
 
 def short_of_members(facts: Facts) -> Iterator[Stretch]:
-    """The stretches in which a leader's ISR was below min.insync.replicas, it and the controllers being in reach."""
+    """Yield when a leader's ISR was below min.insync.replicas, with it and the controllers reachable."""
     for stretch in facts.stretches:
         state, since_ns, until_ns = stretch
         if is_short(facts, state) and not facts.disturbed(state.leader, since_ns, until_ns):

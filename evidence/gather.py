@@ -1,4 +1,4 @@
-"""Brings together everything that a run folder holds of one partition."""
+"""Collect all evidence about one partition from a run folder."""
 
 from __future__ import annotations
 
@@ -41,43 +41,41 @@ from history.partition import TopicPartition
 from history.payload import copier_id
 from kafka_files.segments import SEGMENTS, read_segment
 
-# What may have brought a case about (``judge.checks.causes``).
-NEW_LEADER = "new_leader"  # another broker began to lead
-UNCLEAN_LEADER = "unclean_leader"  # one from outside the ISR did
-LOST_COPY = "lost_copy"  # a fault took the only live copy in sync off its disk
-SENT_AGAIN = "sent_again"  # the client sent a record again
-NEVER_READ = "never_read"  # no reader shows that a broker ever had the record
-COPIER_BEGAN_ANEW = "copier_began_anew"  # the copier resumed at the offset that its group had committed
-MEMBER_ENDED = "member_ended"  # the member that had committed a record ended before it processed it
-RELEASED = "released"  # members of the share group released a record at each delivery
-SHORT_ISR = "short_isr"  # the ISR is below min.insync.replicas in the end
+# Possible causes of a case (``judge.checks.causes``).
+NEW_LEADER = "new_leader"  # leader change
+UNCLEAN_LEADER = "unclean_leader"  # unclean leader election
+LOST_COPY = "lost_copy"  # a fault removed the only live in-sync copy
+SENT_AGAIN = "sent_again"  # the client resent a record
+NEVER_READ = "never_read"  # no reader shows a broker had the record
+COPIER_BEGAN_ANEW = "copier_began_anew"  # the copier resumed at the committed offset
+MEMBER_ENDED = "member_ended"  # the member ended between commit and processing
+RELEASED = "released"  # members released the record at each delivery
+SHORT_ISR = "short_isr"  # final ISR below min.insync.replicas
 
 
 class Permission(NamedTuple):
-    """Why an anomaly is permitted to a producer, and the cause that has to have brought a case about."""
+    """Why a producer may show an anomaly, and its required cause."""
 
     why: str
     cause: str
 
 
-Permitted = Mapping[str, Mapping[str, Sequence[Permission]]]  # producer → anomaly → what permits it
-Transaction = tuple[str, int]  # the producer, and its own count of them
+Permitted = Mapping[str, Mapping[str, Sequence[Permission]]]  # producer → anomaly → permissions
+Transaction = tuple[str, int]  # the producer, and its transaction number
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What holds for every partition of a run. Small: it travels to the workers.
+    """Facts about all partitions of a run; small, because it is sent to workers.
 
-    ``nodes`` maps a broker to its node's name. ``spans`` are the phases, ``load_spans`` each from the last load that it
-    offers itself, ``ended`` those that were run to their end. ``open_loops`` are the producers that send whatever the
-    cluster does; ``resending`` those that are idempotent, may send again, and met a fault that may move a leader;
-    ``gave_up`` those that are idempotent, without transactions, and stopped waiting for the answer to some record.
-    ``faults`` are the times in which some fault was active, ``disturbances`` those in which one may have cost a
-    producer an answer; outside of the faults a transaction may be open for ``transaction_limit_ns``.
-    ``request_timeouts_ns`` maps a producer to the time after which it sends a record again that was not answered.
-    ``subscribed`` are the consumers of an imported history that a group assigned, ``from_start`` by partition those
-    that are known to have begun at its first record. Sentences count their seconds from ``origin_ns``. ``group`` and
-    ``share`` are known of a run whose consumer or share group left whole records.
+    ``nodes`` maps brokers to node names. ``spans`` are the phases, ``load_spans`` the same from a phase's last load on,
+    ``ended`` the completed ones. Producers: ``open_loops`` send regardless of responses; ``resending`` are idempotent,
+    may retry, and met a fault that can move a leader; ``gave_up`` are idempotent, non-transactional, and stopped
+    waiting for some response. ``faults`` are times of active faults, ``disturbances`` of those that may have cost a
+    producer a response. Outside of faults, a transaction may be open for ``transaction_limit_ns``. After
+    ``request_timeouts_ns`` a producer resends. In an imported history, ``subscribed`` consumers have group assignment,
+    ``from_start`` ones began at a partition's first record. Messages count from ``origin_ns``. ``group`` and ``share``
+    are set if a group left complete records.
     """
 
     folder: Path
@@ -106,8 +104,8 @@ class RunFacts:
 
 
 class Input(NamedTuple):
-    """What a copier reads to write a partition: the partition, how far its group committed, whether it was drained.
-    The rest as in ``PartitionEvidence``, of this partition.
+    """A copier's input partition, its group's committed offset, and whether it was fully drained (``whole``). The rest:
+    as in ``PartitionEvidence``.
     """
 
     where: TopicPartition
@@ -120,12 +118,13 @@ class Input(NamedTuple):
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of one partition, with what the whole run says about it. Small: it travels to a worker.
+    """A partition to gather, with facts from the whole run; small, because it is sent to a worker.
 
-    ``size`` is about how many bytes have to be read. ``assigned`` are the brokers with a replica, ``ends`` the log ends
-    that the last capture saw. ``owed`` says from which offset on a replica owes its records, where its own retention
-    may have deleted what is below. ``committed`` are transactions of unknown outcome of which a record was seen
-    somewhere; of ``torn`` ones the parts are told. The rest as in ``PartitionEvidence``.
+    ``size`` is in bytes, approximately. ``assigned`` are the brokers with a replica, ``ends`` the last capture's log
+    end offsets. ``owed`` maps a broker to the offset from which it must have all records, if its retention may have
+    deleted lower ones. A record of each ``committed`` transaction, whose outcome is unknown, was read in some
+    partition. ``torn`` transactions are incomplete across partitions, so the judge returns their parts in this one. The
+    rest: as in ``PartitionEvidence``.
     """
 
     where: TopicPartition
@@ -146,18 +145,18 @@ class Question:
     captures: Sequence[Row] = ()
     committed: frozenset[Transaction] = frozenset()
     torn: frozenset[Transaction] = frozenset()
-    input: Input | None = None  # of a partition that a copier writes
+    input: Input | None = None  # only if a copier writes the partition
 
 
 class Gathered(NamedTuple):
-    """A partition's evidence, and what its tables hold of it."""
+    """A partition's evidence and counts."""
 
     evidence: PartitionEvidence
     counts: Counts
 
 
 class Clients(NamedTuple):
-    """What producers and consumers recorded of a partition, and what an imported history called its records."""
+    """Producers' and consumers' records, and an imported history's names."""
 
     names: Names
     sends: Sends
@@ -196,13 +195,13 @@ def _share(run: RunFacts, where: TopicPartition, names: Names) -> ShareEvidence 
 
 
 def _readers(run: RunFacts, question: Question) -> ReaderEvidence | None:
-    if run.readers is None or not question.assigned:  # a partition of no topic of the run has no reader
+    if run.readers is None or not question.assigned:  # partitions of other topics have no reader
         return None
     return ReaderEvidence.of(Tables(RunFolder(run.folder)).read("positions", question.where), run.readers)
 
 
 def gather(run: RunFacts, question: Question) -> Gathered:
-    """Read what a run folder holds of one partition."""
+    """Read all evidence about one partition."""
     tables, where = Tables(RunFolder(run.folder)), question.where
     names, sends, polls, told_names = clients(run, where)
     seeks = Seeks.of(tables.read("seeks", where), names)
@@ -285,7 +284,7 @@ def _copied(tables: Tables, of: Input) -> Copied:
 
 
 def _starts(replicas: Sequence[Replica]) -> dict[int, int]:
-    """The smallest start that any replica's epoch file names for each epoch."""
+    """Return each epoch's smallest start offset in the epoch files."""
     found: dict[int, int] = {}
     for epoch, start in (entry for replica in replicas for entry in replica.epochs or ()):
         found[epoch] = min(start, found.get(epoch, start))
@@ -294,9 +293,7 @@ def _starts(replicas: Sequence[Replica]) -> dict[int, int]:
 
 @dataclass
 class _Logs:
-    """The replicas' logs as columns, where each ends, the places that cannot be read, and the first offsets that no
-    exported file covers (from, to).
-    """
+    """Replicas' logs as columns, their ends, unreadable places, and first missing offsets (from, to)."""
 
     names: Names
     nodes: Mapping[int, str]
@@ -307,9 +304,9 @@ class _Logs:
     holes: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def read(self, replica: Replica, *, kept: bool) -> Replica:
-        """Read a replica's files up to the first one that is missing, and return it with the files that were read.
+        """Read a replica's segments up to a gap, and return it with only these.
 
-        Kafka begins a segment where the one before ends; compaction (not ``kept``) may remove what lies at its end.
+        Kafka starts a segment at the previous end, unless compaction (not ``kept``) removed that end.
         """
         broker, node = replica.broker_id, self.nodes[replica.broker_id]
         parts, end = [SEGMENTS.empty_table()], replica.log_start_offset or 0

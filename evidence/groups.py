@@ -1,4 +1,4 @@
-"""What members of a consumer group recorded of one partition: what each read, committed, and when it owned it."""
+"""Consumer group members' reads, commits and ownership of one partition."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ASSIGNED = 0
 class Reads(Columns):
     """Rows of ``history.tables.GROUP_READS`` of one partition, by time."""
 
-    member: Codes  # of ``names``
+    member: Codes  # code in ``names``
     first: Ints
     last: Ints
     received_ns: Ints
@@ -39,12 +39,12 @@ class Reads(Columns):
 
 @dataclass(frozen=True)
 class Commits(Columns):
-    """Rows of ``history.tables.COMMITS`` of one partition, by the time at which they were asked for."""
+    """Rows of ``history.tables.COMMITS`` of one partition, by request time."""
 
-    member: Codes  # of ``names``
+    member: Codes  # code in ``names``
     offset: Ints
     asked_ns: Ints
-    answered_ns: Ints  # NULL: the row of the asking
+    answered_ns: Ints  # NULL: the request's row
     refused: Bools
 
     @classmethod
@@ -60,12 +60,11 @@ class Commits(Columns):
 
     @property
     def taken(self) -> Commits:
-        """Those that the coordinator took."""
         return self.take((self.answered_ns != NULL) & ~self.refused)
 
 
 class Ownership(NamedTuple):
-    """From when to when a member took a partition for its own: until it gave it up, or was last seen to use it."""
+    """When a member owned a partition: until it gave it up, or last used it."""
 
     member: int
     from_ns: int
@@ -74,8 +73,9 @@ class Ownership(NamedTuple):
 
 @dataclass(frozen=True)
 class GroupEvidence:
-    """``owned`` in the order of their beginnings. ``faults`` are the times in which some fault of the run was active; a
-    member that its coordinator does not hear for ``session_ns`` loses its partitions. The rest is as in ``GroupFacts``.
+    """Evidence about a consumer group. ``owned`` is ordered by start; ``faults`` are the times of active faults. A
+    member loses its partitions if the coordinator does not hear from it for ``session_ns``. The rest: as in
+    ``GroupFacts``.
     """
 
     reads: Reads
@@ -88,29 +88,24 @@ class GroupEvidence:
 
     @cached_property
     def taken(self) -> Commits:
-        """The commits that the coordinator took."""
         return self.commits.taken
 
     @cached_property
     def reads_of(self) -> Mapping[int, Reads]:
-        """The reads of each member."""
         return {member: self.reads.take(rows) for (member,), rows in groups(self.reads.member)}
 
     @cached_property
     def commits_of(self) -> Mapping[int, Commits]:
-        """The commits of each member, those without an answer among them."""
         return {member: self.commits.take(rows) for (member,), rows in groups(self.commits.member)}
 
     @cached_property
     def taken_of(self) -> Mapping[int, Commits]:
-        """The commits of each member that the coordinator took."""
         return {member: self.taken.take(rows) for (member,), rows in groups(self.taken.member)}
 
 
 class GroupFacts(NamedTuple):
-    """What holds for every partition of ``topic``, which a consumer group reads. ``ended`` are the members that a fault
-    ended or paused, each by its node's name and from when on. ``commits_ahead``: members commit what they have not
-    processed yet.
+    """Facts about a topic that a consumer group reads. ``ended``: members that a fault ended or paused, as (node,
+    since). ``commits_ahead``: they commit before processing.
     """
 
     topic: str
@@ -120,7 +115,7 @@ class GroupFacts(NamedTuple):
 
 
 def ownerships(rebalances: pa.Table, reads: Reads, commits: Commits, names: Names) -> list[Ownership]:
-    """Who owned a partition when, of rows of ``history.tables.REBALANCES``."""
+    """Return the ownerships, from rows of ``history.tables.REBALANCES``."""
     member, changed_ns = names.codes(rebalances["member"]), ints(rebalances["changed_ns"])
     change = enumerated(rebalances["change"], CHANGES, "change")
     begun: dict[int, int] = {}
@@ -132,7 +127,7 @@ def ownerships(rebalances: pa.Table, reads: Reads, commits: Commits, names: Name
             found.append(Ownership(who, since_ns, at_ns))
         if change[row] == ASSIGNED:
             begun[who] = at_ns
-    for who, since_ns in begun.items():  # killed, or owner to the end
+    for who, since_ns in begun.items():  # killed, or owner until the end
         used_ns = [*reads.received_ns[reads.member == who][-1:], *commits.asked_ns[commits.member == who][-1:]]
         found.append(Ownership(who, since_ns, max([since_ns, *map(int, used_ns)])))
     return sorted(found, key=lambda owned: owned.from_ns)

@@ -1,4 +1,4 @@
-"""Everything that a run holds about one topic partition."""
+"""All evidence of a run about one topic partition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Row = Mapping[str, Any]
 
 
 class Drain(NamedTuple):
-    """How far the final drain of a partition came; ``end_offset`` is where readers stopped."""
+    """A partition's final drain; ``end_offset`` is its target."""
 
     position: int | None
     end_offset: int | None
@@ -32,11 +32,10 @@ class Drain(NamedTuple):
 
 
 class Copied(NamedTuple):
-    """What a copier owes a partition of its output: the input's committed records, as the final drain returned them.
+    """The records that a copier must write: its input's committed ones, as the final drain read them.
 
-    ``producer`` is by what the copies are told. Of ``offsets`` those below ``committed`` are owed, as far as its group
-    has committed. ``whole``: the drain came to the input's end. The rest says of the input what ``PartitionEvidence``
-    says of the output.
+    ``producer`` identifies the copies. ``offsets`` below ``committed`` must be copied. ``whole``: the drain reached the
+    end. The rest: as in ``PartitionEvidence``, for the input.
     """
 
     producer: str
@@ -49,7 +48,7 @@ class Copied(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """A place of a replica's log that cannot be read; ``problem`` as in ``kafka_files.segments``."""
+    """An unreadable place of a replica's log; ``problem`` as in ``kafka_files.segments``."""
 
     broker_id: int
     node: str
@@ -58,7 +57,7 @@ class Unreadable(NamedTuple):
 
 
 class Replica(NamedTuple):
-    """A replica's files and what the last capture saw of it; ``epochs`` are its checkpoint's entries, as they stand."""
+    """A replica's files and last captured state; ``epochs`` are its checkpoint's entries, unchanged."""
 
     broker_id: int
     segments: Sequence[Path]
@@ -70,26 +69,25 @@ class Replica(NamedTuple):
 
 @dataclass(frozen=True)
 class PartitionEvidence:
-    """One partition's columns, with the few facts about it that follow from the whole run.
+    """One partition's columns, and facts from the whole run.
 
-    ``logs`` maps a broker to its replica's log. ``complete`` are the brokers whose log was read from its start to the
-    end that the last capture saw; ``whole`` says that all are. ``deleted_before`` is up to where its records were
-    deleted, by order or by retention. ``leaders`` maps a leader epoch to who led it and when that was first seen
-    (``views.first_leaders``). ``unclean_producers`` did not end in order: their ledgers may lack sends. ``nodes`` maps
-    a broker to its node's name. ``views`` are the observers' metadata, and ``changes`` the partition's states in order
-    (``views.changes``). ``epoch_starts`` maps an epoch to the smallest start that any replica's leader-epoch-checkpoint
-    names. ``observed`` maps a broker to the times of the first and the last probe of its replica, good or not
-    (``views.observed``). ``replicas`` are those with exported files, of which ``final`` (a broker) is the one whose log
-    is the partition's, and ``batches`` maps a broker to the batches of its files. ``clean`` says that nothing committed
-    may be missing, ``kept`` that nothing is compacted, ``expires`` that an imported topic's retention may have deleted
-    any record, ``idempotent`` and ``transactional`` that some producer is.
-    ``members`` maps the brokers of the final ISR whose logs are whole to the offset from which on each owes its
-    records, ``short`` are the stretches below min.insync.replicas. ``lines`` are the brokers' own words on the
-    partition (rows of ``kafka_files.broker_log.BROKER_LOG``), ``captures`` the answers that captures got
-    (``history.tables.OFFSETS``).
-    ``group`` and ``share`` are what a consumer or a share group recorded, where one reads the topic and what its
-    members recorded is whole. ``faults``, ``disturbances`` and ``request_timeouts_ns`` as in ``gather.RunFacts``.
-    ``readers`` is where readers were at the end, where the run recorded it.
+    Mappings from a broker: ``logs``, ``markers``, ``nodes`` (its node), ``observed`` (first and last probe, successful
+    or not: ``views.observed``), ``batches``, and ``members`` (final ISR with complete logs: the offset from which it
+    must have all records). ``complete`` are the brokers whose log was read from its start to the last captured end;
+    ``whole``: all are. ``replicas`` have exported files; the broker ``final`` has the partition's authoritative log.
+
+    ``leaders`` maps an epoch to its leader and first observation (``views.first_leaders``), ``epoch_starts`` to the
+    smallest start offset in a leader-epoch-checkpoint. ``views`` are observers' metadata, ``changes`` the states in
+    order (``views.changes``), ``short`` the times below min.insync.replicas.
+
+    Records below ``deleted_before`` were deleted, by request or retention. ``unclean_producers`` may lack sends in
+    their ledgers. ``clean``: all committed records must be present. ``kept``: nothing is compacted. ``expires``: an
+    imported topic's retention may have deleted any record. ``idempotent``, ``transactional``: some producer is.
+
+    ``lines`` are brokers' log lines (``kafka_files.broker_log.BROKER_LOG``), ``captures`` the captures' responses
+    (``history.tables.OFFSETS``). ``group`` and ``share`` exist if a group reads the topic and its records are complete.
+    ``faults``, ``disturbances``, ``request_timeouts_ns``: as in ``gather.RunFacts``. ``readers`` are final positions,
+    if recorded.
     """
 
     where: TopicPartition
@@ -108,7 +106,7 @@ class PartitionEvidence:
     deleted_before: int | None = None
     leaders: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     unclean_producers: frozenset[str] = frozenset()
-    told_names: ToldNames | None = None  # of an imported history
+    told_names: ToldNames | None = None  # only in an imported history
     views: Views = field(default_factory=Views.nothing)
     changes: tuple[Change, ...] = ()
     facts: Facts = field(default_factory=Facts)
@@ -122,7 +120,7 @@ class PartitionEvidence:
     expires: bool = False
     idempotent: bool = True
     transactional: bool = False
-    copied: Copied | None = None  # of a partition that a copier writes
+    copied: Copied | None = None  # only if a copier writes the partition
     members: Mapping[int, int] = field(default_factory=dict)
     short: Sequence[ShortIsr] = ()
     lines: Sequence[Row] = ()
@@ -136,21 +134,19 @@ class PartitionEvidence:
 
     @property
     def log_start(self) -> int:
-        """Where the partition's log starts."""
         return next((each.log_start_offset or 0 for each in self.replicas if each.broker_id == self.final), 0)
 
     @property
     def epochs(self) -> list[tuple[int, int, int]]:
-        """What the replicas' leader-epoch-checkpoints say: (broker_id, leader_epoch, start_offset)."""
+        """Return the checkpoints' entries: (broker_id, leader_epoch, start_offset)."""
         return [(each.broker_id, *entry) for each in self.replicas for entry in each.epochs or ()]
 
     @cached_property
     def leader_epochs(self) -> set[int]:
-        """Every leader epoch that the samples, the metadata or the epoch files name."""
         seen = np.unique(np.concatenate([self.samples.epoch, self.views.epoch]))
         return {*seen[seen != NULL].tolist(), *self.epoch_starts}
 
     @cached_property
     def of_leaders(self) -> Bools:
-        """Which samples are of an epoch's own leader, as any observer named it."""
+        """Return which samples come from their epoch's leader, by any observer."""
         return self.samples.of_leaders(leaders(self.views))

@@ -1,8 +1,7 @@
-"""Reads the recorded tables of a run folder partition by partition.
+"""Read recorded tables by partition.
 
-A table is one or more Parquet files. What is collected has row groups of one partition each, so that a partition's
-rows are read without the others'; a row group with several partitions is read and filtered. Files are only opened
-where their statistics say that they hold something of the partition.
+A table is one or more Parquet files. Collected tables have one partition per row group; mixed row groups are filtered.
+Files are opened only if their statistics include the partition.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _STRINGS = {name: [f.name for f in schema if f.type == pa.string()] for name, sc
 
 
 class Place(NamedTuple):
-    """A row group, and the partitions between which its rows lie; ``None``: the file does not tell."""
+    """A row group with its first and last partition; ``None`` without statistics."""
 
     file: Path
     group: int
@@ -49,7 +48,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Tables:
-    """The recorded tables of a run folder; files that cannot be read as such (``problem_of``) are left out."""
+    """A run folder's recorded tables, without unreadable files (``problem_of``)."""
 
     folder: RunFolder
 
@@ -62,11 +61,10 @@ class Tables:
             yield from footer.places
 
     def rows(self, name: str) -> int:
-        """How many rows a table has in its readable files."""
         return sum(place.rows for place in self._places(name))
 
     def sizes(self) -> Counter[TopicPartition]:
-        """About how many bytes of the tables' files are each partition's own; shared row groups are small."""
+        """Return each partition's approximate bytes; shared row groups are small and ignored."""
         found: Counter[TopicPartition] = Counter()
         for place in self._places(*_SCHEMAS):
             if place.first is not None and place.first == place.last:
@@ -74,7 +72,7 @@ class Tables:
         return found
 
     def counted(self, name: str, column: str) -> Counter[str]:
-        """How many rows of a table have each value of a column of strings."""
+        """Count rows by a string column's values."""
         found: Counter[str] = Counter()
         for place in self._places(name):
             metadata = footer_of(place.file).metadata
@@ -87,7 +85,7 @@ class Tables:
         return found
 
     def partitions(self, *names: str) -> list[TopicPartition]:
-        """Every partition that has rows in one of the tables, in order."""
+        """Return the partitions in these tables, sorted."""
         found: set[TopicPartition] = set()
         for place in self._places(*names):
             if place.first is not None and place.holds_only(place.first):
@@ -99,7 +97,7 @@ class Tables:
         return sorted(found)
 
     def read(self, name: str, where: TopicPartition, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of one partition in the order in which they were recorded; strings come as dictionaries."""
+        """Read one partition's rows in recorded order, strings as dictionaries."""
         schema = _SCHEMAS[name]
         wanted = list(columns or schema.names)
         found = []
@@ -117,7 +115,7 @@ class Tables:
 
 @dataclass(frozen=True)
 class Footer:
-    """A file's footer, parsed once in a process: that of a table of a thousand partitions has some megabytes."""
+    """A file's footer, parsed once per process: with a thousand partitions it has megabytes."""
 
     metadata: pq.FileMetaData
     schema: pa.Schema
@@ -136,24 +134,24 @@ class Footer:
         return [place for place in self.places if place.first is None or not place.holds_only(place.first)]
 
     def of(self, where: TopicPartition) -> list[Place]:
-        """The row groups that may hold rows of a partition, in their order."""
+        """Return the row groups that may hold a partition, in order."""
         shared = [place for place in self._shared if place.may_hold(where)]
         return sorted([*self._own.get(where, ()), *shared], key=lambda place: place.group)
 
 
 def footer_of(file: Path) -> Footer:
-    """A file's footer.
+    """Return a file's footer.
 
     Raises:
-        ArrowException: it is no Parquet file.
-        OSError: it cannot be read.
+        ArrowException: the file is not Parquet.
+        OSError: the file cannot be read.
     """
     stat = file.stat()
     return _parsed(file, stat.st_size, stat.st_mtime_ns)
 
 
 @lru_cache(maxsize=256)
-def _parsed(file: Path, size: int, changed_ns: int) -> Footer:  # noqa: ARG001  # they tell a new file
+def _parsed(file: Path, size: int, changed_ns: int) -> Footer:  # noqa: ARG001  # cache keys that change with the file
     metadata = parquet_file(file).metadata
     return Footer(metadata, metadata.schema.to_arrow_schema(), tuple(_row_groups(file, metadata)))
 
@@ -187,7 +185,7 @@ def _read(place: Place, columns: Sequence[str], strings: Sequence[str]) -> pa.Ta
 
 
 def problem_of(file: Path, schema: pa.Schema) -> str | None:
-    """Why a file cannot be read as a table of this schema, in one sentence; None: it can."""
+    """Return why a file does not match this schema, or None."""
     name = f"{file.parent.name}/{file.name}"
     try:
         found = footer_of(file).schema
@@ -200,7 +198,7 @@ def problem_of(file: Path, schema: pa.Schema) -> str | None:
 
 
 def _compatible(found: pa.DataType | None, wanted: pa.DataType) -> bool:
-    # A list's element field may be called item or element, as its writer likes.
+    # Writers call a list's element field either item or element.
     if found is not None and pa.types.is_list(wanted):
         return pa.types.is_list(found) and bool(found.value_type == wanted.value_type)
     return bool(found == wanted)

@@ -1,4 +1,4 @@
-"""Where the readers of one partition were, once the cluster was at rest and before they were ended."""
+"""Readers' positions in one partition after the cluster came to rest."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from history.events import Event
 from history.manifest import Manifest
 from history.readers import CATCH_UP, LIVE_CONSUMER
 
-STALE_NS = 10_000_000_000  # readers report once a second; one that has not for so long may not be alive
+STALE_NS = 10_000_000_000  # readers report once a second; one this late may be dead
 
 
 class ReaderFacts(NamedTuple):
-    """What holds for the readers of every partition.
+    """Facts about all readers.
 
-    ``alive`` had reported just before; ``silent`` were running and had not. The consumer group of ``members`` reads
-    ``topic``, if there is one. ``still_ns`` is for how long no reader had moved, behind the final drain and the last
-    fault; a reader may stand still for ``patience_ns`` before it is at the end.
+    ``alive`` ones had just reported; ``silent`` ones ran but had not. ``members`` read ``topic``, if there is a group.
+    ``still_ns``: how long none had moved since the final drain and last fault; a reader may pause for ``patience_ns``.
     """
 
     patience_ns: int
@@ -36,14 +35,13 @@ class ReaderFacts(NamedTuple):
 
 @dataclass(frozen=True)
 class ReaderEvidence:
-    """``positions`` has the readers that had the partition; None: it had fetched nothing yet."""
+    """Readers' positions of one partition; None: the reader had it but had fetched nothing."""
 
     positions: Mapping[str, int | None]
     facts: ReaderFacts
 
     @classmethod
     def of(cls, table: pa.Table, facts: ReaderFacts) -> ReaderEvidence:
-        """Of rows of ``history.tables.POSITIONS``."""
         return cls({row["reader"]: row["position"] for row in table.to_pylist()}, facts)
 
 
@@ -53,7 +51,7 @@ def reader_facts(
     clients: Sequence[Mapping[str, Any]],
     faults: Sequence[tuple[int, int]],
 ) -> ReaderFacts | None:
-    """Return what holds for a run's readers; None: it has none, or is older than the table of positions."""
+    """Return the facts, None without readers or if the run predates the table of positions."""
     if manifest.patience_s is None or manifest.foreign:
         return None
     patience_ns = int(manifest.patience_s * 1e9)

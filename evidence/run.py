@@ -1,8 +1,7 @@
-"""A run folder opened: its small files, the brokers' and the controller's words as Python values, each read once, and
-which files of its tables can be read.
+"""Open a run folder: small files, broker logs and controller history, each read once.
 
-The controller's history is the authority on leaders and ISR. A run whose manifest names a controller or a ZooKeeper
-node owes it; of any other (a foreign history) nothing is asked that needs it.
+The controller's history is authoritative for leaders and ISR. It is required if the manifest names a controller or
+ZooKeeper node, so not for imported histories.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ _RETENTION = ("retention.ms", "retention.bytes")
 
 @dataclass(frozen=True)
 class Run:
-    """What a run folder holds beside its tables. ``files`` are the readable files of each recorded table; ``problems``
-    says of each other file of a table why it cannot be read, in one sentence.
+    """A run folder without its tables. ``files`` are each table's readable files; ``problems`` has a sentence per
+    unreadable one.
     """
 
     folder: RunFolder
@@ -51,38 +50,33 @@ class Run:
 
     @cached_property
     def clock(self) -> Clock:
-        """Pairs of wall and monotonic time."""
         return read_clock(self.folder.path / "clock.jsonl")
 
     @cached_property
     def history(self) -> History:
-        """The controller's history, as far as it can be read."""
+        """Return the controller's history, as far as readable."""
         read = read_znodes if self.manifest.mode == "zookeeper" else read_metadata_log
         return read(self.folder.brokers, self.clock)
 
     @cached_property
     def states(self) -> dict[TopicPartition, list[State]]:
-        """The controller's history by partition."""
         return by_partition([state for state in self.history.states if state.topic in self.manifest.topics])
 
     @cached_property
     def lines(self) -> list[dict[str, Any]]:
-        """The brokers' own words (rows of ``BROKER_LOG``)."""
         return list(read_broker_logs(self.folder.brokers, self.manifest, self.clock))
 
     @cached_property
     def captures(self) -> list[dict[str, Any]]:
-        """The captures that got an answer."""
         return [row for row in read_rows(self.files["offsets"], OFFSETS) if row["error"] is None]
 
     @cached_property
     def usage(self) -> list[dict[str, Any]]:
-        """The counters of nodes and host at the boundaries of phases."""
+        """Return resource counters at phase boundaries."""
         return read_rows(self.files["usage"], USAGE)
 
     @cached_property
     def replicas(self) -> dict[TopicPartition, tuple[Replica, ...]]:
-        """The files of every replica, with what the last capture saw of it."""
         ends = {(TopicPartition.of(row), row["broker_id"]): row for row in self.captures if row["capture"] == "after"}
         broker_ids = {node.name: node.node_id for node in self.manifest.brokers if node.node_id is not None}
         files: dict[tuple[TopicPartition, int], list[Path]] = {}
@@ -105,30 +99,29 @@ class Run:
         return found
 
     def _starts_at(self, topic: str, captured: int | None, segments: Sequence[Path]) -> int | None:
-        """Where a replica's log starts: as captured; what expired after that is not among its exported segments."""
+        """Return a replica's log start: as captured, or the first exported segment if retention ran later."""
         return max(captured or 0, int(segments[0].stem)) if self.expires(topic) else captured
 
     def expires(self, topic: str) -> bool:
-        """Whether the scenario gave the topic or its brokers a retention; Kafka's own seven days end in no run."""
+        """Return whether the scenario set a retention. No run reaches Kafka's default of seven days."""
         return any(self.manifest.topic_settings(topic, name, "") - {"", "-1"} for name in _RETENTION)
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """Every partition of the run."""
         topics = self.manifest.topics.items()
         return [TopicPartition(name, number) for name, topic in topics for number in topic.assignment]
 
     @property
     def owes_history(self) -> bool:
-        """Whether the run had a controller of its own whose history it had to bring along."""
+        """Return whether the run must include its controller's history."""
         return any(node.role in {"controller", "zookeeper"} for node in self.manifest.nodes)
 
 
 def open_folder(folder: RunFolder) -> Run:
-    """Read the small files of a run folder, and the schemas of its tables.
+    """Read a run folder's small files and its tables' schemas.
 
     Raises:
-        EvidenceError: the manifest, the events or a client's file cannot be read.
+        EvidenceError: the manifest, the events or a client's file is unreadable.
     """
     manifest = read_manifest(folder.manifest)
     files, problems = {}, {}
@@ -138,7 +131,7 @@ def open_folder(folder: RunFolder) -> Run:
 
 
 def readable(folder: Path, schema: pa.Schema) -> tuple[list[Path], list[str]]:
-    """The files of a table that have its schema, and one sentence for each of the others."""
+    """Return the files that match the schema, and one sentence per other file."""
     problems = {file: problem_of(file, schema) for file in sorted(folder.glob("*.parquet"))}
     return (
         [file for file, problem in problems.items() if problem is None],
@@ -154,7 +147,7 @@ def _read_events(folder: RunFolder) -> list[Event]:
 
 
 def read_clients(folder: RunFolder) -> list[dict[str, Any]]:
-    """What each client said of itself in the end: ``client_id``, ``role`` and its own counts.
+    """Return each client's final report: ``client_id``, ``role`` and its counts.
 
     Raises:
         EvidenceError: a file cannot be read.
@@ -170,17 +163,17 @@ def read_clients(folder: RunFolder) -> list[dict[str, Any]]:
 
 
 def producers(run: Run) -> list[dict[str, Any]]:
-    """Each producer and whether it ended cleanly (producer_id, clean); an imported one does by its nature."""
+    """Return each producer and whether it ended cleanly; imported ones count as clean."""
     ended = {client["client_id"]: client.get("clean") is True for client in run.clients}
     return [
         {"producer_id": p.producer_id, "clean": ended.get(p.producer_id, p.engine == "foreign")}
         for p in run.manifest.producers
-        if p.engine != "copier"  # it has no ledger: what it owes is told by its input
+        if p.engine != "copier"  # it has no ledger: its input determines its records
     ]
 
 
 def drains(clients: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, Drain]:
-    """The furthest complete drain of each partition."""
+    """Return each partition's furthest drain; complete ones take precedence."""
     best: dict[TopicPartition, Drain] = {}
     for client in clients:
         for key, reached in (client.get("partitions") or {}).items() if client["role"] == "drain" else ():

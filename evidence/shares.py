@@ -1,6 +1,4 @@
-"""What members of a share group recorded of one partition: what each was given, and what became of its
-acknowledgements, record by record.
-"""
+"""Share group members' deliveries and acknowledgements of one partition, by record."""
 
 from __future__ import annotations
 
@@ -22,17 +20,16 @@ ACCEPT, RELEASE = range(len(KINDS))
 
 @dataclass(frozen=True)
 class Deliveries(Columns):
-    """A row for each record that a member was given, by offset and then by time."""
+    """One row per delivery of a record to a member, by offset, then time."""
 
     offset: Ints
-    member: Codes  # of ``names``
-    count: Ints  # of deliveries, as the broker told; NULL: it did not
-    since_ns: Ints  # the record was fetched after that
+    member: Codes  # code in ``names``
+    count: Ints  # from the broker; NULL: unknown
+    since_ns: Ints  # fetched after this time
     received_ns: Ints
 
     @classmethod
     def of(cls, table: pa.Table, names: Names) -> Self:
-        """Of rows of ``history.tables.SHARE_READS``."""
         rows, offset = _each(table)
         found = cls(
             offset=offset,
@@ -46,18 +43,17 @@ class Deliveries(Columns):
 
 @dataclass(frozen=True)
 class Acks(Columns):
-    """A row for each record of an acknowledgement as it was asked for, and of each answer, by offset."""
+    """One row per record of each acknowledgement request and each response, by offset."""
 
     offset: Ints
-    member: Codes  # of ``names``
-    kind: NDArray[np.int8]  # of ``history.share_groups.KINDS``
-    asked_ns: Ints  # NULL: the row of an answer
-    answered_ns: Ints  # NULL: the row of the asking
+    member: Codes  # code in ``names``
+    kind: NDArray[np.int8]  # index in ``history.share_groups.KINDS``
+    asked_ns: Ints  # NULL: a response's row
+    answered_ns: Ints  # NULL: a request's row
     refused: Bools
 
     @classmethod
     def of(cls, table: pa.Table, names: Names) -> Self:
-        """Of rows of ``history.tables.SHARE_ACKS``."""
         rows, offset = _each(table)
         found = cls(
             offset=offset,
@@ -76,7 +72,7 @@ class Acks(Columns):
 
 
 def _each(table: pa.Table) -> tuple[Ints, Ints]:
-    """The row of each record of stretches, and its offset."""
+    """Expand offset ranges into each record's row and offset."""
     first = ints(table["first_offset"])
     lengths = np.maximum(ints(table["last_offset"]) - first + 1, 0)
     rows = np.repeat(np.arange(first.size), lengths)
@@ -85,10 +81,10 @@ def _each(table: pa.Table) -> tuple[Ints, Ints]:
 
 
 class ShareFacts(NamedTuple):
-    """What holds for every partition of ``topic``, which a share group reads.
+    """Facts about a topic that a share group reads.
 
-    ``still_ns`` is within what time a waiting record is delivered, ``ended_ns`` when the last member ended that did so
-    in order, ``unclean`` are those that did not, ``begun_ns`` when each member was started.
+    A waiting record is delivered within ``still_ns``. ``ended_ns``: the last clean end of a member; ``unclean`` members
+    had none; ``begun_ns``: members' starts.
     """
 
     topic: str
@@ -102,7 +98,7 @@ class ShareFacts(NamedTuple):
 
 @dataclass(frozen=True)
 class ShareEvidence:
-    """``faults`` are the times in which some fault of the run was active."""
+    """Evidence about a share group. ``faults`` are the times of active faults."""
 
     reads: Deliveries
     acks: Acks
@@ -111,28 +107,27 @@ class ShareEvidence:
 
     @cached_property
     def accepted(self) -> Acks:
-        """What a broker confirmed as accepted."""
+        """Return the accepts that a broker confirmed."""
         return self.acks.take((self.acks.kind == ACCEPT) & self.acks.answered & ~self.acks.refused)
 
     @cached_property
     def asked(self) -> Acks:
-        """The rows of the asking."""
         return self.acks.take(~self.acks.answered)
 
     @cached_property
     def again(self) -> Ints:
-        """The rows of ``reads`` whose record was given to a member before: the row before is of that delivery."""
+        """Return the rows of ``reads`` that are redeliveries; the row before is the previous delivery."""
         found: Ints = np.flatnonzero(self.reads.offset[1:] == self.reads.offset[:-1]) + 1
         return found
 
     @cached_property
     def prompt(self) -> Bools:
-        """Which rows of ``reads`` were fetched less than a lock before the member had them: it did not stall."""
+        """Return which deliveries reached the member in less than a lock duration after the fetch: it did not stall."""
         found: Bools = self.reads.received_ns - self.reads.since_ns < self.facts.lock_ns
         return found
 
     def disturbed(self, from_ns: Ints, to_ns: Ints) -> Bools:
-        """In which spans of time a fault was active, or a member was started: the group shares anew."""
+        """Return the intervals with a fault, or a member's start, which redistributes records."""
         found = np.zeros(from_ns.size, dtype=np.bool_)
         for begun, ended in [*self.faults, *((at, at) for at in self.facts.begun_ns)]:
             found |= (begun <= to_ns) & (ended >= from_ns)

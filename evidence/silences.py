@@ -1,4 +1,4 @@
-"""Times in which the probe said nothing of a broker, over all of its partitions."""
+"""Find gaps in the probe's reports about a broker."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 from evidence.columns import Ints
 from history.remote import parquet_file
 
-SILENCE_S = 3.0  # the probe speaks of each broker 20 times a second, and of one that does not answer after 0.25 s
-MAX_SILENCE_S = 10.0  # however busy the host was
+SILENCE_S = 3.0  # the probe reports 20 times a second per broker, and after 0.25 s without response
+MAX_SILENCE_S = 10.0  # even on a busy host
 _SECOND_NS = 1_000_000_000
 _ROWS_AT_ONCE = 1_000_000
 _FAR = np.iinfo(np.int64).max
 
 
 class Silence(NamedTuple):
-    """The probe's next word on a broker, and the one before it."""
+    """The probe's next report on a broker (``at``), and the one before."""
 
     at: int
     broker_id: int
@@ -27,10 +27,10 @@ class Silence(NamedTuple):
 
 
 class Words:
-    """The first and the last word of each second on each broker, from ``begun`` to ``ended`` (both in ns, included).
+    """The first and last report of each second per broker, from ``begun`` to ``ended`` (ns, inclusive).
 
-    Two words with more than a second between them lie in different seconds, with none between these: so the gaps that
-    are longer than a second are exact, and a broker takes 16 bytes a second however many replicas it has.
+    Gaps above one second are exact, because such reports lie in different seconds. Memory is 16 bytes per broker and
+    second, for any number of replicas.
     """
 
     def __init__(self, begun: int, ended: int) -> None:
@@ -38,7 +38,7 @@ class Words:
         self._of_broker: dict[int, tuple[Ints, Ints]] = {}
 
     def add(self, broker_ids: Ints, received_ns: Ints) -> None:
-        """Words on brokers, in any order; those outside of the time do not count."""
+        """Add reports in any order; those outside the interval are ignored."""
         inside = (received_ns >= self._begun) & (received_ns <= self._ended)
         for broker_id in np.unique(broker_ids[inside]).tolist():
             at = received_ns[inside & (broker_ids == broker_id)]
@@ -52,7 +52,7 @@ class Words:
         return np.full(seconds, _FAR), np.full(seconds, -1)
 
     def gaps(self, longer_than_ns: int) -> list[Silence]:
-        """The times between neighbouring words that are longer than this (a second or more), in order."""
+        """Return the gaps longer than this (at least 1 s), in order."""
         found: list[Silence] = []
         for broker_id, (first, last) in self._of_broker.items():
             spoken = np.flatnonzero(last >= 0)
@@ -69,13 +69,12 @@ def silences(
     broker_ids: Iterable[int],
     waits: Sequence[tuple[int, float]],
 ) -> list[Silence]:
-    """When the words on a broker were too far apart, from the first phase to quiescence (``between``; None: the run has
-    not both). That a broker did not answer is a word, too.
+    """Return the gaps in the probe's reports, from the first phase to quiescence (``between``; None: one is missing). A
+    failed request counts as a report.
 
-    ``files`` are those of the table ``replicas``, of which two columns are read, a million rows at a time;
-    ``broker_ids`` have a replica assigned, and owe words from the beginning to the end. ``waits`` are the samples
-    (t_ns, us) of the host's ``psi_cpu_some_us``: of a silence the share is explained in which tasks of the host waited
-    for its CPUs.
+    ``files`` are the table ``replicas``: two columns, a million rows at a time. ``broker_ids`` have replicas assigned,
+    so must be covered throughout. ``waits`` are samples (t_ns, us) of the host's ``psi_cpu_some_us``: time in which
+    tasks waited for CPU is excused.
     """
     if between is None:
         return []
@@ -90,12 +89,12 @@ def silences(
 
 
 def explained(silence_ns: int, pressure: float) -> bool:
-    """Whether a host under this pressure may have kept the probe from speaking for so long."""
+    """Return whether CPU pressure may explain a gap of this length."""
     return silence_ns <= MAX_SILENCE_S * 1e9 and silence_ns * (1 - pressure) <= SILENCE_S * 1e9
 
 
 def pressure(waits: Sequence[tuple[int, float]], gap: Silence) -> float:
-    """The share of the time in which some task waited for a CPU, between the samples around; 0 where there are none."""
+    """Return the share of a gap in which a task waited for CPU, from the samples around; 0 without."""
     earlier = [wait for wait in waits if wait[0] <= gap.before][-1:]
     later = [wait for wait in waits if wait[0] >= gap.at][:1]
     if not earlier or not later or earlier == later:

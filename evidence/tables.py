@@ -1,4 +1,4 @@
-"""Small tables of a run folder as rows, and the judge's own tables."""
+"""Read small tables of a run folder as rows, and write the judge's tables."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _ROWS_AT_ONCE = 1 << 20
 
 
 def read_rows(files: Sequence[Path], schema: pa.Schema) -> list[dict[str, Any]]:
-    """The rows of a small table, from those of its files that can be read."""
+    """Read all rows of a small table."""
     read = (parquet_file(file).read(columns=schema.names) for file in files)  # pq.read_table imports pandas
     return [row for table in read for row in table.to_pylist()]
 
 
 def read_rows_of(files: Sequence[Path], schema: pa.Schema, wanted: Collection[TopicPartition]) -> list[dict[str, Any]]:
-    """The rows of some partitions, from a table of any size."""
+    """Read the rows of some partitions from a table of any size."""
     return [row for file in files for part in _parts(file, schema, wanted) for row in part.to_pylist()]
 
 
@@ -37,12 +37,12 @@ def _parts(file: Path, schema: pa.Schema, wanted: Collection[TopicPartition]) ->
 
 
 def table_of(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
-    """Rows as a table; what a row does not name is null, and what the schema does not name is left out."""
+    """Convert rows to a table: missing fields become null, extra ones are dropped."""
     return pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
 
 
 def write_table(table: pa.Table, folder: Path, schema: pa.Schema) -> None:
-    """Write a judged table as one file with exactly this schema; the same rows give the same bytes."""
+    """Write a judge's table with exactly this schema; equal rows give equal bytes."""
     table = table.select(schema.names).cast(schema)
     keys = [(field.name, "ascending") for field in schema if not pa.types.is_nested(field.type)]
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""What brokers' metadata says of a partition's leaders and ISR, and its states in order.
+"""Leaders, ISR and states of a partition, from brokers' metadata.
 
-Brokers answer Metadata from their own caches: one that was cut off or paused answers with an old one.
+Brokers answer Metadata from caches, so disconnected or paused ones return stale data.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from history.partition import TopicPartition
 from history.tables import CONTROLLER
 from kafka_files.states import State
 
-CLOCK_NS = 1_000_000_000  # servers' logs have milliseconds, and pairs of the clocks are a second apart
+CLOCK_NS = 1_000_000_000  # server logs have milliseconds; clock pairs are a second apart
 _MAX_BROKER = 2**31 - 1
 
 
 class Change(NamedTuple):
-    """A state of the partition, from when it was decided, or shown, on; ``isr`` in order."""
+    """A state since its decision or first observation; ``isr`` is sorted."""
 
     received_ns: int
     leader: int
@@ -32,7 +32,7 @@ class Change(NamedTuple):
 
 
 def leaders(views: Views) -> dict[tuple[int, int], int]:
-    """(epoch, leader) → when that was first seen."""
+    """Return (epoch, leader) → time of first observation."""
     named = np.flatnonzero((views.leader >= 0) & (views.epoch != NULL))
     found: dict[tuple[int, int], int] = {}
     for (epoch, leader), rows in groups(views.epoch[named], views.leader[named]):
@@ -41,7 +41,7 @@ def leaders(views: Views) -> dict[tuple[int, int], int]:
 
 
 def first_leaders(views: Views) -> dict[int, tuple[int, int]]:
-    """Epoch → its leader (of several the smallest), and when the epoch was first seen."""
+    """Return epoch → its leader (the smallest if several) and the time of first observation."""
     found: dict[int, tuple[int, int]] = {}
     for (epoch, leader), seen_ns in sorted(leaders(views).items()):
         known = found.get(epoch, (leader, seen_ns))
@@ -50,25 +50,23 @@ def first_leaders(views: Views) -> dict[int, tuple[int, int]]:
 
 
 def changes(history: Sequence[State], views: Views, names: Names) -> tuple[Change, ...]:
-    """The partition's states in order: the controller's own, or where its history has no good times, those that its
-    leaders' metadata showed.
-    """
+    """Return the states in order: the controller's, or leaders' metadata if its times are unusable."""
     if history and has_good_times(history, first_shown(views)):
         return decided(history)
     return isr_changes(views, names)
 
 
 def first_shown(views: Views) -> dict[int, int]:
-    """Leader epoch → when a broker first showed it, in ns."""
+    """Return leader epoch → when a broker first reported it, in ns."""
     known = np.flatnonzero(views.epoch != NULL)
     return {epoch: int(views.received_ns[known[rows]].min()) for (epoch,), rows in groups(views.epoch[known])}
 
 
 def has_good_times(history: Sequence[State], shown: Mapping[int, int]) -> bool:
-    """Whether a controller's history says when things were decided; brokers' views are its bounds.
+    """Return whether a controller's history has usable times.
 
-    Each state has a time, and each leader epoch that a broker showed (``shown``: epoch → when, in ns) was decided
-    before. A history that breaks off, or was written by another clock, fails that.
+    Each state needs a time, and each leader epoch in ``shown`` (epoch → first report, ns) an earlier decision. A
+    truncated history or another clock fails this.
     """
     decided_ns: dict[int, int] = {}
     for state in history:
@@ -80,7 +78,7 @@ def has_good_times(history: Sequence[State], shown: Mapping[int, int]) -> bool:
 
 
 def decided(history: Iterable[State]) -> tuple[Change, ...]:
-    """Dated states of the controller in the order of time; metadata of a broker that was cut off is older."""
+    """Return the controller's dated states in order of time."""
     found = [
         Change(state.t_ns, state.leader, state.leader_epoch, tuple(sorted(state.isr)), CONTROLLER)
         for state in history
@@ -90,11 +88,10 @@ def decided(history: Iterable[State]) -> tuple[Change, ...]:
 
 
 def isr_changes(views: Views, names: Names) -> tuple[Change, ...]:
-    """The partition's states in order, each as its own leader's metadata first showed it.
+    """Return the states in order, when their own leader's metadata first showed them.
 
-    Leader epochs tell old views from new ones, but an ISR may change within an epoch. So a view counts when no observer
-    had shown a newer epoch, and when it is the leader's own (a cache only goes forward) or the first to say that nobody
-    leads. What a leader showed was decided by then, at the latest.
+    An ISR may change within an epoch. So a view counts if no observer has shown a newer epoch, and if it is the
+    leader's own (caches only move forward) or the first without a leader. A state was decided no later than shown.
     """
     known = views.take((views.leader != NULL) & (views.epoch != NULL) & (views.isr >= 0))
     newest = np.maximum.accumulate(known.epoch)
@@ -113,21 +110,21 @@ def isr_changes(views: Views, names: Names) -> tuple[Change, ...]:
 
 
 def observing(views: Views, names: Names) -> Ints:
-    """Return the broker of each view, ``NULL`` where its observer is none."""
+    """Return each view's observing broker, ``NULL`` if the observer is none."""
     found: Ints = np.array([*map(_broker, names.listed), NULL], dtype=np.int64)[views.observer]
     return found
 
 
 def _broker(name: str) -> int:
-    """The broker that is named by its number; ``NULL`` of another name, be it one of digits: ids are of 32 bits."""
+    """Return a name's broker id, ``NULL`` for others, including numbers beyond 32 bits."""
     number = int(name) if name.isdecimal() and len(name) <= len(str(_MAX_BROKER)) else NULL
     return number if str(number) == name and number <= _MAX_BROKER else NULL
 
 
 def final_isr(views: Views) -> tuple[int, ...]:
-    """Members that every last view of the newest epoch names.
+    """Return the members in every observer's last view of the newest epoch.
 
-    The intersection, because an observer that was cut off keeps naming a member that has left.
+    An intersection, because disconnected observers still list former members.
     """
     known = views.take((views.epoch != NULL) & (views.isr >= 0))
     if not len(known):
@@ -138,7 +135,7 @@ def final_isr(views: Views) -> tuple[int, ...]:
 
 
 def last_views(where: TopicPartition, views: Views, names: Names) -> list[dict[str, Any]]:
-    """Each observer's last view of each leader and epoch, as ``judge.checks.elections`` reads them."""
+    """Return each observer's last view per leader and epoch, for ``judge.checks.elections``."""
     found = []
     for (observer, leader, epoch), rows in groups(views.observer, views.leader, views.epoch):
         row = int(rows[np.lexsort((views.sent_ns[rows], views.received_ns[rows]))[-1]])
@@ -158,7 +155,7 @@ def last_views(where: TopicPartition, views: Views, names: Names) -> list[dict[s
 
 
 def short_isrs(facts: Facts, views: Views, names: Names) -> list[ShortIsr]:
-    """The stretches below min.insync.replicas that the leader's own metadata showed, and since when it has known."""
+    """Return the times below min.insync.replicas that the leader's own metadata showed."""
     known = known_since(views, names, short_of_members(facts))
     return [
         ShortIsr(state.leader, state.leader_epoch, tuple(sorted(state.isr)), known_ns, until_ns)
@@ -167,8 +164,8 @@ def short_isrs(facts: Facts, views: Views, names: Names) -> list[ShortIsr]:
 
 
 def known_since(views: Views, names: Names, short: Iterable[Stretch]) -> Iterator[Stretch]:
-    """From when on a leader may be held to an ISR: two seconds after its own metadata showed it, asked and answered
-    within the stretch of the controller's history. A stretch in which it did not is left out.
+    """Yield when a leader must respect an ISR: from 2 s after its own metadata showed it, with request and response
+    inside the interval. Intervals without that are skipped.
     """
     known = np.flatnonzero(views.isr >= 0)
     observers = observing(views, names)[known]
@@ -180,7 +177,7 @@ def known_since(views: Views, names: Names, short: Iterable[Stretch]) -> Iterato
         rows = shown.get((state.leader, state.leader_epoch, tuple(sorted(state.isr))))
         if rows is None:
             continue
-        begin = np.searchsorted(views.received_ns[rows], from_ns)  # an answer comes after its question
+        begin = np.searchsorted(views.received_ns[rows], from_ns)  # a response follows its request
         end = np.searchsorted(views.received_ns[rows], until_ns, side="right")
         within = rows[begin:end][views.sent_ns[rows[begin:end]] >= from_ns]
         if within.size:
@@ -188,7 +185,7 @@ def known_since(views: Views, names: Names, short: Iterable[Stretch]) -> Iterato
 
 
 def observed(probes: pa.Table) -> dict[int, tuple[int, int]]:
-    """When each broker was first and last asked for its replica, answered or not (``history.tables.REPLICAS``)."""
+    """Return the first and last probe of each broker's replica, successful or not (``history.tables.REPLICAS``)."""
     received: Ints = ints(probes["received_ns"])
     return {
         broker: (int(received[rows].min()), int(received[rows].max()))
