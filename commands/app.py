@@ -288,8 +288,9 @@ def inspect_(
 ) -> Outcome:
     """Read a broker's log directory or a segment: batches, CRCs, leader epochs, gaps, transaction markers, problems.
 
-    It needs no cluster and no run, and changes nothing. Records inside of batches are not decoded. Exit code 1 means
-    that there is a problem; a gap alone is none, since compaction leaves gaps.
+    It needs no cluster and no run, and changes nothing. Records inside of batches are not decoded, and the contents
+    of .index and .timeindex files are not examined. Exit code 1 means that there is a problem; a gap alone is none,
+    since compaction leaves gaps.
     """
     from commands.inspect import inspect_logs
 

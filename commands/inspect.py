@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -9,9 +10,9 @@ from typing import Any
 
 from commands.outcome import Outcome, say
 from history.exit_codes import FAIL, PASS
-from kafka_files.inspection import MOST_FINDINGS, Finding, Replica, inspect, is_open
+from kafka_files.inspection import MOST_ALIKE, Finding, Replica, inspect, is_open, span
 
-MOST_SHOWN = 20  # findings of a replica, for people
+MOST_SHOWN = 20  # leader epochs or open transactions of a replica, for people
 
 
 def inspect_logs(paths: Sequence[Path]) -> Outcome:
@@ -29,9 +30,10 @@ def inspect_logs(paths: Sequence[Path]) -> Outcome:
         for line in _lines(replica):
             say(line)
         replicas.append(replica)
-    problems = sum(replica.problems for replica in replicas)
-    facts = {"replicas": [_facts(replica) for replica in replicas], "problems": problems}
-    end = f"{_counted(len(replicas), 'replica')}, {_counted(problems, 'problem')}."
+    problems, notes = (sum(getattr(replica, each) for replica in replicas) for each in ("problems", "notes"))
+    facts = {"replicas": [_facts(replica) for replica in replicas], "problems": problems, "notes": notes}
+    counts = [(len(replicas), "replica"), (problems, "problem"), (notes, "note")]
+    end = f"{', '.join(_counted(*each) for each in counts)}."
     return Outcome(FAIL if problems else PASS, ["", end], facts)
 
 
@@ -48,16 +50,24 @@ def _facts(replica: Replica) -> dict[str, Any]:
 def _lines(replica: Replica) -> Iterator[str]:
     offsets = "empty"
     if replica.first_offset is not None and replica.end_offset is not None:
-        offsets = f"offsets {replica.first_offset:,} to {replica.end_offset - 1:,}"
+        offsets = span(replica.first_offset, replica.end_offset - 1)
     counts = [(replica.segments, "segment"), (replica.size_bytes, "byte"), (replica.batches, "batch")]
     counts.append((replica.records, "record"))
     yield f"{replica.folder.name}: {', '.join(_counted(*each) for each in counts)}, {offsets}"
     for title, text in _details(replica):
         yield f"  {title:<15}{text}"
-    for finding in replica.findings[:MOST_SHOWN]:
-        yield f"  {'PROBLEM' if finding.is_problem else 'note':<15}{_place(finding)}: {finding.text}"
-    if (left := replica.problems + replica.notes - MOST_SHOWN) > 0:
-        yield f"  {'':<15}{left:,} more (--json has the first {MOST_FINDINGS:,})"
+    yield from _findings(replica)
+
+
+def _findings(replica: Replica) -> Iterator[str]:
+    """Yield a line for each finding, at most ``MOST_ALIKE`` of a kind."""
+    shown: Counter[str] = Counter()
+    for finding in replica.findings:
+        shown[finding.kind] += 1
+        if shown[finding.kind] <= MOST_ALIKE:
+            yield f"  {'PROBLEM' if finding.is_problem else 'note':<15}{_place(finding)}: {finding.text}"
+        elif shown[finding.kind] == MOST_ALIKE + 1:
+            yield f"  {'':<15}and {replica.kinds[finding.kind] - MOST_ALIKE:,} more of this kind"
 
 
 def _details(replica: Replica) -> Iterator[tuple[str, str]]:
@@ -68,7 +78,8 @@ def _details(replica: Replica) -> Iterator[tuple[str, str]]:
         yield "checkpoints", ", ".join(f"{name} {offset:,}" for name, offset in replica.checkpoints.items())
     if set(replica.formats) - {2}:
         formats = [f"{count:,} in format {magic}" for magic, count in sorted(replica.formats.items())]
-        yield "formats", f"{', '.join(formats)}; the records of formats 0 and 1 are counted, not read"
+        old = "; the records of formats 0 and 1 are counted, not read" if {0, 1} & set(replica.formats) else ""
+        yield "formats", f"{', '.join(formats)}{old}"
     if replica.commits or replica.aborts or replica.open_transactions:
         open_now = [f"producer id {each.producer_id} from {each.first_offset:,}" for each in replica.open_transactions]
         shown = [

@@ -1,17 +1,20 @@
 """Inspect a replica's files, given only a broker's disk, in bounded memory.
 
 Only batch headers and CRCs are checked; records are not decoded. A finding is a problem if a healthy broker never
-leaves it, else a note: compaction leaves gaps, and a broker truncates a torn tail when it restarts.
+leaves it, else a note: compaction leaves gaps, and a broker truncates a torn tail when it restarts. The contents
+of .index and .timeindex files are not examined.
 """
 
 from __future__ import annotations
 
 import fcntl
+import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -28,20 +31,24 @@ from kafka_files.batches import (
     Data,
     Headers,
     Problem,
-    header_slices,
     last_offsets,
     mapped,
     problem_text,
 )
+from kafka_files.batches import headers as read_headers
+from kafka_files.damage import is_cut_batch, next_batch, only_zeros
+from kafka_files.offset_order import misfits
 from kafka_files.records import marker
 
 MOST_FINDINGS = 1000  # kept per replica; all are counted
+MOST_ALIKE = 10  # of a kind that are shown
 CHECKPOINTS = {
     checkpoints.HIGH_WATERMARKS: "high watermark",
     checkpoints.RECOVERY_POINTS: "recovery point",
     checkpoints.LOG_STARTS: "log start",
 }
 _SEGMENT = re.compile(r"\d{20}\.log")
+_INDEXES = (".index", ".timeindex")
 
 
 class Finding(NamedTuple):
@@ -52,6 +59,12 @@ class Finding(NamedTuple):
     offset: int | None
     text: str
     is_problem: bool
+
+    @property
+    def kind(self) -> str:
+        """The text without its numbers and quoted lines: findings that are alike share it."""
+        plain = re.sub(r'".*"|\d[\d,]*', "N", self.text)
+        return re.sub(r"\boffsets N to N( are)?\b", lambda found: "offset N is" if found[1] else "offset N", plain)
 
 
 class EpochRange(NamedTuple):
@@ -87,14 +100,21 @@ class Replica:
     open_transactions: list[OpenTransaction] = field(default_factory=list)
     checkpoints: dict[str, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    kinds: dict[str, int] = field(default_factory=dict)  # kind of finding → how many
     problems: int = 0
     notes: int = 0
 
     def found(self, finding: Finding) -> None:
+        """Count a finding, and keep it if there is room; the first of each kind are always kept."""
         self.problems += finding.is_problem
         self.notes += not finding.is_problem
-        if len(self.findings) < MOST_FINDINGS:
+        alike = self.kinds[finding.kind] = self.kinds.get(finding.kind, 0) + 1
+        if alike <= MOST_ALIKE or len(self.findings) < MOST_FINDINGS:
             self.findings.append(finding)
+
+    def about_file(self, file: str, text: str, *, is_problem: bool = True) -> None:
+        """Count a finding about a whole file."""
+        self.found(Finding(file, None, None, text, is_problem))
 
 
 def inspect(paths: Sequence[Path]) -> Iterator[Replica]:
@@ -103,16 +123,14 @@ def inspect(paths: Sequence[Path]) -> Iterator[Replica]:
     Raises:
         BadInput: a path has no segment, or is unreadable.
     """
-    offsets_in = cache(checkpoints.read_offsets)
-    for segments in [each for path in paths for each in _replicas(path)]:
-        replica = Replica(segments[0].parent)
-        reading = _Reading(replica)
-        for file in segments:
-            reading.segment(file, is_last=file == segments[-1])
-        reading.end()
-        if not any(path in segments for path in paths):  # checkpoints describe the whole log
-            _compare_epochs(replica, checkpoints.read_epochs(replica.folder / checkpoints.LEADER_EPOCHS) or [])
-            _compare_offsets(replica, {each: offsets_in(replica.folder.parent / each) or {} for each in CHECKPOINTS})
+    log_dirs: dict[Path, _LogDir] = {}
+    for folder, files in [each for path in paths for each in _replicas(path)]:
+        replica = Replica(folder)
+        log_dir = log_dirs.setdefault(folder.parent, _LogDir(folder.parent))
+        if isinstance(files, OSError):
+            replica.about_file(folder.name, checkpoints.cannot_be_read(files))
+        else:
+            _read(replica, files, log_dir, is_whole=not any(path in files for path in paths))
         yield replica
 
 
@@ -128,98 +146,274 @@ def is_open(folder: Path) -> bool:
     return False
 
 
-def _replicas(path: Path) -> list[list[Path]]:
-    """Return the segments below a path, by folder."""
-    if not path.exists():
-        raise BadInput(f"{path} does not exist; name a log directory, a replica's folder, or a segment.")
-    if path.is_file():
-        if not _SEGMENT.fullmatch(path.name):
-            raise BadInput(f"{path} is no segment: a segment's name is its first offset in 20 digits and .log.")
-        return [[path]]
-    found: dict[Path, list[Path]] = {}
-    for file in sorted(file for file in path.rglob("*.log") if _SEGMENT.fullmatch(file.name)):
-        found.setdefault(file.parent, []).append(file)
+class _LogDir:
+    """The offset checkpoints of a log directory, which its replicas share."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._is_checked = False
+
+    @cached_property
+    def is_open(self) -> bool:
+        return is_open(self.folder)
+
+    @cached_property
+    def offsets(self) -> dict[str, dict[TopicPartition, int]]:
+        return {name: checkpoints.read_offsets(self.folder / name) or {} for name in CHECKPOINTS}
+
+    @cached_property
+    def compacted(self) -> dict[TopicPartition, int] | None:
+        return checkpoints.read_offsets(self.folder / checkpoints.CLEANER_OFFSETS)
+
+    def check(self, replica: Replica) -> None:
+        """Report broken offset checkpoints once, with the first replica."""
+        if not self._is_checked:
+            _check_files(replica, [self.folder / name for name in CHECKPOINTS])
+        self._is_checked = True
+
+
+def _read(replica: Replica, files: Sequence[Path], log_dir: _LogDir, *, is_whole: bool) -> None:
+    """Read a log's segments; compare the checkpoints with them if all are read."""
+    # A running broker may truncate a mapped file, which would crash this process: copy its segments.
+    reading = _Reading(replica, _orphans(replica.folder) if is_whole else {}, is_live=log_dir.is_open)
+    for file in files:
+        reading.segment(file, is_last=file == files[-1])
+    reading.end()
+    if not is_whole:
+        return
+    epochs = replica.folder / checkpoints.LEADER_EPOCHS
+    entries = checkpoints.read_epochs(epochs) or []
+    _check_files(replica, [epochs])
+    log_dir.check(replica)
+    _check_presence(replica, entries)
+    _compare_start(replica, files[0], entries, log_dir.offsets[checkpoints.LOG_STARTS])
+    _check_empty(replica, files, log_dir.compacted)
+    _compare_epochs(replica, entries)
+    _compare_offsets(replica, log_dir.offsets)
+
+
+def _replicas(path: Path) -> list[tuple[Path, list[Path] | OSError]]:
+    """Return each folder below a path that holds segments with its segments in order, or why it cannot be read."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise BadInput(f"{path} does not exist; name a log directory, a replica's folder, or a segment.") from None
+    except OSError as error:
+        raise BadInput(f"{path} {checkpoints.cannot_be_read(error)}.") from None
+    if not stat.S_ISDIR(mode):
+        return [(path.parent, [_named_segment(path)])]
+    found: dict[Path, list[Path] | OSError] = {}
+    for folder, folders, files in os.walk(path, onerror=lambda error: _unreadable(path, error, found)):
+        segments = sorted(Path(folder, name) for name in [*folders, *files] if _SEGMENT.fullmatch(name))
+        if segments:
+            found[Path(folder)] = list(segments)
     if not found:
         raise BadInput(f"{path} holds no segment (such as orders-0/00000000000000000000.log).")
-    return list(found.values())
+    return sorted(found.items())
+
+
+def _named_segment(path: Path) -> Path:
+    if not _SEGMENT.fullmatch(path.name):
+        raise BadInput(f"{path} is no segment: a segment's name is its first offset in 20 digits and .log.")
+    if not os.access(path, os.R_OK):
+        raise BadInput(f"{path} cannot be read (permission denied).")
+    return path
+
+
+def _unreadable(path: Path, error: OSError, found: dict[Path, list[Path] | OSError]) -> None:
+    """Keep why a replica's folder cannot be read; others, such as lost+found, hold no segments."""
+    folder = Path(error.filename)
+    if folder == path:
+        raise BadInput(f"{path} {checkpoints.cannot_be_read(error)}.")
+    if re.fullmatch(r".+-\d+(\..+-(delete|future|stray))?", folder.name):
+        found[folder] = error
+
+
+def _orphans(folder: Path) -> dict[int, list[str]]:
+    """Return the index files and snapshots of each first offset whose segment is not there.
+
+    A snapshot alone is none: a broker that stops writes one at the log end offset.
+    """
+    files: dict[str, list[str]] = {}
+    for file in sorted(folder.iterdir()):
+        stem, *suffixes = file.name.split(".")
+        if re.fullmatch(r"\d{20}", stem):
+            files.setdefault(stem, []).append(f".{'.'.join(suffixes)}")
+    return {
+        int(stem): [each for each in suffixes if each in (*_INDEXES, ".snapshot", ".txnindex")]
+        for stem, suffixes in files.items()
+        # .log.deleted, .log.swap and .log.cleaned are a broker's own
+        if not any(each.startswith(".log") for each in suffixes) and any(each in suffixes for each in _INDEXES)
+    }
 
 
 class _Reading:
     """State carried between the batches of a log."""
 
-    def __init__(self, replica: Replica) -> None:
-        self._replica = replica
+    def __init__(self, replica: Replica, orphans: Mapping[int, list[str]], *, is_live: bool) -> None:
+        self._replica, self._orphans, self._is_live = replica, dict(orphans), is_live
         self._open: dict[int, int] = {}  # producer id → first offset
-        self._file = ""
+        self._file, self._named = "", 0
+        self._expected: int | None = None  # the offset behind the last batch that could be read
         self._after_damage = False  # the previous batch is unreadable, including its last offset
-        # A running broker may truncate a mapped file, which would crash this process: copy its segments.
-        self._is_live = is_open(replica.folder.parent)
 
     def segment(self, file: Path, *, is_last: bool) -> None:
-        replica, self._file = self._replica, file.name
-        before = replica.batches
-        with nullcontext(file.read_bytes()) if self._is_live else mapped(file) as data:
-            replica.segments, replica.size_bytes = replica.segments + 1, replica.size_bytes + len(data)
-            for headers in header_slices(data):
-                is_torn = headers["problem"] == Problem.TORN_TAIL
-                if not is_torn[0]:
-                    if replica.batches == before:
-                        self._begins(int(file.stem), headers[0])
-                    self._batches(data, headers[~is_torn])
-                if is_torn[-1]:
-                    self._torn(data, headers[-1], is_last=is_last)
+        """Read one segment."""
+        self._file, self._named = file.name, int(file.stem)
+        try:
+            if not stat.S_ISREG(file.stat().st_mode):
+                self._lost("is no regular file" if not file.is_dir() else "is a directory, not a segment")
+                return
+            with nullcontext(file.read_bytes()) if self._is_live else mapped(file) as data:
+                self._replica.segments, self._replica.size_bytes = (
+                    self._replica.segments + 1,
+                    self._replica.size_bytes + len(data),
+                )
+                self._data(data, is_last=is_last)
+        except FileNotFoundError as error:
+            if file.is_symlink():
+                self._lost(f"is a link to {file.readlink()}, which does not exist")
+            else:
+                gone = (
+                    f"{checkpoints.cannot_be_read(error)}: it was deleted since the folder was listed, as by retention"
+                )
+                self._lost(gone, is_problem=False)
+        except OSError as error:
+            self._lost(checkpoints.cannot_be_read(error))
+
+    def _lost(self, text: str, *, is_problem: bool = True) -> None:
+        """Report a segment that cannot be read: it hides offsets."""
+        self._replica.about_file(self._file, text, is_problem=is_problem)
+        self._after_damage = True
+
+    def _data(self, data: Data, *, is_last: bool) -> None:
+        at, is_first = 0, True
+        while at < len(data):
+            headers = read_headers(data, at)
+            at = int(headers["position"][-1] + headers["size"][-1])
+            is_torn = headers["problem"][-1] == Problem.TORN_TAIL
+            # A length that lies leads to bytes that only look like batches.
+            damaged_from = _last_read(headers) + 1 if is_torn else len(headers)
+            if is_first and damaged_from:
+                self._begins(headers[0])
+            self._batches(data, headers[:damaged_from])
+            if is_torn:
+                at = self._damage(data, headers[damaged_from:], is_last=is_last)
+            is_first = False
+
+    def _begins(self, first: np.void) -> None:
+        if first["base_offset"] < self._named:
+            self._note(first, f"the segment's name promises offsets from {self._named:,} on", is_problem=True)
+
+    def _damage(self, data: Data, rows: Headers, *, is_last: bool) -> int:
+        """Report batches that cannot be read, up to a torn tail; return the byte at which to read on."""
+        tail = int(rows["position"][-1])
+        if only_zeros(data, tail):
+            self._batches(data, rows[:-1])
+            text = f"the last {len(data) - tail:,} bytes are zeros, as of a preallocated segment"
+            self._tail(tail, text, is_problem=False, is_last=is_last)
+            return len(data)
+        following = next_batch(data, int(rows["position"][0]) + 1, self._least_offset())
+        if following is None:
+            self._batches(data, rows[:-1])
+            self._torn(data, tail, is_last=is_last)
+            return len(data)
+        resumed, offset = following
+        framed = rows["position"] + rows["size"] <= resumed
+        framed[-1] = False
+        self._batches(data, rows[framed])
+        start = int(rows["position"][~framed][0])
+        text = f"bytes {start:,} to {resumed - 1:,} cannot be read; the next whole batch begins at byte {resumed:,}"
+        self._replica.found(Finding(self._file, start, self._expected, f"{text} with offset {offset:,}", True))
+        self._after_damage = True
+        return resumed
+
+    def _least_offset(self) -> int:
+        return max(self._named, self._expected or 0)
+
+    def _torn(self, data: Data, start: int, *, is_last: bool) -> None:
+        size = len(data) - start
+        if is_last and not is_cut_batch(data, start, self._least_offset()):
+            text = f"the last {size:,} bytes are no batch, and no whole batch follows in them"
+            self._tail(start, text, is_problem=True, is_last=True)
+        else:
+            text = f"torn tail: the last {size:,} bytes are no whole batch"
+            self._tail(start, text, is_problem=False, is_last=is_last)
+
+    def _tail(self, start: int, text: str, *, is_problem: bool, is_last: bool) -> None:
+        follows = "" if is_last else ", and another segment follows"
+        is_problem = is_problem or not is_last
+        self._replica.found(Finding(self._file, start, self._replica.end_offset, f"{text}{follows}", is_problem))
+        self._after_damage = True
 
     def end(self) -> None:
+        """Keep the transactions that have no end; report index files of segments that are not there."""
         self._replica.open_transactions = sorted(OpenTransaction(*each) for each in self._open.items())
-
-    def _begins(self, named: int, first: np.void) -> None:
-        if first["base_offset"] < named:
-            self._note(first, f"the segment's name promises offsets from {named:,} on", is_problem=True)
-
-    def _torn(self, data: Data, tail: np.void, *, is_last: bool) -> None:
-        start, size = int(tail["position"]), int(tail["size"])
-        if not any(data[start : start + min(size, 1 << 16)]):
-            text, is_problem = f"the last {size:,} bytes are zeros, as of a preallocated segment", False
-        else:
-            text, is_problem = f"torn tail: the last {size:,} bytes are no whole batch", not is_last
-        if not is_last:
-            text, is_problem = f"{text}, and another segment follows", True
-        self._replica.found(Finding(self._file, start, self._replica.end_offset, text, is_problem))
+        for base, left in sorted(self._orphans.items()):
+            first, end = self._replica.first_offset, self._replica.end_offset
+            text = f"the segment is missing (left behind: {', '.join(left)})"
+            is_covered = first is not None and end is not None and first <= base < end
+            self._replica.about_file(f"{base:020d}.log", text, is_problem=not is_covered)
 
     def _batches(self, data: Data, headers: Headers) -> None:
+        if not len(headers):
+            return
         replica = self._replica
         replica.batches += len(headers)
         for magic, count in zip(*np.unique(headers["magic"], return_counts=True), strict=True):
             replica.formats[int(magic)] = replica.formats.get(int(magic), 0) + int(count)
         old = np.isin(headers["magic"], message_sets.FORMATS)
-        is_read = (headers["problem"] == 0) | (old & (headers["problem"] == Problem.MAGIC))
+        is_read = _is_read(headers)
         holds_records = is_read & (headers["record_count"] > 0) & (old | (headers["attributes"] & CONTROL == 0))
         replica.records += int(headers["record_count"][holds_records].sum(dtype=np.int64))
         for header in headers[~is_read]:
             self._note(header, problem_text(header) or "", is_problem=True)
         for header in headers[old & (headers["record_count"] == message_sets.NOT_COUNTED)]:
             self._note(header, "the messages wrapped here cannot be decompressed, so they are not counted")
-        self._order(headers, is_read)
-        self._epochs(headers[is_read & ~old])
+        fits = self._order(headers, is_read)
+        self._epochs(headers[is_read & ~old & fits])
         of_transactions = is_read & ~old & (headers["attributes"] & (TRANSACTIONAL | CONTROL) != 0)
         for row in np.flatnonzero(of_transactions).tolist():
             self._transaction(data, headers[row])
 
-    def _order(self, headers: Headers, is_read: npt.NDArray[np.bool_]) -> None:
-        """Note gaps and backward offsets, ignoring the offsets of damaged batches."""
-        replica, first = self._replica, headers["base_offset"]
-        if replica.end_offset is None:
-            replica.first_offset = replica.end_offset = int(first[0])
-        ends = np.where(is_read, last_offsets(headers) + 1, replica.end_offset)
-        ends = np.maximum.accumulate(np.concatenate([[replica.end_offset], ends]))
-        follows = np.concatenate([[not self._after_damage], is_read[:-1]])
-        for row in np.flatnonzero(is_read & (first != ends[:-1]) & (follows | (first < ends[:-1]))).tolist():
-            expected = int(ends[row])
-            if first[row] > expected:
-                self._note(headers[row], f"gap: offsets {expected:,} to {int(first[row]) - 1:,} are not there")
-            else:
-                self._note(headers[row], f"offsets go back: the log reached {expected - 1:,} before", is_problem=True)
-        replica.end_offset, self._after_damage = int(ends[-1]), not is_read[-1]
+    def _order(self, headers: Headers, is_read: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Report gaps and offsets that go back; return which base offsets fit their neighbours.
+
+        The offsets of a batch that cannot be read are not used.
+        """
+        replica, fits = self._replica, np.ones(len(headers), np.bool_)
+        may_hide = np.concatenate([[self._after_damage], ~is_read[:-1]])[is_read]
+        self._after_damage = not is_read[-1]
+        read = headers[is_read]
+        if not len(read):
+            return fits
+        if self._expected is None:  # the segment's name may be below its first batch, after compaction
+            self._expected, may_hide[0] = min(self._named, int(read["base_offset"][0])), True
+        first, ends = read["base_offset"], last_offsets(read) + 1
+        alone = np.zeros(len(read), np.bool_)
+        for row, kind, expected in misfits(first, ends, may_hide, self._expected):
+            alone[row] = kind == "alone"
+            self._misfit(read[row], kind, expected)
+        fits[is_read] = ~alone
+        if replica.first_offset is None:
+            replica.first_offset = self._expected if alone[0] else int(first[0])
+        replica.end_offset = max(replica.end_offset or 0, *ends[~alone].tolist())
+        self._expected = int(ends[-1])  # "alone" needs a batch behind
+        return fits
+
+    def _misfit(self, header: np.void, kind: str, expected: int) -> None:
+        offset = int(header["base_offset"])
+        if kind == "alone":
+            text = f"base offset {offset:,} does not fit its neighbours: {expected:,} is expected"
+            self._note(header, f"{text} (the CRC does not cover base offsets)", is_problem=True)
+        elif kind == "back":
+            self._note(header, f"offsets go back: the log reached {expected - 1:,} before", is_problem=True)
+        else:
+            gap = f"gap: {span(expected, offset - 1)} {'is' if offset == expected + 1 else 'are'} not there"
+            missing = [base for base in sorted(self._orphans) if expected <= base < offset]
+            for base in missing:
+                gap += f"; segment {base:020d}.log is missing (left behind: {', '.join(self._orphans.pop(base))})"
+            self._note(header, gap, is_problem=bool(missing))
 
     def _epochs(self, of_epoch: Headers) -> None:
         if not len(of_epoch):
@@ -252,6 +446,87 @@ class _Reading:
         self._replica.found(Finding(self._file, position, offset, text, is_problem))
 
 
+def _is_read(headers: Headers) -> npt.NDArray[np.bool_]:
+    """Return which batches fit their CRC and have a format that Kafka wrote."""
+    old = np.isin(headers["magic"], message_sets.FORMATS)
+    is_read: npt.NDArray[np.bool_] = (headers["problem"] == 0) | (old & (headers["problem"] == Problem.MAGIC))
+    return is_read
+
+
+def _last_read(headers: Headers) -> int:
+    """Return the row of the last batch that can be read, or -1."""
+    rows = np.flatnonzero(_is_read(headers) & (headers["problem"] != Problem.TORN_TAIL))
+    return int(rows[-1]) if len(rows) else -1
+
+
+def span(first: int, last: int) -> str:
+    """Return offsets in words."""
+    return f"offset {first:,}" if first == last else f"offsets {first:,} to {last:,}"
+
+
+def _check_files(replica: Replica, files: Iterable[Path]) -> None:
+    for file in files:
+        for fault in checkpoints.faults(file):
+            replica.about_file(file.name, fault)
+
+
+def _check_presence(replica: Replica, entries: Sequence[checkpoints.EpochStart]) -> None:
+    """Report a leader-epoch-checkpoint that is missing or empty although batches have leader epochs."""
+    file = replica.folder / checkpoints.LEADER_EPOCHS
+    if not any(each.epoch >= 0 for each in replica.epochs) or entries:
+        return
+    with suppress(OSError):
+        size = file.stat().st_size if file.exists() else None
+        if size is None:
+            replica.about_file(file.name, "the file is missing, although the log has batches")
+        elif not size or not checkpoints.faults(file):
+            replica.about_file(file.name, "the file has no entry, although the log has batches")
+
+
+def _compare_start(
+    replica: Replica,
+    first: Path,
+    entries: Sequence[checkpoints.EpochStart],
+    log_starts: Mapping[TopicPartition, int],
+) -> None:
+    """Report a log that begins behind its first leader epoch: retention moves the epoch's start, too.
+
+    With tiered storage the epochs begin where the remote log does, and the log start offset is that offset.
+    """
+    named = int(first.stem)
+    if not entries or entries[0].start >= named:
+        return
+    start = log_starts.get(_partition(replica)) if _is_replica(replica) else None
+    if start is not None and start >= named:
+        return
+    text = f"the first epoch begins at {entries[0].start:,}, and the first segment at {named:,}"
+    if start is not None:
+        text += f"; the log start offset is {start:,}: the segments between are in tiered storage, or lost"
+    else:
+        text += f": {span(entries[0].start, named - 1)} are lost, and no log start offset explains it"
+    replica.about_file(checkpoints.LEADER_EPOCHS, text, is_problem=start is None)
+
+
+def _check_empty(replica: Replica, files: Sequence[Path], compacted: Mapping[TopicPartition, int] | None) -> None:
+    """Name the empty segments that have another one behind; only compaction leaves such."""
+    may_be_compacted = compacted is None or not _is_replica(replica) or _partition(replica) in compacted
+    for file in files[:-1]:
+        with suppress(OSError):
+            if file.is_file() and not file.stat().st_size:
+                text = "0 bytes, and another segment follows"
+                text += ", as compaction may leave" if may_be_compacted else "; the partition was never compacted"
+                replica.about_file(file.name, text, is_problem=not may_be_compacted)
+
+
+def _is_replica(replica: Replica) -> bool:
+    """Return whether a folder is not of a replica that moves between log directories, or is being deleted."""
+    return re.fullmatch(r"[\w.-]+-\d+", replica.folder.name) is not None
+
+
+def _partition(replica: Replica) -> TopicPartition:
+    return TopicPartition.parse(replica.folder.name)
+
+
 def _compare_epochs(replica: Replica, entries: Sequence[checkpoints.EpochStart]) -> None:
     """Compare the batches' epochs with the leader-epoch-checkpoint, which followers use for truncation (KIP-101).
 
@@ -269,19 +544,19 @@ def _compare_epochs(replica: Replica, entries: Sequence[checkpoints.EpochStart])
     for epoch, first, last in [each for each in replica.epochs if each.first_offset >= covered_from]:
         later = min((entry.start for entry in entries if entry.epoch > epoch), default=last + 1)
         if epoch not in start_of:
-            found(f"epoch {epoch} of offsets {first:,} to {last:,} has no entry")
+            found(f"epoch {epoch} of {span(first, last)} has no entry")
         elif start_of[epoch] > first or later <= last:
             until = f", and a later one from {later:,}" if later <= last else ""
-            found(f"epoch {epoch} begins at {start_of[epoch]:,}{until}; its batches have offsets {first:,} to {last:,}")
+            found(f"epoch {epoch} begins at {start_of[epoch]:,}{until}; its batches have {span(first, last)}")
 
 
 def _compare_offsets(replica: Replica, told: Mapping[str, Mapping[TopicPartition, int]]) -> None:
     """Compare the log end offset with the log directory's offset checkpoints."""
     name = replica.folder.name
-    if not re.fullmatch(r"[\w.-]+-\d+", name):
-        return  # a replica being moved between directories, or deleted
+    if not _is_replica(replica):
+        return
     for file, of_partition in told.items():
-        offset = of_partition.get(TopicPartition.parse(name))
+        offset = of_partition.get(_partition(replica))
         if offset is None:
             continue
         replica.checkpoints[CHECKPOINTS[file]] = offset

@@ -23,7 +23,7 @@ NOT_COUNTED = -1  # record count of a wrapper that cannot be decompressed
 MAX_WRAPPED_BYTES = 1 << 26  # decompressed; the default of message.max.bytes is 1 MiB
 _CODEC = 0x07  # attribute bits
 _SIZE_AT, _BODY_AT, _MAGIC_AT = 8, 12, 16  # byte offsets; CRC-32 covers the magic and all after it
-_MIN_SIZE = (14, 22)  # per format: CRC, magic, attributes, [timestamp,] two lengths
+MIN_SIZE = (14, 22)  # per format: CRC, magic, attributes, [timestamp,] two lengths
 _HEAD = struct.Struct(">qiIbb")  # offset, size, CRC, magic, attributes
 _TIMESTAMP = struct.Struct(">q")
 _LENGTH = struct.Struct(">i")
@@ -35,7 +35,7 @@ def end_of(data: Data, at: int) -> int | None:
         return None
     size = _LENGTH.unpack_from(data, at + _SIZE_AT)[0]
     end = at + _BODY_AT + int(size)
-    return end if size >= _MIN_SIZE[data[at + _MAGIC_AT]] and end <= len(data) else None
+    return end if size >= MIN_SIZE[data[at + _MAGIC_AT]] and end <= len(data) else None
 
 
 def fill(data: Data, rows: Headers) -> None:

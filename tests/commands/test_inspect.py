@@ -9,6 +9,7 @@ import pytest
 
 from commands.main import main
 from tests.evidence.folders import batch, values
+from tests.kafka_files.written import message
 
 
 @pytest.fixture
@@ -17,6 +18,7 @@ def log_dir(tmp_path: Path) -> Path:
     folder = tmp_path / "data" / "orders-0"
     folder.mkdir(parents=True)
     (folder / "00000000000000000000.log").write_bytes(batch(0, values(0, 1)) + batch(2, values(2))[:-1] + b"\xff")
+    (folder / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
     return tmp_path / "data"
 
 
@@ -26,7 +28,7 @@ def test_a_problem_is_shown_and_ends_with_1(log_dir: Path, capsys: pytest.Captur
     out = capsys.readouterr().out
     assert "orders-0: 1 segment" in out
     assert "00000000000000000000.log, byte 279, offset 2: bad crc" in out
-    assert out.endswith("1 replica, 1 problem.\n")
+    assert out.endswith("1 replica, 1 problem, 0 notes.\n")
 
     (log_dir / "orders-0" / "00000000000000000000.log").write_bytes(batch(0, values(0, 1)))
     assert main(["inspect", str(log_dir)]) == 0
@@ -40,7 +42,42 @@ def test_json_has_each_replica_and_finding(log_dir: Path, capfd: pytest.CaptureF
     (replica,) = told["replicas"]
     (finding,) = replica["findings"]
     assert (replica["records"], replica["end_offset"], told["problems"]) == (2, 2, 1)
+    assert (told["notes"], replica["kinds"]) == (0, {"bad crc": 1})
     assert (finding["position"], finding["offset"], finding["is_problem"]) == (279, 2, True)
+
+
+def test_findings_that_are_alike_are_shown_ten_times(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The others are counted, and one of another kind is shown; ten are shown as they are."""
+    file = log_dir / "orders-0" / "00000000000000000000.log"
+    damaged = [batch(at, values(at))[:-1] + b"\xff" for at in range(12)]
+    file.write_bytes(b"".join(damaged) + batch(12, values(12)) + bytes(70))
+    assert main(["inspect", str(log_dir)]) == 1
+    out = capsys.readouterr().out
+    assert out.count("bad crc") == 10
+    assert "and 2 more of this kind" in out
+    assert out.endswith("70 bytes are zeros, as of a preallocated segment\n\n1 replica, 12 problems, 1 note.\n")
+
+    file.write_bytes(b"".join(damaged[:10]) + batch(12, values(12)))
+    assert main(["inspect", str(log_dir)]) == 1
+    assert "more of this kind" not in capsys.readouterr().out
+
+
+def test_a_log_of_one_offset_and_its_formats(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One offset is no range; only old formats are counted and not read."""
+    file = log_dir / "orders-0" / "00000000000000000000.log"
+    file.write_bytes(batch(0, values(0)))
+    main(["inspect", str(log_dir)])
+    assert "1 record, offset 0\n" in capsys.readouterr().out
+
+    unknown = bytearray(batch(0, values(0, 1)))
+    unknown[16] = 3
+    file.write_bytes(bytes(unknown) + batch(2, values(2)))
+    main(["inspect", str(log_dir)])
+    assert "1 in format 2, 1 in format 3\n" in capsys.readouterr().out
+
+    file.write_bytes(message(0, b"tiny", magic=1))
+    main(["inspect", str(log_dir)])
+    assert "1 in format 1; the records of formats 0 and 1 are counted, not read\n" in capsys.readouterr().out
 
 
 def test_what_is_no_log_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

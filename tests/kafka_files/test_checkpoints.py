@@ -1,7 +1,9 @@
 """Checkpoint files: entries in their order, torn lines left out."""
 
+import pytest
+
 from history.partition import TopicPartition
-from kafka_files.checkpoints import read_epochs, read_offsets
+from kafka_files.checkpoints import faults, read_epochs, read_offsets
 
 
 def test_epochs_are_read_in_their_order(tmp_path):
@@ -46,3 +48,41 @@ def test_a_last_line_without_its_end_is_torn(tmp_path):
 
     assert read_epochs(epochs) == [(0, 0)]
     assert read_offsets(offsets) == {TopicPartition("orders", 0): 42}
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", []),  # as Kafka creates it
+        (b"0\n1\n0 0\n", []),
+        (b"hello\n", ['line 1 is no version: "hello" instead of 0']),
+        (b"0\n", ["line 2, the number of entries, is missing"]),
+        (b"0\nx\n0 0\n", ['line 2 is no number of entries: "x"']),
+        (b"0\n2\n0 0\n1 -3\n", ['line 4 is not an epoch and its first offset: "1 -3"']),
+        (b"0\n2\n0 0\n", ["line 2 announces 2 entries; whole entries found: 1"]),
+        (
+            b"0\n2\n0 0\n1 3",
+            ['line 4 is torn: "1 3" has no line end; line 2 announces 2 entries; whole entries found: 1'],
+        ),
+        (b"\x07\xff", ['line 1 is torn: "\\x07\ufffd" has no line end']),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_named_by_line(tmp_path, data, expected):
+    """Kafka rejects such a file; no file is no fault."""
+    (tmp_path / "leader-epoch-checkpoint").write_bytes(data)
+
+    assert faults(tmp_path / "leader-epoch-checkpoint") == expected
+    assert faults(tmp_path / "none") == []
+
+
+def test_offset_checkpoints_have_entries_of_three_fields(tmp_path):
+    """The first wrong line is quoted, the others are counted."""
+    file = tmp_path / "replication-offset-checkpoint"
+    file.write_text("0\n3\norders 0 -7\norders 1 7\norders 2\n")
+
+    assert faults(file) == ['line 3 is not a topic, a partition and an offset: "orders 0 -7"; 2 such lines in all']
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    """Here a folder of its name."""
+    assert faults(tmp_path) == ["cannot be read (is a directory)"]

@@ -1,8 +1,10 @@
 """What a broker's disk holds: the counts of each replica, and what no sound broker leaves behind."""
 
+import os
 import struct
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -168,6 +170,227 @@ def test_one_segment_is_read_alone(tmp_path):
     (replica,) = inspect([folder / "orders-0" / SECOND])
 
     assert (replica.segments, replica.end_offset, replica.findings) == (1, 5, [])
+
+
+def test_whole_batches_behind_damage_are_a_problem_and_read(tmp_path):
+    """A wrong length at the end of the last segment; a batch that was cut off there is a note."""
+    sound = [batch(at, values(at)) for at in (3, 4, 5)]
+    size = len(sound[0])
+    wrong = bytearray(b"".join(sound))
+    wrong[size + 9] ^= 0x10
+    epochs = "0\n1\n0 0\n"
+    (replica,) = inspect([log_dir(tmp_path / "wrong", second=bytes(wrong), epochs=epochs)])
+    cut = log_dir(tmp_path / "cut", second=b"".join(sound)[:-1], epochs=epochs)
+
+    assert [each.text for each in replica.findings if each.is_problem] == [
+        f"bytes {size} to {2 * size - 1} cannot be read; the next whole batch begins at byte {2 * size} with offset 5"
+    ]
+    assert (replica.records, replica.end_offset, replica.notes) == (5, 6, 0)
+    assert texts(cut) == []
+    assert texts(cut, problems=False) == [f"torn tail: the last {size - 1} bytes are no whole batch"]
+
+
+def test_a_length_that_leads_into_another_batch_hides_none_behind(tmp_path):
+    """Bytes that only look like batches are not reported one by one; a sound batch behind a bad CRC is."""
+    sound = [batch(at, values(at)) for at in (3, 4, 5, 6)]
+    size = len(sound[0])
+    wrong = bytearray(b"".join(sound))
+    struct.pack_into(">i", wrong, size + 8, size + 20)
+    folder = log_dir(tmp_path, second=bytes(wrong), epochs="0\n1\n0 0\n")
+
+    assert texts(folder) == [
+        f"bytes {size} to {2 * size - 1} cannot be read; the next whole batch begins at byte {2 * size} with offset 5"
+    ]
+
+
+def test_other_bytes_at_the_end_are_a_problem(tmp_path):
+    """Zeros are a note, up to the last byte."""
+    sound = batch(3, values(3, 4), epoch=1)
+
+    assert texts(log_dir(tmp_path / "other", second=sound + b"\xee" * 80)) == [
+        "the last 80 bytes are no batch, and no whole batch follows in them"
+    ]
+    assert texts(log_dir(tmp_path / "zeros", second=sound + bytes(1 << 17))) == []
+    assert texts(log_dir(tmp_path / "almost", second=sound + bytes(1 << 17) + b"x")) != []
+
+
+def test_one_wrong_base_offset_is_one_problem(tmp_path):
+    """The batches behind are sound."""
+    second = batch(3, values(3)) + batch(900, values(4)) + batch(5, values(5)) + batch(6, values(6))
+    (replica,) = inspect([log_dir(tmp_path, second=second, epochs="0\n1\n0 0\n")])
+
+    assert [each.text for each in replica.findings] == [
+        "base offset 900 does not fit its neighbours: 4 is expected (the CRC does not cover base offsets)"
+    ]
+    assert replica.end_offset == 7
+
+
+def test_findings_that_are_alike_are_counted_by_kind(tmp_path):
+    """Numbers and quoted lines make no other kind."""
+    gaps = b"".join(batch(at, values(at)) for at in (3, 5, 8))
+    (replica,) = inspect([log_dir(tmp_path, second=gaps, epochs="0\n1\n0 0\n")])
+
+    assert [each.text for each in replica.findings] == [
+        "gap: offset 4 is not there",
+        "gap: offsets 6 to 7 are not there",
+    ]
+    assert replica.kinds == {"gap: offset N is not there": 2}
+
+
+@pytest.mark.parametrize(
+    ("epochs", "text"),
+    [
+        (None, "the file is missing, although the log has batches"),
+        ("", "the file has no entry, although the log has batches"),
+        ("0\n0\n", "the file has no entry, although the log has batches"),
+        ("0\nx\n", 'line 2 is no number of entries: "x"'),
+    ],
+)
+def test_a_log_with_batches_needs_leader_epochs(tmp_path, epochs, text):
+    """Messages of formats 0 and 1 have no leader epoch."""
+    folder = log_dir(tmp_path / "new", epochs=epochs or "")
+    old = log_dir(tmp_path / "old", first=message(0, b"tiny", magic=1), second=b"", epochs="")
+    if epochs is None:
+        (folder / "orders-0" / "leader-epoch-checkpoint").unlink()
+
+    assert texts(folder) == [text]
+    assert texts(old) == []
+
+
+def test_a_broken_offset_checkpoint_is_reported_once(tmp_path):
+    """With the first replica of the log directory."""
+    folder = log_dir(tmp_path, checkpoints={"replication-offset-checkpoint": -7})
+    (folder / "orders-1").mkdir()
+    (folder / "orders-1" / FIRST).write_bytes(b"")
+
+    assert [[each.text for each in replica.findings] for replica in inspect([folder])] == [
+        ['line 3 is not a topic, a partition and an offset: "orders 0 -7"'],
+        [],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("left", "text", "is_problem"),
+    [
+        (
+            ["index", "timeindex"],
+            "gap: offsets 3 to 6 are not there; segment 00000000000000000003.log is missing "
+            "(left behind: .index, .timeindex)",
+            True,
+        ),
+        (["snapshot"], "gap: offsets 3 to 6 are not there", False),
+        (["index", "log.deleted"], "gap: offsets 3 to 6 are not there", False),
+    ],
+)
+def test_index_files_name_a_segment_that_is_missing(tmp_path, left, text, is_problem):
+    """A gap without them is a note: compaction leaves gaps."""
+    folder = log_dir(tmp_path, epochs="0\n1\n0 0\n")
+    replica = folder / "orders-0"
+    (replica / SECOND).rename(replica / "00000000000000000007.log")
+    (replica / "00000000000000000007.log").write_bytes(batch(7, values(7)))
+    for suffix in left:
+        (replica / f"00000000000000000003.{suffix}").touch()
+
+    assert texts(folder, problems=is_problem) == [text]
+    assert texts(folder, problems=not is_problem) == []
+
+
+def test_a_first_or_last_segment_that_is_missing_is_named_by_its_index(tmp_path):
+    """The index of a segment that is there is none."""
+    folder = log_dir(tmp_path)
+    (folder / "orders-0" / "00000000000000000003.index").touch()
+    assert texts(folder) == []
+
+    (folder / "orders-0" / "00000000000000000005.index").touch()
+    assert texts(folder) == ["the segment is missing (left behind: .index)"]
+
+
+@pytest.mark.parametrize(
+    ("log_start", "problems", "notes"),
+    [
+        (None, ["the first epoch begins at 0, and the first segment at 3: offsets 0 to 2 are lost, and no log start "
+                "offset explains it"], []),
+        (3, [], []),
+        (1, [], ["the first epoch begins at 0, and the first segment at 3; the log start offset is 1: the segments "
+                 "between are in tiered storage, or lost"]),
+    ],
+)  # fmt: skip
+def test_a_first_epoch_before_the_first_segment_is_a_problem(tmp_path, log_start, problems, notes):
+    """The log start offset explains it: DeleteRecords, or tiered storage."""
+    told = {} if log_start is None else {"log-start-offset-checkpoint": log_start}
+    folder = log_dir(tmp_path, checkpoints=told)
+    (folder / "orders-0" / FIRST).unlink()
+
+    assert (texts(folder), texts(folder, problems=False)) == (problems, notes)
+
+
+def test_an_empty_segment_in_the_middle_is_named(tmp_path):
+    """Compaction leaves such; an empty last segment is a new one."""
+    folder = log_dir(tmp_path, epochs="0\n1\n0 0\n")
+    (folder / "orders-0" / SECOND).write_bytes(b"")
+    assert (texts(folder), texts(folder, problems=False)) == ([], [])
+
+    (folder / "orders-0" / "00000000000000000005.log").touch()
+    assert texts(folder, problems=False) == ["0 bytes, and another segment follows, as compaction may leave"]
+
+    (folder / "cleaner-offset-checkpoint").write_text("0\n1\norders 1 5\n")
+    assert texts(folder) == ["0 bytes, and another segment follows; the partition was never compacted"]
+
+
+def test_what_is_no_file_is_a_problem(tmp_path):
+    """A folder of a segment's name, a link to nothing; the other segment is read."""
+    folder = log_dir(tmp_path, epochs="0\n1\n1 3\n")
+    (folder / "orders-0" / FIRST).unlink()
+    (folder / "orders-0" / FIRST).mkdir()
+    assert texts(folder) == ["is a directory, not a segment"]
+
+    (folder / "orders-0" / FIRST).rmdir()
+    (folder / "orders-0" / FIRST).symlink_to("/nope")
+    assert texts(folder) == ["is a link to /nope, which does not exist"]
+
+
+@pytest.mark.parametrize(
+    ("error", "text", "is_problem"),
+    [
+        (PermissionError(13, "Permission denied"), "cannot be read (permission denied)", True),
+        (
+            FileNotFoundError(2, "No such file or directory"),
+            "cannot be read (no such file or directory): it was deleted since the folder was listed, as by retention",
+            False,
+        ),
+    ],
+)
+def test_a_segment_that_cannot_be_opened_is_one_finding(tmp_path, monkeypatch, error, text, is_problem):
+    """The other segment is read; what the first held is no gap."""
+
+    @contextmanager
+    def refuse_first(file):
+        if file.name == FIRST:
+            raise error
+        yield file.read_bytes()
+
+    monkeypatch.setattr("kafka_files.inspection.mapped", refuse_first)
+    folder = log_dir(tmp_path, epochs="0\n1\n1 3\n")
+
+    assert texts(folder, problems=is_problem) == [text]
+    assert texts(folder, problems=not is_problem) == []
+
+
+def test_a_folder_that_cannot_be_listed_is_a_problem(tmp_path, monkeypatch):
+    """Its replica has no segments; lost+found is no replica."""
+
+    def walk(path, onerror):
+        for name in ("lost+found", "orders-1"):
+            onerror(PermissionError(13, "Permission denied", str(path / name)))
+        yield from real_walk(path)
+
+    folder, real_walk = log_dir(tmp_path), os.walk
+    monkeypatch.setattr("os.walk", walk)
+
+    assert [(each.folder.name, [finding.text for finding in each.findings]) for each in inspect([folder])] == [
+        ("orders-0", []),
+        ("orders-1", ["cannot be read (permission denied)"]),
+    ]
 
 
 def test_what_holds_no_segment_is_bad_input(tmp_path):
