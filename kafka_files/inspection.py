@@ -478,7 +478,8 @@ def _check_presence(replica: Replica, entries: Sequence[checkpoints.EpochStart])
     with suppress(OSError):
         size = file.stat().st_size if file.exists() else None
         if size is None:
-            replica.about_file(file.name, "the file is missing, although the log has batches")
+            text = "the file is missing, although the log has batches; a broker rebuilds it"
+            replica.about_file(file.name, text, is_problem=False)
         elif not size or not checkpoints.faults(file):
             replica.about_file(file.name, "the file has no entry, although the log has batches")
 

@@ -240,7 +240,6 @@ def test_findings_that_are_alike_are_counted_by_kind(tmp_path):
 @pytest.mark.parametrize(
     ("epochs", "text"),
     [
-        (None, "the file is missing, although the log has batches"),
         ("", "the file has no entry, although the log has batches"),
         ("0\n0\n", "the file has no entry, although the log has batches"),
         ("0\nx\n", 'line 2 is no number of entries: "x"'),
@@ -248,13 +247,23 @@ def test_findings_that_are_alike_are_counted_by_kind(tmp_path):
 )
 def test_a_log_with_batches_needs_leader_epochs(tmp_path, epochs, text):
     """Messages of formats 0 and 1 have no leader epoch."""
-    folder = log_dir(tmp_path / "new", epochs=epochs or "")
+    folder = log_dir(tmp_path / "new", epochs=epochs)
     old = log_dir(tmp_path / "old", first=message(0, b"tiny", magic=1), second=b"", epochs="")
-    if epochs is None:
-        (folder / "orders-0" / "leader-epoch-checkpoint").unlink()
 
     assert texts(folder) == [text]
     assert texts(old) == []
+
+
+def test_a_missing_leader_epoch_checkpoint_is_a_note(tmp_path):
+    """A broker rebuilds it; a log of formats 0 and 1 has none."""
+    folder = log_dir(tmp_path / "new")
+    (folder / "orders-0" / "leader-epoch-checkpoint").unlink()
+    (replica,) = inspect([folder])
+
+    assert (replica.problems, replica.notes) == (0, 1)
+    assert [found.text for found in replica.findings] == [
+        "the file is missing, although the log has batches; a broker rebuilds it"
+    ]
 
 
 def test_a_broken_offset_checkpoint_is_reported_once(tmp_path):
