@@ -1,1 +1,1 @@
-"""Pages and plots that people look at; reads a judged run folder and nothing else."""
+"""Pages and plots for readers; all data comes from a judged run folder."""

@@ -1,4 +1,4 @@
-"""The page of a bisection: the first bad build, and what was seen of each build on the way."""
+"""The page of a bisection: the first bad build, and the observations of each build."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RULES = [
 
 
 def render(result: BisectResult, links: Mapping[str, str]) -> str:
-    """The page as HTML; ``links`` maps run ids to the addresses of their pages, as far as there are any."""
+    """Render the page as HTML; ``links`` maps run ids to page addresses, where pages exist."""
     columns: list[Column[Judged]] = [
         Column("place", lambda each: each.number + 1, "number"),
         Column("build", lambda each: each.name, "name"),
@@ -69,7 +69,7 @@ def render(result: BisectResult, links: Mapping[str, str]) -> str:
 
 
 def _figure(result: BisectResult) -> list[Plot]:
-    """The evidence of each build over its place: green is good, red is bad."""
+    """Draw the evidence of each build over its place: green is good, red is bad."""
     told = [each for each in result.judged if each.evidence is not None]
     if not told:
         return []

@@ -1,4 +1,4 @@
-"""The page of one capacity plan: the answer, the curves it rests on, and what it does not say."""
+"""The page of one capacity plan: the answer, its curves, and its limits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Links = Mapping[str, str]
 HEALTHY, DEGRADED = PALETTE[0], PALETTE[1]
 QUIET = "rgba(128, 140, 152, 0.75)"
 LOAD_TITLE = "write load, MB/s"
-_VERDICTS = {  # a word, and what it means
+_VERDICTS = {  # a word, and its meaning
     "right": ("enough", "The number of brokers is right"),
     "under": ("too few", "There are too few brokers"),
     "over": ("more than needed", "There are more brokers than needed"),
@@ -38,7 +38,7 @@ _VERDICTS = {  # a word, and what it means
 
 
 def render(result: CapacityResult, links: Links) -> str:
-    """The page of a plan's result; ``links`` maps run ids to the addresses of their pages."""
+    """Render a plan's result as HTML; ``links`` maps run ids to page addresses."""
     page = Page(
         title="Capacity plan",
         kind="one capacity plan",
@@ -205,7 +205,7 @@ def _latency_layout(target_ms: float) -> dict[str, Any]:
 
 
 class _P99(NamedTuple):
-    """A row behind the figure of latencies: the mean of a load, a run, or a knee."""
+    """A row of the latency table: the mean of a load, a run, or a knee."""
 
     state: str
     load: float
@@ -296,7 +296,7 @@ def _kind(point: CatchUpPoint) -> Kind:
 
 
 class _Took(NamedTuple):
-    """A row behind the figure of catching up: a run, or a point of the model's curves."""
+    """A row of the catch-up table: a run, or a point of the model's curves."""
 
     run: Cell
     role: str
@@ -401,7 +401,7 @@ def _check(result: CapacityResult, links: Links) -> Iterator[Block]:
 
 
 def _where(point: CatchUpPoint) -> Cell:
-    """An interval without an upper end holds everything, and proves nothing."""
+    """Compare with the prediction; an interval without an upper end contains everything and proves nothing."""
     if point.predicted and point.predicted.high is None:
         return Cell("no upper end", "unknown")
     return Cell("inside", "pass") if point.inside else Cell("outside", "fail")
@@ -442,7 +442,7 @@ def _downtime(result: CapacityResult) -> Iterator[Block]:
 
 
 def _above_zero(rows: Sequence[At]) -> list[Interval]:
-    """A logarithmic axis has no zero."""
+    """Drop zeros, which a logarithmic axis cannot show."""
     return [Interval(estimate=row.estimate or None, low=row.low or None, high=row.high or None) for row in rows]
 
 
@@ -491,7 +491,7 @@ def _disk(result: CapacityResult) -> Iterator[Block]:
 
 
 class _Measure(NamedTuple):
-    """One of the costs of partitions, as the figure names it, and as the table does."""
+    """A cost of partitions, with its name and unit."""
 
     name: str
     unit: str
@@ -537,7 +537,7 @@ def _partition_traces(found: Partitions) -> list[dict[str, Any]]:
 
 
 def _multiple(found: Partitions, of: Callable[[PartitionCost], float | None], row: PartitionCost) -> float | None:
-    """Of what the fewest partitions take."""
+    """Return the cost as a multiple of the cost at the fewest partitions."""
     value, fewest = of(row), of(found.curve[0])
     return value / fewest if value is not None and fewest else None
 
@@ -651,7 +651,6 @@ def _layout(x_title: str, y_title: str) -> dict[str, Any]:
 
 
 def _logarithmic(layout: dict[str, Any]) -> dict[str, Any]:
-    """The same with a logarithmic y axis that is labelled at 1, 2 and 5."""
     ticks = [step * 10**power for power in range(-2, 6) for step in (1, 2, 5)]
     axis = {"title": layout["yaxis"]["title"], "automargin": True, "type": "log", "tickvals": ticks}
     return {**layout, "yaxis": axis}
@@ -664,7 +663,6 @@ def _trace(name: str, xs: Iterable[float | None], ys: Iterable[float | None]) ->
 def _band(
     rows: Sequence[Interval], xs: Sequence[float], name: str, colour: str, *, dots: bool = False
 ) -> list[dict[str, Any]]:
-    """An estimate with its interval at each x; where there is no finite value, there is nothing drawn."""
     finite = [(x, row.estimate) for x, row in zip(xs, rows, strict=True) if row.estimate is not None]
     whole = [
         (x, row.low, row.high)
@@ -687,7 +685,7 @@ def _band(
 
 
 def _rounded(value: float | None) -> float | None:
-    """What the tables show, so that figures hold the same."""
+    """Round as the tables do, so that figures and tables agree."""
     return None if value is None else float(f"{value:.4g}")
 
 
@@ -696,7 +694,7 @@ def _number(value: float | None) -> str:
 
 
 def _reached(value: float | None, offered: float) -> str:
-    """A knee that was not reached lies above every load that was offered."""
+    """Format a knee; one that was not reached is above every offered load."""
     return f"above {_number(offered)}" if value is None else _number(value)
 
 

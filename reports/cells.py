@@ -1,4 +1,4 @@
-"""Tables of a page, declared by their columns, and how numbers are written in them."""
+"""Tables of a page, declared by their columns, and the format of numbers in them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell; ``mark`` is a style of the page (pass, fail, unknown, differs, quiet), and never all there is."""
+    """One cell; ``mark`` is a style (pass, fail, unknown, differs, quiet) that only repeats what the text shows."""
 
     text: str
     mark: str = ""
-    link: str = ""  # an address relative to the page
+    link: str = ""  # relative to the page
 
 
 @dataclass(frozen=True)
 class Column(Generic[Row]):
-    """A column: its heading, what it shows of a row (text, a number, None, or a ``Cell``), and how it is set.
+    """A column: its heading, the value for a row (text, number, None, or a ``Cell``), and its style.
 
-    ``number`` is set flush right, ``name`` never breaks, ``text`` has room for sentences. ``help`` explains the heading
-    to who points at it.
+    ``number`` is right-aligned, ``name`` does not wrap, ``text`` is wide enough for sentences. ``help`` is the
+    heading's tooltip.
     """
 
     heading: str
@@ -36,7 +36,7 @@ class Column(Generic[Row]):
 
 @dataclass(frozen=True)
 class Table:
-    """A table with its caption: the columns, and a cell for each of them in every row."""
+    """A table: caption, columns, and a cell per column in every row."""
 
     caption: str
     columns: Sequence[Column[Any]]
@@ -45,12 +45,12 @@ class Table:
 
 
 def table(caption: str, columns: Sequence[Column[Row]], rows: Iterable[Row], notes: Sequence[str] = ()) -> Table:
-    """The table that these columns make of these rows."""
+    """Build a table: apply each column to each row."""
     return Table(caption, columns, [[_cell(column.cell(row)) for column in columns] for row in rows], notes)
 
 
 def plain(*headings: str) -> list[Column[Sequence[Any]]]:
-    """Columns of rows that are sequences already: the first shows the first value, and so on."""
+    """Return columns for rows that are sequences: the nth column shows the nth value."""
     return [Column(heading, itemgetter(index)) for index, heading in enumerate(headings)]
 
 
@@ -59,20 +59,20 @@ def _cell(value: Any) -> Cell:
 
 
 def page_of(runs: Iterable[str], links: Mapping[str, str]) -> Cell:
-    """The first of some runs that has a page, as a link to it."""
+    """Link to the first of some runs that has a page."""
     run = next((run for run in runs if run in links), "")
     return Cell("its page", link=links[run]) if run else Cell(DASH)
 
 
 def count(value: Any) -> str:
-    """A number with thousands separators; a dash for what is not known."""
+    """Format a number with thousands separators; None becomes a dash."""
     if value is None or value == "":
         return DASH
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def percent(rate: float | None) -> str:
-    """A rate as a percentage that never rounds something down to zero."""
+    """Format a rate as a percentage; a small rate above zero is never shown as zero."""
     if rate is None:
         return DASH
     if rate == 0:
@@ -81,7 +81,7 @@ def percent(rate: float | None) -> str:
 
 
 def milliseconds(value: float | None, *, censored: bool = False) -> str:
-    """A measured time; "≥" where the observation ended before the thing happened."""
+    """Format a time; "≥" marks a censored one, whose observation ended first."""
     if value is None:
         return DASH
     shown = f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
@@ -89,8 +89,10 @@ def milliseconds(value: float | None, *, censored: bool = False) -> str:
 
 
 def change(percent: float) -> str:
-    """A change in percent with its sign, such as +12 % and +3.4 %; a factor where it is tenfold or more, and only that
-    it is beyond a thousandfold, which nobody measures.
+    """Format a change in percent with its sign, such as +12 % and +3.4 %.
+
+    Tenfold changes become a factor; a factor above 1,000 is only named as such, since it is not a plausible
+    measurement.
     """
     factor = 1 + percent / 100
     if factor >= 10:
@@ -103,10 +105,10 @@ def change(percent: float) -> str:
 
 
 def p_value(p: float) -> str:
-    """A p-value that never reads as zero."""
+    """Format a p-value; a very small one is shown as p < 0.0001, not as zero."""
     return "p < 0.0001" if p < 0.0001 else f"p = {p:.2g}"
 
 
 def detectable(percent: float) -> str:
-    """The smallest change that a number of pairs shows; a size that nobody measures is none."""
+    """Format the smallest change that a number of pairs detects; 900 % or more counts as none."""
     return "no detectable size" if percent >= 900 else change(percent).removeprefix("+")

@@ -1,4 +1,4 @@
-"""The page of one version's answers to the claims: a row each, and the evidence behind it."""
+"""The page of one version's answers to the claims, with the evidence of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MARKS = {"shown": "pass", "refuted": "fail", "not observable": "unknown"}
 
 
 def render(result: ClaimsResult, links: Mapping[str, str]) -> str:
-    """The page of a result; ``links`` maps run ids to the addresses of their pages."""
+    """Render the page as HTML; ``links`` maps run ids to page addresses."""
     runs = [(f"run: {name}", links[run_id]) for name, run_id in result.runs.items() if run_id in links]
     page = Page(
         title=f"Claims on Kafka {result.kafka}",
@@ -64,7 +64,7 @@ def _evidence(result: ClaimsResult, links: Mapping[str, str]) -> Iterator[Block]
 
 
 def _sources(page: str, run_id: str) -> list[Column[Evidence]]:
-    """Columns whose sources lead to files of the run folder, which lies above the run's page, where there is one."""
+    """Return columns whose sources link to files of the run folder, above the run's page, if that exists."""
 
     def source(row: Evidence) -> Cell:
         file = row.source.partition(":")[0]  # without the line

@@ -1,4 +1,4 @@
-"""The page of a client matrix: a row for each release of the client."""
+"""The page of a client matrix: a row per release of the client."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LIMITS = [
 
 
 def render(result: ClientsResult, links: Mapping[str, str]) -> str:
-    """The page as HTML; ``links`` maps run ids to the addresses of their pages, as far as there are any."""
+    """Render the page as HTML; ``links`` maps run ids to page addresses, where pages exist."""
     columns: list[Column[ClientRun]] = [
         Column("client", lambda run: Cell(run.client, link=links.get(run.run_id, "")), "name"),
         Column("verdict", lambda run: Cell(run.verdict, run.verdict), "name"),

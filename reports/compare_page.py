@@ -1,4 +1,4 @@
-"""The page of a comparison: what somebody who upgrades should know, how sure that is, and what is behind it."""
+"""The page of a comparison: advice for an upgrade, its certainty, and the evidence."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ PERCENTILES = {"latency_p50_ms": "p50", "latency_p99_ms": "p99", "latency_p999_m
 
 
 def render(result: CompareResult, links: Links) -> str:
-    """The page as HTML; ``links`` maps run ids to the addresses of their pages, as far as there are any."""
+    """Render the page as HTML; ``links`` maps run ids to page addresses, where pages exist."""
     of_pairs = [
         _section("effects", "Effects", "", _effects(result)),
         _section("pairs", "Pair by pair", "Pairs", _pairs(result, links)),
@@ -101,7 +101,6 @@ def _section(name: str, title: str, short: str, blocks: Iterable[Block]) -> Sect
 
 
 def _question(result: CompareResult) -> str:
-    """What was tested, and on what."""
     if not result.pairs:
         base = result.sides.base.name
         return f"How many pairs does a comparison need here? {result.aa_pairs} pairs of {base} with itself."
@@ -132,7 +131,6 @@ def _facts(result: CompareResult) -> list[tuple[str, str]]:
 
 
 def _rate(knee: Knee | None) -> str:
-    """What was offered, where it was measured first."""
     if knee is None or knee.rate_per_s is None:
         return ""
     each = ", ".join(
@@ -155,7 +153,6 @@ def _when(started_at: str) -> str:
 
 
 def _number(value: float | None, unit: str = "") -> str:
-    """Three significant digits, with the unit."""
     if value is None:
         return DASH
     shown = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
@@ -192,7 +189,6 @@ def _p(p: float | None) -> str:
 
 
 def _named(result: CompareResult) -> Column[Effect]:
-    """The first column of tables of effects."""
     return Column("metric", lambda effect: _metric(effect, several=result.several), "text")
 
 
@@ -242,7 +238,6 @@ def _effects(result: CompareResult) -> Iterator[Block]:
 
 
 def _times(effect: Effect) -> str:
-    """Times of which some had not ended, in words."""
     if effect.survival is None:
         return ""
     up_to = f"mean up to {_number(effect.survival.limit, effect.unit)}"
@@ -318,7 +313,7 @@ def _pair_columns(effect: Effect, links: Links) -> list[Column[PairOfRuns]]:
 
 @dataclass(frozen=True)
 class _LeftOut:
-    """A run, a reason, and the metrics that lack the run for it."""
+    """A run, a reason, and the metrics that cannot use the run because of it."""
 
     pair: int
     run: str | None
@@ -329,7 +324,6 @@ class _LeftOut:
 def _left_out(
     name: str, caption: str, effects: Iterable[Effect], result: CompareResult, links: Links
 ) -> Iterator[Block]:
-    """The runs that these could not use, where there are any."""
     names: dict[tuple[int, str | None, str], list[str]] = {}
     for effect in effects:
         for left in effect.left_out:
@@ -511,7 +505,7 @@ def _with_interval(value: float | None, low: float, high: float) -> str:
 
 
 def _smallest(own: Noise) -> str:
-    """With its interval, unless not even the estimate is a size that anybody measures."""
+    """Add the interval, unless the estimate itself is implausibly large."""
     smallest = detectable(own.smallest)
     if smallest != _amount(own.smallest):
         return smallest

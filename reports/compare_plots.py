@@ -1,4 +1,4 @@
-"""The figures of a comparison as plain Plotly JSON: effects, pairs, and latency by phase."""
+"""Figures of a comparison as plain Plotly JSON: effects, pairs, and latency by phase."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ LOOKS = {
     "inconclusive": ("#b58900", "diamond"),
 }
 ROW = 46  # pixels
-NAME_LINE = 15  # pixels of each further line of a name
+NAME_LINE = 15  # pixels per further line of a name
 SMALLEST_RANGE = 12.0  # percent to each side
-FEW_TICKS = 300  # how far apart an axis' ends are: below it powers of ten alone would be too few
-NO_LOG = 5  # below it a log scale has next to no ticks, and is not needed
-LABEL = 18  # characters of a phase's name in a line
-LINE = 40  # characters that a phone has room for
-SHORT = LINE + 8  # in a smaller type
+FEW_TICKS = 300  # ratio of an axis' ends; below it, powers of ten alone give too few ticks
+NO_LOG = 5  # ratio of an axis' ends; below it, a log scale has almost no ticks and is not needed
+LABEL = 18  # characters of a phase's name per line
+LINE = 40  # characters per line on a phone
+SHORT = LINE + 8  # for a smaller font
 
 
 def forest(effects: Sequence[Effect], labels: Sequence[str]) -> Figure:
-    """Return a row per effect, the first on top: margin, interval, estimate, and above them the whole name."""
+    """Draw a row per effect, the first on top: margin, interval, estimate, and the full name above them."""
     rows = range(len(effects))
     names = ["<br>".join(textwrap.wrap(label, SHORT)) for label in labels]
     pitch = ROW + NAME_LINE * max((name.count("<br>") for name in names), default=0)
@@ -91,12 +91,12 @@ def _estimates(verdict: str, effects: Sequence[Effect], rows: Sequence[int], col
 
 
 def _margin(effect: Effect) -> tuple[float, float]:
-    """The same factor to both sides, in percent."""
+    """Return the margin in percent, the same factor on both sides."""
     return 100 / (1 + effect.margin) - 100, 100 * effect.margin
 
 
 def _range(effects: Sequence[Effect]) -> list[float]:
-    """Wide enough for margins, estimates and most intervals: one that says nothing must not flatten the others."""
+    """Fit margins, estimates and most intervals; a very wide interval must not flatten the others."""
     ends = sorted(abs(end) for effect in effects for end in (effect.low, effect.high) if end is not None)
     estimates = [abs(effect.mean) for effect in effects if effect.mean is not None]
     usual = 2 * ends[int(0.8 * (len(ends) - 1))] if ends else 0.0
@@ -110,7 +110,7 @@ def _line(where: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pairs_figure(effect: Effect, label: str) -> Figure:
-    """The change in each pair, told apart by who ran first; the mean with its interval, and the margin."""
+    """Draw the change in each pair, marked by which side ran first, with the mean, its interval, and the margin."""
     shown = [pair for pair in effect.pairs if pair.change is not None]
     traces = []
     for side, name, colour, symbol in ((0, "base ran first", BASE, "circle"), (1, "head ran first", HEAD, "diamond")):
@@ -157,7 +157,6 @@ def _pair_range(shown: Sequence[PairOfRuns]) -> list[float]:
 
 
 def _height(effect: Effect, shown: Sequence[PairOfRuns]) -> list[float]:
-    """All pairs and the margin, and as much of the interval as does not flatten them."""
     seen = [0.0, *_margin(effect), *(pair.change for pair in shown if pair.change is not None)]
     low, high = min(seen), max(seen)
     room = high - low
@@ -178,7 +177,7 @@ def _heading(text: str) -> dict[str, Any]:
 
 
 def latency(rows: Sequence[PhaseLatency], percentiles: Mapping[str, str]) -> Figure:
-    """Medians over runs by phase, each percentile of each side, with the least and the largest run; gaps stay gaps."""
+    """Draw percentiles per phase and side: the median over runs, with the lowest and the highest; gaps stay gaps."""
     phases = list(dict.fromkeys(row.phase for row in rows))
     traces = []
     arms: Sequence[tuple[Arm, str, str, float]] = (("base", BASE, "circle", -0.06), ("head", HEAD, "diamond", 0.06))
@@ -211,7 +210,6 @@ def latency(rows: Sequence[PhaseLatency], percentiles: Mapping[str, str]) -> Fig
 
 
 def _spread(phases: Sequence[Sequence[float] | None], colour: str) -> Figure:
-    """The median of each phase's runs with a line from the least to the largest; null where there are none."""
     middle = [median(values) if values else None for values in phases]
     up = [max(values) - median(values) if values else None for values in phases]
     down = [median(values) - min(values) if values else None for values in phases]

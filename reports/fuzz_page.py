@@ -1,4 +1,4 @@
-"""The page of randomised schedules: every schedule with its seed, what it violated, and its run."""
+"""The page of randomised schedules: each schedule's seed, violations, and run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIMITS = [
 
 
 def render(result: SchedulesResult, links: Mapping[str, str]) -> str:
-    """The page as HTML; ``links`` maps run ids to the addresses of their pages, as far as there are any."""
+    """Render the page as HTML; ``links`` maps run ids to page addresses, where pages exist."""
     columns: list[Column[ScheduleRun]] = [
         Column("schedule", lambda run: Cell(run.item, link=links.get(run.run_id, "")), "name"),
         Column("seed", lambda run: str(run.seed), "number"),

@@ -1,4 +1,4 @@
-"""What a run's page shows of its group: how far it was behind, its rebalances, and a share group's deliveries."""
+"""Show a run's group on its page: lag, rebalances, and a share group's deliveries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reports.run_tables import partition_name
 
 
 class Rebalance(NamedTuple):
-    """What a member was told at one moment."""
+    """A change of one member's assignment."""
 
     changed_ns: int
     member: str
@@ -23,7 +23,7 @@ class Rebalance(NamedTuple):
 
 
 class _Growth(NamedTuple):
-    """An offset that only grows: when it was seen, and the largest so far."""
+    """An offset that only grows: the times of its observations, and the largest value at each."""
 
     seen_ns: list[int]
     offset: list[int]
@@ -34,7 +34,7 @@ class _Growth(NamedTuple):
 
 
 def rebalances(run: RunData) -> list[Rebalance]:
-    """The rebalances by time, a member's partitions together."""
+    """Return the rebalances in order of time, with a member's partitions in one row."""
 
     def moment(row: Row) -> tuple[int, str, str]:
         return row["changed_ns"], row["member"], row["change"]
@@ -44,7 +44,7 @@ def rebalances(run: RunData) -> list[Rebalance]:
 
 
 def rebalance_table(run: RunData) -> Table:
-    """Who was given which partitions when, and who gave them up."""
+    """Tabulate which member received or gave up which partitions, and when."""
     columns: list[Column[Rebalance]] = [
         Column("time", lambda of: f"{run.seconds(of.changed_ns):,.1f} s", "number"),
         Column("member", lambda of: of.member, "name"),
@@ -55,9 +55,9 @@ def rebalance_table(run: RunData) -> Table:
 
 
 def lag_figure(run: RunData) -> Figure:
-    """Records between the committed offsets and the high watermarks, over the partitions that the page shows.
+    """Draw the records between committed offsets and high watermarks, summed over the shown partitions.
 
-    Of a share group those below the high watermarks that were not accepted.
+    For a share group: the records below the high watermarks that no member has accepted.
     """
     taken = [row for row in run.rows_shown("commits") if row["answered_ns"] is not None and row["error"] is None]
     shown = [row for row in run.rows_shown(SERIES) if row["high_watermark"] is not None]
@@ -91,7 +91,6 @@ def lag_figure(run: RunData) -> Figure:
 
 
 def _accepted(run: RunData) -> dict[str, _Growth]:
-    """How many records of each partition were accepted by when."""
     taken = [row for row in run.rows_shown("share_acks") if _was_accepted(row)]
     ordered = sorted(taken, key=lambda row: (partition_name(row), row["answered_ns"]))
     found = {}
@@ -110,7 +109,7 @@ def _records(row: Row) -> int:
 
 
 class Shared(NamedTuple):
-    """What a member of a share group did, in records: given for the first time and again, and what became of it."""
+    """A member's records: received for the first time and again, and the results of its acknowledgements."""
 
     member: str
     given: int
@@ -121,7 +120,7 @@ class Shared(NamedTuple):
 
 
 def shared(run: RunData) -> list[Shared]:
-    """The members of a share group by their names."""
+    """Count the records of each member of a share group, sorted by member."""
     counted: dict[str, Counter[str]] = defaultdict(Counter)
     for row in run.rows("share_reads"):
         counted[row["member"]]["again" if (row["delivery_count"] or 1) > 1 else "given"] += _records(row)
@@ -134,7 +133,7 @@ def shared(run: RunData) -> list[Shared]:
 
 
 def shared_table(run: RunData) -> Table:
-    """What each member of a share group was given, and what became of its acknowledgements."""
+    """Tabulate the records that each member of a share group received, and the results of its acknowledgements."""
     columns: list[Column[Shared]] = [
         Column("member", lambda of: of.member, "name"),
         Column("given first", lambda of: of.given, "number"),

@@ -1,4 +1,4 @@
-"""The page over everything: nightly runs, comparisons, capacity plans and single runs, newest first."""
+"""The index page: nightly runs, comparisons, capacity plans and single runs, newest first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Concluded:
-    """A campaign that has a result, and the address of its page relative to the index."""
+    """A campaign's result, with its page's address relative to the index."""
 
     kind: str
     address: str
@@ -53,7 +53,7 @@ _CAMPAIGN: list[Column[Concluded]] = [
 
 
 def render(rows: Iterable[Row], campaigns: Sequence[Concluded], links: Mapping[str, str]) -> str:
-    """The page as HTML; ``rows`` are the archive's, ``links`` maps run ids to the addresses of their pages."""
+    """Render the page as HTML; ``rows`` are the archive's, ``links`` maps run ids to page addresses."""
     runs = _runs(rows)
     own = {kind: [each for each in campaigns if each.kind == kind] for kind in _KINDS}
     sections = [
@@ -75,7 +75,6 @@ def render(rows: Iterable[Row], campaigns: Sequence[Concluded], links: Mapping[s
 
 
 def _runs(rows: Iterable[Row]) -> list[Row]:
-    """One row a run, newest first."""
     return sorted({row["run_id"]: row for row in rows}.values(), key=lambda row: str(row["started_at"]), reverse=True)
 
 

@@ -1,4 +1,4 @@
-"""The page of known bugs: bug by version, what found each, and every try."""
+"""The page of known bugs: a table of bug by version, the checks that detected each, and every try."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LIMITS = [
 
 
 def render(result: KnownBugsResult, links: Links) -> str:
-    """The page as HTML; ``links`` maps run ids to the addresses of their pages, as far as there are any."""
+    """Render the page as HTML; ``links`` maps run ids to page addresses, where pages exist."""
     return render_page(
         Page(
             title=f"Known bugs {result.campaign_id}",
@@ -98,7 +98,6 @@ def _counts(names: Mapping[str, int]) -> str:
 
 
 def _a_run(arm: Arm, links: Links) -> Cell:
-    """One in which the bug was found, if there is one."""
     runs = sorted(arm.runs, key=lambda run: run.outcome != "found")
     return page_of((run.run_id for run in runs), links)
 

@@ -1,4 +1,4 @@
-"""What a run's page shows of its load: what was offered, by each producer, and what the generators could have."""
+"""Show a run's load on its page: the load of each producer, and the limits of the generators."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from history.manifest import ProducerInfo
 from reports.cells import DASH, Column, Table, table
 from reports.run_data import RunData
 
-Words = Mapping[str, Any]  # what a client said of itself in the end
+Words = Mapping[str, Any]  # a client's final report
 
 
 class Sender(NamedTuple):
-    """A producer of a load: what it was asked for, what it said in the end, and its load's compression."""
+    """A producer of a load: its manifest entry, its final report, and the load's compression."""
 
     asked: ProducerInfo
     said: Words
@@ -21,7 +21,7 @@ class Sender(NamedTuple):
 
 
 def senders(run: RunData) -> list[Sender]:
-    """The producers of the loads."""
+    """Return the producers that have a rate."""
     said, loads = {client["client_id"]: client for client in run.clients}, run.manifest.loads
     return [
         Sender(asked, said.get(asked.producer_id, {}), loads.get(asked.load or "", {}).get("compression", "none"))
@@ -31,7 +31,7 @@ def senders(run: RunData) -> list[Sender]:
 
 
 def load_sentence(run: RunData) -> str:
-    """What was not offered, and whether a generator was the limit; nothing of producers that do not say."""
+    """Describe unsent records and how busy the busiest generator was; empty if no producer reports ``busy_ns``."""
     said = [sender.said for sender in senders(run) if sender.said.get("busy_ns")]
     if not said:
         return ""
@@ -69,7 +69,6 @@ def _count(heading: str, name: str, meaning: str) -> Column[Sender]:
 
 
 def _name(asked: ProducerInfo) -> str:
-    """Its records' name; the load's beside it where that is another one, as of Kafka's own producer."""
     own = asked.producer_id
     return own if asked.load is None or own.startswith(asked.load) else f"{own} ({asked.load})"
 
@@ -98,7 +97,7 @@ _PRODUCERS: list[Column[Sender]] = [
 
 
 def producer_table(run: RunData) -> Table:
-    """A row for each producer of a load."""
+    """Tabulate the report of each producer of a load."""
     return table(
         "What each producer was asked for, and what came of it, as it said in the end.", _PRODUCERS, senders(run)
     )

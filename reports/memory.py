@@ -1,4 +1,4 @@
-"""What a run's page shows of memory: that of each process at both ends of each phase, and whether it grew."""
+"""Show the memory of a run's processes on its page: over time, and whether it grew."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from reports.plots import PALETTE, Figure, run_layout
 from reports.run_data import RunData
 
 MB = 1e6
-FEWEST = 12  # samples; of less a quarter says nothing
+FEWEST = 12  # samples; a quarter of fewer is too noisy
 
 
 class Used(NamedTuple):
-    """The resident memory of a process, in MB, and when."""
+    """A process's resident memory in MB over time."""
 
     name: str
     t_ns: list[int]
@@ -24,12 +24,15 @@ class Used(NamedTuple):
 
     @property
     def growth(self) -> float | None:
-        """From the second to the last quarter of the samples, as a share: the first quarter warms up. None: too few."""
+        """Return the relative growth of this process's memory, as the function ``growth`` does."""
         return growth(self.mb)
 
 
 def growth(values: Sequence[float]) -> float | None:
-    """The median of the last quarter over that of the second, less one; None of fewer than twelve."""
+    """Return the median of the last quarter divided by that of the second, minus 1; None below 12 values.
+
+    The first quarter is warm-up.
+    """
     if len(values) < FEWEST:
         return None
     quarter = len(values) // 4
@@ -37,7 +40,7 @@ def growth(values: Sequence[float]) -> float | None:
 
 
 def used(run: RunData) -> list[Used]:
-    """Each process that was sampled, by name."""
+    """Return the samples of each process, by name."""
     rows = sorted((row for row in run.rows("usage") if row["name"] == "memory_bytes"), key=lambda row: row["t_ns"])
     found: dict[str, Used] = {}
     for row in rows:
@@ -48,7 +51,7 @@ def used(run: RunData) -> list[Used]:
 
 
 def memory_figure(run: RunData) -> Figure:
-    """A line for each process."""
+    """Draw a line per process."""
     data = [
         {
             "type": "scatter",
@@ -68,7 +71,7 @@ def memory_figure(run: RunData) -> Figure:
 
 
 def memory_table(run: RunData) -> Table:
-    """First, last and most of each process, and how far it grew."""
+    """Tabulate each process's first, last and largest sample, and its growth."""
     columns: list[Column[Used]] = [
         Column("process", lambda own: own.name, "name"),
         Column("first", lambda own: f"{own.mb[0]:,.0f} MB", "number"),

@@ -1,4 +1,4 @@
-"""The page of a nightly run: alerts, this run's matrix, what changed since when, and every nightly run so far."""
+"""The page of a nightly run: alerts, this run's matrix, changes, and all nightly runs so far."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ MARKS = {
     **dict.fromkeys(("missing", "unknown", "candidate", "inconclusive", "host", "moved", "missing data"), "unknown"),
     **dict.fromkeys(("no basis", "no figure", "waived", "known bug"), "quiet"),
 }
-WORDS = {  # of states, where the page's differ
+WORDS = {  # states whose page text differs
     "candidate": "candidate regression",
     "no basis": "too few nightly runs",
     "host": "host changed",
     "moved": "changed",
 }
 CHANGED = ("confirmed", "candidate", "inconclusive", "refuted", "host", "waived", "better", "moved")
-SAID = ("regression", "improvement", "inconclusive", "equivalent")  # of a comparison, as the page lists them
+SAID = ("regression", "improvement", "inconclusive", "equivalent")  # verdicts of a comparison, in the page's order
 JUDGED_ALONE = "A pass is about these runs, their faults and their load; what happens rarely may stay unseen."
-NEEDED = 9  # nightly runs, where no series says
+NEEDED = 9  # nightly runs, if no series defines it
 
 
 def render(result: NightlyResult, links: Links) -> str:
-    """The page as HTML; ``links`` maps run ids to the addresses of their pages, as far as there are any."""
+    """Render the page as HTML; ``links`` maps run ids to page addresses, where pages exist."""
     sections = [
         Section("alerts", "Alerts", list(_alerts(result, links))),
         Section("matrix", "This nightly run", list(_matrix(result, links)), "This run"),
@@ -78,7 +78,6 @@ def render(result: NightlyResult, links: Links) -> str:
 
 
 def _measured(result: NightlyResult, links: Links) -> Iterator[Section]:
-    """What benchmarks are for."""
     yield Section("changes", "What changed", list(_changes(result, links)), "Changes")
     yield Section("control", "The control", list(_control(result)), "Control")
     yield Section("history", "Every nightly run so far", list(_figures(result)), "History")
@@ -113,7 +112,6 @@ def _state(state: str) -> Cell:
 
 
 def _run(runs: Sequence[str], links: Links) -> Cell:
-    """The first of some runs that has a page, as a link to it."""
     found = page_of(runs, links)
     return Cell("page removed") if runs and not found.link else found
 
@@ -288,7 +286,6 @@ def _control(result: NightlyResult) -> Iterator[Block]:
 
 
 def _figures(result: NightlyResult) -> Iterator[Block]:
-    """A figure for each metric, with a strip for each scenario and phase."""
     by_metric = own_of(result.series)
     if not by_metric:
         yield Words("No series has a figure yet.", "absent")

@@ -1,4 +1,4 @@
-"""The figure of many nightly runs as plain Plotly JSON: strips one above the other, a line for each version."""
+"""The figure of many nightly runs as plain Plotly JSON: one strip above the other, a line per version."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Figure = dict[str, Any]
 
 STRIP, GAP, TOP, BOTTOM = 110, 40, 34, 84  # pixels
 MIN_SPAN = 1.6
-MAX_LINE = 42  # letters of a strip's title
+MAX_LINE = 42  # characters of a strip's title
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross", "triangle-down")
 TELLING = ("confirmed", "candidate", "inconclusive", "host", "better", "moved")
 
 
 def own_of(series: Sequence[Series]) -> dict[str, list[Series]]:
-    """The matrix's series that have a point, by metric."""
+    """Group the matrix's series that have a point by metric."""
     found: dict[str, list[Series]] = {}
     for each in series:
         if each.role == "matrix" and each.points:
@@ -28,10 +28,9 @@ def own_of(series: Sequence[Series]) -> dict[str, list[Series]]:
 
 
 def nightly_runs_figure(series: Sequence[Series]) -> Figure:
-    """A strip for each scenario and phase, the first on top; in it a line and a band for each version.
+    """Draw a strip per scenario and phase, the first on top, with a line and a band per version.
 
-    All strips share the time. Each has its own scale, which spans a factor of MIN_SPAN or more, so that small wobbles
-    look small.
+    All strips share the time axis. Each scale spans at least a factor of MIN_SPAN, so that small noise looks small.
     """
     strips = list(dict.fromkeys(_strip(each) for each in series))
     versions = sorted({each.kafka_version for each in series})
@@ -70,12 +69,11 @@ def nightly_runs_figure(series: Sequence[Series]) -> Figure:
 
 
 def _strip(each: Series) -> str:
-    """What it shows: the metric by its name, the scenario, and the phase where it has one."""
     return f"{each.words}, {each.scenario}: {each.phase}" if each.phase else f"{each.words}, {each.scenario}"
 
 
 def _range(series: Sequence[Series]) -> list[str]:
-    """From the first nightly run to the last, with room at both ends; a day around one nightly run alone."""
+    """Span the first to the last nightly run with space at both ends; one day around a single run."""
     times = sorted(datetime.fromisoformat(point.at) for each in series for point in each.points)
     room = max((times[-1] - times[0]) / 40, timedelta(hours=1) if len(set(times)) > 1 else timedelta(hours=12))
     return [(times[0] - room).isoformat(), (times[-1] + room).isoformat()]
@@ -89,7 +87,6 @@ def _scale(own: Sequence[Series]) -> list[float]:
 
 
 def _traces(each: Series, axis: str, number: int, *, is_first: bool) -> list[Figure]:
-    """The band from the lowest to the highest run, and the medians."""
     colour, version, points = PALETTE[number % len(PALETTE)], each.kafka_version, each.points
     common = {"type": "scatter", "x": [point.at for point in points], "yaxis": axis, "legendgroup": version}
     edge = {**common, "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
@@ -115,7 +112,6 @@ def _washed(colour: str) -> str:
 
 
 def _markers(own: Sequence[Series]) -> set[str]:
-    """When the software of the host or Plimsoll changed."""
     return {point.at for each in own for point in each.points if point.changed}
 
 
@@ -126,6 +122,6 @@ def _line_at(at: str, axis: str, dash: str) -> Figure:
 
 def _title(text: str, top: float) -> Figure:
     place = {"xref": "paper", "yref": "paper", "x": 0, "y": top, "xanchor": "left", "yanchor": "bottom"}
-    if len(text) > MAX_LINE:  # a phone has room for no more
+    if len(text) > MAX_LINE:  # width of a phone
         text = text.replace(", ", ",<br>", 1)
     return {**place, "text": text, "showarrow": False, "font": {"size": 12}}

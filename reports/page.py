@@ -1,7 +1,7 @@
-"""Pages as data: a sentence, facts, and sections of words, figures and tables; one template renders them all.
+"""Render pages from data: one template for every page of a run or a campaign.
 
-So the pages of runs and campaigns look and work alike: dark and light, on a phone, by keyboard, from disk. Every figure
-has its table behind it. Plotly lies once in the site, also for the pages of runs.
+Pages follow the reader's theme, work on a phone and by keyboard, and open from disk. Every figure has a table. A site
+holds one copy of Plotly, which pages of runs use too.
 """
 
 from __future__ import annotations
@@ -25,14 +25,13 @@ from markupsafe import Markup, escape
 from history.folder import write_atomically
 from reports.cells import Table
 
-PLOTLY = f"plotly-{version('plotly')}.min.js"  # by version, so that no page draws with another one's
+PLOTLY = f"plotly-{version('plotly')}.min.js"  # with its version: a page never loads another one
 
 
 @dataclass(frozen=True)
 class Words:
-    """A paragraph, or a list where there are several; ``kind`` is how it looks, ``title`` a heading above it.
-
-    What stands in backticks is set as code.
+    """A paragraph, or a list of several; ``kind`` sets the style, ``title`` a heading above. Text in backticks becomes
+    code.
     """
 
     text: str | Sequence[str]
@@ -46,13 +45,13 @@ class Words:
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure as plain Plotly JSON (``data`` and ``layout`` with a ``height``; no colours of the page) and its table.
+    """A figure as plain Plotly JSON (``data``, ``layout`` with a ``height``, no theme colours) and its table.
 
-    ``label`` says to who cannot see it what is drawn; ``caption`` how to read it. Plotly is asked to draw nothing that
-    the table does not hold. An axis with long labels sets ``automargin`` itself.
+    ``label`` describes the figure for screen readers; ``caption`` explains how to read it. The figure draws only values
+    that its table holds. Set ``automargin`` yourself on axes with long labels.
 
-    Figures of many samples have no ``table``: the browser makes it of ``figure["table"]`` or of the traces once it is
-    opened, and ``stored`` names the folder of the same data. Their ``partitions`` are chosen, and zoomed, together.
+    A figure of many samples has no ``table``: the browser builds one from ``figure["table"]`` or the traces when the
+    reader opens it, and ``stored`` names the folder of the same data. Such figures select partitions and zoom together.
     """
 
     name: str
@@ -65,9 +64,9 @@ class Plot:
 
 @dataclass(frozen=True)
 class Listing:
-    """A table of its own; ``folded`` hides it behind its caption, ``filtered`` puts a search field above it.
+    """A table as a block of its own; ``folded`` hides it behind its caption, ``filtered`` adds a search field.
 
-    A long one scrolls in a box of its own, unless it is shown ``whole``.
+    A long table scrolls in a box, unless it is ``whole``.
     """
 
     name: str
@@ -79,23 +78,23 @@ class Listing:
 
 @dataclass(frozen=True)
 class Links:
-    """(label, address relative to the page) of files."""
+    """Links to files, as (label, address relative to the page)."""
 
     addresses: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class Command:
-    """What may be typed in a terminal."""
+    """A command for the terminal."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A span of the strip, in percent of its width; ``number`` stands for it where ``label`` has no room.
+    """A span of the strip, in percent of its width; ``number`` replaces ``label`` where that does not fit.
 
-    ``wide`` and ``narrow`` say what it shows on a desk and on a phone.
+    ``wide`` and ``narrow`` set what it shows on a desktop and on a phone.
     """
 
     label: str
@@ -109,11 +108,11 @@ class Bar:
 
 @dataclass(frozen=True)
 class Strip:
-    """Time from left to right: phases, a row of faults for each that overlaps, moments, and a scale."""
+    """Time from left to right: phases, lanes of overlapping faults, moments, and a scale."""
 
     phases: Sequence[Bar]
     faults: Sequence[Sequence[Bar]]
-    moments: Sequence[tuple[float, bool, str]]  # place, whether it is good, text
+    moments: Sequence[tuple[float, bool, str]]  # position in percent, whether it is good, text
     ticks: Sequence[tuple[float, str]]
 
 
@@ -122,7 +121,7 @@ Block = Words | Plot | Listing | Links | Command | Strip
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page; ``name`` is its anchor, ``short`` its name in the navigation."""
+    """A part of the page; ``name`` is its anchor, ``short`` its title in the navigation."""
 
     name: str
     title: str
@@ -132,11 +131,11 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """``kind`` says what this page is about ("one comparison"), ``sentence`` its one result.
+    """A page: its subject (``kind``, such as "one comparison"), its result in one ``sentence``, and sections.
 
-    ``state`` colours the head (pass, fail, unknown; nothing for a page that judges nothing) and ``state_word`` says
-    the same in a word. ``root`` is the way from the page to the site's own folder, "" for the index; a page that
-    ``lies_outside`` of it has no link to the index, which may not be there.
+    ``state`` colours the head (empty for a page without a verdict), and ``state_word`` names it. ``root`` is the path
+    from the page to the site's folder, "" for the index. A page that ``lies_outside`` the site has no link to the
+    index, which may not exist there.
     """
 
     title: str
@@ -146,11 +145,11 @@ class Page:
     state: Literal["", "pass", "fail", "unknown"] = ""
     state_word: str = ""
     meaning: str = ""
-    above: str = ""  # the question, a line above the sentence
+    above: str = ""  # the question, above the sentence
     facts: Sequence[tuple[str, str]] = ()
     root: str = "../../"
     footer: str = "Counts are of these runs and their injected faults, on this host; they do not estimate production."
-    head: Sequence[Block] = field(default_factory=tuple)  # what belongs to the result, between it and the facts
+    head: Sequence[Block] = field(default_factory=tuple)  # blocks of the result, between the sentence and the facts
     lies_outside: bool = False
 
     @property
@@ -159,7 +158,7 @@ class Page:
 
     @property
     def plotly(self) -> list[str]:
-        """Where Plotly may lie: in the site, or beside a page that was copied away from it; nowhere without figures."""
+        """Return where Plotly may be: in the site, or next to a copied page; empty for a page without figures."""
         has_figure = any(isinstance(block, Plot) for section in self.sections for block in section.blocks)
         return list(dict.fromkeys((f"{self.root}{PLOTLY}", PLOTLY))) if has_figure else []
 
@@ -179,15 +178,15 @@ def _environment() -> Environment:
 
 
 def render(page: Page) -> str:
-    """The page as HTML."""
+    """Render the page as HTML."""
     script = (files("reports") / "templates" / "theme.js").read_text("utf-8")
     return _environment().get_template("page.html").render(page=page, script=Markup(script), policy=policy(script))
 
 
 def policy(script: str) -> str:
-    """The content-security policy of a page: this script runs, what it loads itself (Plotly), and nothing else.
+    """Return a content-security policy that runs only this script and the scripts it loads (Plotly).
 
-    Styles may stand in the page: Plotly writes them, and they can fetch nothing. The pictures are its own downloads.
+    Inline styles are allowed because Plotly writes them; they cannot fetch anything. Images are Plotly's own downloads.
     """
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return "; ".join(
@@ -203,7 +202,7 @@ def policy(script: str) -> str:
 
 
 def is_harmless(address: str) -> bool:
-    """Whether a link may lead there: to a file beside the page, or to the web; never to a script."""
+    """Return whether a link's address is a relative path, http or https, never a script."""
     try:
         return bool(address) and urlsplit(address).scheme in ("", "http", "https")
     except ValueError:
@@ -211,7 +210,7 @@ def is_harmless(address: str) -> bool:
 
 
 def write(html: str, path: Path, site: Path) -> Path:
-    """Write a page, and where the site has none yet the one copy of Plotly that all pages share."""
+    """Write a page, and copy Plotly into the site if it is not there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     site.mkdir(parents=True, exist_ok=True)
     if not (site / PLOTLY).is_file():
@@ -221,12 +220,14 @@ def write(html: str, path: Path, site: Path) -> Path:
 
 
 def embedded(value: Any) -> Markup:
-    """JSON for a script element: nothing in it can end the element."""
+    """Return JSON for a script element; escaping "<" keeps the data from ending the element."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
     return Markup(text.replace("<", "\\u003c"))
 
 
 def prose(text: str) -> Markup:
-    """Text with code in backticks; no line ends inside a name such as ``orders-0`` or a share such as ``5 %``."""
+    """Escape text, turn backticks into code, and keep names such as ``orders-0`` and shares such as ``5 %`` on one
+    line.
+    """
     marked = re.sub(r"`([^`]+)`", r"<code>\g<1></code>", str(escape(text)))
     return Markup(re.sub(r"[\w.]+-\d+|[+−±]?[\d.,]+ %", r'<span class="unbroken">\g<0></span>', marked))

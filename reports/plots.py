@@ -1,7 +1,6 @@
-"""Figures as plain Plotly JSON: ``{"data": […], "layout": {…}}``; the page's script adds colours of the theme.
+"""Build a run's figures as plain Plotly JSON: ``{"data": […], "layout": {…}}``; the page's script adds theme colours.
 
-Every trace carries ``meta.partition``, by which the page's selector shows and hides it. A null in a
-series is a gap and stays one.
+Every trace has ``meta.partition``, by which the page's selector shows it. A null in a series is drawn as a gap.
 """
 
 from __future__ import annotations
@@ -16,32 +15,32 @@ from reports.timeline import Span, end_of_run, faults, phases
 Figure = dict[str, Any]
 Trace = dict[str, Any]
 
-# Okabe and Ito's hues, moved to a lightness that stands out on white and on near-black alike.
+# Okabe and Ito's colour-blind-safe hues, at a lightness that is visible on white and on near-black.
 PALETTE = ("#2a86d1", "#d97a16", "#149a78", "#b565c4", "#b58900", "#d6497f", "#6b8fa8", "#8a7a5c")
 OK, FAILED, UNKNOWN = "#2a86d1", "#d6497f", "#b58900"
 BAND = "rgba(217, 122, 22, 0.13)"
 BAND_EDGE = "rgba(217, 122, 22, 0.55)"
 QUIET = "rgba(128, 140, 152, 0.75)"
-POINTS = 24_000  # of all replicas together: keeps the page below 2 MB
+POINTS = 24_000  # of all replicas together; keeps a page below 2 MB
 LABEL_LINE = 15  # pixels
-LETTERS = 150  # of a label, about, from one end of a figure to the other
+LETTERS = 150  # characters that fit across a figure, roughly
 MOST_LINES = 6  # of labels above a figure
 TIME_TITLE = "seconds since the first phase began"
 
 
 def figures(run: RunData) -> dict[str, Figure]:
-    """The figures that this run has data for, by name: replicas, isr, sends."""
+    """Return the figures that this run has data for, by name: replicas, isr, sends."""
     built = {"replicas": replicas_figure(run), "isr": isr_figure(run), "sends": sends_figure(run)}
     return {name: figure for name, figure in built.items() if figure["data"]}
 
 
 def colour_of(broker_ids: Iterable[int]) -> dict[int, str]:
-    """Broker id → colour, the same in every figure of a page."""
+    """Return a colour per broker id, the same in every figure of a page."""
     return {broker: PALETTE[index % len(PALETTE)] for index, broker in enumerate(sorted(broker_ids))}
 
 
 def brokers_of(run: RunData) -> list[int]:
-    """Every broker that the manifest or the timeline knows."""
+    """Return the ids of all brokers in the manifest or the timeline."""
     known = {node.node_id for node in run.manifest.brokers if node.node_id is not None}
     return sorted(known | {row["broker_id"] for row in run.rows("timeline_replicas")})
 
@@ -59,15 +58,15 @@ def _by_partition(run: RunData, rows: list[Row]) -> dict[str, list[Row]]:
 
 
 def time_range(run: RunData) -> list[float]:
-    """First and last second that any figure shows."""
+    """Return the first and the last second that any figure shows."""
     spans = phases(run)
     seen = [*(run.drawn_s or ()), *(span.start_s for span in spans), *(span.end_s for span in spans)]
     return [min(seen), max(seen)] if seen else [0.0, max(1.0, end_of_run(run))]
 
 
 def run_layout(run: RunData, height: int, headings: dict[str, float], **axes: Any) -> dict[str, Any]:
-    """What the figures share. Fault labels stand above the plot, on as many lines as keep them apart, headings above
-    them.
+    """Return the layout that all figures share: fault labels above the plot, on as many lines as they need, below
+    headings.
     """
     found = faults(run)
     placed = _placed(found, time_range(run))
@@ -110,8 +109,9 @@ def _band(fault: Span) -> dict[str, Any]:
 
 
 def _placed(found: list[Span], shown_s: list[float]) -> list[tuple[float, str, int]]:
-    """The labels of faults: where each begins, what it says, and on which line it covers no other. Where names take too
-    many lines, numbers stand alone; where those do, the bands.
+    """Place fault labels as (start in seconds, text, line) so that none overlap.
+
+    If names need too many lines, the labels are numbers; if numbers do too, there are no labels.
     """
     for label in ("F{0.number} {0.label}", "F{0.number}"):
         placed = _on_lines([(fault.start_s, label.format(fault)) for fault in found], shown_s)
@@ -132,7 +132,6 @@ def _on_lines(labels: list[tuple[float, str]], shown_s: list[float]) -> list[tup
 
 
 def _uncovered(labels: list[tuple[float, str]], shown_s: list[float]) -> list[str]:
-    """Labels of one line, in the order of their times: those are empty that an earlier one covers."""
     return [text if line == 0 else "" for _, text, line in _on_lines(labels, shown_s)]
 
 
@@ -150,7 +149,7 @@ def _heading(text: str, top: float, above: int) -> dict[str, Any]:
 
 
 def replicas_figure(run: RunData) -> Figure:
-    """HW and LEO of every replica: above as offsets, below as records behind the furthest LEO seen."""
+    """Draw HW and LEO of every replica: as offsets above, as records behind the furthest LEO below."""
     partitions = _by_partition(run, run.rows_shown("timeline_replicas"))
     colours = colour_of(brokers_of(run))
     data = [
@@ -175,7 +174,7 @@ def _partition_traces(
     rows = with_distance(rows)
     traces: list[Trace] = []
     for index, broker in enumerate(brokers):
-        # Replicas mostly stand at the same offset: the first line is the widest, so that each shows beside the next.
+        # replicas mostly have equal offsets: the first line is the widest, so that all stay visible
         width = 1.6 + min(1.4 * (len(brokers) - 1 - index), 4.2)
         own = thin([row for row in rows if row["broker_id"] == broker], points // len(brokers))
         seconds = [run.seconds(row["t_ns"]) for row in own]
@@ -196,15 +195,15 @@ def _partition_traces(
             for view, axis, key in (("offset", "y", column), ("behind", "y2", f"{column}_behind")):
                 drawn = {"y": [row[key] for row in own], "yaxis": axis, "showlegend": view == "offset"}
                 traces.append({**common, **drawn, "name": name, "meta": {**meta, "view": view}})
-    # A high watermark lies under the log ends: where it equals them there is nothing to tell.
+    # draw HW under LEO: where they are equal, LEO is enough
     traces.sort(key=lambda trace: trace["meta"]["series"] == "LEO")
     return traces + _lone_points(traces) + _epoch_markers(run, partition, rows)
 
 
 def with_distance(rows: list[Row]) -> list[Row]:
-    """Adds how many records HW and LEO stand behind the furthest LEO that was last seen on any replica.
+    """Add how many records HW and LEO are behind the furthest LEO last seen on any replica.
 
-    ``rows`` are of one partition. A replica that could not answer counts for nobody until it answers again.
+    ``rows`` are of one partition. A replica that could not answer is left out until it answers again.
     """
     latest: dict[int, int] = {}
     out: list[Row] = []
@@ -226,7 +225,7 @@ def with_distance(rows: list[Row]) -> list[Row]:
 
 
 def thin(rows: list[Row], most: int) -> list[Row]:
-    """Leave rows out evenly where there are too many to draw; both sides of every gap, and of every step back, stay."""
+    """Drop rows evenly until about ``most`` are left, but keep both sides of every gap and of every decrease."""
     stride = -(-len(rows) // max(1, most))
     if stride <= 1:
         return rows
@@ -236,14 +235,14 @@ def thin(rows: list[Row], most: int) -> list[Row]:
 
 
 def _is_break(before: Row, after: Row) -> bool:
-    """A gap begins or ends, or the replica's log or watermark went back, as a truncation shows."""
+    """Return whether a gap starts or ends, or LEO or HW decreased, as after a truncation."""
     pairs = [(before[name], after[name]) for name in ("log_end_offset", "high_watermark")]
     gap = (before["log_end_offset"] is None) != (after["log_end_offset"] is None)
     return gap or any(None not in pair and pair[1] < pair[0] for pair in pairs)
 
 
 def _lone_points(traces: list[Trace]) -> list[Trace]:
-    """A sample between two gaps has no line to be part of; it is drawn as a dot."""
+    """Draw samples between two gaps as dots, since no line passes through them."""
     dots = []
     for trace in traces:
         y = [None, *trace["y"], None]
@@ -257,7 +256,7 @@ def _lone_points(traces: list[Trace]) -> list[Trace]:
 
 
 def _epoch_markers(run: RunData, partition: str, rows: list[Row]) -> list[Trace]:
-    """One marker where a leader epoch above all earlier ones was first seen on any replica."""
+    """Mark each first sight, on any replica, of a leader epoch above all earlier ones."""
     highest: int | None = None
     first_seen: list[Row] = []
     for row in rows:
@@ -308,10 +307,10 @@ LANES: dict[str, dict[str, Any]] = {
 
 
 def authoritative(views: list[Row]) -> list[Row]:
-    """The views that the lanes show, in order of time.
+    """Return the ISR views that the lanes show, in order of time.
 
-    The controller decides what the ISR is. Only where its log is missing are brokers' answers taken: each leader's own,
-    as another broker may have been cut off, and of no older leader epoch than one seen before.
+    The controller decides the ISR, so its views are used alone if there are any. Otherwise only each leader's own view
+    of itself counts, since another broker may have been cut off, and only at the newest leader epoch so far.
     """
     views = sorted(views, key=lambda row: row["t_ns"])
     own = [row for row in views if row["observer"] == "controller"]
@@ -328,7 +327,7 @@ def authoritative(views: list[Row]) -> list[Row]:
 
 
 def isr_figure(run: RunData) -> Figure:
-    """One lane per broker, the first on top: leads, in the ISR, out of it; nothing before the first view."""
+    """Draw a lane per broker, the first on top: leader, in the ISR, or out of it; empty before the first view."""
     brokers = brokers_of(run)
     colours = colour_of(brokers)
     partitions = _by_partition(run, run.rows_shown("timeline_isr"))
@@ -367,7 +366,7 @@ def _state(broker: int, view: Row) -> str | None:
 
 
 def _lane(run: RunData, broker: int, views: list[Row], look: dict[str, Any]) -> list[Trace]:
-    """One broker's states; a view holds until the observer has another one."""
+    """Draw one broker's states; each view holds until the next one."""
     ends = [run.seconds(view["t_ns"]) for view in views[1:]] + [time_range(run)[1]]
     traces = []
     for state, stroke in LANES.items():
@@ -400,7 +399,6 @@ def _lane(run: RunData, broker: int, views: list[Row], look: dict[str, Any]) -> 
 
 
 def _leader_labels(run: RunData, partition: str, views: list[Row], brokers: list[int]) -> Trace:
-    """The words over the lane of each new leader, by lane."""
     before: list[Row | None] = [None, *views]
     starts = [
         view
@@ -433,7 +431,7 @@ def _reign(view: Row) -> tuple[int | None, int | None]:
 
 
 def sends_figure(run: RunData) -> Figure:
-    """Sends by outcome in each second that they were due in, over the latency of the acknowledged ones."""
+    """Draw sends by outcome for each second in which they were due, and the latency of acknowledged sends."""
     rows = sorted(run.rows("timeline_sends"), key=lambda row: row["t_ns"])
     middle = [run.seconds(row["t_ns"]) + 0.5 for row in rows]
     outcomes = (

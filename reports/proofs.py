@@ -1,4 +1,4 @@
-"""What proved that a fault took effect, or was gone again, as a person would say it."""
+"""Describe in words how the effect or the recovery of a fault was verified."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PROBE = {
     "timeout": "its port accepts connections and nothing answers",
     "answers": "it answers",
 }
-# What an observation of ``clusters/faults`` says; one that is not here is told by its name and value.
+# Observations of ``clusters/faults``; others are shown by name and value.
 _SAID: dict[str, Callable[[Any], str]] = {
     "probe": lambda said: _PROBE.get(said, said),
     "registered": lambda _: "other brokers list it",
@@ -50,7 +50,7 @@ _LAGS = ("lag_min", "lag_median", "lag_max", "samples")
 
 
 def sentence(seen: Mapping[str, Any]) -> str:
-    """What was observed, in the order in which it was: ``its port refuses connections``."""
+    """Describe the observations in their order, such as ``its port refuses connections``."""
     told = [_clause(name, value) for name, value in seen.items() if name in _SAID and value is not None]
     rest = {name: value for name, value in seen.items() if name not in _SAID}
     if all(name in rest for name in _LAGS):

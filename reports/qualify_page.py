@@ -25,7 +25,7 @@ RULES = [
 
 
 def render(result: QualifyResult, links: Mapping[str, str]) -> str:
-    """The page as HTML; ``links`` maps run ids to the addresses of their pages, as far as there are any."""
+    """Render the page as HTML; ``links`` maps run ids to page addresses, where pages exist."""
     columns: list[Column[Line]] = [
         Column("question", lambda line: line.question, "name"),
         Column("what", lambda line: line.what, "text"),

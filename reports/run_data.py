@@ -1,4 +1,4 @@
-"""Reads what the page of one run shows; what is not there is named, never guessed."""
+"""Read the data of one run's page; missing data is reported by name."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ Row = dict[str, Any]
 
 SERIES = "timeline_replicas"
 GROUP = ("rebalances", "commits")  # tables of a run with a consumer group
-SHARE = ("share_reads", "share_acks")  # and with a share group
+SHARE = ("share_reads", "share_acks")  # tables of a run with a share group
 SERVERS = ("broker", "controller", "zookeeper")  # roles of nodes
-READ = ("manifest.json", "events.jsonl", "clients", "offsets", "usage", *GROUP, *SHARE)  # of what was recorded
+READ = ("manifest.json", "events.jsonl", "clients", "offsets", "usage", *GROUP, *SHARE)  # of the recorded files
 NOT_JUDGED = "This run has not been judged yet, so nothing is said about it."
 
 
 @dataclass(frozen=True)
 class RunData:
-    """One run as the page needs it.
+    """The data of one run's page.
 
-    ``tables`` holds the judged tables, ``offsets``, ``usage``, and those of its group where there is one; one that
-    could not be read is not a key of it and has a sentence in ``missing``. ``origin_ns`` is the start of the first
-    phase, from which the page counts its seconds. Of a run with very many partitions figures and tables show some
-    (``shown``), and of the others ``timeline_replicas`` may have no rows here.
+    ``tables`` holds the judged tables, ``offsets``, ``usage`` and the group's tables. An unreadable table is absent
+    from ``tables`` and has a sentence in ``missing``. ``origin_ns`` is the start of the first phase, second 0 of the
+    page. A run with very many partitions has figures and tables only of those in ``shown``; ``timeline_replicas`` may
+    lack rows of the others.
     """
 
     folder: RunFolder
@@ -48,7 +48,7 @@ class RunData:
 
     @cached_property
     def clients(self) -> list[dict[str, Any]]:
-        """What each client said of itself in the end; nothing where that cannot be read."""
+        """Return each client's final report; empty if the reports cannot be read."""
         try:
             return read_clients(self.folder)
         except EvidenceError:
@@ -56,7 +56,7 @@ class RunData:
 
     @cached_property
     def server_events(self) -> list[Event]:
-        """The exits of servers, and their starts after the first."""
+        """Return the exits of servers, and every start after a server's first."""
         return [
             event
             for event in self.events
@@ -72,61 +72,61 @@ class RunData:
 
     @cached_property
     def shown(self) -> frozenset[TopicPartition]:
-        """The partitions that the page shows one by one."""
+        """Return the partitions with figures and rows of their own."""
         return shown_of(self.tables)
 
     @cached_property
     def first_topic(self) -> str:
-        """The topic that the page shows first."""
+        """Return the topic that the page shows first."""
         return first_topic(self.tables)
 
     def place(self, row: Row) -> tuple[bool, str, int]:
-        """By which rows of partitions are sorted: the topic with most to tell first, the others by their names."""
+        """Return the sort key of a partition's row: the first topic's partitions, then the others by name."""
         return (row["topic"] != self.first_topic, row["topic"], row["partition"])
 
     @cached_property
     def partitions(self) -> frozenset[TopicPartition]:
-        """All of the run's partitions."""
+        """Return all partitions of the run."""
         return partitions_of(self.tables)
 
     @cached_property
     def drawn_s(self) -> tuple[float, float] | None:
-        """First and last second of the series that are drawn."""
+        """Return the first and last second of the drawn series."""
         seen = [row["t_ns"] for name in (SERIES, "timeline_isr") for row in self.rows_shown(name)]
         starts = [row["t_ns"] for row in self.rows("timeline_sends")]
         seen += [*starts, *(t_ns + 1_000_000_000 for t_ns in starts)]
         return (self.seconds(min(seen)), self.seconds(max(seen))) if seen else None
 
     def seconds(self, t_ns: int) -> float:
-        """Seconds since the start of the first phase, to the millisecond."""
+        """Convert to seconds since the start of the first phase, rounded to milliseconds."""
         return round((t_ns - self.origin_ns) / 1e9, 3)
 
     def rows(self, table: str) -> list[Row]:
         return self.tables.get(table, [])
 
     def rows_shown(self, table: str) -> list[Row]:
-        """Rows of the partitions that are shown, and those that are of no partition."""
+        """Return a table's rows of the shown partitions, and its rows without a partition."""
         return [row for row in self.rows(table) if row["topic"] is None or TopicPartition.of(row) in self.shown]
 
 
 def read_run(path: Path) -> RunData:
-    """Read a run folder, judged or not; one of which something was altered after sealing has the verdict unknown.
+    """Read a run folder, judged or not; if a file changed after sealing, the verdict is unknown.
 
     Raises:
-        EvidenceError: it holds no manifest of this format, so it is no run folder.
+        EvidenceError: the folder has no manifest of this format, so it is not a run folder.
     """
     folder = RunFolder(path)
     manifest = read_manifest(folder.manifest)
     missing: list[str] = []
     tables: dict[str, list[Row]] = {}
-    # Metrics are for comparisons; the page draws on the tables that they were made of.
+    # the page draws the tables from which the metrics were computed
     judged = {name: (folder.judged(name), schema) for name, schema in JUDGED.items() if name != "metrics"}
     wanted = {"offsets": (folder.table("offsets"), OFFSETS), **judged}
-    if (usage := folder.table("usage")).exists():  # an imported history has none
+    if (usage := folder.table("usage")).exists():  # imported histories have no usage
         wanted["usage"] = (usage, USAGE)
     if manifest.group:
         wanted |= {name: (folder.table(name), RECORDED[name]) for name in (SHARE if manifest.shares else GROUP)}
-    wanted[SERIES] = wanted.pop(SERIES)  # at the end: which of its partitions are read, the others say
+    wanted[SERIES] = wanted.pop(SERIES)  # last: the other tables decide which of its partitions are read
     for name, (place, schema) in wanted.items():
         files, problems = readable(place, schema)
         missing += problems if files or problems else [f"{place.relative_to(path)}: the table was not written"]
@@ -151,7 +151,7 @@ def _read_events(folder: RunFolder, missing: list[str]) -> list[Event]:
 
 
 def _altered(folder: RunFolder) -> dict[str, Any] | None:
-    """The judge's verdict on a record that is not what was sealed; None where what is read here is."""
+    """Return the verdict unknown if a sealed file that the page reads has changed, else None."""
     try:
         if folder.is_sealed:
             folder.require_intact(*READ)
@@ -177,7 +177,7 @@ def _read_verdict(folder: RunFolder, missing: list[str]) -> dict[str, Any]:
 
 
 def _one_line(error: Exception) -> str:
-    """What went wrong in words, without the machine's paths."""
+    """Return the error's message on one line, at most 200 characters, without local paths."""
     if isinstance(error, FileNotFoundError):
         return "the file is missing"
     return " ".join(str(error).split())[:200]

@@ -1,6 +1,6 @@
-"""The page of one run: ``python -m reports.run_page RUN [RUN …]`` writes ``<run>/report/index.html``.
+"""Write the page of one run: ``python -m reports.run_page RUN [RUN …]`` writes ``<run>/report/index.html``.
 
-The page opens from disk and asks no network for anything. Its figures are drawn by the site's copy of plotly.js.
+The page opens from disk without network access. The site's copy of plotly.js draws its figures.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ CONTROLS = {
     "group_skip": "records that the group skipped",
     "archived_record": "records that the share group gave up",
 }
-WIDE_PIXELS, NARROW_PIXELS = 1040, 300  # of the strip, on a desk and on a phone
+WIDE_PIXELS, NARROW_PIXELS = 1040, 300  # of the strip, on a desktop and on a phone
 LETTER_PIXELS, NUMBER_PIXELS = 8.0, 26
 
 
 def publish(path: Path, site: Path | None = None) -> Path:
-    """Write the page of a run and return its path; what the run lacks is named on the page.
+    """Write the page of a run and return its path; the page names missing data.
 
-    ``site`` holds the one copy of plotly.js; without one it is the folder ``site`` beside the folder of the runs.
+    ``site`` holds the shared copy of plotly.js; by default it is the folder ``site`` next to the folder of the runs.
 
     Raises:
-        EvidenceError: the folder holds no manifest, so it is no run folder.
+        EvidenceError: the folder has no manifest, so it is not a run folder.
     """
     run = read_run(path)
     site = site or path.resolve().parent.parent / "site"
@@ -65,7 +65,6 @@ def publish(path: Path, site: Path | None = None) -> Path:
 
 
 def _write_cases(run: RunData) -> None:
-    """Every case with its explanation, for readers without a Parquet reader."""
     columns = {name: name for name in ("anomaly", "severity", "topic", "partition", "offset", "producer_id", "seq")}
     columns |= {"allowed": "permitted", "explanation": "explanation", "evidence": "evidence"}
     text = io.StringIO()
@@ -76,7 +75,7 @@ def _write_cases(run: RunData) -> None:
 
 
 def render(run: RunData, site: Path) -> str:
-    """The page as HTML, for a site at this place."""
+    """Render the page as HTML; ``site`` is the folder that holds plotly.js."""
     manifest, verdict = run.manifest, run.verdict["verdict"]
     kafka = "imported" if manifest.foreign else f"Kafka {manifest.kafka_version}"
     drawn = figures(run)
@@ -128,7 +127,6 @@ def render(run: RunData, site: Path) -> str:
 
 
 def _subject(run: RunData) -> str:
-    """What was tested, and on what."""
     manifest = run.manifest
     injected = len(faults(run))
     on = "an imported history" if manifest.foreign else f"Kafka {_kafka(manifest)}, {len(manifest.brokers)} brokers"
@@ -151,7 +149,7 @@ def _head(run: RunData) -> Iterator[Block]:
 
 
 def _expected(manifest: Manifest) -> str:
-    """What a positive control must show, and the setting that permits it."""
+    """Return the anomaly that a positive control must show, and the setting that allows it."""
     what = CONTROLS.get(manifest.control or "", (manifest.control or "").replace("_", " "))
     acks = sorted({producer.acks for producer in manifest.producers} & {"0", "1"})
     if manifest.control == "duplicate_output":
@@ -192,14 +190,14 @@ def _facts(run: RunData) -> list[tuple[str, str]]:
 
 
 def _kafka(manifest: Manifest) -> str:
-    """Every version that ran, the mode, and where a build that is no release came from."""
+    """Return every version that ran, the metadata mode, and the origin of a build that is not a release."""
     versions = ", then ".join(manifest.kafka_versions)
     origin = f", {manifest.kafka_origin}" if manifest.kafka_origin else ""
     return f"{versions}, {'KRaft' if manifest.mode == 'kraft' else 'ZooKeeper'}{origin}"
 
 
 def _keys(scenario: dict[str, Any]) -> list[tuple[str, str]]:
-    """The first keys of an imported history by the partition that stands for them, where their names differ."""
+    """Return the first keys of an imported history with the partition that represents each, where the names differ."""
     named = [(place, key) for place, key in scenario.get("keys", {}).items() if key != json.dumps(place)]
     return named[:MAX_KEYS] + ([("…", "in manifest.json")] if len(named) > MAX_KEYS else [])
 
@@ -250,7 +248,6 @@ def _timeline(run: RunData) -> Iterator[Block]:
 
 
 def _strip(run: RunData) -> Strip:
-    """Phases, faults and moments as percentages of the time that the figures show."""
     start_s, end_s = time_range(run)
     width_s = max(end_s - start_s, 0.001)
 
@@ -274,7 +271,6 @@ def _strip(run: RunData) -> Strip:
 
 
 def _labelled(bars: Sequence[Bar]) -> list[Bar]:
-    """Bars with what has room in them: all their names, or numbers, as many as do not touch."""
     shown = {}
     for size, pixels in (("wide", WIDE_PIXELS), ("narrow", NARROW_PIXELS)):
         fits = all(LETTER_PIXELS * (len(bar.label) + 3) <= bar.width * pixels / 100 for bar in bars)
@@ -286,7 +282,6 @@ def _labelled(bars: Sequence[Bar]) -> list[Bar]:
 
 
 def _numbered(bars: Sequence[Bar], room: float) -> list[str]:
-    """A number where the last one shown is as far away as it needs room, in percent."""
     shown, free_from = [], 0.0
     for bar in bars:
         fits = bar.left >= free_from
@@ -305,7 +300,7 @@ def _moment(event: Event) -> str:
 
 
 def _ticks(start_s: float, end_s: float) -> list[int]:
-    """Whole seconds, at most nine, at steps of 1, 2 or 5 times a power of ten."""
+    """Return at most nine whole seconds, at steps of 1, 2 or 5 times a power of ten."""
     steps = (factor * 10**power for power in range(6) for factor in (1, 2, 5))
     step = next((step for step in steps if (end_s - start_s) / step <= 8), 10**6)
     first = -(-start_s // step) * step
@@ -316,7 +311,6 @@ def _ticks(start_s: float, end_s: float) -> list[int]:
 
 
 def _absent(run: RunData, name: str, nothing: str) -> Words:
-    """Why there is nothing to show: there was nothing, or its table is missing."""
     place = name if name in RECORDED else f"verdict/{name}"
     return Words(nothing if name in run.tables else f"This cannot be shown: the table `{place}` is missing.", "absent")
 
@@ -494,7 +488,6 @@ def _files(run: RunData) -> list[Block]:
 
 
 def _links(run: RunData) -> list[tuple[str, str]]:
-    """(label, address relative to the page) of what exists."""
     root = run.folder.path
     wanted = [
         ("Data Docs of the expectations", "verdict/data_docs/index.html"),

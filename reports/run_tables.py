@@ -1,4 +1,4 @@
-"""The tables of a run's page, declared by their columns, and the sentences about loss."""
+"""Tables of a run's page, declared by their columns, and sentences about loss."""
 
 from __future__ import annotations
 
@@ -21,17 +21,16 @@ DETAIL_CHARACTERS = 240
 
 
 def partition_name(row: Row) -> str:
-    """``orders-0``."""
+    """Return ``topic-partition``, such as ``orders-0``."""
     return f"{row['topic']}-{row['partition']}"
 
 
 def _value(name: str, heading: str = "", **look: Any) -> Column[Row]:
-    """The column that shows a field of a row as it is, by its own name if no other is given."""
     return Column(heading or name.replace("_", " "), lambda row: row[name], **look)
 
 
 def of_shown(run: RunData) -> str:
-    """`` of 24 of 1,000 partitions``; nothing where all of them are shown."""
+    """Return `` of 24 of 1,000 partitions``, or nothing if all are shown."""
     shown, there = len(run.shown), len(run.partitions)
     return f" of {shown:,} of {there:,} partitions" if shown < there else ""
 
@@ -62,7 +61,7 @@ _WATCHED = ("lost", "truncated_ack", "unknown_offset_ack", "phantom", "corrupt",
 
 
 def delivery(run: RunData) -> Table:
-    """What became of the records: all partitions together, one count a row."""
+    """Tabulate the fates of records over all partitions, one count per row."""
     rows = run.rows("delivery")
     totals = {name: sum(row[name] for row in rows) for name in MEANING}
 
@@ -78,7 +77,7 @@ def delivery(run: RunData) -> Table:
 
 
 def delivery_by_partition(run: RunData) -> Table:
-    """The same by partition, with the loss interval of each."""
+    """Tabulate the fates of records per partition, with the loss interval of each."""
     names = ("sent", "acked", "indeterminate", "failed", "read", "lost", "unseen", "duplicated")
     columns = [
         _PARTITION,
@@ -93,7 +92,7 @@ def _interval(low: float | None, high: float | None) -> str:
 
 
 def loss_sentences(run: RunData) -> list[str]:
-    """Loss and duplication in words: the interval, what is unknown in it, and what finding none means."""
+    """Describe loss and duplication: the interval, its unknown part, and what zero losses prove."""
     rows = run.rows("delivery")
     acked, lost, unseen, copies = (
         sum(row[name] for row in rows) for name in ("acked", "lost", "unseen", "duplicate_copies")
@@ -137,7 +136,7 @@ def _unseen_parts(rows: list[Row]) -> str:
 # --- anomalies -----------------------------------------------------------------------------------
 
 
-_PERMITTED = (False, None, True)  # in the order in which a reader wants to see them
+_PERMITTED = (False, None, True)  # in the order of importance to the reader
 _SHOWN_AS = {False: "fail", None: "unknown", True: "quiet"}
 
 
@@ -150,7 +149,7 @@ def _why(kind: Row) -> str:
 
 
 def anomalies(run: RunData) -> Table:
-    """Cases by kind, and whether this configuration permits them."""
+    """Tabulate cases by kind, and whether this configuration allows them."""
     kinds = sorted(
         run.rows("anomaly_counts"),
         key=lambda kind: (_PERMITTED.index(kind["allowed"]), kind["anomaly"], kind["severity"], _why(kind)),
@@ -166,16 +165,16 @@ def anomalies(run: RunData) -> Table:
 
 
 def total_cases(run: RunData) -> int:
-    """How many cases there are; of many of one kind the anomalies table holds the first."""
+    """Count all cases; the anomalies table holds only the first of a frequent kind."""
     return sum(kind["cases"] for kind in run.rows("anomaly_counts"))
 
 
-# A reader looks for lost records first, then for duplicated ones; the rest follows from these.
+# lost records matter most, then duplicated ones; the others follow from these
 _FIRST = ("lost_write", "truncated_ack", "unknown_offset_ack", "duplicate")
 
 
 def ordered_cases(run: RunData) -> list[Row]:
-    """All cases: those not permitted first, then those undecided; then by how much a reader cares, by place."""
+    """Sort all cases: not allowed first, undecided next; then by importance and place."""
     return sorted(
         run.rows("anomalies"),
         key=lambda row: (
@@ -200,7 +199,7 @@ _CASES: list[Column[Row]] = [
 
 
 def cases(run: RunData) -> Table:
-    """The first cases one by one."""
+    """Tabulate the first cases one by one."""
     total = total_cases(run)
     caption = f"The first {CASES:,} of {total:,} cases." if total > CASES else f"All {total:,} cases."
     evidence: Column[Row] = Column("evidence", lambda row: Cell(_evidence(row, run), "quiet"), "text")
@@ -232,7 +231,7 @@ _INVARIANTS: list[Column[Row]] = [
 
 
 def invariants(run: RunData) -> Table:
-    """Every invariant that was considered: failed ones first, then unknown ones."""
+    """Tabulate every evaluated invariant: failed ones first, then unknown ones."""
     ordered = sorted(
         run.rows("invariants"), key=lambda row: (_URGENCY.get(row["verdict"], 1), _number(row["invariant"]))
     )
@@ -243,7 +242,7 @@ def invariants(run: RunData) -> Table:
 
 
 def offsets(run: RunData) -> Table:
-    """Every replica at every capture; at ``after``, values on which the replicas of a partition disagree are marked."""
+    """Tabulate every replica at every capture; mark values on which replicas disagree at ``after``."""
     order = _capture_order(run.rows("offsets"))
     ordered = sorted(
         run.rows_shown("offsets"),
@@ -293,7 +292,7 @@ def _compared(row: Row, name: str, differing: Mapping[TopicPartition, list[str]]
 
 
 def recovery(run: RunData) -> Table:
-    """Measured times; censored ones stay in as lower bounds, and what leaders' metadata showed as upper bounds."""
+    """Tabulate measured times; censored times are lower bounds, times from leaders' metadata upper bounds."""
     columns: list[Column[Row]] = [
         Column("time", lambda row: f"{row['metric']}: {RECOVERY[row['metric']]}", "text"),
         Column("value", _time, "number"),
@@ -343,7 +342,7 @@ _LATENCY: list[Column[Row]] = [
 
 
 def latency(run: RunData) -> Table:
-    """Open-loop load and latency by phase."""
+    """Tabulate open-loop load and latency by phase."""
     order = {phase.label: index for index, phase in enumerate(phases(run))}
     ordered = sorted(run.rows("latency"), key=lambda row: order.get(row["phase"], len(order)))
     caption = "Load and latency by the phase in which sends were due. Latency counts from the due time, to the "
@@ -383,17 +382,17 @@ _FAULTS: list[Column[Span]] = [
 
 
 def phase_table(run: RunData) -> Table:
-    """The phases by number."""
+    """Tabulate the phases by number."""
     return table("The phases, in order.", _PHASES, phases(run))
 
 
 def fault_table(run: RunData) -> Table:
-    """The faults by number, with what verified that they took effect and how long they lasted."""
+    """Tabulate the faults by number, with the evidence of their effect and their duration."""
     return table("The injected faults, in order.", _FAULTS, faults(run))
 
 
 def server_table(run: RunData) -> Table:
-    """Every server that ended by itself, and every start after a server's first."""
+    """Tabulate every unexpected end of a server, and every start after a server's first."""
     columns: list[Column[Event]] = [
         Column("time", lambda event: f"{run.seconds(event.t_ns):,.1f} s", "number"),
         Column("server", lambda event: event.target, "name"),
@@ -415,7 +414,7 @@ def _server_event(run: RunData, event: Event) -> Cell:
 
 
 def event_table(run: RunData) -> Table:
-    """What was done and observed, in order."""
+    """Tabulate steps and observations in order."""
     columns: list[Column[Any]] = [
         Column("time", lambda event: f"{run.seconds(event.t_ns):,.1f} s", "number"),
         Column("event", lambda event: SHOWN[event.kind], "name"),

@@ -1,4 +1,4 @@
-"""The page over the sample site: what each page shows, and the command that made it."""
+"""The overview page of the sample site: what each page shows, and the command that made it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reports.page import render as render_page
 
 
 class Made(NamedTuple):
-    """What a command left: its page's address relative to the site, and what that says."""
+    """A command's result: its page's address relative to the site, state and sentence, and the seconds it took."""
 
     address: str
     state: str
@@ -20,7 +20,7 @@ class Made(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """A row: ``settings`` is the address of the file that ``--settings`` names, empty where there is none."""
+    """A row; ``settings`` is the address of the ``--settings`` file, or empty."""
 
     title: str
     shows: str
@@ -44,7 +44,7 @@ _HOW: list[Column[Shown]] = [
 
 
 def render(rows: Sequence[Shown]) -> str:
-    """The page as HTML."""
+    """Render the page as HTML."""
     return render_page(
         Page(
             title="Sample site",
@@ -78,5 +78,5 @@ def _sentence(rows: Sequence[Shown]) -> str:
 
 
 def duration(seconds: int) -> str:
-    """In minutes, from two minutes on."""
+    """Format in seconds, or in minutes from two minutes on."""
     return f"{seconds} s" if seconds < 120 else f"{round(seconds / 60)} min"

@@ -1,4 +1,4 @@
-"""Which of a run's partitions its page shows one by one."""
+"""Choose the partitions that a run's page shows one by one."""
 
 from __future__ import annotations
 
@@ -10,30 +10,32 @@ from history.partition import TopicPartition
 
 Row = Mapping[str, Any]
 
-MOST_SHOWN = 24  # what a selector, and a page of a few megabytes, has room for
+MOST_SHOWN = 24  # more would overload the selector and make the page too large
 COMPARED = ("high_watermark", "log_end_offset", "leader_epoch", "log_start_offset")
 
 
 def partitions_of(tables: Mapping[str, Sequence[Row]]) -> frozenset[TopicPartition]:
-    """Every partition that a table of one row or a few a partition names."""
+    """Return every partition that the delivery, offsets or ISR tables name."""
     rows = (row for name in ("delivery", "offsets", "timeline_isr") for row in tables.get(name, ()))
     return frozenset(map(TopicPartition.of, rows))
 
 
 def shown_of(tables: Mapping[str, Sequence[Row]]) -> frozenset[TopicPartition]:
-    """The partitions that a page has room for: those with most cases first, then those whose replicas disagree at the
-    end, then those whose leader or ISR changed most, then the first.
+    """Return at most ``MOST_SHOWN`` partitions.
+
+    In this order: those with most cases, with disagreeing replicas at the end, with most changes of leader or ISR, by
+    name.
     """
     return frozenset(_telling(tables)[:MOST_SHOWN])
 
 
 def first_topic(tables: Mapping[str, Sequence[Row]]) -> str:
-    """The topic of the partition with most to tell, which the page shows first; empty where there is no partition."""
+    """Return the topic of the first partition in this order; empty if there is no partition."""
     return next((where.topic for where in _telling(tables)), "")
 
 
 def _telling(tables: Mapping[str, Sequence[Row]]) -> list[TopicPartition]:
-    """Every partition, the one with most to tell first."""
+    """Sort all partitions by their importance to the reader, as ``shown_of`` describes."""
     cases = Counter(TopicPartition.of(row) for row in tables.get("anomalies", ()) if row["topic"] is not None)
     changes = Counter(map(TopicPartition.of, tables.get("timeline_isr", ())))
     apart = disagreements(tables.get("offsets", ()))
@@ -44,7 +46,9 @@ def _telling(tables: Mapping[str, Sequence[Row]]) -> list[TopicPartition]:
 
 
 def disagreements(offsets: Iterable[Row]) -> dict[TopicPartition, list[str]]:
-    """Per partition, the values on which replicas disagree at ``after``; one that did not answer is not compared."""
+    """Return, per partition, the values on which replicas disagree in the capture ``after``; missing values are
+    ignored.
+    """
     values: dict[TopicPartition, dict[str, set[int]]] = {}
     for row in offsets:
         if row["capture"] == "after":

@@ -1,4 +1,4 @@
-"""The phases and faults of a run as spans of time, read from its events."""
+"""Read the phases and faults of a run from its events, as spans of time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from history import words
 from history.events import Event
 from reports import proofs
 
-# Event kind → how the page calls it.
+# event kind → name on the page
 MOMENTS = {
     "condition_met": "condition met",
     "wait_timed_out": "condition not met in time",
@@ -33,11 +33,16 @@ SHOWN = {
     **MOMENTS,
 }
 
-OWN_COLUMNS = {"asked", "effect_verified", "recovery_verified", "why"}  # details that tables of faults show themselves
+OWN_COLUMNS = {
+    "asked",
+    "effect_verified",
+    "recovery_verified",
+    "why",
+}  # details with a column of their own in tables of faults
 
 
 class Run(Protocol):
-    """The events of a run, which may still go on, and their place in its time."""
+    """A run, finished or not: its events, and the conversion of their times to seconds."""
 
     @property
     def events(self) -> Sequence[Event]: ...
@@ -48,9 +53,8 @@ class Run(Protocol):
 class Span:
     """A phase or a fault, in seconds since the start of the first phase.
 
-    ``step`` is the scenario's step, ``target`` the nodes that it was bound to. ``end_s`` of a fault that was never
-    cleared is the end of its phase. ``proof`` is None where nobody checked whether the fault took effect.
-    ``lane`` keeps the bars of overlapping faults apart.
+    ``step`` is the scenario's step, ``target`` its nodes. A fault that was never cleared ends with its phase. ``proof``
+    is None if the effect was not verified. Overlapping faults differ in ``lane``.
     """
 
     label: str
@@ -72,7 +76,7 @@ class Span:
 
 
 def phases(run: Run) -> list[Span]:
-    """The phases in the order in which they began; one that never ended lasts until the last event."""
+    """Return the phases in order of their start; one without an end lasts until the last event."""
     ended = {event.phase: run.seconds(event.t_ns) for event in run.events if event.kind == "phase_ended"}
     started = [event for event in run.events if event.kind == "phase_started"]
     last_s = end_of_run(run)
@@ -83,12 +87,12 @@ def phases(run: Run) -> list[Span]:
 
 
 def end_of_run(run: Run) -> float:
-    """The second of the last event."""
+    """Return the second of the last event."""
     return max((run.seconds(event.t_ns) for event in run.events), default=0.0)
 
 
 def faults(run: Run) -> list[Span]:
-    """Every injected fault, from the order to inject it until its recovery was verified."""
+    """Return every injected fault, from its injection until its recovery was verified."""
     phase_end = {phase.label: phase.end_s for phase in phases(run)}
     spans: list[Span] = []
     for event in run.events:
@@ -105,10 +109,9 @@ def faults(run: Run) -> list[Span]:
 
 
 def _update(spans: list[Span], event: Event, **change: Any) -> None:
-    """Apply a later event to the faults that it is about.
+    """Apply a later event to the active faults of its phase.
 
-    Faults of its phase that are still active; among them those of its target, if it names one, and of
-    its step, if one of them has that step.
+    A target restricts them to that target's faults, and a step to that step's, if there are any.
     """
     chosen = [i for i, span in enumerate(spans) if span.phase == event.phase and not span.is_over]
     if event.target:
@@ -128,12 +131,12 @@ def _with_lanes(spans: list[Span]) -> list[Span]:
 
 
 def moments(run: Run) -> list[tuple[float, Event]]:
-    """Conditions that were met or not, preconditions, and errors, with their second."""
+    """Return conditions, preconditions and errors, with their second."""
     return [(run.seconds(event.t_ns), event) for event in run.events if event.kind in MOMENTS]
 
 
 def in_words(event: Event) -> str:
-    """An event's detail in one line; what has a column of its own is left out."""
+    """Describe an event's detail in one line, without the details that have a column."""
     tell = proofs.sentence if event.kind in ("injected", "healed") else words.in_words
     rest = tell({name: value for name, value in event.detail.items() if name not in OWN_COLUMNS})
     return "; ".join(filter(None, (event.detail.get("why"), rest)))
