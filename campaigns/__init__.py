@@ -1,1 +1,1 @@
-"""Many runs that answer one question: which runs, in which order, and what they say together."""
+"""Campaigns: many runs that answer one question, their order, and the combined result."""

@@ -1,4 +1,4 @@
-"""The archive as metrics: a gauge for each of its metrics, a sample for each run and phase."""
+"""The archive as metrics: a gauge per metric, a sample per run and phase."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RUN = ["run", "scenario", "kafka_version", "date"]
 
 @dataclass(frozen=True)
 class ArchiveMetrics(Collector):
-    """Rows of the archive, as families; what has no value has no sample."""
+    """Metric families from rows of the archive; rows without a value have no sample."""
 
     rows: Sequence[Mapping[str, Any]]
 
@@ -45,9 +45,9 @@ def _run(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def write_metrics(rows: Sequence[Mapping[str, Any]], file: Path) -> None:
-    """Write rows of the archive as an OpenMetrics text file, whole or not at all.
+    """Write rows of the archive as an OpenMetrics text file, atomically.
 
-    It holds gauges without times alone, so that readers of Prometheus' older text format take it, too.
+    It holds only gauges without timestamps, so that readers of Prometheus' older text format accept it too.
     """
     text: bytes = generate_latest(ArchiveMetrics(rows))  # type: ignore[no-untyped-call]
     write_atomically(file, text.decode())

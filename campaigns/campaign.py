@@ -1,4 +1,4 @@
-"""A campaign: the list of runs that was fixed before the first of them, and the folder of its result."""
+"""A campaign: the list of runs, fixed before the first one, and the folder of its result."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from history.events import EventLog
 from history.folder import STAGES, write_atomically
 from history.refusals import first_wrong
 
-MAX_TIMES = 1_000  # that a campaign repeats anything: more is a typing error, and would be planned for hours
+MAX_TIMES = 1_000  # repetitions in a campaign; more is a typing error, and planning it would take hours
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that could not be a folder's.
+    """Check that a name can be a folder's name.
 
     Raises:
-        BadInput: it has other characters.
+        BadInput: it contains other characters.
     """
     if not re.fullmatch(r"\w[\w.-]*", name):
         raise BadInput(
@@ -35,8 +35,8 @@ class _Model(BaseModel):
 class Item(_Model):
     """One run of a campaign.
 
-    ``changes`` is a JSON merge patch (RFC 7396) on the scenario's file. ``labels`` go with the run into its manifest
-    and into the archive; ``campaign`` and ``item`` are added to them.
+    ``changes`` is a JSON merge patch (RFC 7396) on the scenario's file. ``labels``, with ``campaign`` and ``item``
+    added, are stored in the manifest and the archive.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")
@@ -48,9 +48,9 @@ class Item(_Model):
 
 
 class Campaign(_Model):
-    """What is to be run and why; ``campaign.json``, never changed once written.
+    """The plan, stored in ``campaign.json`` and never changed afterwards.
 
-    ``settings`` is the question as it was asked, defaults filled in: versions, margins, targets.
+    ``settings`` is the question with defaults filled in: versions, margins, targets.
     """
 
     format: Literal[1] = 1
@@ -63,8 +63,7 @@ class Campaign(_Model):
 
 
 class CampaignFolder:
-    """``site/<command>/<campaign id>/``: the plan, when its stages began and ended, the result, its page,
-    and the same for CI systems."""
+    """The folder ``site/<command>/<campaign id>/``: plan, times of its stages, result, page, and files for CI systems."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -80,14 +79,14 @@ class CampaignFolder:
         return cls(site / command / campaign_id)
 
     def say_waiting(self, words: str) -> None:
-        """Write for whoever follows the campaign that it waits for this host."""
+        """Record, for those who follow the campaign, that it waits for this host."""
         EventLog(self.stages).add("waiting", why=words)
 
     def write_plan(self, campaign: Campaign) -> None:
         """Write the plan of a new campaign.
 
         Raises:
-            BadInput: there is another plan already.
+            BadInput: the folder holds another plan.
         """
         if self.plan.exists():
             if self.read_plan() == campaign:
@@ -97,10 +96,10 @@ class CampaignFolder:
         write_atomically(self.plan, campaign.model_dump_json(indent=1))
 
     def read_plan(self) -> Campaign:
-        """The plan.
+        """Read the plan.
 
         Raises:
-            BadInput: it is missing, or is no plan of this format.
+            BadInput: it is missing or has another format.
         """
         try:
             return Campaign.model_validate_json(self.plan.read_bytes())

@@ -1,7 +1,7 @@
-"""The kinds of campaigns, each a package beside this module that declares itself once as ``KIND``.
+"""The kinds of campaigns: each is a package in this folder that declares itself as ``KIND``.
 
-The command line, make, Airflow's form and the docs follow from the declaration. What a kind computes is imported when
-asked for: its statistics are heavy, and a command line that completes names must not wait for them.
+The command line, make, Airflow's form and the docs are generated from the declarations. A kind's code is imported on
+first use, since its statistics are slow to import and command completion must be fast.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Option:
-    """A setting that can be given by itself: ``--name``, ``NAME=`` of make, and a field of Airflow's form.
+    """An option that sets a campaign's setting: ``--name``, ``NAME=`` of make, and a field of Airflow's form.
 
-    ``default`` is what the settings have where nothing is said, as a person would type it; ``example`` a value as
-    typed. ``setting`` is the setting's name where it differs. A value that is required may also come from a file. One
-    that is not ``planned`` is no setting, but for what the command does once there is a result.
+    ``default`` and ``example`` are values as typed. ``setting`` is the setting's name if it differs. A required value
+    may also come from a file. An option that is not ``planned`` is not a setting; the command uses it after the result
+    is written.
     """
 
     name: str
@@ -51,31 +51,34 @@ class Option:
 
     @property
     def key(self) -> str:
-        """The setting that it sets."""
+        """Return the name of the setting."""
         return self.setting or self.name
 
     @property
     def words(self) -> str:
-        """The help as the beginning of a sentence."""
+        """Return the help as the beginning of a sentence."""
         return f"{self.help[:1].upper()}{self.help[1:]}"
 
     @property
     def variable(self) -> str:
-        """As make calls it, and every message: the command line puts its own spelling in its place."""
+        """Return the option as make and all messages spell it; the command line replaces this spelling with its own."""
         return f"{self.name.upper()}="
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of campaign. ``name`` is that of its package and its DAG; as a command and as a folder it has dashes.
+    """A kind of campaign. ``name`` names its package and its DAG; its command and its folder use dashes.
 
-    ``help``, ``why``, ``phases``, ``expected`` and ``reading`` tell a user of the command line and of Airflow about
-    it; ``examples`` are command lines without ``plimsoll``. A ``benchmark`` measures: its runs are recorded while
-    nothing else loads the host. Results are computed from the archive's rows, or, where it ``reads_run_folders``,
-    from those. One that ``reads_settings`` has a reader of its own in its ``settings`` module; one that
-    ``writes_outputs`` writes more than result and page, by its ``outputs`` module; one that ``searches`` goes on once
-    there is a result, each run by what the ones before it said, by its ``search`` module, on the command line alone.
-    One that ``remembers`` is given the decisions of its campaigns so far, which its ``outputs`` module keeps.
+    ``help``, ``why``, ``phases``, ``expected`` and ``reading`` describe it on the command line and in Airflow;
+    ``examples`` are command lines without ``plimsoll``. The flags:
+
+    - ``benchmark``: nothing else may load the host while its runs are recorded.
+    - ``reads_run_folders``: results are computed from run folders instead of the archive's rows.
+    - ``reads_settings``: its ``settings`` module reads the settings file.
+    - ``writes_outputs``: its ``outputs`` module writes more than result and page.
+    - ``searches``: its ``search`` module continues after a result; each run depends on the previous ones. Only on the
+      command line.
+    - ``remembers``: it receives the decisions of earlier campaigns, which its ``outputs`` module stores.
     """
 
     name: str
@@ -102,42 +105,42 @@ class Kind:
 
     @property
     def campaign(self) -> Campaigns:
-        """Its plan, its reruns and its result."""
+        """Return the module that plans campaigns and computes their reruns and results."""
         return cast("Campaigns", import_module(f"campaigns.{self.name}.campaign"))
 
     @property
     def page(self) -> Page:
-        """What draws its page."""
+        """Return the module that renders its page."""
         return cast("Page", import_module(f"reports.{self.name}_page"))
 
     @property
     def search(self) -> Search:
-        """What goes on once there is a result."""
+        """Return the module that searches after a first result."""
         return cast("Search", import_module(f"campaigns.{self.name}.search"))
 
     @property
     def outputs(self) -> Outputs:
-        """What writes more than result and page."""
+        """Return the module that writes further outputs."""
         return cast("Outputs", import_module(f"campaigns.{self.name}.outputs"))
 
     def memory(self, folder: CampaignFolder) -> dict[str, Any]:
-        """Return what follow-up and result of a campaign are given beside their evidence."""
+        """Return the additional arguments of ``follow_up`` and ``result``."""
         return {"decisions": self.outputs.read_decisions(folder.path.parent)} if self.remembers else {}
 
     @property
     def form(self) -> tuple[Option, ...]:
-        """The options that are settings."""
+        """Return the options that are settings."""
         return tuple(option for option in self.options if option.planned)
 
     def settings(
         self, options: Mapping[str, Any], *, file: Path | None = None, patch: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """The settings of a file (the kind's own where none is given), patched by ``patch`` and then by options.
+        """Return the settings of a file (by default the kind's own), patched by ``patch`` and then by options.
 
-        ``options`` maps names to values; None is no value.
+        An option whose value is None is ignored.
 
         Raises:
-            BadInput: the file is missing or no YAML mapping.
+            BadInput: the file is missing or is not a YAML mapping.
         """
         from clusters.scenario.scenario import merge_patch  # heavy
         from history.yaml_files import read_mapping
@@ -152,10 +155,10 @@ class Kind:
         return merge_patch(merge_patch(written, self._by_key(patch or {})), given)
 
     def _by_key(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return settings under their keys: a file may name them as the command line does, such as from for base.
+        """Rename settings to their keys; a file may use the command line's names, such as from for base.
 
         Raises:
-            BadInput: one has both names.
+            BadInput: a setting has both names.
         """
         keys = {each.name: each.key for each in self.form if each.name != each.key}
         for name, key in keys.items():
@@ -164,10 +167,10 @@ class Kind:
         return {keys.get(name, name): value for name, value in settings.items()}
 
     def check(self, model: type[Model], settings: Mapping[str, Any]) -> Model:
-        """The settings as a model, defaults filled in.
+        """Validate the settings and fill in defaults.
 
         Raises:
-            BadInput: the first thing that is wrong, what it should be, and an example.
+            BadInput: names the first error, the allowed values, and an example.
         """
         from pydantic import ValidationError
 
@@ -191,7 +194,7 @@ class Kind:
 
 
 def split_words(value: Any) -> Any:
-    """A text as its words, with commas or blanks between; what is no text as it is."""
+    """Split a text at commas and blanks; return other values unchanged."""
     return value.replace(",", " ").split() if isinstance(value, str) else value
 
 
@@ -208,7 +211,7 @@ RUNTIME = Option(
     default="auto",
 )
 
-# Of every kind, and no part of its question: a campaign that is taken up again may have another one.
+# not part of the question: a resumed campaign may have another one
 UPLOAD = Option(
     "upload",
     "URL in an object store that runs and archived rows are uploaded to, each as soon as it is there",
@@ -218,9 +221,9 @@ UPLOAD = Option(
 
 
 class Campaigns(Protocol):
-    """What a kind's package offers in ``campaign``; ``evidence`` are the archive's rows, or run folders by item.
+    """The ``campaign`` module of a kind; ``evidence`` is the archive's rows, or run folders by item.
 
-    A kind that remembers takes ``decisions``, too.
+    A kind that remembers also takes ``decisions``.
     """
 
     def plan(self, settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign: ...
@@ -229,13 +232,13 @@ class Campaigns(Protocol):
 
 
 class Page(Protocol):
-    """What its page's module offers; ``result`` is the kind's own, ``links`` maps run ids to addresses of pages."""
+    """The page module of a kind; ``links`` maps run ids to page addresses."""
 
     def render(self, result: Any, links: Mapping[str, str]) -> str: ...
 
 
 class Search(Protocol):
-    """What a kind's package offers in ``search``; returns lines for people, and may conclude the campaign anew."""
+    """The ``search`` module of a kind; returns lines for the terminal, and may write a new result."""
 
     def search(
         self, folder: CampaignFolder, options: Mapping[str, Any], places: Places, say: Callable[[str], object]
@@ -243,24 +246,24 @@ class Search(Protocol):
 
 
 class Outputs(Protocol):
-    """What a kind's package offers in ``outputs``; ``result`` is the kind's own."""
+    """The ``outputs`` module of a kind."""
 
     def conclude(self, folder: CampaignFolder, result: Any, rows: Rows, places: Places, now: datetime) -> None: ...
-    def read_decisions(self, campaigns: Path) -> Any: ...  # of a kind that remembers
+    def read_decisions(self, campaigns: Path) -> Any: ...  # only of a kind that remembers
 
 
 @cache
 def names() -> tuple[str, ...]:
-    """Every kind: the packages of this folder, but for the one that several of them calculate with."""
+    """Return the names of all kinds: the packages of this folder except ``statistics``."""
     found = (module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]) if module.ispkg)
     return tuple(name for name in found if name != "statistics")
 
 
 def of(name: str) -> Kind:
-    """A kind by its name.
+    """Return a kind by its name.
 
     Raises:
-        BadInput: there is none.
+        BadInput: the kind does not exist.
     """
     if name not in names():
         raise BadInput(f"There is no kind of campaign {name!r}; known: {', '.join(names())}.")

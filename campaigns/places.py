@@ -1,4 +1,4 @@
-"""Where runs, their archived rows and the pages of campaigns are."""
+"""The folders of runs, archived rows, and campaign pages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Places(NamedTuple):
-    """Where runs, their archived rows and the pages of campaigns are."""
+    """The folders of runs, archived rows, and campaign pages."""
 
     runs: Path
     archive: Path
@@ -15,5 +15,5 @@ class Places(NamedTuple):
 
     @classmethod
     def beside(cls, runs: Path) -> Places:
-        """The archive and the site lie beside the folder of the runs."""
+        """Return the folders ``archive`` and ``site`` next to the folder of the runs."""
         return cls(runs, runs.parent / "archive", runs.parent / "site")

@@ -1,4 +1,4 @@
-"""Campaigns of randomised schedules: their runs, and what those violated (docs/randomised-schedules.md)."""
+"""Campaigns of randomised schedules: their runs, and the violations (docs/randomised-schedules.md)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from history.results.schedules import ScheduleRun, SchedulesResult
 from history.yaml_files import read_mapping
 
 UNJUDGED: Mapping[str, Any] = {"verdict": "unknown", "sentence": "It was not recorded to its end, or not judged."}
-_BASE = "steady"  # an item is a named scenario with a patch; this one is patched away
+_BASE = "steady"  # an item patches a named scenario; the patch replaces all of this one
 MAX_S = 4 * 3600
 
 
 class Question(BaseModel):
-    """What every such campaign is asked. No ``fault_mix`` means the one that comes with Plimsoll."""
+    """Settings of every such campaign; without ``fault_mix``, the mix that ships with Plimsoll."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -39,10 +39,10 @@ class Question(BaseModel):
 
 
 def fault_mix(file: str, runtime: str) -> FaultMix:
-    """The fault mix of a file, or the usual one, without what the runtime or the host's kernel cannot do.
+    """Read a fault mix, or the default, without faults that the runtime or the host's kernel does not support.
 
     Raises:
-        BadInput: it is no fault mix, or nothing of it is left.
+        BadInput: the file is not a fault mix, or no supported fault is left.
     """
     mix, chosen = read_fault_mix(Path(file) if file else FAULT_MIX), choose_runtime(runtime)
     without: Mapping[str, Any] = {}
@@ -55,19 +55,19 @@ def fault_mix(file: str, runtime: str) -> FaultMix:
 
 
 def item_of(name: str, schedule: Scenario, kafka: str, seed: int) -> Item:
-    """A schedule as an item of a campaign."""
+    """Convert a schedule to an item of a campaign."""
     base = read_mapping(ROOT / "scenarios" / f"{_BASE}.yaml", "The scenario")
     changes = _patch(base, yaml.safe_load(as_yaml(schedule)))
     return Item(name=name, scenario=_BASE, kafka=kafka, changes=changes, seed=seed)
 
 
 def schedule_of(item: Item) -> Scenario:
-    """The schedule of an item."""
+    """Return the schedule of an item."""
     return load_scenario(item.scenario, item.changes)
 
 
 def _patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """The merge patch (RFC 7396) that makes one mapping of another."""
+    """Return the merge patch (RFC 7396) from one mapping to another."""
     gone = {key: None for key in old if key not in new}
     changed = {key: value for key, value in new.items() if old.get(key) != value}
     return gone | {
@@ -77,7 +77,7 @@ def _patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def steps_of(schedule: Scenario) -> int:
-    """How many steps a schedule has."""
+    """Count the steps of a schedule."""
     return sum(len(phase.steps) for phase in schedule.phases)
 
 
@@ -85,7 +85,7 @@ def steps_of(schedule: Scenario) -> int:
 
 
 def result(kind: Literal["fuzz", "soak"], campaign: Campaign, runs: Mapping[str, Path]) -> SchedulesResult:
-    """What the schedules' run folders say."""
+    """Summarise the run folders of the schedules."""
     told = [run_of(item, runs.get(item.name)) for item in campaign.items]
     kafka = str(campaign.settings["kafka"])
     return SchedulesResult(
@@ -102,7 +102,7 @@ def result(kind: Literal["fuzz", "soak"], campaign: Campaign, runs: Mapping[str,
 
 
 def run_of(item: Item, run: Path | None) -> ScheduleRun:
-    """What the judge said of an item's run, if there is one."""
+    """Return the judge's result for an item's run, if there is one."""
     verdict = _verdict_of(RunFolder(run)) if run else UNJUDGED
     return ScheduleRun(
         item=item.name,
@@ -116,7 +116,7 @@ def run_of(item: Item, run: Path | None) -> ScheduleRun:
 
 
 def _verdict_of(run: RunFolder) -> Mapping[str, Any]:
-    """The judge's, unless the record was altered since."""
+    """Return the judge's verdict, or unknown if the evidence was altered since."""
     if not run.verdict_file.is_file():
         return UNJUDGED
     try:
@@ -128,7 +128,7 @@ def _verdict_of(run: RunFolder) -> Mapping[str, Any]:
 
 
 def violations_of(run: RunFolder) -> list[str]:
-    """The S1 invariants and anomalies of a judged run that its configuration does not permit."""
+    """Return the S1 invariants and anomalies of a judged run that its configuration does not allow."""
     invariants = pq.read_table(run.judged("invariants"), columns=["invariant", "severity", "verdict"]).to_pylist()
     anomalies = pq.read_table(run.judged("anomalies"), columns=["anomaly", "severity", "allowed"]).to_pylist()
     violations = {row["invariant"] for row in invariants if row["verdict"] == "fail" and row["severity"] == "S1"}

@@ -1,4 +1,4 @@
-"""Plans a campaign, judges and archives what was recorded of it (``campaigns.recording``), and writes the result."""
+"""Plan a campaign, judge and archive its recorded runs (see ``campaigns.recording``), and write the result."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def plan(
     places: Places,
     upload_to: str | None = None,
 ) -> CampaignFolder:
-    """Fix what will be run; a campaign of the same name and question is taken up where it stopped, seed included.
+    """Plan a campaign, or resume the one with the same name and question, with its seed.
 
-    ``upload_to`` is a URL that its runs are uploaded to; without one, the one that it was given before.
-    Everything that a run needs is fetched here, so that nothing is refused, or waited for, between two runs.
+    ``upload_to`` is a URL for its runs; the default is the URL given earlier. All downloads happen here, so that no run
+    is rejected or delayed later.
 
     Raises:
-        BadInput: the settings are wrong, a run of them cannot be had, its runs do not fit on the disk, or another
-            campaign has this name.
+        BadInput: a setting is wrong, a run is impossible, the runs do not fit on the disk, or another campaign has this
+            name.
     """
-    spark_connection(os.environ)  # refused before anything is recorded for it
+    spark_connection(os.environ)  # fail before anything is recorded
     if upload_to:
         upload.check(upload_to)
     now = datetime.now(UTC)
@@ -72,7 +72,7 @@ def plan(
 
 
 def _check_kind(kind: str, campaign_id: str, places: Places) -> None:
-    """Runs and the archive know a campaign by its name alone."""
+    """Reject a name that another kind uses: runs and the archive identify a campaign by its name alone."""
     for other in kinds.names():
         folder = CampaignFolder.of(places.site, kinds.of(other).command, campaign_id)
         if other != kind and folder.plan.exists():
@@ -80,9 +80,9 @@ def _check_kind(kind: str, campaign_id: str, places: Places) -> None:
 
 
 def judge_recorded(folder: CampaignFolder, places: Places) -> list[str]:
-    """Judge, publish, archive and upload what was recorded and is not archived yet; returns the ids of those runs.
+    """Judge, publish, archive and upload recorded runs that are not archived; return their ids.
 
-    No benchmark is recorded meanwhile, not even another campaign's: Spark takes the CPUs that its brokers are owed.
+    Meanwhile no campaign records a benchmark, since Spark uses the CPUs that brokers need.
     """
     campaign = folder.read_plan()
     rows = archive.read(places.archive, campaign=campaign.campaign_id)
@@ -94,12 +94,14 @@ def judge_recorded(folder: CampaignFolder, places: Places) -> list[str]:
             judge(together)
         for run in together:
             publish(run)
-    upload.upload(folder, [run for _, run in collected_runs(campaign, places)], places)  # and what earlier ones failed
+    upload.upload(
+        folder, [run for _, run in collected_runs(campaign, places)], places
+    )  # includes failed uploads of earlier sessions
     return [run.name for run in fresh]
 
 
 def conclude(folder: CampaignFolder, places: Places) -> Summary:
-    """Write the result for machines and the page for people, and the index anew; returns the result."""
+    """Write the result, its page, and the index; return the result."""
     campaign = folder.read_plan()
     kind, rows = kinds.of(campaign.kind), archive.read(places.archive)
     evidence = recorded_runs(campaign, places) if kind.reads_run_folders else counted(rows)

@@ -1,4 +1,4 @@
-"""What is kept and shown: a run's page and its rows in the archive, and the page over everything."""
+"""Publish runs and campaigns: pages of runs, archive rows, and the index page."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from reports.page import write
 
 
 def publish(run: Path) -> Path:
-    """Write a run's page, and its rows into the archive where it was judged; returns the page.
+    """Write a run's page, and its rows into the archive if it was judged; return the page's path.
 
     Raises:
-        EvidenceError: it is no run folder.
+        EvidenceError: the folder is not a run folder.
     """
     page = run_page.publish(run, Places.beside(run.parent).site)
     if RunFolder(run).verdict_file.is_file():
-        with suppress(EvidenceError):  # judged by an earlier version, without metrics; or altered, as its page says
+        with suppress(EvidenceError):  # judged by an earlier version without metrics, or altered; its page reports that
             archive.add(Places.beside(run.parent).archive, archive.rows_of(RunFolder(run)))
     return page
 
 
 def rebuild(places: Places) -> list[str]:
-    """Write the archived rows of every run folder anew; returns a sentence for each that has none."""
+    """Rewrite the archived rows of every run folder; return a sentence for each run without any."""
     problems = []
     for seal in sorted(places.runs.glob("*/sealed.json")):
         try:
@@ -45,7 +45,7 @@ def rebuild(places: Places) -> list[str]:
 
 
 class Archived(NamedTuple):
-    """A run of the archive; ``metrics`` is how many it has, ``campaign`` empty where it belongs to none."""
+    """A run of the archive, with its number of metrics; ``campaign`` is empty if it belongs to none."""
 
     run_id: str
     kafka_version: str
@@ -55,7 +55,7 @@ class Archived(NamedTuple):
 
 
 def archived(places: Places) -> list[Archived]:
-    """Every archived run, oldest first."""
+    """Return every archived run, oldest first."""
     runs: dict[str, list[Mapping[str, Any]]] = {}
     for row in archive.read(places.archive):
         runs.setdefault(row["run_id"], []).append(row)
@@ -66,14 +66,14 @@ def archived(places: Places) -> list[Archived]:
 
 
 def links_from(page: Path, rows: Sequence[Mapping[str, Any]], places: Places) -> dict[str, str]:
-    """Run id, or the name of a campaign beside this one → its page's address, relative to this one; if it is there."""
+    """Map run ids, and names of sibling campaigns, to the relative addresses of existing pages."""
     pages = {row["run_id"]: places.runs / row["run_id"] / "report" / "index.html" for row in rows}
     pages |= {other.parent.name: other for other in page.parent.parent.glob("*/index.html") if other != page}
     return {run_id: os.path.relpath(str(path), str(page.parent)) for run_id, path in pages.items() if path.is_file()}
 
 
 def results(places: Places) -> list[Concluded]:
-    """What came of every campaign that was concluded, newest first."""
+    """Return the results of all concluded campaigns, newest first."""
     concluded = []
     for kind in map(kinds.of, kinds.names()):
         for result in (places.site / kind.command).glob("*/result.json"):
@@ -91,7 +91,7 @@ def _summary(folder: CampaignFolder) -> Summary:
 
 
 def write_index(places: Places) -> Path:
-    """The page over all runs and campaigns."""
+    """Write the index page over all runs and campaigns."""
     page = places.site / "index.html"
     rows = archive.read(places.archive)
     return write(index_page.render(rows, results(places), links_from(page, rows, places)), page, places.site)

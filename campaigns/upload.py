@@ -1,7 +1,7 @@
-"""Uploads what a campaign recorded, and its archived rows, into an object store; every upload may be made again.
+"""Upload a campaign's runs and archived rows to an object store; uploads may be repeated.
 
-Below the URL lie ``runs/`` and ``archive/`` as on this machine, so that ``plimsoll judge`` and ``plimsoll archive``
-take them from there.
+The URL holds ``runs/`` and ``archive/``, as on this machine, so that ``plimsoll judge`` and ``plimsoll archive`` read
+from there.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _KEPT = "upload.json"
 
 
 def remember(folder: CampaignFolder, url: str) -> None:
-    """Keep beside a campaign's plan where its runs are uploaded to, for this time and when it is taken up again."""
+    """Store the upload URL in the campaign's folder, for this session and for resuming."""
     folder.path.mkdir(parents=True, exist_ok=True)
     write_atomically(folder.path / _KEPT, json.dumps({"url": url}))
 
 
 def check(url: str) -> None:
-    """Refuse a URL that cannot be uploaded to, before anything is recorded for it.
+    """Check that a URL can be uploaded to, before anything is recorded.
 
     Raises:
-        BadInput: it is no object store's, or the store cannot be reached.
+        BadInput: it is not the URL of an object store, or the store cannot be reached.
     """
     target = path_of(url)
     if not isinstance(target, RemotePath):
@@ -39,7 +39,7 @@ def check(url: str) -> None:
 
 
 def target_of(folder: CampaignFolder) -> RemotePath | None:
-    """Where a campaign's runs are uploaded to; None: nowhere."""
+    """Return the campaign's upload target, or None."""
     kept = folder.path / _KEPT
     if not kept.is_file():
         return None
@@ -48,13 +48,13 @@ def target_of(folder: CampaignFolder) -> RemotePath | None:
 
 
 def upload(folder: CampaignFolder, runs: Iterable[Path], places: Places) -> None:
-    """Upload runs of a campaign, as far as they are recorded, judged and archived, and not there yet.
+    """Upload those runs of a campaign that are recorded, judged and archived, but not uploaded.
 
-    No benchmark is recorded meanwhile, not even another campaign's: what is sent takes CPU time and memory.
+    Meanwhile no campaign records a benchmark, since uploading takes CPU time and memory.
 
     Raises:
         BadInput: the store has another run of the same name.
-        HarnessError: the store does not answer, or refuses.
+        HarnessError: the store does not answer, or rejects the upload.
     """
     target = target_of(folder)
     if target is None:
@@ -73,10 +73,10 @@ def upload(folder: CampaignFolder, runs: Iterable[Path], places: Places) -> None
 
 
 def upload_sealed(run: RunFolder, target: RemotePath) -> bool:
-    """Upload what was sealed, the seal last; returns False where the same seal is there: then all of it is.
+    """Upload a run's sealed files, the seal last; return False if the store has this seal and so all files.
 
     Raises:
-        BadInput: another seal is there.
+        BadInput: the store has another seal.
     """
     seal = (run.path / SEAL).read_bytes()
     there = _content(target / SEAL)
@@ -90,7 +90,7 @@ def upload_sealed(run: RunFolder, target: RemotePath) -> bool:
 
 
 def upload_judged(run: RunFolder, archived: Path, target: RemotePath) -> bool:
-    """Upload verdict, page and archived rows, the verdict last; returns False where there is none, or the same."""
+    """Upload verdict, page and archived rows, the verdict last; return False if there is no new verdict."""
     if not run.verdict_file.is_file():
         return False
     verdict, there = run.verdict_file.read_bytes(), target / "runs" / run.run_id

@@ -1,4 +1,4 @@
-"""Which build was the first bad one, by halving."""
+"""Find the first bad build by bisection."""
 
 from campaigns.kinds import RUNTIME, Kind, Option
 

@@ -1,4 +1,4 @@
-"""The builds that are searched, made by a command when they are asked for."""
+"""Build the versions of a bisection with a command, on demand."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from clusters.paths import CACHE
 from history.errors import HarnessError
 from history.folder import write_atomically
 
-MADE = CACHE / "bisect"  # a file for each build that was made, with the folder of its jars
+MADE = CACHE / "bisect"  # one file per build, holding the path of its folder of jars
 
 log = logging.getLogger("plimsoll")
 
 
 def made(settings: Mapping[str, Any], build: str) -> str:
-    """What a run starts as ``kafka``: the build itself, or the jars that the command makes of it, once.
+    """Return the value of ``kafka`` for a run: the build itself, or its jars, which the command builds once.
 
     Raises:
         HarnessError: the command failed.
-        BadInput: what it left is no Kafka.
+        BadInput: its result is not a Kafka build.
     """
     command, left = settings["command"], settings["kafka"] or build
     if not command:

@@ -1,4 +1,4 @@
-"""What the runs of a bisection say: what tells bad from good, which builds are which, and which one comes next."""
+"""Evaluate a bisection: how bad builds differ from good ones, each build's answer, and the next build to run."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from history.metrics import METRICS, metric_of, why_not_in
 from history.results.bisect import BisectResult, Judged, JudgedAs
 
 Row = Mapping[str, Any]
-GOOD, BUILD = "good", "build"  # the roles of a pair's two runs
+GOOD, BUILD = "good", "build"  # roles of a pair's two runs
 
 
 class Settings(BaseModel):
-    """The question. ``builds`` go from good to bad; a ``command`` makes each, at ``kafka``.
+    """The settings. ``builds`` go from good to bad; ``command`` builds each one and leaves it at ``kafka``.
 
-    Without ``metric`` a bad build violates a guarantee, in ``least`` percent of its runs or more; with one it is worse
-    by ``least`` percent or more.
+    Without ``metric``, a bad build violates a guarantee in at least ``least`` percent of its runs. With one, the metric
+    is worse by at least ``least`` percent.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -77,11 +77,11 @@ class Settings(BaseModel):
 
 
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
-    """The runs of both ends, in turn.
+    """Plan the runs of both ends, in alternating order.
 
     Raises:
-        BadInput: a setting is wrong, or an end is no Kafka.
-        HarnessError: an end cannot be made.
+        BadInput: a setting is wrong, or an end is not a Kafka build.
+        HarnessError: an end cannot be built.
     """
     asked = KIND.check(Settings, settings)
     told, scenario = asked.model_dump(), load_scenario(asked.scenario)
@@ -103,12 +103,12 @@ def _ends(campaign: Campaign, asked: Settings) -> Iterator[Item]:
     kafka, last = campaign.settings["ends"][-1], len(asked.builds) - 1
     for number in range(1, asked.tries + 1):
         tried = [*([] if asked.metric else items_of(campaign, 0, number)), *items_of(campaign, last, number, kafka)]
-        # A host that drifts favours neither; pairs turn round by themselves.
+        # drift of the host favours neither; pairs alternate by themselves
         yield from tried if number % 2 or asked.metric else tried[::-1]
 
 
 def items_of(campaign: Campaign, index: int, number: int, kafka: str = "") -> list[Item]:
-    """A try of a build: one run, or for a metric a pair of it and the good end; who begins changes from try to try."""
+    """Return one try of a build: a run, or for a metric a pair with the good end, in alternating order."""
     good = str(campaign.settings["ends"][0])
     item = _item(campaign, index, number, BUILD, kafka or good)
     if not campaign.settings["metric"]:
@@ -130,7 +130,7 @@ def _item(campaign: Campaign, index: int, number: int, role: str, kafka: str) ->
 
 
 def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:  # noqa: ARG001  # as of every kind
-    """None: which build is run next depends on the one before it."""
+    """Return nothing: the next build depends on the previous one."""
     return []
 
 
@@ -139,13 +139,13 @@ def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:  # noqa: A
 
 @dataclass(frozen=True)
 class Violation:
-    """A bad build violates one of ``names``, in the share ``least`` of its runs or more."""
+    """A bad build violates one of ``names`` in a share of at least ``least`` of its runs."""
 
     names: frozenset[str]
     least: float
 
     def evidence(self, tries: Sequence[Sequence[Run]]) -> float:
-        """Of the tries that say something."""
+        """Return the evidence of the tries with information."""
         return evidence_of_events([bool(names_of(run) & self.names) for run in _telling(tries)], self.least)
 
     def words(self, tries: Sequence[Sequence[Run]]) -> str:
@@ -162,7 +162,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class Slower:
-    """Beside a good build the metric of a bad one is worse by ``least`` or more, the bad end's by ``effect``.
+    """A bad build's metric is worse than a good build's by at least ``least``; the bad end's is worse by ``effect``.
 
     Both are log-ratios.
     """
@@ -173,7 +173,7 @@ class Slower:
     effect: float
 
     def evidence(self, tries: Sequence[Sequence[Run]]) -> float:
-        """Of the pairs that say something."""
+        """Return the evidence of the pairs with information."""
         return evidence_of_effects(log_ratios(tries, self.metric, self.phase), self.least)
 
     def words(self, tries: Sequence[Sequence[Run]]) -> str:
@@ -197,7 +197,7 @@ def _metric(metric: str, phase: str) -> str:
 
 
 def names_of(run: Run) -> set[str]:
-    """The invariants and anomalies that it shows and that may be violations; none of a run that passes."""
+    """Return a run's anomalies and invariants that may be violations; empty if the run passes."""
     return violations(run) if run.verdict != "pass" else set()
 
 
@@ -206,12 +206,12 @@ def _single(tries: Iterable[Sequence[Run]]) -> list[Run]:
 
 
 def _telling(tries: Iterable[Sequence[Run]]) -> list[Run]:
-    """Without the runs that say nothing: those that have no verdict, and show nothing all the same."""
+    """Drop runs without information: verdict unknown, and no violation visible either."""
     return [run for run in _single(tries) if run.verdict != "unknown" or names_of(run)]
 
 
 def log_ratios(tries: Iterable[Sequence[Run]], metric: str, phase: str) -> list[float]:
-    """Of the pairs of which both runs have a figure that can be trusted."""
+    """Return the log-ratios of the pairs whose two values can be trusted."""
     found = []
     for tried in tries:
         by_role = {run.label("role"): run for run in tried if run.why_not(metric, phase) is None}
@@ -224,7 +224,7 @@ def log_ratios(tries: Iterable[Sequence[Run]], metric: str, phase: str) -> list[
 
 
 class Search:
-    """What the judged runs of a campaign say so far. ``refused`` are builds that could not be made or run."""
+    """The state of a bisection after its judged runs; ``refused`` are builds that could not be built or run."""
 
     def __init__(self, campaign: Campaign, rows: Iterable[Row], refused: Iterable[int] = ()) -> None:
         self.campaign = campaign
@@ -241,7 +241,7 @@ class Search:
 
     @cached_property
     def difference(self) -> Difference | str:
-        """What tells bad from good, or why nothing does."""
+        """Return how bad and good builds differ, or why no difference was found."""
         metric = self.campaign.settings["metric"]
         least = self.campaign.settings["least"] / 100
         return self._slower(metric, self.campaign.settings["phase"], least) if metric else self._violation(least)
@@ -280,7 +280,7 @@ class Search:
         return Slower(metric, phase, worse, effect.mean)
 
     def answer(self, index: int) -> JudgedAs:
-        """Good, bad, open (more tries may decide), undecided, or not run."""
+        """Return good, bad, open (more tries may decide), undecided, or not run."""
         if index in (0, self.last):
             return "good" if index == 0 else "bad"
         if index in self.refused:
@@ -295,14 +295,14 @@ class Search:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """The last good build and the first bad one that are known."""
+        """Return the last known good build and the first known bad one."""
         known = {index: self.answer(index) for index in {0, self.last, *self.tries}}
         bad = min(index for index, answer in known.items() if answer == "bad")
         return max(index for index, answer in known.items() if answer == "good" and index < bad), bad
 
     @property
     def next(self) -> int | None:
-        """The build nearest to the middle that is not decided; None at the end of the search."""
+        """Return the undecided build nearest to the middle; None at the end of the search."""
         if isinstance(self.difference, str):
             return None
         good, bad = self.bounds
@@ -311,17 +311,17 @@ class Search:
 
     @property
     def steps_left(self) -> int:
-        """About how many builds are still to be judged."""
+        """Estimate the number of builds still to judge."""
         good, bad = self.bounds
         return math.ceil(math.log2(bad - good))
 
     def so_far(self, index: int) -> str:
-        """The evidence of a build, and when it is enough."""
+        """Describe the evidence of a build and the threshold."""
         evidence = 0.0 if isinstance(self.difference, str) else self.difference.evidence(self.tries_of(index))
         return f"evidence {evidence:+.1f} of {ENOUGH:.1f}"
 
     def judged(self) -> list[Judged]:
-        """Both ends, and every build of which there are runs."""
+        """Return both ends and every build with runs."""
         return [self._judged(index) for index in sorted({0, self.last, *self.tries})]
 
     def _judged(self, index: int) -> Judged:
@@ -344,7 +344,7 @@ class Search:
 
 
 def tries_that_show(least: float) -> int:
-    """Return how many runs show what happens in a share ``least`` of runs, with 95 % certainty."""
+    """Return how many runs show, with 95 % certainty, an event that occurs in a share ``least`` of runs."""
     return math.ceil(math.log(0.05) / math.log1p(-least))
 
 
@@ -356,7 +356,7 @@ def _interval(effect: Effect) -> str:
 
 
 def result(campaign: Campaign, rows: Sequence[Row]) -> BisectResult:
-    """The first bad build, or between which two it lies."""
+    """Return the first bad build, or the two builds that enclose it."""
     search = Search(campaign, rows)
     judged = search.judged()
     good, bad = search.bounds
@@ -384,7 +384,7 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> BisectResult:
 
 
 def short(build: str) -> str:
-    """A commit by its first characters."""
+    """Shorten a commit hash."""
     return build[:12] if re.fullmatch(r"[0-9a-f]{40}", build) else build
 
 
@@ -398,7 +398,7 @@ def _sentence(search: Search, candidates: Sequence[str], last_good: str) -> str:
 
 
 def _why_open(search: Search) -> str:
-    """Why those between are not decided, and what would decide them."""
+    """Explain why the builds in between are undecided, and what would decide them."""
     limit = search.campaign.settings["limit"]
     if isinstance(search.difference, Violation) and limit < (runs := clean_runs(search.difference.least)):
         return f"Those between stayed open after LIMIT={limit} runs; {runs} without the violation call a build good."

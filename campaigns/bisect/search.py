@@ -1,4 +1,4 @@
-"""Halves the builds between good and bad; each try is an item of the campaign, so that a search is taken up again."""
+"""Bisect the builds between good and bad; each try is an item of the campaign, so that a search can be resumed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Say = Callable[[str], object]
 
 
 def search(folder: CampaignFolder, options: Mapping[str, Any], places: Places, say: Say) -> list[str]:  # noqa: ARG001
-    """Make, record and judge builds until the first bad one is known, and conclude anew; returns no lines.
+    """Build, record and judge builds until the first bad one is known, then write the result; return no lines.
 
-    A build that cannot be made, or whose runs break, is passed over: it says nothing of good or bad.
+    A build that cannot be built or run is skipped: it is evidence for neither good nor bad.
     """
     campaign, refused = folder.read_plan(), set[int]()
     index: int | None = None

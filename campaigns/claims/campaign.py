@@ -1,4 +1,4 @@
-"""What one version of Kafka answers to the claims: ``make claims``. docs/claims.md has the answers of many."""
+"""Answer the claims on one version of Kafka: ``make claims``. docs/claims.md has the answers of many versions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from history.results.claims import Answered, Claim, ClaimsResult, Walkthrough
 
 
 class Question(BaseModel):
-    """Which Kafka is asked; ``experiments`` may leave some out, and what only they show is then not observable."""
+    """The settings; a claim that only left-out ``experiments`` show is not observable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kafka: str
-    mode: Literal["kraft", "zookeeper"] | None = None  # none: as the version has it
+    mode: Literal["kraft", "zookeeper"] | None = None  # None: the version's usual mode
     runtime: str = "auto"
     experiments: list[str] = Field(default_factory=lambda: [*EXPERIMENTS, *WALKTHROUGHS], min_length=1)
 
@@ -45,10 +45,10 @@ class Question(BaseModel):
 
 
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
-    """One run of each experiment.
+    """Plan one run per experiment.
 
     Raises:
-        BadInput: a setting is wrong, or nobody knows this version.
+        BadInput: a setting is wrong, or the version is unknown.
     """
     asked = KIND.check(Question, settings)
     changes = {"cluster": {"mode": asked.mode}} if asked.mode else {}
@@ -67,14 +67,14 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
 
 
 def follow_up(campaign: Campaign, rows: Iterable[Mapping[str, Any]]) -> list[Item]:  # noqa: ARG001  # as of every kind
-    """None: a claim that one run could not decide says so."""
+    """Return nothing: a claim that its run cannot decide is reported as such."""
     return []
 
 
 def result(campaign: Campaign, runs: Mapping[str, Path]) -> ClaimsResult:
-    """The answers of a campaign's run folders, by experiment; they are no archived rows.
+    """Answer the claims from the campaign's run folders, by experiment; archived rows are not used.
 
-    None of them broke off: what it had no time for would read as what does not happen.
+    Aborted runs are excluded: an event that they had no time for would count as one that does not happen.
     """
     recordings = read_runs(runs)
     answered = answers(recordings)

@@ -1,4 +1,4 @@
-"""Clients of several releases against one version of the brokers: a run of each, and its verdict."""
+"""Clients of several releases against one version of the brokers: a run and a verdict each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = Mapping[str, Any]
 
 
 class Settings(BaseModel):
-    """The question. ``clients``: a number is how many of the last releases, else these releases."""
+    """The settings. ``clients`` is a number of the latest releases, or a list of releases."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -50,17 +50,17 @@ class Settings(BaseModel):
 
     @property
     def releases(self) -> list[str]:
-        """The clients' releases, each once."""
+        """Return the clients' releases, each once."""
         if self.clients.isdigit():
             return list(CLIENT_RELEASES[: int(self.clients)])
         return list(dict.fromkeys(split_words(self.clients)))
 
 
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
-    """A run of each client, all with one seed.
+    """Plan a run per client, all with the same seed.
 
     Raises:
-        BadInput: a setting is wrong, or the scenario's one load is no Java client.
+        BadInput: a setting is wrong, or the scenario's only load does not use a Java client.
     """
     asked = KIND.check(Settings, settings)
     scenario = load_scenario(asked.scenario)
@@ -89,12 +89,12 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
 
 
 def follow_up(_campaign: Campaign, _rows: Sequence[Row]) -> list[Item]:
-    """None: a client has one run."""
+    """Return nothing: each client has one run."""
     return []
 
 
 def result(campaign: Campaign, rows: Sequence[Row]) -> ClientsResult:
-    """Fail where a client's run failed; unknown where one is unknown or missing."""
+    """Summarise: fail if a client's run failed, unknown if one is unknown or missing."""
     own = {row["labels"]["item"]: row for row in rows if row["labels"].get("campaign") == campaign.campaign_id}
     runs = [_run(item, own.get(item.name)) for item in campaign.items]
     return ClientsResult(

@@ -1,4 +1,4 @@
-"""Two versions of Kafka against each other: which runs, in which order. docs/comparison.md says what comes of it."""
+"""Compare two versions of Kafka: plan the runs and compute the result. See docs/comparison.md."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ from history.results.compare import (
 )
 from history.yaml_files import parse
 
-# What clients wait for, what an operator pays for, and how long a failure lasts: few, for each makes the others
-# harder to show. Of the phase without a fault that holds longest, and of each in which a broker is away.
+# latency for clients, CPU cost for operators, and recovery time: few metrics, since each one reduces the power of the
+# others; in the longest phase without a fault, and in each phase with a broker away
 USUAL_PRIMARY = {"latency_p99_ms": 0.10, "end_to_end_p99_ms": 0.10, "broker_cpu_s_per_gb": 0.05}
 USUAL_RECOVERY = {"catch_up_s": 0.20}
 _TAKES_A_BROKER = ("kill", "stop", "pause")
 BENCHMARK = {"jvm": "production", "metrics": True}
 LONGER_WAITS_S = 60.0
-# Kafka's own values of timers that this project shortens for all scenarios (clusters/kafka/servers.py).
+# Kafka's defaults of timers that all scenarios shorten (clusters/kafka/servers.py)
 _SHIPPED = {
     "auto.leader.rebalance.enable": "true",
     "controlled.shutdown.retry.backoff.ms": "5000",
@@ -57,7 +57,7 @@ _SHIPPED_OF_MODE: dict[str, dict[str, Any]] = {
     "kraft": {"session_timeout": "9s", "config": {"broker.heartbeat.interval.ms": "2000"}},
     "zookeeper": {"session_timeout": "18s"},  # since 2.5 (KIP-537)
 }
-# How a verdict looks on the page over all campaigns.
+# verdict → state on the index page
 _STATES: dict[Overall, State] = {
     "correctness regression": "fail",
     "regression": "fail",
@@ -66,7 +66,7 @@ _STATES: dict[Overall, State] = {
     "improvement": "pass",
     "equivalent": "pass",
     "no violation": "pass",
-    "calibration": "",  # judges nothing
+    "calibration": "",  # has no verdict
 }
 
 
@@ -75,7 +75,7 @@ class _Model(BaseModel):
 
 
 class Side(_Model):
-    """A version, and a merge patch (RFC 7396) on the scenario's file that only this side has."""
+    """A version, and a merge patch (RFC 7396) on the scenario's file for this side only."""
 
     kafka: str
     name: str = ""
@@ -88,10 +88,10 @@ class Side(_Model):
 
 
 class InjectedSlowdown(_Model):
-    """A slowdown that is put into head on purpose, to see whether it is found: in which metric, how, and how large.
+    """A slowdown injected into head to test whether the comparison detects it.
 
-    ``size`` is the share by which the metric is meant to be worse, such as 0.10. ``shows_in`` names a metric that tells
-    whether the injected slowdown was active, such as the time of a request that it delays.
+    ``size`` is the intended worsening of the metric as a share, such as 0.10. ``shows_in`` names a metric that verifies
+    the injection, such as the time of the delayed request.
     """
 
     metric: str
@@ -104,11 +104,13 @@ class InjectedSlowdown(_Model):
 class Settings(_Model):
     """The question. ``primary`` maps ``<metric>@<phase>``, or ``<metric>`` of the whole run, to its margin.
 
-    ``changes`` are made on both sides, ``change`` on head beside those it has, and each broker of either gets
-    ``resource_limits``. ``of_knee`` is the share of what both sustain that is offered; None: what the scenario says.
-    The view ``same_settings`` keeps the scenario's own settings and shows the code's effect;
-    ``default_settings`` drops its short timers and shows what somebody who upgrades sees; in ``unfinalised`` head's
-    brokers still speak as base's, as between the two halves of an upgrade.
+    ``changes`` apply to both sides, ``change`` to head in addition to its own; ``resource_limits`` apply to each
+    broker. ``of_knee`` sets the offered load as a share of what both sides sustain; None keeps the scenario's load.
+    Views:
+
+    - ``same_settings`` keeps the scenario's settings and isolates the code's effect.
+    - ``default_settings`` drops the scenario's short timers and shows what an upgrade changes.
+    - ``unfinalised`` runs head at base's protocol and metadata version, as during an upgrade.
     """
 
     base: Side
@@ -119,7 +121,7 @@ class Settings(_Model):
     aa_pairs: int = Field(default=5, ge=2, le=MAX_TIMES)
     primary: dict[str, float] = Field(default_factory=dict)
     secondary_margin: float = Field(default=0.10, gt=0)
-    view: View | None = None  # default_settings of two versions, same_settings of one
+    view: View | None = None  # default_settings for two versions, same_settings for one
     changes: dict[str, Any] = Field(default_factory=dict)
     change: dict[str, Any] = Field(default_factory=dict)
     resource_limits: dict[str, Any] | None = Field(default_factory=lambda: {"cpus": 1.0})
@@ -142,7 +144,7 @@ class Settings(_Model):
         except BadInput:
             read = None
         if not isinstance(read, dict):
-            raise ValueError("it is no part of a scenario")  # noqa: TRY004 - pydantic tells of it
+            raise ValueError("it is no part of a scenario")  # pydantic reports it
         return read
 
     @field_validator("scenarios", mode="before")
@@ -190,10 +192,10 @@ class Settings(_Model):
 
 
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
-    """All runs in their order: base against itself first, then base and head in ABBA order.
+    """Plan all runs in order: base against itself first, then base and head in ABBA order.
 
     Raises:
-        BadInput: one sentence says what is wrong with the settings.
+        BadInput: describes the wrong setting in one sentence.
     """
     asked = _checked(settings)
     items = list(_knee_items(asked, seed)) if asked.of_knee else _all_pairs(asked, seed)
@@ -208,7 +210,10 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
 
 
 def follow_up(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> list[Item]:
-    """All pairs, once the rate that they offer was measured; else nothing: they are fixed, whatever the first show."""
+    """Return all pairs once the offered rate is measured, else nothing.
+
+    The pairs are fixed, whatever the first ones show.
+    """
     knee = _knee(campaign, rows)
     if knee is None or knee.rate_per_s is None:
         return []
@@ -223,7 +228,7 @@ def _knee(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> Knee | None:
 
 
 def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> CompareResult:
-    """What the runs say together; ``rows`` are those of the archive. docs/comparison.md explains its parts."""
+    """Compute the result from the archive's rows; docs/comparison.md explains its parts."""
     knee = _knee(campaign, rows)
     if campaign.settings.get("of_knee"):
         pairs = follow_up(campaign, rows) if knee else _all_pairs(_asked(campaign), campaign.seed)
@@ -270,7 +275,7 @@ def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> CompareResu
 
 
 def _injected_slowdown(setting: Mapping[str, Any] | None, effects: Sequence[Effect]) -> Injected | None:
-    """The injected slowdown with what was measured of it, and whether that was called a regression."""
+    """Return the injected slowdown with its measured effect, and whether it was called a regression."""
     if setting is None:
         return None
     own = [effect for effect in effects if effect.role == "primary" and setting["metric"] == effect.setting]
@@ -287,10 +292,10 @@ def _seen(effect: Effect) -> SeenEffect:
 
 
 def _overall(guarantees: Correctness, effects: Sequence[Effect], refused: Sequence[str]) -> Overall:
-    """One word for machines: the worst that was found, correctness first in either direction.
+    """Return the worst finding as the overall verdict; correctness comes first in either direction.
 
-    Runs that violate a guarantee are in no effect, so that what base violates leaves its metrics inconclusive: that
-    takes nothing from what the counts tell.
+    Runs that violate a guarantee are in no effect. So metrics may be inconclusive because of base's violations, and the
+    counts of violations still decide.
     """
     if guarantees.verdict == "regression":
         return "correctness regression"
@@ -309,10 +314,9 @@ def _overall(guarantees: Correctness, effects: Sequence[Effect], refused: Sequen
 
 
 def _state(verdict: Overall, guarantees: Correctness, runs: Runs, missed: Sequence[MissedLoad]) -> State:
-    """What the verdict means for an exit code.
+    """Return the state, which sets the exit code.
 
-    Nothing is a pass while runs are missing, where both sides violate guarantees, or where head surely misses more
-    load.
+    It is never pass if runs are missing, if both sides violate guarantees, or if head misses significantly more load.
     """
     open_ = runs.recorded < runs.planned or guarantees.verdict == "both" or any(row.surely for row in missed)
     state = _STATES[verdict]
@@ -323,7 +327,7 @@ def _state(verdict: Overall, guarantees: Correctness, runs: Runs, missed: Sequen
 
 
 def _checked(settings: Mapping[str, Any]) -> Settings:
-    """The settings with what was left open filled in."""
+    """Validate the settings and fill in those that were left open."""
     asked = KIND.check(Settings, settings)
     own = combined(asked.head.changes, asked.change)
     view = asked.view or ("same_settings" if asked.base.kafka == asked.head.kafka else "default_settings")
@@ -343,7 +347,7 @@ def _checked(settings: Mapping[str, Any]) -> Settings:
 
 
 def _usual_primary(scenario: Scenario) -> dict[str, float]:
-    """``<metric>@<phase>`` with its margin, of a scenario for which nobody said what matters."""
+    """Return ``<metric>@<phase>`` with its margin, for a scenario without chosen primary metrics."""
     held = {
         phase.name: sum(step.seconds for step in phase.steps if isinstance(step, Hold))
         for phase in scenario.phases
@@ -357,7 +361,7 @@ def _usual_primary(scenario: Scenario) -> dict[str, float]:
 
 
 def _check_knee(asked: Settings, told: Sequence[Scenario]) -> None:
-    """Whether one rate can be found for all runs, and nobody named another."""
+    """Reject settings that need more than one rate, or that also set a rate."""
     if len(told) > 1 or len(told[0].named_loads) != 1:
         raise BadInput("of_knee finds the rate of one load; name one scenario that has one, or leave of_knee out.")
     for named in (asked.changes, asked.base.changes, asked.head.changes):
@@ -378,12 +382,12 @@ def _check_phases(primary: Mapping[str, float], told: Sequence[Scenario]) -> Non
 
 
 def _phases(asked: Settings) -> dict[str, list[str]]:
-    """The phases of each scenario in their order, for the page: a run's rows tell of none."""
+    """Return each scenario's phases in order, for the page; archived rows do not hold the order."""
     return {name: [phase.name for phase in _scenario_of(asked, "head", name).phases] for name in asked.scenarios}
 
 
 def _warm_ups(asked: Settings) -> dict[str, list[str]]:
-    """The phases of each scenario that are not compared, unless somebody named one."""
+    """Return each scenario's warm-up phases, which are not compared unless a primary metric names them."""
     named = {key.partition("@")[2] for key in asked.primary or {}}
     return {
         name: [
@@ -396,7 +400,7 @@ def _warm_ups(asked: Settings) -> dict[str, list[str]]:
 
 
 def _named(asked: Settings) -> tuple[Side, Side]:
-    """Two names that differ: versions, unless they are the same."""
+    """Give the sides two different names: their versions, or a description of the change if those are equal."""
     base, head = asked.base, asked.head
     injected = f", injected slowdown: {asked.injected_slowdown.words}" if asked.injected_slowdown else ""
     other = injected or (_changed(head) if base.changes != head.changes else ", again") * (base.kafka == head.kafka)
@@ -407,7 +411,7 @@ def _named(asked: Settings) -> tuple[Side, Side]:
 
 
 def _changed(side: Side) -> str:
-    """`` with load.compression zstd``; of many changes only that there are some."""
+    """Describe the changes, such as `` with load.compression zstd``; many changes become "changed"."""
     leaves = list(_leaves(side.changes))
     return f" with {', '.join(leaves)}" if 0 < len(leaves) <= MAX_NAMED else ", changed"
 
@@ -421,7 +425,7 @@ def _leaves(changes: Mapping[str, Any], above: str = "") -> Iterator[str]:
 
 
 def _version_name(kafka: str) -> str:
-    """``Kafka 3.9.1``; of a build of one's own with where it lies."""
+    """Return ``Kafka 3.9.1``; for a custom build also its folder."""
     version = reported_version(kafka)
     return f"Kafka {version}" if version == kafka else f"Kafka {version} ({Path(kafka).name})"
 
@@ -430,7 +434,7 @@ def _version_name(kafka: str) -> str:
 
 
 def _knee_items(asked: Settings, seed: int) -> Iterator[Item]:
-    """Each side under rising rates, on the cluster of all its other runs."""
+    """Plan a run with rising rates for each side, otherwise configured as its later runs."""
     (scenario,) = asked.scenarios
     for arm in rate.arms(asked.pairs):
         told = _scenario_of(asked, arm, scenario)
@@ -453,13 +457,13 @@ def _all_pairs(asked: Settings, seed: int) -> list[Item]:
 
 
 def _pairs(part: str, roles: tuple[str, str], pairs: int, asked: Settings, rng: random.Random) -> Iterator[Item]:
-    """AB BA AB BA …, or BA AB …: a host that drifts steadily favours neither."""
+    """Order the pairs AB BA AB BA …, or BA AB …, so that steady drift of the host favours neither side."""
     first = rng.randrange(2)
     names = {name: _scenario_of(asked, "base", name).name for name in asked.scenarios}
     for pair in range(1, pairs + 1):
         in_order = roles if (pair + first) % 2 else roles[::-1]
         for scenario, called in names.items():
-            seed = rng.randrange(2**31)  # the same targets on both sides
+            seed = rng.randrange(2**31)  # equal, so that faults hit the same targets on both sides
             for order, role in enumerate(in_order, 1):
                 side = asked.head if role == "head" else asked.base
                 yield Item(
@@ -473,10 +477,10 @@ def _pairs(part: str, roles: tuple[str, str], pairs: int, asked: Settings, rng: 
 
 
 def _scenario_of(asked: Settings, role: str, scenario: str) -> Scenario:
-    """The scenario as this side will run it; its mode must be one that the version has.
+    """Return the scenario as this side runs it.
 
     Raises:
-        BadInput: it cannot be run so.
+        BadInput: it cannot run, for example because the version lacks its metadata mode.
     """
     told = load_scenario(scenario, _changes(asked, role, scenario))
     side = asked.head if role == "head" else asked.base
@@ -494,7 +498,7 @@ def _changes(asked: Settings, role: str, scenario: str) -> dict[str, Any]:
 
 
 def combined(first: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, Any]:
-    """One merge patch that does what two do one after the other; a null stays, for it drops a key of the file."""
+    """Combine two merge patches into one; nulls stay, since they delete keys of the file."""
     both = dict(first)
     for key, value in then.items():
         below = both.get(key)
@@ -519,12 +523,11 @@ def _view(asked: Settings, role: str, scenario: str) -> dict[str, Any]:
 
 
 def _mode(side: Side, told: Scenario) -> Mode:
-    """KRaft or ZooKeeper."""
     return choose_mode(reported_version(side.kafka), told.cluster.mode)
 
 
 def _patient(phase: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    """The phase with time in each wait for what a longer timer puts off."""
+    """Lengthen the limits of the phase's waits, since default timers are longer."""
     return {
         name: [
             {

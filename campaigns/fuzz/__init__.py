@@ -1,4 +1,4 @@
-"""Many short randomised schedules, in search of one that violates a guarantee."""
+"""Many short randomised schedules, to find one that violates a guarantee."""
 
 from campaigns.kinds import FAULT_MIX, RUNTIME, Kind, Option
 from history.kafka_versions import DEFAULT_RELEASE

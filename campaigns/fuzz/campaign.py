@@ -1,4 +1,4 @@
-"""Which schedules are tried, and what they violated."""
+"""Plan randomised schedules and summarise their violations."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from history.results.schedules import SchedulesResult
 
 
 class Settings(randomised.Question):
-    """The question."""
+    """The settings of a fuzz campaign."""
 
     schedules: int = Field(default=20, ge=1, le=MAX_TIMES)
     seconds: float = Field(default=90, gt=0, le=randomised.MAX_S)
 
 
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
-    """The schedules of this seed and those after it; every second one has a load, and in the others only steps write,
-    unless the fault mix has none at rest.
+    """Plan one schedule per seed, from this seed on.
+
+    Every second one has a load; in the others only steps write, unless the fault mix has no steps at rest.
 
     Raises:
-        BadInput: a setting is wrong, or the fault mix makes no schedule.
+        BadInput: a setting is wrong, or the fault mix yields no schedule.
     """
     question = KIND.check(Settings, settings)
     mix = randomised.fault_mix(question.fault_mix, question.runtime)
@@ -47,10 +48,10 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
 
 
 def follow_up(campaign: Campaign, rows: kinds.Rows) -> list[Item]:  # noqa: ARG001  # as of every kind
-    """None: which smaller schedule is tried next depends on the one before it."""
+    """Return nothing: the next smaller schedule depends on the previous one."""
     return []
 
 
 def result(campaign: Campaign, runs: Mapping[str, Path]) -> SchedulesResult:
-    """What the run folders of the schedules say."""
+    """Summarise the run folders of the schedules."""
     return randomised.result("fuzz", campaign, runs)

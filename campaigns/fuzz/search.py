@@ -1,6 +1,6 @@
-"""The smallest schedule that violates what a schedule of a campaign violated.
+"""Shrink a schedule that violates a guarantee.
 
-Each smaller schedule is an item of the campaign: one that was recorded before is not recorded again.
+Each smaller schedule is an item of the campaign, so that none is recorded twice.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Counterexample:
 
 
 def search(folder: CampaignFolder, options: Mapping[str, Any], places: Places, say: Say) -> list[str]:
-    """Shrink the first schedule that violated a guarantee; returns what a person reads at the end.
+    """Shrink the first schedule that violated a guarantee; return lines for the terminal.
 
-    The smaller schedule is kept beside the result.
+    The smaller schedule is stored in the campaign's folder.
     """
     campaign = folder.read_plan()
     recorded = recorded_runs(campaign, places)
@@ -65,16 +65,16 @@ def search(folder: CampaignFolder, options: Mapping[str, Any], places: Places, s
 
 
 def name_of(schedule: Scenario) -> str:
-    """The item's name of a smaller schedule."""
+    """Return the item name of a smaller schedule."""
     return f"shrunk-{schedule.digest[:12]}"
 
 
 def shrunk(
     drawn: Scenario, first: ScheduleRun, execute: Execute, *, limit: int, known: set[str], say: Say
 ) -> Counterexample:
-    """The smallest schedule that violates one of the same guarantees, as far as ``limit`` runs reach.
+    """Return the smallest schedule, found within ``limit`` runs, that violates one of the same guarantees.
 
-    Items that are ``known`` were recorded before and cost none.
+    Items in ``known`` are already recorded and do not count against ``limit``.
     """
     best, last, spent, stopped = drawn, first, 0, False
 
@@ -100,7 +100,7 @@ def shrunk(
 
 
 def executor(folder: CampaignFolder, seed: int, places: Places) -> Execute:
-    """Records and judges a schedule as an item of the campaign; one that breaks the harness shows nothing."""
+    """Return a function that records and judges a schedule as an item; a schedule that fails to run violates nothing."""
     campaign = folder.read_plan()
 
     def execute(schedule: Scenario) -> ScheduleRun:

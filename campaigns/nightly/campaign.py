@@ -1,9 +1,7 @@
-"""A nightly run: every scenario on every version, judged, compared with the nightly runs before, and what looks slower
-is rerun.
+"""A nightly run: run every scenario on every version, judge it, compare with earlier nightly runs, rerun slowdowns.
 
-Correctness failures alert at once. Performance alerts only once interleaved reruns have confirmed it, because a screen
-over many series finds something on many quiet nightly runs (docs/trust.md says how often). docs/nightly.md tells all
-of it.
+Correctness failures alert at once. Performance alerts require confirmation by interleaved reruns, because screening
+many series gives false alarms on many quiet nightly runs (rates in docs/trust.md). See docs/nightly.md.
 """
 
 from __future__ import annotations
@@ -58,12 +56,12 @@ NO_RUN = "There is no run: the harness broke, or the nightly run was interrupted
 
 
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
-    """What is about correctness, the control, the benchmarks, and the control again.
+    """Plan the correctness scenarios, the control, the benchmarks, and the control again.
 
-    Both are a matrix, as often as asked, in an order drawn anew for each repetition.
+    Each repetition of a matrix has a new random order.
 
     Raises:
-        BadInput: a setting is wrong, or there is no such scenario.
+        BadInput: a setting is wrong, or a scenario does not exist.
     """
     asked = check(settings)
     drawn = random.Random(seed)
@@ -84,8 +82,9 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
 
 
 def _matrix(asked: Settings, drawn: random.Random, staged: Staged | None, *, role: str) -> list[Item]:
-    """Every scenario of the role on every version, as often as asked. With a subject the versions alternate: who begins
-    with a scenario ends with it the next time, so that a host that drifts favours neither.
+    """Plan every scenario of the role on every version, repeatedly.
+
+    With a subject, the order of the versions reverses with each repetition, so that drift of the host favours none.
     """
     of_role = asked.correctness if role == "correctness" else asked
     versions = [*([staged.kafka] if staged else []), *asked.versions]
@@ -101,10 +100,10 @@ def _matrix(asked: Settings, drawn: random.Random, staged: Staged | None, *, rol
 
 
 def follow_up(campaign: Campaign, rows: Iterable[Row], decisions: Iterable[Decision] = ()) -> list[Item]:
-    """Reruns of what looks slower, in pairs with a release that cannot have changed; the largest changes first.
+    """Plan reruns of candidate regressions, in pairs with a pinned release; the largest changes first.
 
-    The same runs of the nightly run itself always ask for the same reruns, so that a nightly run can be resumed.
-    ``decisions`` are what reruns decided before.
+    The result depends only on the nightly run's own runs, so that it can be resumed. ``decisions`` are those of earlier
+    reruns.
     """
     return _follow_up(NightlyRun(campaign, rows, decisions))
 
@@ -125,12 +124,12 @@ def _follow_up(nightly_run: NightlyRun) -> list[Item]:
                 version = kafka if role == "candidate" else release
                 ending = f"{role}-{pair}-of-{_shown(kafka, staged)}"
                 items.append(_item(asked, scenario, version, ending, staged, role=role, **labels))
-            order = order[::-1]  # ABBA: a host that drifts favours neither
+            order = order[::-1]  # ABBA: drift of the host favours neither
     return items
 
 
 def _shown(kafka: str, staged: Staged | None) -> str:
-    """The subject by its name, a version as it is."""
+    """Return the subject's name for its build, and other versions unchanged."""
     return staged.labels[SUBJECT] if staged and kafka == staged.kafka else kafka
 
 
@@ -149,7 +148,7 @@ def _item(asked: Settings, scenario: str, kafka: str, ending: str, staged: Stage
 
 
 def result(campaign: Campaign, rows: Iterable[Row], decisions: Iterable[Decision] = ()) -> NightlyResult:
-    """Everything that the page and a machine need, words included."""
+    """Compute the result, with all sentences of the page."""
     nightly_run = NightlyRun(campaign, rows, decisions)
     asked = nightly_run.settings
     runs = _runs(nightly_run)
@@ -191,7 +190,7 @@ def result(campaign: Campaign, rows: Iterable[Row], decisions: Iterable[Decision
 
 
 def _runs(nightly_run: NightlyRun) -> list[NightlyItem]:
-    """One entry per planned run, reruns included; a run that is missing has no ``run_id`` and says so."""
+    """Return one entry per planned run and rerun; a missing run has no ``run_id``."""
     recorded = {row["labels"]["item"]: row for row in nightly_run.current}
     return [_run(item, recorded.get(item.name)) for item in [*nightly_run.campaign.items, *_follow_up(nightly_run)]]
 
@@ -222,7 +221,7 @@ def _run(item: Item, row: Row | None) -> NightlyItem:
 
 
 def _cells(runs: list[NightlyItem]) -> list[Cell]:
-    """Scenario x version, the control and reruns with it: how many runs of each verdict, the worst first."""
+    """Count verdicts per scenario and version, with control runs and reruns; list the worst run first."""
     cells: dict[tuple[str, str], list[NightlyItem]] = defaultdict(list)
     for run in runs:
         cells[run.scenario, run.kafka].append(run)
@@ -243,7 +242,7 @@ def _cells(runs: list[NightlyItem]) -> list[Cell]:
 
 
 def _failures(nightly_run: NightlyRun, runs: list[NightlyItem]) -> list[Failure]:
-    """Scenario x version that violated a guarantee: new, known from an earlier nightly run, a known bug, or waived."""
+    """Return each scenario and version that violated a guarantee, as new, known, a known bug, or waived."""
     cells: dict[tuple[str, str], list[NightlyItem]] = defaultdict(list)
     for run in runs:
         if run.run_id:
@@ -277,7 +276,7 @@ def _failure(nightly_run: NightlyRun, scenario: str, kafka: str, runs: list[Nigh
 
 
 def _excused(asked: Settings, kafka: str) -> set[str]:
-    """The bugs that need no alert: of the subject those alone that the pinned release has, too."""
+    """Return the bugs that need no alert; for the subject only those that the pinned release has too."""
     if asked.subject is None or kafka != asked.subject.name:
         return set(ISSUES)
     return {issue for issue in ISSUES if affected(issue, asked.baseline.releases[0])}
@@ -288,13 +287,13 @@ def _status(
 ) -> FailureStatus:
     if waived:
         return "waived"
-    if explained_as and set(explained_as).issubset(excused):  # what nothing explains is new
+    if explained_as and set(explained_as).issubset(excused):  # an unexplained violation is new
         return "known bug"
     return "known" if first else "new"
 
 
 def _first_seen(nightly_run: NightlyRun, scenario: str, kafka: str, found: set[str]) -> str | None:
-    """The first earlier nightly run on which one run showed all of it."""
+    """Return the first earlier nightly run with a run that showed everything in ``found``."""
     for row in sorted(nightly_run.rows, key=lambda row: str(row["started_at"])):
         same = (row["scenario"], row["kafka_version"], row["verdict"]) == (scenario, kafka, "fail")
         shown = {name for name, count in row["anomalies"].items() if count} | set(row["broken"])
@@ -307,7 +306,7 @@ def _first_seen(nightly_run: NightlyRun, scenario: str, kafka: str, found: set[s
 
 
 def _series(nightly_run: NightlyRun, watched: Watched) -> Series:
-    """A watched series: its points, how it stands, and what reruns said; see ``_settle`` for its states."""
+    """Return a watched series with its points, state and reruns; ``_settle`` lists the states."""
     key, metric = watched.key, metric_of(watched.key.metric)
     state, why, reruns = _settle(nightly_run, watched)
     return Series(
@@ -331,7 +330,7 @@ def _series(nightly_run: NightlyRun, watched: Watched) -> Series:
 
 
 def _in_phase(phase: str) -> str:
-    """The end of a figure's name; one of the whole run has none."""
+    """Return the end of a figure's name; empty for the whole run."""
     return f", phase {phase}" if phase else ""
 
 
@@ -341,10 +340,9 @@ def _is_of(row: Row, watched: Watched) -> bool:
 
 
 def _settle(nightly_run: NightlyRun, watched: Watched) -> tuple[SeriesState, str, Reruns | None]:
-    """The state of a series once reruns have spoken, why, and the reruns.
+    """Return a series' state after reruns, the reason, and the reruns.
 
-    Beside the states of ``Watched``: confirmed, refuted, inconclusive; a candidate regression is one that was not
-    rerun.
+    Adds confirmed, refuted and inconclusive to the states of ``Watched``; candidate means not rerun.
     """
     if watched.state != "candidate":
         return watched.state, watched.why, None
@@ -397,7 +395,7 @@ def _confirmation(reruns: Reruns, nightly_run: NightlyRun) -> Confirmation:
 
 
 def _point(nightly_run: NightlyRun, point: Point) -> Point:
-    """A point stands where its nightly run began, so that all series of a nightly run stand together."""
+    """Move a point to the start of its nightly run, so that all series of a nightly run share one time."""
     rounded = {name: _rounded(getattr(point, name)) for name in ("value", "low", "high")}
     return point.model_copy(update={**rounded, "at": nightly_run.began[point.nightly_run].isoformat()})
 
@@ -411,7 +409,7 @@ def _rounded(value: float) -> float:
 
 
 def _control(nightly_run: NightlyRun, series: list[Series]) -> Control:
-    """Did the host change? In a word (steady, moved, no basis, missing) and in a sentence."""
+    """Decide whether the host changed: steady, moved, no basis, or missing, with a sentence."""
     control = nightly_run.settings.control
     name = f"The control ({control.scenario} on {control.kafka})"
     own = [each for each in series if each.role == "control"]
@@ -438,11 +436,10 @@ def _control(nightly_run: NightlyRun, series: list[Series]) -> Control:
 
 
 def _alerts(nightly_run: NightlyRun, failures: list[Failure], series: list[Series]) -> tuple[list[Alert], list[Alert]]:
-    """What is raised and what is not, with the reason.
+    """Return the raised and the suppressed alerts.
 
-    Correctness alerts unless it is waived, or is a known bug of Kafka and nothing beside it. Performance alerts once
-    for each scenario and version, when confirmed, and within the nightly run's budget: what is new comes first, then
-    the largest change in margins.
+    A correctness failure alerts unless it is waived or known bugs explain all of it. A confirmed slowdown alerts once
+    per scenario and version, within the nightly run's budget: new ones first, then the largest change in margins.
     """
     raised = [
         Alert(kind="correctness", status=failure.status, text=failure.text, runs=failure.runs)
@@ -460,7 +457,7 @@ def _alerts(nightly_run: NightlyRun, failures: list[Failure], series: list[Serie
 
 
 def _slowdown(series: list[Series]) -> Alert:
-    """One alert for all confirmed series of a scenario and version."""
+    """Build one alert for all confirmed series of a scenario and version."""
     series = sorted(series, key=lambda each: -each.margins)
     reruns = [each.confirmation for each in series if each.confirmation]
     worst, more = series[0], len(series) - 1
@@ -476,13 +473,13 @@ def _slowdown(series: list[Series]) -> Alert:
 
 
 def _build_of(series: Series, nightly_run: str) -> str:
-    """The subject's build in a nightly run, for a sentence."""
+    """Return the subject's build in a nightly run, for a sentence."""
     build = next((point.build for point in series.points if point.nightly_run == nightly_run), "")
     return f", {build}" if build else ""
 
 
 def _waivers(nightly_run: NightlyRun, failures: list[Failure]) -> list[WaiverUse]:
-    """Every waiver, whether it has expired, and whether this nightly run needed it."""
+    """Return every waiver, with whether it has expired and whether this nightly run needed it."""
     covered = [watched.waiver for watched in nightly_run.watched if watched.waiver]
     failed = [failure.waiver for failure in failures]
     return [
@@ -499,7 +496,9 @@ def _waivers(nightly_run: NightlyRun, failures: list[Failure]) -> list[WaiverUse
 
 
 def _sentence(result: NightlyResult) -> str:
-    """``27 runs of 3 scenarios on 3 versions: 1 correctness failure (new), 0 confirmed slowdowns; the control …``"""
+    """Summarise, such as ``27 runs of 3 scenarios on 3 versions: 1 correctness failure (new), 0 confirmed slowdowns;
+    …``.
+    """
     done = [run for run in result.runs if run.run_id]
     states = Counter(each.state for each in result.series if each.role == "matrix")
     statuses = Counter(failure.status for failure in result.failures)
@@ -528,7 +527,7 @@ def _sentence(result: NightlyResult) -> str:
 
 
 def _worse(result: NightlyResult) -> str:
-    """In what the subject is worse than the pinned release, the furthest beyond its margin first."""
+    """List the metrics in which the subject is worse than the pinned release, the furthest beyond its margin first."""
     margins = {metric: told["margin"] for metric, told in result.settings["watch"].items()}
     worse = [each for each in result.beside if each.verdict == "regression"]
     worse.sort(key=lambda each: -abs(each.percent) / margins[each.metric])
@@ -540,7 +539,7 @@ def _worse(result: NightlyResult) -> str:
 
 
 def _hosts(series: list[Series]) -> list[str]:
-    """The series whose change the host explains."""
+    """Return the series whose change the host explains."""
     return [each.name for each in series if each.state == "host"]
 
 
@@ -569,7 +568,7 @@ def _count(count: int, one: str, many: str = "") -> str:
 
 
 def _state(result: NightlyResult) -> State:
-    """``fail``: somebody should look now; ``unknown``: part of it shows nothing; ``pass``: nothing to do."""
+    """Return the state: ``fail`` needs attention now, ``unknown`` lacks evidence, ``pass`` needs nothing."""
     if result.alerts or result.suppressed:
         return "fail"
     unclear = {"missing", "unknown"}.intersection(run.verdict for run in result.runs)
@@ -578,7 +577,7 @@ def _state(result: NightlyResult) -> State:
 
 
 def _notes(nightly_run: NightlyRun) -> list[str]:
-    """What a reader of the series must know: which of them began anew in this nightly run, and why."""
+    """List the series that restarted in this nightly run, and why."""
     if len(nightly_run.began) == 1:
         return []
     last = list(nightly_run.began)[-2]
@@ -601,7 +600,7 @@ def _notes(nightly_run: NightlyRun) -> list[str]:
 
 
 def _nightly_runs(nightly_run: NightlyRun) -> list[NightlyVerdicts]:
-    """Every nightly run so far, the newest first: runs by verdict."""
+    """Return every nightly run so far, newest first, with its runs by verdict."""
     verdicts: dict[str, dict[str, Verdict]] = defaultdict(dict)
     for row in nightly_run.rows:
         verdicts[row["labels"]["campaign"]][row["run_id"]] = row["verdict"]

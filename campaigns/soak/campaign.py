@@ -1,4 +1,4 @@
-"""The one schedule of a soak, and what it violated."""
+"""Plan the schedule of a soak and summarise its violations."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from history.results.schedules import SchedulesResult
 
 
 class Settings(randomised.Question):
-    """The question."""
+    """The settings of a soak."""
 
     minutes: float = Field(default=10, gt=0, le=randomised.MAX_S / 60)
 
 
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
-    """One schedule of this seed.
+    """Plan one schedule from this seed.
 
     Raises:
-        BadInput: a setting is wrong, or the fault mix makes no schedule.
+        BadInput: a setting is wrong, or the fault mix yields no schedule.
     """
     question = KIND.check(Settings, settings)
     mix = randomised.fault_mix(question.fault_mix, question.runtime)
@@ -41,10 +41,10 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
 
 
 def follow_up(campaign: Campaign, rows: kinds.Rows) -> list[Item]:  # noqa: ARG001  # as of every kind
-    """None."""
+    """Return nothing."""
     return []
 
 
 def result(campaign: Campaign, runs: Mapping[str, Path]) -> SchedulesResult:
-    """What the run folder of the schedule says."""
+    """Summarise the run folder of the schedule."""
     return randomised.result("soak", campaign, runs)
