@@ -63,7 +63,7 @@ class Campaign(_Model):
 
 
 class CampaignFolder:
-    """The folder ``site/<command>/<campaign id>/``: plan, times of its stages, result, page, and files for CI systems."""
+    """The folder ``site/<command>/<campaign id>/``: plan, times of its stages, result, page, and CI reports."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -94,9 +94,7 @@ def judge_recorded(folder: CampaignFolder, places: Places) -> list[str]:
             judge(together)
         for run in together:
             publish(run)
-    upload.upload(
-        folder, [run for _, run in collected_runs(campaign, places)], places
-    )  # includes failed uploads of earlier sessions
+    upload.upload(folder, [run for _, run in collected_runs(campaign, places)], places)  # retries failed uploads
     return [run.name for run in fresh]
 
 

@@ -1,4 +1,4 @@
-"""Two versions of Kafka against each other."""
+"""Compare two versions of Kafka."""
 
 from campaigns.kinds import Kind, Option
 

@@ -144,7 +144,7 @@ class Settings(_Model):
         except BadInput:
             read = None
         if not isinstance(read, dict):
-            raise ValueError("it is no part of a scenario")  # pydantic reports it
+            raise ValueError("it is no part of a scenario")  # noqa: TRY004 - pydantic reports it
         return read
 
     @field_validator("scenarios", mode="before")

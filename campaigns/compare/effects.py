@@ -1,4 +1,4 @@
-"""The effects of a comparison, metric by metric, with their verdicts, and the noise of the host that they stand on."""
+"""The effects of a comparison per metric, with verdicts, and the noise of the host."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ from history.results.compare import (
 )
 from judge.measures.metrics import least_load
 
-SIZE_IN_MARGINS = (
-    2  # the worsening for which a number of pairs is proposed; by no more than a margin none is called one
-)
+SIZE_IN_MARGINS = 2  # the worsening for which pairs are proposed; one within the margin is never called a regression
 USUAL_PAIRS = 10
 INJECTED_SIZES = (0.03, 0.05, 0.10, 0.20)
 LATENCIES = ("latency_p50_ms", "latency_p99_ms", "latency_p999_ms")
@@ -37,14 +35,14 @@ APART = "another run of the comparison was started between the two of this pair"
 
 
 class Measured(NamedTuple):
-    """An effect, and its verdict by the adjusted p; None where there is nothing to judge."""
+    """An effect, and the function that gives its verdict from the adjusted p; None if there is nothing to judge."""
 
     effect: Effect
     judge: Callable[..., Verdict] | None
 
 
 def compared(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[Effect]:
-    """Every effect: primary metrics, secondary ones, then ``why``: what explains, with an effect but no verdict."""
+    """Return all effects: primary, secondary, then ``why``, which explain others and have no verdict."""
     families: dict[Role, list[Measured]] = {role: [] for role in ROLES}
     for role, key, margin in _roles(settings, keys_of(pairs, settings)):
         if too_little_load(role, key, pairs):
@@ -57,17 +55,17 @@ def compared(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[Effect]
 
 
 def not_asked(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[NotAsked]:
-    """The judged metrics for which their phase has too little load."""
+    """Return the judged metrics whose phase has too little load."""
     roles = _roles(settings, keys_of(pairs, settings))
     found = [too_little_load(role, key, pairs) for role, key, _ in roles]
     return [each for each in found if each]
 
 
 def too_little_load(role: Role, key: Key, pairs: Sequence[Pair]) -> NotAsked | None:
-    """What a phase lacks of the records that a metric needs; None where it may be asked, or where no run could tell.
+    """Return the load that a phase lacks for a metric; None if it suffices, or if every run is unknown.
 
-    It is what the scenario offers that counts, in the run with the most, and never what came of it: a side that answers
-    nothing must not excuse itself.
+    The offered load of the run with the most counts, not the completed one: a side that answers nothing must not be
+    excused.
     """
     decided = [run for pair in pairs if pair.scenario == key.scenario for run in pair.runs if run.verdict != "unknown"]
     rows = [run.measured.get((name, key.phase)) for run in decided for name in ("offered_per_s", key.metric)]
@@ -79,7 +77,7 @@ def too_little_load(role: Role, key: Key, pairs: Sequence[Pair]) -> NotAsked | N
 
 
 def _roles(settings: Mapping[str, Any], keys: Sequence[Key]) -> Iterator[tuple[Role, Key, float]]:
-    """Each metric with its role and margin; a primary one stays primary where it was never measured."""
+    """Yield each metric with role and margin; a primary metric stays primary if it was never measured."""
     primary: dict[Key, float] = {}
     for name, margin in settings["primary"].items():
         metric, _, phase = name.partition("@")
@@ -93,7 +91,7 @@ def _roles(settings: Mapping[str, Any], keys: Sequence[Key]) -> Iterator[tuple[R
 
 
 def measured(role: Role, key: Key, pairs: Sequence[Pair], margin: float) -> Measured:
-    """A metric's effect; its verdict must wait for the p-values of the others."""
+    """Return a metric's effect; the verdict needs the p-values of the other metrics."""
     used, left_out = _used(key, pairs)
     metric = metric_of(key.metric)
     effect = Effect(
@@ -120,7 +118,7 @@ def _changed(effect: Effect, **values: Any) -> Effect:
 
 
 def _used(key: Key, pairs: Sequence[Pair]) -> tuple[list[PairOfRuns], list[LeftOut]]:
-    """The pairs of which both runs can be used, and why the other runs are left out."""
+    """Return the pairs with two usable runs, and why the other runs are left out."""
     used, left_out = [], []
     for pair in pairs:
         if pair.scenario != key.scenario:
@@ -189,19 +187,19 @@ def _zeros(used: Sequence[PairOfRuns]) -> str:
 
 
 def _judged(family: Sequence[Measured]) -> list[Effect]:
-    """Holm over the family, then each verdict and, where there is none to be had, the reason."""
+    """Adjust the family's p-values (Holm), then set each verdict, or the reason for none."""
     adjusted = iter(effects.holm([effect.p or 0.0 for effect, judge in family if judge]))
     judged = [_verdict(effect, judge, next(adjusted) if judge else None) for effect, judge in family]
     return [_changed(own, needed=_needed(own, len(family))) if _is_open(own) else own for own in judged]
 
 
 def _is_open(effect: Effect) -> bool:
-    """Whether more pairs would decide a primary metric."""
+    """Return whether more pairs would decide a primary metric."""
     return (effect.role, effect.verdict, effect.method) == ("primary", "inconclusive", "paired")
 
 
 def _needed(effect: Effect, tests: int) -> int | None:
-    """How many pairs detect a worsening by twice the margin in four cases of five."""
+    """Return the number of pairs that detect a worsening of twice the margin in four of five cases."""
     size = math.log1p(SIZE_IN_MARGINS * effect.margin)
     return effects.pairs_needed(size, sd=effect.sd_log or 0.0, margin=effect.margin, tests=tests)
 
@@ -213,7 +211,7 @@ def _verdict(effect: Effect, judge: Callable[..., Verdict] | None, p_holm: float
 
 
 def _without_survivors(effect: Effect) -> Effect:
-    """Nothing is as good or better by the pairs alone that happened to be usable; worse it is by those, too."""
+    """Reject "as good" and "better" if too few pairs are usable; "worse" needs no minimum."""
     why = too_few(effect)
     if why and effect.verdict in ("equivalent", "improvement"):
         return _changed(effect, verdict="inconclusive", why=why)
@@ -224,7 +222,7 @@ def _without_survivors(effect: Effect) -> Effect:
 
 
 def noise(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[Noise]:
-    """Base against itself: each judged metric's noise, its verdict, and what the pairs of the comparison can show."""
+    """Measure the noise by comparing base with itself: each judged metric's noise, verdict, and detectable change."""
     return [
         Noise(**{**dict(own), **_detected(own, settings["pairs"], len(family))})
         for family in _families(settings, calibrated)
@@ -234,13 +232,13 @@ def noise(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[Noise
 
 
 def without_noise(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[Effect]:
-    """Base against itself: the judged metrics whose noise is not known, with the runs that could not be used."""
+    """Return the judged metrics with unknown noise, with the runs that could not be used."""
     families = _families(settings, calibrated)
     return [own for family in families for own, _ in family if own.method != "paired"]
 
 
 def _families(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[list[Measured]]:
-    """What is judged together, of base against itself."""
+    """Group the effects of base against itself by role; each group is judged together."""
     families: dict[Role, list[Measured]] = {}
     for role, key, margin in _roles(settings, keys_of(calibrated, settings)):
         if role != "why" and not too_little_load(role, key, calibrated):
@@ -249,7 +247,7 @@ def _families(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[l
 
 
 def _detected(own: Effect, pairs: int, tests: int) -> dict[str, Any]:
-    """The smallest worsening that is detected in four cases of five, and how often some others are."""
+    """Return the smallest worsening detected in four of five cases, and the detection rates of others."""
     pairs = pairs or USUAL_PAIRS
     rule: dict[str, Any] = {"pairs": pairs, "margin": own.margin, "tests": tests}
     sd, size = own.sd_log or 0.0, SIZE_IN_MARGINS * own.margin
@@ -269,7 +267,7 @@ def _detected(own: Effect, pairs: int, tests: int) -> dict[str, Any]:
 
 
 def phases(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[PhaseLatency]:
-    """Latency by phase: the values of each arm's usable runs."""
+    """Return latency by phase: the values of each arm's usable runs."""
     rows = []
     for key in keys_of(pairs, settings):
         if key.metric not in LATENCIES:

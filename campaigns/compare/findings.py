@@ -1,4 +1,4 @@
-"""What is counted in runs: violated guarantees, losses and duplicates, and what only one of two versions shows."""
+"""Findings that are counted in runs: violated guarantees, losses, duplicates, and one-sided behaviour."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from history.results.compare import (
 from judge.checks.known_bugs import explained
 from judge.measures.metrics import MIN_ACHIEVED
 
-OPEN = {"undrained", "unseen"}  # missing evidence, no violated guarantee
+OPEN = {"undrained", "unseen"}  # missing evidence, not violated guarantees
 BY_DESIGN = "behaviour_change"
 
 
 def _finding(what: str, runs: Sequence[Run], having: Sequence[Run]) -> Finding:
-    """In which runs of each arm something is, and Fisher's p of the difference."""
+    """Return the runs of each arm with a property, and Fisher's exact p of the difference."""
     base, head = (
         Having(runs=sum(run.arm == arm for run in runs), having=[run.run_id for run in having if run.arm == arm])
         for arm in ARMS
@@ -37,7 +37,7 @@ def _finding(what: str, runs: Sequence[Run], having: Sequence[Run]) -> Finding:
 
 
 def shown(run: Run) -> set[str]:
-    """Anomalies and violated invariants; a known bug stands for the invariants as which it shows."""
+    """Return a run's anomalies and violated invariants; a known bug replaces the invariants that reveal it."""
     names = {*(name for name, cases in run.about["anomalies"].items() if cases), *run.about["broken"]}
     return explained(names, run.about["sentence"])
 
@@ -46,12 +46,11 @@ def shown(run: Run) -> set[str]:
 
 
 def correctness(runs: Sequence[Run], names: Arms[str]) -> Correctness:
-    """Violated guarantees by arm; ``names`` are those of the sides.
+    """Compare violated guarantees by arm.
 
-    A single run that violates a guarantee which base keeps is a regression: Kafka guarantees it always, not on average.
-    That head keeps what base violates takes more than a few runs without it: Fisher's exact test must tell the two
-    apart. ``p`` says what chance makes of the counts, ``at_most`` how often an arm that never failed may still fail,
-    at 95 %.
+    A single run that violates a guarantee which base keeps is a regression, since guarantees always hold. An
+    improvement needs Fisher's exact test, since a few runs without a violation prove little. ``p`` is Fisher's p of the
+    counts; ``at_most`` the highest failure rate, at 95 %, of an arm that never failed.
     """
     judged = [run for run in runs if run.verdict != "unknown"]
     failed = [run for run in judged if run.verdict == "fail"]
@@ -75,14 +74,14 @@ def correctness(runs: Sequence[Run], names: Arms[str]) -> Correctness:
 
 
 def _blamed(run: Run, runs: Sequence[Run]) -> set[str]:
-    """What violated the guarantee: what this arm's runs that pass have, too, is permitted."""
+    """Return what violated the guarantee; names that this arm's passing runs also show are allowed."""
     passing = [other for other in runs if other.arm == run.arm and other.verdict == "pass"]
     permitted = {name for other in passing for name in shown(other)}
     return violations(run) - permitted
 
 
 def violations(run: Run) -> set[str]:
-    """What it shows that is neither missing evidence nor a behaviour by design; some of it may be permitted."""
+    """Return a run's names except missing evidence and behaviour by design; some may be allowed."""
     return shown(run) - OPEN - {BY_DESIGN}
 
 
@@ -110,7 +109,7 @@ def _guarantee(base: Verdicts, head: Verdicts, findings: Sequence[Finding], p: f
 
 
 def counts(runs: Sequence[Run]) -> list[Finding]:
-    """Losses and duplicates: in how many runs there were any, and the largest share. A share of zero has no ratio."""
+    """Count runs with losses or duplicates, with the largest share; shares may be 0, so they have no ratio."""
     rows = []
     for name, metric in METRICS.items():
         own = [run for run in runs if run.value(name) is not None]
@@ -125,9 +124,9 @@ def counts(runs: Sequence[Run]) -> list[Finding]:
 
 
 def missed_loads(runs: Sequence[Run]) -> list[MissedLoad]:
-    """Phases whose load head missed and base never did, or surely more often; the surest first.
+    """Return phases whose load head missed significantly more often, or base never missed; the smallest p first.
 
-    Such runs have no latency, so that no effect covers them. What the host disturbed is not counted.
+    Such runs have no latency, so no effect covers them. Runs that the host disturbed do not count.
     """
     rows = []
     for scenario, phase in {(str(run.about["scenario"]), at): None for run in runs for _, at in run.measured}:
@@ -141,7 +140,7 @@ def missed_loads(runs: Sequence[Run]) -> list[MissedLoad]:
 
 
 def behaviour(runs: Sequence[Run]) -> list[Finding]:
-    """What a version does differently by design, and what was seen on one side only."""
+    """Return behaviour that differs by design, and findings of one side only."""
     by_design = _finding(BY_DESIGN, runs, [run for run in runs if run.about["anomalies"].get(BY_DESIGN)])
     first = [by_design] if by_design.base.having or by_design.head.having else []
     if {run.arm for run in runs} < set(ARMS):

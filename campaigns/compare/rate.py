@@ -1,8 +1,6 @@
-"""How much load a comparison offers: a share of what both sides sustain on this host, found by a run of each before all
-others.
+"""Choose the offered load: a share of what both sides sustain on this host, measured by one run of each beforehand.
 
-A rate that is fixed beforehand is next to nothing on one host and too much on another, and neither tells two versions
-apart.
+A fixed rate is negligible on one host and too high on another; neither separates two versions.
 """
 
 from __future__ import annotations
@@ -16,15 +14,15 @@ from history.steady import MIN_SECONDS
 
 PART = "knee"
 METRIC = "sustainable_rate_per_s"
-LIMIT = "1s"  # of the 99th percentile: what is not kept up with waits for longer by the end of a step, a busy host less
+LIMIT = "1s"  # limit of p99; a backlog exceeds it by the end of a step, the noise of a busy host does not
 STEPS_MB_PER_S = (0.5, 1, 2, 4, 8, 16, 32)
-STEP_S = MIN_SECONDS + 10  # so that a steady state can be told; three replicas of all steps are 11 GB
+STEP_S = MIN_SECONDS + 10  # enough to detect a steady state; three replicas of all steps need 11 GB
 WARM_UP = {"wait": {"for": {"steady_state": True}, "limit": "4m"}}
 Row = Mapping[str, Any]
 
 
 def steps(scenario: Scenario) -> dict[str, Any]:
-    """A merge patch that makes a scenario with one load one of rising rates."""
+    """Return a merge patch that gives a scenario with one load rising rates."""
     (load,) = scenario.named_loads.values()
     rates = [f"{max(round(step * 1e6 / load.sizes.mean), 1)}/s" for step in STEPS_MB_PER_S]
     phases: list[dict[str, Any]] = [{"warm up": [{"set_rate": rates[1]}, WARM_UP]}]
@@ -36,7 +34,7 @@ def steps(scenario: Scenario) -> dict[str, Any]:
 
 
 def knee_of(settings: Mapping[str, Any], rows: Iterable[Row]) -> Knee | None:
-    """What the runs of rising rates found; None before all were judged. ``rows`` are the campaign's."""
+    """Return the result of the runs with rising rates; None until all are judged. ``rows`` are the campaign's."""
     own = [row for row in rows if row["labels"].get("part") == PART]
     sides = [_sustained(arm, [row for row in own if row["labels"]["role"] == arm]) for arm in arms(settings["pairs"])]
     sustained = [side for side in sides if side]
@@ -52,7 +50,7 @@ def knee_of(settings: Mapping[str, Any], rows: Iterable[Row]) -> Knee | None:
 
 
 def arms(pairs: int) -> tuple[Arm, ...]:
-    """The sides that run: base alone where it is compared with itself."""
+    """Return the sides that run: base alone if it is compared with itself."""
     return ("base", "head") if pairs else ("base",)
 
 
@@ -72,6 +70,6 @@ def _sustained(arm: Arm, rows: Sequence[Row]) -> Sustained | None:
 
 
 def refusal(knee: Knee) -> str:
-    """Why nothing was compared."""
+    """Explain why nothing was compared."""
     why = knee.why_not.removesuffix(".")
     return f"The rate that both sides sustain is not known, so that nothing else was run: {why}."

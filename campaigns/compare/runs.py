@@ -1,4 +1,4 @@
-"""The runs of a comparison as the archive has them: by side, in pairs, and what keeps them from being compared."""
+"""The runs of a comparison, read from the archive: by side, in pairs, and why some cannot be compared."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """A judged run of the campaign; ``about`` is any of its rows, ``measured`` its rows by metric and phase."""
+    """A judged run; ``about`` is any of its rows, ``measured`` its rows by metric and phase."""
 
     about: Row
     measured: Mapping[tuple[str, str], Row]
@@ -36,7 +36,7 @@ class Run:
 
     @property
     def arm(self) -> Arm:
-        """Calibration runs are base, too."""
+        """Return the side; calibration runs count as base."""
         return "head" if self.label("role") == "head" else "base"
 
     @property
@@ -55,12 +55,12 @@ class Run:
         return None if row is None else row["value"]
 
     def achieved(self, phase: str) -> float | None:
-        """The share of the load of a phase that was acknowledged in time, where the host let it."""
+        """Return the share of a phase's load that was acknowledged in time; None if the host disturbed it."""
         row = self.measured.get(("achieved_ratio", phase))
         return row["value"] if row and row["trusted"] and self.verdict != "unknown" else None
 
     def why_not(self, metric: str, phase: str) -> str | None:
-        """Why this value is no basis for a comparison; a violated guarantee is neither slow nor fast."""
+        """Explain why a value cannot be compared; None if it can. After a violated guarantee, no value counts."""
         if self.verdict != "pass":
             return f"its verdict is {self.verdict}: {self.about['sentence']}"
         row = self.measured.get((metric, phase))
@@ -74,9 +74,9 @@ class Run:
 
 
 class Pair(NamedTuple):
-    """Two runs side by side, first and second by role; one that is not recorded is None.
+    """Two runs next to each other, first and second by role; one that is not recorded is None.
 
-    ``split``: another run of the campaign was started between the two, so that they are not side by side.
+    ``split``: another run of the campaign started between the two, so that the pair is not usable.
     """
 
     scenario: str
@@ -91,19 +91,19 @@ class Pair(NamedTuple):
 
     @property
     def ran_first(self) -> int:
-        """0 or 1: a run that broke is made again later, whatever the plan's order was."""
+        """Return 0 or 1 by the actual times, since an aborted run is repeated later than planned."""
         began = [(run.started_at, run.label("order")) for run in self.runs]
         return began.index(min(began))
 
 
 def runs_of(campaign: Campaign, rows: Iterable[Row]) -> list[Run]:
-    """The judged run of each item, in the order of the plan."""
+    """Return the judged run of each item, in the order of the plan."""
     by_item = runs_by_item(campaign, rows)
     return [by_item[item.name] for item in campaign.items if item.name in by_item]
 
 
 def runs_by_item(campaign: Campaign, rows: Iterable[Row]) -> dict[str, Run]:
-    """Item → its judged run, also of items that are not in the plan."""
+    """Map items to judged runs, including items that are not in the plan."""
     by_item: dict[str, list[Row]] = {}
     for row in rows:
         if row["labels"].get("campaign") == campaign.campaign_id:
@@ -115,7 +115,7 @@ def runs_by_item(campaign: Campaign, rows: Iterable[Row]) -> dict[str, Run]:
 
 
 def log_of(first: Run, second: Run, metric: str, phase: str) -> float | None:
-    """The log-ratio of two runs that can be used; None where one has no logarithm, or is a bound."""
+    """Return the log-ratio of two usable runs; None if a value is 0 or censored."""
     rows = [run.measured[metric, phase] for run in (first, second)]
     values = [row["value"] for row in rows]
     has_ratio = min(values) > 0 and not any(row["censored"] for row in rows)
@@ -123,7 +123,7 @@ def log_of(first: Run, second: Run, metric: str, phase: str) -> float | None:
 
 
 def listed(campaign: Campaign, runs: Sequence[Run]) -> Runs:
-    """How many runs there are, which, and what of the plan is missing."""
+    """List the runs and the missing items of the plan."""
     labels = ("item", "part", "role", "pair", "order")
     columns = ("run_id", "started_at", "scenario", "kafka_version", "verdict", "sentence")
     recorded = {run.label("item") for run in runs}
@@ -139,7 +139,7 @@ def listed(campaign: Campaign, runs: Sequence[Run]) -> Runs:
 
 
 def pairs_of(campaign: Campaign, runs: Sequence[Run], part: str, roles: tuple[str, str]) -> list[Pair]:
-    """The pairs of a part of the campaign, "calibration" or "comparison", recorded or not."""
+    """Return the pairs of a part, "calibration" or "comparison", recorded or not."""
     by_item = {run.label("item"): run for run in runs}
     found: dict[tuple[str, str], dict[str, Run | None]] = {}
     for item in campaign.items:
@@ -152,15 +152,13 @@ def pairs_of(campaign: Campaign, runs: Sequence[Run], part: str, roles: tuple[st
 
 
 def _is_split(pair: Pair, starts: Sequence[str]) -> bool:
-    """Was any run begun between its two?"""
+    """Return whether any run started between the two."""
     own = sorted(run.started_at for run in pair.runs)
     return len(own) == 2 and any(own[0] < start < own[1] for start in starts)
 
 
 def keys_of(pairs: Sequence[Pair], settings: Mapping[str, Any]) -> list[Key]:
-    """Everything that a run of these pairs measured but in warm-ups, in the order of the table of metrics, then of the
-    phases.
-    """
+    """Return everything measured outside warm-ups, in the order of the table of metrics, then of the phases."""
     phases, warm_ups = settings["phases"], settings.get("warm_ups", {})
     measured = {Key(pair.scenario, *place) for pair in pairs for run in pair.runs for place in run.measured}
     found = [key for key in measured if key.phase not in warm_ups.get(key.scenario, [])]
@@ -175,7 +173,7 @@ def keys_of(pairs: Sequence[Pair], settings: Mapping[str, Any]) -> list[Key]:
 
 
 def refusals(runs: Sequence[Run]) -> list[str]:
-    """What makes the runs of a campaign no comparison; a sentence each."""
+    """Return a sentence for each reason why these runs cannot be compared."""
     found = []
     hosts = {run.about["host"] for run in runs}
     if len(hosts) > 1:
@@ -194,7 +192,7 @@ def refusals(runs: Sequence[Run]) -> list[str]:
 
 
 def sides(settings: Mapping[str, Any], runs: Sequence[Run]) -> Arms[Side]:
-    """What each side was; ZooKeeper and KRaft are named where one is compared with the other."""
+    """Describe each side; name ZooKeeper or KRaft if the runs' modes differ."""
     differ = len({run.about["mode"] for run in runs}) > 1
     base, head = (_side(settings[arm], [run for run in runs if run.arm == arm], differ) for arm in ARMS)
     return Arms[Side](base=base, head=head)

@@ -1,4 +1,4 @@
-"""A comparison in sentences: what somebody who upgrades should know, and what is not known."""
+"""Sentences of a comparison: advice for an upgrade, and open questions."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from judge.checks.invariants import INVARIANTS
 from reports.cells import change, detectable, p_value
 
 MAX_NAMED = 2  # in one sentence
-MIN_USED = 0.8  # of the planned pairs: what cannot be used may be missing because it was slow
+MIN_USED = 0.8  # of the planned pairs; unusable ones may be missing because they were slow
 
 
 def metric(effect: Effect | NotAsked, *, several: bool = False) -> str:
-    """What was measured, and where."""
+    """Return the metric's name with its place."""
     return f"{effect.words}{_place(effect, several=several)}"
 
 
@@ -35,7 +35,7 @@ def _place(where: Effect | NotAsked | MissedLoad, *, several: bool) -> str:
 
 
 def estimate(effect: Effect) -> str:
-    """The estimate with its interval and the number of pairs."""
+    """Format the estimate with its interval and the number of pairs."""
     if effect.method == "paired" and None not in (effect.mean, effect.low, effect.high):
         interval = f"{change(effect.low or 0.0)} to {change(effect.high or 0.0)}"
         return f"{change(effect.mean or 0.0)} (95 % interval {interval}, {effect.n} pairs)"
@@ -46,7 +46,7 @@ def estimate(effect: Effect) -> str:
 
 
 def inconclusive(effect: Effect) -> str:
-    """Why a metric's effect decides nothing."""
+    """Explain why an effect is inconclusive."""
     margin = f"±{100 * effect.margin:g} %"
     if effect.method == "log-rank":
         return "censored times show a difference or nothing; they never show that two versions are equivalent"
@@ -62,12 +62,12 @@ def inconclusive(effect: Effect) -> str:
 
 
 def planned_pairs(effect: Effect) -> int:
-    """Usable or not."""
+    """Count the planned pairs, usable or not."""
     return len(effect.pairs) + len({left.pair for left in effect.left_out})
 
 
 def too_few(effect: Effect) -> str:
-    """Why the usable pairs cannot show that head is as good or better; empty where they can."""
+    """Explain why too few pairs are usable to show that head is as good or better; empty if there are enough."""
     used, planned = len(effect.pairs), planned_pairs(effect)
     if used >= MIN_USED * planned:
         return ""
@@ -78,7 +78,7 @@ def too_few(effect: Effect) -> str:
 
 
 def first_sentence(result: CompareResult) -> str:
-    """What somebody who upgrades should know, in one breath: violated guarantees of either side, else performance."""
+    """Return the most important result: violated guarantees of either side, else performance."""
     if result.verdict == "calibration" and not result.refusals:
         return proposal(result)
     sentence = result.correctness.sentence if _leads_with_correctness(result) else _performance(result)
@@ -89,13 +89,13 @@ def first_sentence(result: CompareResult) -> str:
 
 
 def _leads_with_correctness(result: CompareResult) -> bool:
-    """Whether a guarantee was violated, or there is nothing else to tell."""
+    """Return whether a guarantee was violated, or nothing else was measured."""
     nothing_else = not result.refusals and not any(effect.role == "primary" for effect in result.effects)
     return result.correctness.differs or nothing_else
 
 
 def _performance(result: CompareResult) -> str:
-    """The primary metrics in a sentence, the worst first."""
+    """Summarise the primary metrics, the worst first."""
     base, head = result.sides.base.name, result.sides.head.name
     worse, better, same, open_ = (_listed(result, own) for own in _primary(result).values())
     if result.refusals:
@@ -112,7 +112,7 @@ def _performance(result: CompareResult) -> str:
 
 
 def _undecided(result: CompareResult) -> str:
-    """What so few pairs cannot tell, what they do tell of guarantees, and how many pairs would decide."""
+    """Describe an undecided comparison: the pairs, the guarantees, and the pairs needed to decide."""
     used = max(len(own.pairs) for own in _primary(result)["inconclusive"])
     pairs = "1 pair" if used == 1 else f"{used or 'No'} pairs"
     cannot = "cannot decide" if used else "decide yet"
@@ -122,7 +122,7 @@ def _undecided(result: CompareResult) -> str:
 
 
 def further_sentences(result: CompareResult) -> list[str]:
-    """What belongs to the first sentence and would make it too long."""
+    """Return the details that would make the first sentence too long."""
     if result.verdict == "calibration":
         return [part for part in (_not_asked(result), _restless(result)) if part]
     correctness = result.correctness
@@ -149,13 +149,13 @@ def further_sentences(result: CompareResult) -> list[str]:
 
 
 def _leads_with_load(result: CompareResult) -> bool:
-    """Nothing that was measured is worse, and what was not measured surely is."""
+    """Return whether no metric is worse, and head misses significantly more load."""
     worse = result.refusals or _primary(result)["regression"]
     return not worse and any(row.surely for row in result.missed_loads)
 
 
 def _missed(result: CompareResult) -> list[str]:
-    """Loads that head missed: such runs have no latency, and are in no effect."""
+    """List the loads that head missed; such runs have no latency and are in no effect."""
     base, head = result.sides.base.name, result.sides.head.name
     return [
         f"{head} misses its offered load{_place(row, several=result.several)} in {row.head.count} runs, {base} in "
@@ -165,7 +165,7 @@ def _missed(result: CompareResult) -> list[str]:
 
 
 def _not_asked(result: CompareResult) -> str:
-    """Primary metrics for which there is too little load, and how much they need."""
+    """List the primary metrics with too little load, and the load they need."""
     named = [
         f"{metric(own, several=result.several)} ({own.offered:,} of the {own.least:,} records that a run needs)"
         for own in result.not_asked
@@ -175,19 +175,19 @@ def _not_asked(result: CompareResult) -> str:
 
 
 def _survivors(result: CompareResult) -> str:
-    """Where too few pairs are left to say that head is as good or better, the effect and the reason."""
+    """List the metrics with too few usable pairs to call head as good or better."""
     few = [(own, too_few(own)) for own in _primary(result)["inconclusive"] if own.method != "none"]
     named = [f"{metric(own, several=result.several)}: {why}" for own, why in few if why]
     return f"Too few usable pairs of {'; '.join(named[:MAX_NAMED])}." if named else ""
 
 
 def _lower(sentence: str) -> str:
-    """To go on after a colon; a name keeps its capital."""
+    """Lower the first letter after a colon, except of a name."""
     return sentence[0].lower() + sentence[1:] if sentence.startswith(("The", "Some", "A ", "Inc")) else sentence
 
 
 def _primary(result: CompareResult) -> dict[EffectVerdict, list[Effect]]:
-    """The primary effects by verdict, the worst first."""
+    """Group the primary effects by verdict, the worst first."""
     verdicts: tuple[EffectVerdict, ...] = ("regression", "improvement", "equivalent", "inconclusive")
     primary = [effect for effect in result.effects if effect.role == "primary"]
     return {verdict: [effect for effect in primary if effect.verdict == verdict] for verdict in verdicts}
@@ -200,7 +200,7 @@ def _listed(result: CompareResult, effects: Sequence[Effect]) -> str:
 
 
 def _detected(result: CompareResult) -> str:
-    """What these pairs could have shown, where something is open and calibration says it."""
+    """Describe what these pairs can detect, for undecided metrics with calibration."""
     open_ = {effect.key for effect in _primary(result)["inconclusive"]}
     could = [f"{metric(own)}: {detectable(own.smallest)}" for own in result.noise if own.key in open_]
     if not could:
@@ -212,7 +212,7 @@ def _detected(result: CompareResult) -> str:
 
 
 def proposal(result: CompareResult) -> str:
-    """How many pairs this host's noise asks for, so that each primary metric's worsening is found."""
+    """Propose the number of pairs that detects a worsening of each primary metric, given this host's noise."""
     own = [each for each in result.noise if each.role == "primary"]
     if not own:
         left_out = (left for each in result.without_noise if each.role == "primary" for left in each.left_out)
@@ -230,7 +230,7 @@ def proposal(result: CompareResult) -> str:
 
 
 def pairs_that_decide(result: CompareResult) -> str:
-    """How many pairs would decide the primary metrics that are open, by how far their own pairs scatter."""
+    """Estimate, from the scatter of their pairs, how many pairs would decide the open primary metrics."""
     open_ = [own for own in _primary(result)["inconclusive"] if own.method == "paired"]
     if not open_:
         return ""
@@ -261,7 +261,7 @@ def _injected(result: CompareResult) -> str:
 
 
 def correctness_sentence(guarantees: Correctness, names: Arms[str]) -> str:
-    """Guarantees kept and violated: the side that violates what the other keeps, or more often, comes first."""
+    """Summarise guarantees; the side that violates what the other keeps, or violates more often, comes first."""
     if guarantees.verdict == "none":
         return f"No guarantee was violated in any run that could be judged ({_judged(guarantees.arms)})."
     if guarantees.verdict == "unknown":
@@ -288,7 +288,7 @@ def correctness_sentence(guarantees: Correctness, names: Arms[str]) -> str:
 
 
 def _worse_first(guarantees: Correctness) -> tuple[Arm, Arm]:
-    """The sides in the order in which a sentence names them."""
+    """Return the sides in the order in which a sentence names them."""
     base, head = (each.failed / max(each.decided, 1) for each in (guarantees.arms.base, guarantees.arms.head))
     head_first = guarantees.verdict == "regression" or (guarantees.verdict == "both" and head >= base)
     return ("head", "base") if head_first else ("base", "head")
@@ -299,7 +299,7 @@ def _violation(what: str) -> str:
 
 
 def _named(what: str) -> str:
-    """An anomaly or a known bug by its name, an invariant with what it says."""
+    """Return an anomaly's or known bug's name, and an invariant's name with its title."""
     return f"{what} ({INVARIANTS[what].title})" if what in INVARIANTS else what
 
 

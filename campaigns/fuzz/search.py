@@ -100,7 +100,7 @@ def shrunk(
 
 
 def executor(folder: CampaignFolder, seed: int, places: Places) -> Execute:
-    """Return a function that records and judges a schedule as an item; a schedule that fails to run violates nothing."""
+    """Return a function that records and judges a schedule as an item; one that fails to run violates nothing."""
     campaign = folder.read_plan()
 
     def execute(schedule: Scenario) -> ScheduleRun:

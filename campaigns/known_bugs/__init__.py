@@ -1,4 +1,4 @@
-"""Bugs that Kafka had, found again by recipes that were written for them."""
+"""Known bugs of Kafka, reproduced by recipes written for them."""
 
 from campaigns.kinds import Kind, Option
 

@@ -1,7 +1,7 @@
-"""The known bugs as data: which scenario provokes each, on which versions it must show, and as what.
+"""The known bugs as data: the scenario that provokes each, the affected versions, and the expected finding.
 
-A recipe is written for one bug; what finds it is not: the names in ``shown_as`` are invariants that the judge checks of
-every run, or ``behaviour_change``.
+A recipe is specific to its bug; the detection is not: ``shown_as`` names invariants that the judge checks in every run,
+or ``behaviour_change``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from history.kafka_versions import Mode, affected, usual_mode
 
 @dataclass(frozen=True)
 class Bug:
-    """``bad`` and ``good`` are versions with and without it (None: no version in this mode is without it),
-    ``bad_changes`` and ``good_changes`` merge patches on the scenario where the version alone does not decide.
-    ``variant`` tells two recipes for one issue apart.
+    """A known bug: ``bad`` and ``good`` are versions with and without it (None: no version in this mode is without it).
+
+    ``bad_changes`` and ``good_changes`` are merge patches on the scenario, for bugs that also depend on settings.
+    ``variant`` distinguishes two recipes for one issue.
     """
 
     issue: str
@@ -33,16 +34,16 @@ class Bug:
 
     @property
     def name(self) -> str:
-        """As it is asked for: ``kafka-13091``."""
+        """Return the name in commands, such as ``kafka-13091``."""
         return "-".join(filter(None, [self.issue.lower(), self.variant]))
 
     @property
     def by_setting(self) -> bool:
-        """Whether it is the scenario's settings that decide, and not the version alone."""
+        """Return whether settings decide, and not the version alone."""
         return self.bad_changes != self.good_changes
 
     def affects(self, kafka: str, mode: Mode | None = None) -> bool:
-        """Return whether a version has it in a mode, or in the one in which the recipe runs there."""
+        """Return whether a version has the bug, by default in the mode in which the recipe runs."""
         told: Mode | None = mode or load_scenario(self.scenario, self.bad_changes).cluster.mode
         return affected(self.issue, kafka, told or usual_mode(kafka))
 
@@ -143,6 +144,6 @@ BUGS = (
         good="3.9.1",
         shown_as=("I38",),
         bad_changes={"cluster": {"session_timeout": "6s"}},
-        good_changes={"cluster": {"session_timeout": "18s"}},  # its client waits for longer than the cut lasts
+        good_changes={"cluster": {"session_timeout": "18s"}},  # longer than the disconnection lasts
     ),
 )

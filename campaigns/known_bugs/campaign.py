@@ -1,4 +1,4 @@
-"""Known bugs against versions of Kafka: found, clean, or the window missed. docs/known-bugs.md holds such a result."""
+"""Try known bugs on versions of Kafka: found, clean, or window missed. docs/known-bugs.md has such a result."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ MAX_NAMED = 4  # versions in the first sentence
 
 
 class Settings(BaseModel):
-    """The question. ``kafka`` are the versions to try instead of each bug's own two, in ``mode`` or the usual one; no
-    ``bugs`` are all of them.
+    """The settings. ``kafka`` replaces each bug's own two versions, in ``mode`` or the usual one; no ``bugs`` means
+    all.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -62,7 +62,7 @@ class Settings(BaseModel):
 
 
 class Arm(NamedTuple):
-    """A bug on a version: its name among the arms, what is patched, and what must come of it; None is not known."""
+    """A bug on a version: the arm's name, its patch, and the expected outcome (None: unknown)."""
 
     bug: Bug
     name: str
@@ -72,10 +72,10 @@ class Arm(NamedTuple):
 
 
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
-    """Every bug on every version, try by try, so that a campaign that is broken off has the same of all.
+    """Plan every bug on every version, one try after the other, so that an aborted campaign has equally many of each.
 
     Raises:
-        BadInput: a setting is wrong, or nothing of it can be run.
+        BadInput: a setting is wrong, or nothing can be run.
     """
     asked = KIND.check(Settings, settings)
     arms, left_out = _runnable(asked)
@@ -90,10 +90,10 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
 
 
 def _runnable(asked: Settings) -> tuple[list[Arm], list[str]]:
-    """The arms that these versions can run, and a sentence for each that they cannot.
+    """Return the arms that these versions can run, and a sentence for each other one.
 
     Raises:
-        BadInput: a bug was asked for by its name and cannot be run, or none can.
+        BadInput: a bug named in the settings cannot be run, or none can.
     """
     arms: list[Arm] = []
     left_out: dict[str, None] = {}  # in order, each once
@@ -130,7 +130,7 @@ def _arms(bugs: Sequence[str], versions: Sequence[str], mode: Mode | None) -> It
 
 
 def _expected(bug: Bug, kafka: str, mode: Mode | None) -> Expected | None:
-    """By the versions that have the bug; jars of one's own may be anything."""
+    """Return the outcome expected from the affected versions; None for custom jars."""
     if not _is_release(kafka):
         return None
     return "found" if bug.affects(kafka, mode) else "clean"
@@ -167,10 +167,12 @@ def _item(arm: Arm, number: int, seed: int) -> Item:
 
 
 def outcome(row: Row, bug: Bug) -> Outcome:
-    """What a judged run says of a bug.
+    """Return the outcome of a judged run for a bug.
 
-    ``found``; ``unknown`` without a verdict; ``window missed`` when the race could not happen, so that nothing can be
-    said either way; ``clean``, also where another guarantee was violated, which a version may do by another bug.
+    - ``found``
+    - ``unknown``: no verdict.
+    - ``window missed``: the race was impossible, so the run proves nothing.
+    - ``clean``: also if another guarantee was violated, since the version may have another bug.
     """
     if shown(row, bug):
         return "found"
@@ -182,23 +184,26 @@ def outcome(row: Row, bug: Bug) -> Outcome:
 
 
 def shown(row: Row, bug: Bug) -> list[str]:
-    """The names that count for the bug and that this run's judge found."""
+    """Return the bug's names that this run's judge found."""
     found = {*row["broken"], *(name for name, cases in row["anomalies"].items() if cases)}
     return [name for name in bug.shown_as if name in found]
 
 
 def also_broken(row: Row, bug: Bug) -> list[str]:
-    """The other invariants that did not hold."""
+    """Return the other violated invariants."""
     return [name for name in row["broken"] if name not in bug.shown_as]
 
 
 def _runs(campaign: Campaign, rows: Sequence[Row]) -> dict[str, Row]:
-    """Item → any row of its judged run."""
+    """Map items to any row of their judged runs."""
     return {row["labels"]["item"]: row for row in rows if row["labels"].get("campaign") == campaign.campaign_id}
 
 
 def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:
-    """One more try for each that missed its window or has no verdict; those may miss theirs, too."""
+    """Plan one more try for each that missed its window or has no verdict.
+
+    The additional tries are not repeated.
+    """
     runs, arms = _runs(campaign, rows), _arms_of(campaign)
     again: list[Item] = []
     used = Counter((item.labels["bug"], item.labels["arm"]) for item in campaign.items)
@@ -212,7 +217,7 @@ def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:
 
 
 def _arms_of(campaign: Campaign) -> dict[tuple[str, str], Arm]:
-    """The arms that the plan has runs of."""
+    """Return the arms that the plan has runs of."""
     asked = campaign.settings
     planned = {(item.labels["bug"], item.labels["arm"]) for item in campaign.items}
     arms = {(arm.bug.name, arm.name): arm for arm in _arms(asked["bugs"], asked["kafka"], asked.get("mode"))}
@@ -223,9 +228,9 @@ def _arms_of(campaign: Campaign) -> dict[tuple[str, str], Arm]:
 
 
 def result(campaign: Campaign, rows: Sequence[Row]) -> KnownBugsResult:
-    """Bug x version with counts of tries; ``state`` is pass when every arm came out as expected.
+    """Tabulate bug by version with counts of tries; ``state`` is pass if every arm has the expected outcome.
 
-    What is expected of an arm is not known (``as_expected`` is None) where no version is known, or no try counts.
+    ``as_expected`` is None if the expectation is unknown, or if no try is decided.
     """
     runs = _runs(campaign, rows)
     arms = [_counted(arm, [row for row in runs.values() if _is_of(row, arm)]) for arm in _arms_of(campaign).values()]
@@ -247,7 +252,7 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> KnownBugsResult:
 
 
 def _state(arms: Sequence[results.Arm], missing: Sequence[str]) -> State:
-    """Fail where a version is not as expected; unknown where tries are missing, or none of a version is decided."""
+    """Return fail if a version differs from the expectation, unknown if an arm has missing or only undecided tries."""
     if any(arm.as_expected is False for arm in arms):
         return "fail"
     return "unknown" if missing or not all(arm.decided for arm in arms) else "pass"
@@ -321,7 +326,7 @@ def _found(arm: results.Arm) -> str:
 
 
 def _agreeing(known: Sequence[results.Arm]) -> str:
-    """On how many versions the tries agree with what is known of them."""
+    """Count the versions whose tries match the expectation."""
     words = {
         "found": "found in every try on {} of {} versions that have the bug",
         "clean": "in no try on {} of {} versions that do not have it",
@@ -335,7 +340,7 @@ def _agreeing(known: Sequence[results.Arm]) -> str:
 
 
 def _subject(arms: Sequence[results.Arm]) -> str:
-    """What was tried: the bugs, and how often."""
+    """Describe what was tried: the bugs, and how often."""
     issues = list(dict.fromkeys(arm.issue for arm in arms))
     tries = sum(arm.tries for arm in arms)
     named = ", ".join(issues) if len(issues) <= 2 else f"{len(issues)} known bugs"
@@ -343,7 +348,7 @@ def _subject(arms: Sequence[results.Arm]) -> str:
 
 
 def table_of(arms: Sequence[results.Arm]) -> list[str]:
-    """The result as lines of text: one for each bug and version."""
+    """Return the result as lines of text, one for each bug and version."""
     head = (
         "bug",
         "Kafka",

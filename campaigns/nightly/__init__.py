@@ -1,4 +1,4 @@
-"""The same matrix in every nightly run, and what changed."""
+"""The same matrix in every nightly run, compared with earlier ones."""
 
 from campaigns.kinds import Kind
 

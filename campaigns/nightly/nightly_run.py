@@ -1,6 +1,6 @@
-"""A nightly run in the light of the nightly runs before it: its series, what moved, and what reruns say of that.
+"""One nightly run in comparison with earlier ones: its series, their changes, and the results of reruns.
 
-What came after the nightly run is not looked at, so that an old nightly run keeps its result.
+Later nightly runs are ignored, so that the result of an old one never changes.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ Row = Mapping[str, Any]
 State = Literal["no figure", "missing data", "no basis", "steady", "better", "moved", "host", "waived", "candidate"]
 
 ROLES = ("correctness", "matrix", "control", "candidate", "baseline")
-SLACK = 2  # nightly runs by which the estimate of when a change came may move as more nightly runs are seen
-FINAL = ("confirmed", "refuted")  # what was inconclusive may be decided by further reruns of the same nightly run
+SLACK = 2  # in nightly runs; the estimated start of a change may shift that far as more nightly runs are recorded
+FINAL = ("confirmed", "refuted")  # further reruns of the same nightly run may decide an inconclusive result
 ALPHA = 0.05  # of a confirmation, shared by all candidate regressions of one scenario and version
 
 
 @dataclass(frozen=True)
 class Watched:
-    """A series in this nightly run: its state and why, and the change behind it where there is one.
+    """A series in this nightly run: its state, the reason, and its change, if any.
 
-    ``visible`` is the log-ratio that one nightly run would need to be noticed half the time.
+    ``visible`` is the log-ratio that one nightly run needs to be detected half the time.
     """
 
     key: Key
@@ -51,19 +51,19 @@ class Watched:
 
     @property
     def before(self) -> list[str]:
-        """The nightly runs of the level before the change; without one those before the newest."""
+        """Return the nightly runs of the level before the change, or else all before the newest."""
         first, until = (self.change.first, self.change.until) if self.change else (0, len(self.window) - 1)
         return [point.nightly_run for point in self.window[first : max(until, 0)]]
 
     @property
     def after(self) -> list[str]:
-        """The nightly runs since the change, this one included."""
+        """Return the nightly runs since the change, this one included."""
         return [point.nightly_run for point in self.window[self.change.since :]] if self.change else []
 
 
 @dataclass(frozen=True)
 class Reruns:
-    """What the reruns of a nightly run say of a candidate, against which release, and the runs themselves."""
+    """The result of a nightly run's reruns of a candidate, the release they compare with, and their run ids."""
 
     nightly_run: str
     release: str
@@ -72,12 +72,12 @@ class Reruns:
 
 
 def when(text: str) -> datetime:
-    """A time of the archive or of a plan."""
+    """Parse a time of the archive or of a plan."""
     return datetime.fromisoformat(text)
 
 
 class NightlyRun:
-    """One nightly run; everything is computed from the archive's rows, once, but for what reruns decided before."""
+    """One nightly run, computed from the archive's rows and from decisions of earlier reruns."""
 
     def __init__(self, campaign: Campaign, rows: Iterable[Row], decisions: Iterable[Decision] = ()) -> None:
         self.campaign = campaign
@@ -102,12 +102,10 @@ class NightlyRun:
 
     @cached_property
     def matrix(self) -> dict[Key, list[Point]]:
-        """The series of the matrix."""
         return self._series("matrix")
 
     @cached_property
     def control(self) -> dict[Key, list[Point]]:
-        """The series of the control."""
         return self._series("control")
 
     def _series(self, role: str) -> dict[Key, list[Point]]:
@@ -120,7 +118,7 @@ class NightlyRun:
 
     @cached_property
     def watched(self) -> list[Watched]:
-        """Every series that this nightly run's runs belong to, or belonged to before, screened; the control's first."""
+        """Screen every series of this nightly run's runs, those without a value now included; the control's first."""
         found = []
         for role, points in (("control", self.control), ("matrix", self.matrix)):
             rows: dict[Key, list[Row]] = defaultdict(list)
@@ -154,7 +152,7 @@ class NightlyRun:
         return self._explained(told, change)
 
     def _change(self, role: str, key: Key, values: Sequence[float], older: int) -> Change | None:
-        """The change that is looked at; ``older`` pinned nightly runs lie before the rolling window."""
+        """Return the change of a series; ``older`` pinned nightly runs precede the rolling window."""
         if role == "control":
             return changes.latest_change(values)
         return changes.screened(values, better(key.metric), margin=self.margin(key), pinned=max(older, 0))
@@ -163,9 +161,11 @@ class NightlyRun:
         return changes.is_beyond(change, self.margin(key))
 
     def _without_figure(self, told: Watched) -> Watched:
-        """Silent is what had figures and has none although a run passed: so may be what became too slow to measure.
+        """Return missing data if earlier nightly runs had values and a run passed: it may have become too slow to
+        measure.
 
-        A run that failed or is unknown is told as such, and a fault's phase that never had a latency is not missed.
+        Failed and unknown runs are reported as such. Values that were never regular, such as latency during a fault,
+        are not missed.
         """
         own = [row for row in self.current if row["labels"]["role"] == told.role]
         ran = [row for row in own if _conditions(row) == _conditions(told.key._asdict())]
@@ -178,12 +178,12 @@ class NightlyRun:
         return len(self._recent(points)) >= changes.MIN_NIGHTLY_RUNS
 
     def _recent(self, points: Sequence[Point]) -> list[Point]:
-        """Those of the rolling window's nightly runs, without this nightly run's."""
+        """Return the points of earlier nightly runs in the rolling window."""
         nightly_runs = set(list(self.began)[-self.settings.baseline.nightly_runs - 1 : -1])
         return [point for point in points if point.nightly_run in nightly_runs]
 
     def _explained(self, told: Watched, change: Change) -> Watched:
-        """What a change beyond the margin means: the host, a better figure, a waiver, or a candidate regression."""
+        """Explain a change beyond the margin: the host, an improvement, a waiver, or a candidate regression."""
         key = told.key
         if told.role == "control":
             return replace(told, state="moved", why="the same release in every nightly run, so the host changed")
@@ -208,7 +208,9 @@ class NightlyRun:
         return replace(told, state="candidate", why=f"it looks worse since {told.after[0]}{together}{beyond}{unsure}")
 
     def _control_moved(self, told: Watched, change: Change) -> bool | None:
-        """By its series of the same metric and phase, else of the same metric, else of any with the same better way."""
+        """Compare with the control's series of the same metric and phase, else the same metric, else the same
+        direction.
+        """
         same_host = [other for other in self.control if other.host == told.key.host]
         alike = [other for other in same_host if other.metric == told.key.metric]
         exact = [other for other in alike if other.phase == told.key.phase]
@@ -220,14 +222,14 @@ class NightlyRun:
         return True if True in moves else False if False in moves else None
 
     def waiver(self, told: Watched) -> Waiver | None:
-        """The waiver of a series that holds in this nightly run; of several the one that bears most."""
+        """Return the live waiver of a series; of several the one with the largest limit."""
         key = (told.key.scenario, told.key.kafka_version, told.key.metric, told.key.phase)
         own = [entry for entry in self.live if entry.covers_series(*key)]
         return max(own, key=lambda entry: entry.up_to or 0.0, default=None)
 
     @cached_property
     def live(self) -> list[Waiver]:
-        """The waivers that have not expired."""
+        """Return the waivers that have not expired."""
         return [entry for entry in self.settings.waivers if self.began[self.name].date() <= entry.until]
 
     def margin(self, key: Key) -> float:
@@ -237,7 +239,7 @@ class NightlyRun:
 
     @cached_property
     def beside(self) -> list[Beside]:
-        """The subject against the first pinned release, metric by metric, in this nightly run's own pairs."""
+        """Compare the subject with the first pinned release per metric, using this nightly run's own pairs."""
         if self.settings.subject is None:
             return []
         subject, release = self.settings.subject.name, self.settings.baseline.releases[0]
@@ -246,7 +248,7 @@ class NightlyRun:
         for key in sorted({changes.key_of(row) for row in rows if row["labels"].get(SUBJECT) == subject}):
             own = [row for row in rows if changes.key_of(row)._replace(kafka_version=subject) == key]
             roles = {subject: "candidate", release: "baseline"}
-            both = [_in_role(row, roles) for row in own if row["kafka_version"] in roles]  # and no further release
+            both = [_in_role(row, roles) for row in own if row["kafka_version"] in roles]  # other releases are left out
             effect = paired_effect(self._ratios(both, key))
             if effect:
                 found.append((key, effect))
@@ -271,7 +273,7 @@ class NightlyRun:
 
     @cached_property
     def candidates(self) -> dict[tuple[str, str], list[Watched]]:
-        """What is to be rerun, by scenario and version as the plan names them; the largest change first."""
+        """Return the series to rerun by scenario and version, as the plan names them; the largest change first."""
         items = {item.name: (item.scenario, item.kafka) for item in self.campaign.items}
         asked = {_cell(row): items[row["labels"]["item"]] for row in self.current if row["labels"]["item"] in items}
         waiting = [told for told in self.watched if told.state == "candidate" and self.settled(told) is None]
@@ -281,13 +283,13 @@ class NightlyRun:
         return dict(found)
 
     def margins(self, told: Watched) -> float:
-        """How many margins a change is wide."""
+        """Return a change's size in margins."""
         return abs(percent(told.change.log)) / 100 / self.margin(told.key) if told.change else 0.0
 
     def settled(self, told: Watched) -> Reruns | None:
-        """What earlier nightly runs' reruns decided of this change: confirmed for good, refuted for some nightly runs.
+        """Return earlier reruns that decide this change: confirmed permanently, refuted for ``cool_down`` nightly runs.
 
-        Reruns before the change cannot refute it; confirm it they can, as its nightly run is an estimate.
+        Reruns from before the change cannot refute it, but they can confirm it, since its start is an estimate.
         """
         names = list(self.began)
         since = names.index(told.after[0])
@@ -301,10 +303,10 @@ class NightlyRun:
         return None
 
     def decided(self, key: Key, nightly_run: str) -> Reruns | None:
-        """Return what the reruns of a nightly run decided of a series, None where there were none.
+        """Return the decision of a nightly run's reruns about a series; None if it has no reruns.
 
-        A decision that was kept stands. One that was not is made as it was then, by that nightly run's own candidates
-        and window: those of today would decide it otherwise.
+        A stored decision is final. Without one, the decision is computed from that nightly run's own candidates and
+        window, since today's would give another result.
         """
         kept = self.decisions.get((nightly_run, key))
         if kept and kept.verdict in FINAL:
@@ -314,14 +316,14 @@ class NightlyRun:
         return then.reruns(told, nightly_run) if told else None
 
     def _on(self, nightly_run: str) -> NightlyRun:
-        """An earlier nightly run, by what had been recorded by then."""
+        """Return an earlier nightly run, computed from the rows recorded until then."""
         if nightly_run not in self._earlier:
             about = {"campaign_id": nightly_run, "created_at": self.began[nightly_run].isoformat()}
             self._earlier[nightly_run] = NightlyRun(self.campaign.model_copy(update=about), self.rows)
         return self._earlier[nightly_run]
 
     def reruns(self, told: Watched, nightly_run: str) -> Reruns | None:
-        """What a nightly run's reruns say of a change; None where there are none."""
+        """Return the result of a nightly run's reruns of a change; None if it has none."""
         key = told.key
         runs = [row for row in self.rows if row["labels"]["campaign"] == nightly_run and _is_rerun(row, key)]
         own = {row["labels"]["candidate"] for row in runs if _cell(row) == (key.scenario, key.kafka_version)
@@ -340,15 +342,14 @@ class NightlyRun:
         return Reruns(nightly_run, releases[0], said, sorted({row["run_id"] for row in runs}))
 
     def _candidates_beside(self, key: Key) -> int:
-        """How many series of this scenario and version are candidates in this nightly run, itself included."""
+        """Count the candidates of this scenario and version in this nightly run."""
         candidates = [told.key for told in self.watched if told.state == "candidate"]
         return max(1, sum(other[:3] == key[:3] for other in candidates))
 
     def _ratios(self, runs: list[Row], key: Key) -> list[float]:
-        """Log-ratios of candidate to release, of the pairs in which both are good.
+        """Return log-ratios of candidate to release, for pairs with two good values.
 
-        A release that was censored is left out: a ratio to "at least" is no bound; a candidate's "at least" is
-        one.
+        A censored release is left out: a ratio to "at least" bounds nothing. A censored candidate is a lower bound.
         """
         floor = self.settings.floors()[key.metric]
         pairs: dict[str, dict[str, float]] = defaultdict(dict)
@@ -360,7 +361,7 @@ class NightlyRun:
         return [log_ratio(pair["baseline"], pair["candidate"]) for pair in whole]
 
     def _ratios_before(self, told: Watched, release: str) -> list[float]:
-        """The same of each nightly run before the change on which neither was cut short: a bound is no value."""
+        """Return the same log-ratios for the nightly runs before the change, without censored values."""
         reference = self.matrix.get(told.key._replace(kafka_version=release), [])
         of_release = {point.nightly_run: point.value for point in reference if not point.censored}
         before = [point for point in told.window if point.nightly_run in told.before and not point.censored]
@@ -369,9 +370,9 @@ class NightlyRun:
 
 
 def _by_machine(row: Row, machines: Mapping[str, str]) -> Row:
-    """A row with its machine as ``host``: a patch of its software begins no new series.
+    """Return a row with its machine as ``host``, so that a software patch does not start a new series.
 
-    A row of an archive without machines has that of a row with the same digest of machine and software, if any.
+    Rows of old archives take the machine of a row with the same digest of machine and software, if any.
     """
     return {**row, "host": row.get("machine") or machines.get(row["host"], row["host"])}
 
@@ -382,7 +383,7 @@ def _key_of(decision: Decision, machines: Mapping[str, str]) -> Key:
 
 
 def _kept(decided: results.Confirmation) -> Reruns:
-    """A decision as it was kept."""
+    """Convert a stored decision."""
     logs = (None if size is None else math.log1p(size / 100) for size in
             (decided.percent, decided.low_percent, decided.high_percent))  # fmt: skip
     said = Confirmation(decided.verdict, decided.why, decided.pairs, decided.nightly_runs, *logs)
@@ -390,7 +391,7 @@ def _kept(decided: results.Confirmation) -> Reruns:
 
 
 def _in_role(row: Row, roles: Mapping[str, str]) -> Row:
-    """A row of the matrix as one of reruns: of the subject, the release, or neither."""
+    """Relabel a row of the matrix as a rerun of the subject, of the release, or of neither."""
     return {**row, "labels": {**row["labels"], "role": roles.get(row["kafka_version"], "")}}
 
 
@@ -399,7 +400,7 @@ def _cell(row: Row) -> tuple[str, str]:
 
 
 def _conditions(row: Row) -> tuple[str, ...]:
-    """What a run was, of a row or of a key: a series of other conditions is another one."""
+    """Return the conditions of a row or a key; each combination has its own series."""
     return row["scenario"], row["scenario_digest"], row["kafka_version"], row["host"]
 
 
@@ -409,7 +410,7 @@ def _is_rerun(row: Row, key: Key) -> bool:
 
 
 def _why_no_figure(rows: list[Row]) -> str:
-    """Why none of this nightly run's runs counts, the most frequent reason first."""
+    """Explain why no run of this nightly run has a usable value, the most frequent reason first."""
     if not rows:
         return "no run measured it"
     return "; ".join(why for why, _ in Counter(map(_why_bad, rows)).most_common())

@@ -1,4 +1,4 @@
-"""What the webhook gets of a nightly run, and which run folders may be deleted."""
+"""Outputs of a nightly run: the webhook's summary, stored decisions, and deletion of old run folders."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DECISIONS = "decisions.json"
 def conclude(
     folder: CampaignFolder, result: NightlyResult, rows: Sequence[Mapping[str, Any]], places: Places, now: datetime
 ) -> None:
-    """Write ``summary.json`` and what was decided, and remove the run folders that may go."""
+    """Write ``summary.json`` and the decisions, and delete expired run folders."""
     keep_decisions(folder, result)
     write_atomically(folder.path / "summary.json", json.dumps(summary(result), indent=1, ensure_ascii=False) + "\n")
     prune(places.runs, folder.path.parent, rows, check(folder.read_plan().settings), now)
@@ -36,7 +36,7 @@ def conclude(
 
 
 def keep_decisions(folder: CampaignFolder, result: NightlyResult) -> None:
-    """Add what reruns of this nightly run decided to what was kept before; what was kept never changes."""
+    """Store the decisions of this nightly run's reruns; stored decisions never change."""
     kept = {_series_of(each): each for each in _decisions(folder.path)}
     for series in result.series:
         decided = series.confirmation
@@ -50,15 +50,15 @@ def keep_decisions(folder: CampaignFolder, result: NightlyResult) -> None:
 
 
 def read_decisions(nightly_runs: Path) -> list[Decision]:
-    """Return what the reruns of all nightly runs decided; ``nightly_runs`` is the folder of their results."""
+    """Return the decisions of all nightly runs' reruns; ``nightly_runs`` is the folder of their results."""
     return [decision for path in sorted(nightly_runs.glob(f"*/{DECISIONS}")) for decision in _decisions(path.parent)]
 
 
 def _decisions(nightly_run: Path) -> list[Decision]:
-    """Return what was kept of one nightly run.
+    """Return the stored decisions of one nightly run.
 
     Raises:
-        EvidenceError: the file is none of this format.
+        EvidenceError: the file has another format.
     """
     file = nightly_run / DECISIONS
     try:
@@ -79,7 +79,7 @@ def _series_of(decision: Decision) -> Key:
 
 
 def summary(result: NightlyResult) -> dict[str, Any]:
-    """The nightly run in a few lines, as the webhook gets it; ``text`` is what chat programs show."""
+    """Return the webhook's summary; chat programs show ``text``."""
     return {
         "text": "\n".join([result.sentence, *(alert.text for alert in result.alerts)]),
         "campaign": result.campaign_id,
@@ -99,7 +99,7 @@ def summary(result: NightlyResult) -> dict[str, Any]:
 
 
 def linked(result: NightlyResult) -> set[str]:
-    """The runs that the failures and alerts lead to; their folders stay."""
+    """Return the runs to which failures and alerts link; their folders are kept."""
     of_failures = {run for failure in result.failures for run in failure.runs}
     return of_failures | {run for alert in (*result.alerts, *result.suppressed) for run in alert.runs}
 
@@ -107,10 +107,10 @@ def linked(result: NightlyResult) -> set[str]:
 def expired(
     runs: Iterable[Mapping[str, Any]], settings: Settings, now: datetime, kept: Collection[str] = ()
 ) -> list[str]:
-    """The run ids of nightly runs whose folders may go, the oldest first; the archive keeps their rows.
+    """Return the ids of nightly runs' runs whose folders may be deleted, oldest first; the archive keeps their rows.
 
-    ``runs`` are rows of the archive. A run that failed stays, and so do those of ``kept`` (see ``linked``) and runs
-    that no nightly run made.
+    ``runs`` are rows of the archive. Failed runs, those in ``kept`` (see ``linked``), and runs of other campaigns are
+    not deleted.
     """
     started = {
         row["run_id"]: when(row["started_at"])
@@ -126,16 +126,16 @@ def expired(
 def prune(
     runs: Path, nightly_runs: Path, rows: Iterable[Mapping[str, Any]], settings: Settings, now: datetime
 ) -> list[str]:
-    """Remove the run folders that may go; returns their run ids.
+    """Delete expired run folders; return their run ids.
 
-    ``nightly_runs`` is the folder of all nightly runs: what any of their results leads to stays.
+    ``nightly_runs`` is the folder of all nightly runs; runs that any of their results links to are kept.
     """
     kept: set[str] = set()
     for path in nightly_runs.glob("*/result.json"):
         with suppress(EvidenceError):  # of an earlier format
             kept |= linked(NightlyResult.read(path))
     may_go = expired(rows, settings, now, kept)
-    # The archive is another's to write, too: what is removed lies directly below the folder of the runs.
+    # others may write to the archive: delete only direct subfolders of the folder of the runs
     removed = [run for run in may_go if (runs / run).is_dir() and (runs / run).resolve().parent == runs.resolve()]
     for run in removed:
         shutil.rmtree(runs / run)

@@ -1,4 +1,4 @@
-"""What a nightly run is asked for: ``nightly.yaml`` and ``waivers.yaml``. docs/nightly.md explains every setting."""
+"""The settings of a nightly run: ``nightly.yaml`` and ``waivers.yaml``; docs/nightly.md explains each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from campaigns.statistics.effects import Better
 from history.metrics import METRICS
 from history.yaml_files import read_mapping
 
-RESOLUTION_S = 0.1  # times are seen by a prober: two that are shorter than this are the same
+RESOLUTION_S = 0.1  # resolution of the prober: shorter times count as equal
 
 
 class _Model(BaseModel):
@@ -23,14 +23,14 @@ class _Model(BaseModel):
 
 
 class ControlScenario(_Model):
-    """The same scenario on the same release in every nightly run, first and last: it tells of the host."""
+    """The same scenario on the same release, first and last in every nightly run; it detects changes of the host."""
 
     scenario: str
     kafka: str
 
 
 class Correctness(_Model):
-    """Scenarios of which only the verdicts count: their figures are no series, and ``changes`` is theirs alone."""
+    """Scenarios whose verdicts count and whose metrics are not watched; ``changes`` apply to them alone."""
 
     scenarios: list[str] = Field(default_factory=list)
     repetitions: int = Field(default=1, ge=1, le=MAX_TIMES)
@@ -38,10 +38,10 @@ class Correctness(_Model):
 
 
 class Subject(_Model):
-    """The build that is judged, another one in every nightly run. Its series go by its ``name``.
+    """The build under test, a new one in every nightly run; its series carry ``name``.
 
-    ``kafka`` is a folder of jars, an archive or an image; ``command`` makes it before anything runs. ``build_id`` names
-    the environment variable that holds the number of the build, and ``link`` is the address of a ``{commit}``.
+    ``kafka`` is a folder of jars, an archive or an image, which ``command`` builds first. ``build_id`` names the
+    environment variable with the build's number; ``link`` is an address with ``{commit}``.
     """
 
     name: str = Field(default="subject", pattern=r"^[A-Za-z][\w.-]*$")
@@ -52,9 +52,9 @@ class Subject(_Model):
 
 
 class Watch(_Model):
-    """``margin`` is the smallest change worth an alert, as a ratio's distance from 1.
+    """A watched metric: ``margin`` is the smallest change worth an alert, as a ratio's distance from 1.
 
-    Values below ``floor`` are all the same; ``phases`` are those that are watched, all where none is named.
+    Values below ``floor`` count as equal. Without ``phases`` all phases are watched.
     """
 
     margin: float = Field(gt=0, lt=1)
@@ -63,9 +63,11 @@ class Watch(_Model):
 
 
 class Baseline(_Model):
-    """The last ``nightly_runs`` good ones, and ``pinned`` nightly runs that stay for good; ``releases`` are what
-    candidate regressions are rerun against: the first of them that is another version, because a release never
-    changes."""  # fmt: skip
+    """The reference: the last ``nightly_runs`` good nightly runs, and ``pinned`` ones that never expire.
+
+    Candidate regressions are rerun against the first of ``releases`` that is another version, since a release never
+    changes.
+    """
 
     nightly_runs: int = Field(default=30, ge=10)
     pinned: list[str] = Field(default_factory=list)
@@ -73,9 +75,9 @@ class Baseline(_Model):
 
 
 class Confirm(_Model):
-    """``pairs`` of reruns for each candidate; of no more than ``candidates`` (scenario and version) in a nightly run.
+    """Reruns: ``pairs`` per candidate, at most ``candidates`` (scenario and version) per nightly run.
 
-    What reruns refuted is not rerun for ``cool_down`` nightly runs.
+    A refuted candidate is not rerun for ``cool_down`` nightly runs.
     """
 
     pairs: int = Field(default=5, ge=3, le=MAX_TIMES)
@@ -84,19 +86,17 @@ class Confirm(_Model):
 
 
 class Retention(_Model):
-    """Run folders older than ``days``, and all but the newest ``runs``, may go."""
+    """Limits of run folders: those older than ``days`` and all but the newest ``runs`` may be deleted."""
 
     days: int = Field(default=30, ge=1)
     runs: int = Field(default=300, ge=1)
 
 
 class Waiver(_Model):
-    """Somebody knows, and wants no alert: of a series (``metric``, and perhaps ``phase``), or of what a failing run
-    showed (``found``).
+    """A known problem without an alert: of a series (``metric``, ``phase``), or of a failing run (``found``).
 
-    It holds through the day ``until``. ``kafka`` and ``phase`` left out mean all of them. A series is covered while it
-    is worse by no more than ``up_to`` percent. ``found`` names anomalies and invariants; a failure that shows anything
-    beside them is not covered.
+    It holds through the day ``until``. ``kafka`` and ``phase`` default to all. A series is covered while it is worse by
+    at most ``up_to`` percent. ``found`` names anomalies and invariants; a failure that shows any other is not covered.
     """
 
     scenario: str
@@ -132,11 +132,11 @@ class Waiver(_Model):
 
 
 class Settings(_Model):
-    """A nightly run: every scenario on every version, ``repetitions`` times, and the control before and after.
+    """A nightly run: every scenario on every version, ``repetitions`` times, with the control before and after.
 
-    ``scenarios`` are benchmarks, whose figures are watched; those of ``correctness`` run before them. ``changes`` is
-    merged into every benchmark and the control; ``alerts`` is how many alerts about performance a nightly run may
-    raise; ``webhook`` names the environment variable with the address, which may be a secret.
+    ``scenarios`` are benchmarks with watched metrics; those of ``correctness`` run before them. ``changes`` apply to
+    benchmarks and the control. ``alerts`` limits performance alerts per nightly run; ``webhook`` names the environment
+    variable with the address, which may be secret.
     """
 
     subject: Subject | None = None
@@ -187,12 +187,12 @@ class Settings(_Model):
 
     @property
     def every_version(self) -> list[str]:
-        """The subject's name, where there is one, and the versions."""
+        """Return the subject's name, if there is one, and the versions."""
         return [*([self.subject.name] if self.subject else []), *self.versions]
 
     @property
     def every_scenario(self) -> list[str]:
-        """Those of correctness, then the benchmarks, each once."""
+        """Return the scenarios of correctness, then the benchmarks, each once."""
         return list(dict.fromkeys([*self.correctness.scenarios, *self.scenarios]))
 
     @model_validator(mode="after")
@@ -203,25 +203,24 @@ class Settings(_Model):
         return self
 
     def floors(self) -> dict[str, float]:
-        """The smallest value of each watched metric that is told from a smaller one."""
+        """Return, per watched metric, the value below which all values count as equal."""
         usual = {name: RESOLUTION_S if METRICS[name].kind == "time" else 0.0 for name in self.watch}
         return {name: usual[name] if watch.floor is None else watch.floor for name, watch in self.watch.items()}
 
     def watches(self, metric: str, phase: str) -> bool:
-        """Is this series watched?"""
         return metric in self.watch and (not self.watch[metric].phases or phase in self.watch[metric].phases)
 
 
 def better(metric: str) -> Better:
-    """Which way is better, of a metric that can be watched."""
+    """Return the better direction of a watched metric."""
     return METRICS[metric].better or "lower"
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """The settings of a file, with the waivers of the file that it names (``waivers``), beside it.
+    """Read settings, and the waivers from the file that ``waivers`` names, relative to the settings.
 
     Raises:
-        BadInput: a file is missing, or no YAML.
+        BadInput: a file is missing, or not YAML.
     """
     settings = read_mapping(path, "The settings")
     name = settings.get("waivers")
@@ -231,9 +230,9 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def check(settings: Mapping[str, Any]) -> Settings:
-    """The settings, checked, with defaults filled in.
+    """Validate the settings and fill in defaults.
 
     Raises:
-        BadInput: the first thing that is wrong, and where.
+        BadInput: names the first error and its place.
     """
     return KIND.check(Settings, settings)

@@ -1,4 +1,4 @@
-"""The build that a nightly run judges: made, copied to where nobody changes it, and named."""
+"""The build that a nightly run tests: build it, copy it, and name it."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ log = logging.getLogger("plimsoll")
 
 
 class Staged(NamedTuple):
-    """What its runs start as ``kafka``, and the labels that they carry."""
+    """The subject's value of ``kafka`` and its labels, for its runs."""
 
     kafka: str
     labels: dict[str, str]
 
 
 def stage(subject: Subject) -> Staged:
-    """Make the build where a command says how, and copy its jars, so that all runs of a nightly run have the same.
+    """Build the subject, if a command is set, and copy its jars, so that all its runs use the same ones.
 
     Raises:
-        BadInput: the command failed, or what it left is no Kafka.
+        BadInput: the command failed, or its result is not a Kafka build.
     """
     if subject.command:
         log.info("building %s: %s", subject.name, subject.command)
@@ -48,12 +48,12 @@ def stage(subject: Subject) -> Staged:
 
 
 def staged_in(items: Sequence[Item]) -> Staged | None:
-    """The subject of a plan, if it has one."""
+    """Return the subject of a plan, if it has one."""
     names = (SUBJECT, BUILD, LINK)
     own = next((item for item in items if SUBJECT in item.labels), None)
     return Staged(own.kafka, {name: own.labels[name] for name in names}) if own else None
 
 
 def by_name(row: Mapping[str, object], labels: Mapping[str, str]) -> dict[str, object]:
-    """A row of the archive, the subject's under its name: the version that it reports may change any day."""
+    """Return an archive row; the subject's has its name as version, since its reported version may change."""
     return {**row, "kafka_version": labels.get(SUBJECT, row["kafka_version"])}

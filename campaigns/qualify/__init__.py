@@ -1,4 +1,4 @@
-"""What to know before an upgrade, as one go or no-go."""
+"""Go or no-go for an upgrade."""
 
 from campaigns.kinds import Kind, Option
 

@@ -1,4 +1,4 @@
-"""Go or no-go for an upgrade: its runs and answers are those of its questions. docs/qualify.md has the rules."""
+"""Go or no-go for an upgrade, combined from its questions; docs/qualify.md has the rules."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _VIEWS = {"default_settings": "performance, default settings", "same_settings": 
 _PERFORMANCE: dict[str, Answer] = {
     "correctness regression": "no-go",
     "regression": "not yet",
-    "no violation": "not yet",  # and no primary metric could be asked
+    "no violation": "not yet",  # no primary metric had enough load
     "inconclusive": "note",
 }
 
 
 class Settings(BaseModel):
-    """The question: ``base`` is the version of today, ``head`` the one to upgrade to."""
+    """The settings: ``base`` is today's version, ``head`` the one to upgrade to."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -59,10 +59,10 @@ class Settings(BaseModel):
 
 
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
-    """The runs of all questions, one question after the other.
+    """Plan the runs of all questions, one question after the other.
 
     Raises:
-        BadInput: a setting is wrong, or a question cannot be asked of these versions.
+        BadInput: a setting is wrong, or a question does not apply to these versions.
     """
     told = KIND.check(Settings, settings)
     parts = questions(told.asked, campaign_id=campaign_id, created_at=created_at, seed=seed)
@@ -86,13 +86,13 @@ def _of_question(question: str, item: Item) -> Item:
 
 
 def _question(campaign: Campaign, name: str) -> Campaign:
-    """A question as a campaign of its own."""
+    """Return a question as a campaign."""
     items = [item for item in campaign.items if item.labels["question"] == name]
     return campaign.model_copy(update={"settings": campaign.settings["questions"].get(name, {}), "items": items})
 
 
 def _rows_of(campaign: Campaign, rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """The archive's rows of this campaign, by question."""
+    """Return the archive's rows of this campaign by question."""
     found: dict[str, list[Row]] = {name: [] for name in campaign.settings["questions"]}
     for row in rows:
         if row["labels"].get("campaign") == campaign.campaign_id:
@@ -101,7 +101,7 @@ def _rows_of(campaign: Campaign, rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 
 def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:
-    """What failed on the new version, on that of today; and one more try of each bug that missed its window."""
+    """Plan to rerun, on today's version, what failed on the new one; and bug tries that missed their window."""
     own, asked = _rows_of(campaign, rows), _settings(campaign).asked
     scenarios, releases = (
         {row["labels"][name]: None for row in own.get(question, []) if _failed_on_head(row)}
@@ -120,7 +120,7 @@ def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:
 
 
 def _on_base(item: Item, asked: Asked) -> Item:
-    """A client's run against the version of today."""
+    """Return a client's run against today's version."""
     name = f"base-{item.name.removeprefix('clients-')}"
     return item.model_copy(update={"name": name, "kafka": asked.sides.base, "labels": {**item.labels, "side": "base"}})
 
@@ -137,7 +137,7 @@ def _settings(campaign: Campaign) -> Settings:
 
 
 def result(campaign: Campaign, rows: Sequence[Row]) -> QualifyResult:
-    """The answers, and the worst of them."""
+    """Combine the answers; the worst one is the verdict."""
     told, own = _settings(campaign), _rows_of(campaign, rows)
     lines = list(_lines(campaign, own))
     verdict: Answer = next((each for each in STATES if any(line.answer == each for line in lines)), "not yet")
@@ -168,7 +168,7 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> QualifyResult:
 
 
 def _digest(jars: Mapping[str, Sequence[str]], rows: Iterable[Row]) -> str:
-    """Of the jars of both sides, and of the verdict of every run."""
+    """Hash the jars of both sides and the verdicts of all runs."""
     told = sorted({(str(row["run_id"]), str(row["verdict"])) for row in rows})
     return hashlib.sha256(json.dumps([dict(jars), told]).encode()).hexdigest()
 
@@ -180,7 +180,7 @@ def _lines(campaign: Campaign, own: Mapping[str, Sequence[Row]]) -> Iterator[Lin
 
 
 def _complete(line: Line, missing: Sequence[str]) -> Line:
-    """The line; while planned runs of it are missing, nothing but a no-go is an answer."""
+    """Replace all answers except no-go by "not yet" while planned runs are missing."""
     if not missing:
         return line
     answer: Answer = "no-go" if line.answer == "no-go" else "not yet"
@@ -188,7 +188,7 @@ def _complete(line: Line, missing: Sequence[str]) -> Line:
 
 
 def _answered(campaign: Campaign, own: Mapping[str, Sequence[Row]]) -> Iterator[tuple[Line, Sequence[Item]]]:
-    """Each line as the recorded runs answer it, with the planned items that it rests on."""
+    """Yield each line as the recorded runs answer it, with its planned items."""
     told = _settings(campaign)
     upgrade = _question(campaign, "upgrade")
     for way, words in (("upgrade", "upgraded node by node, leaders dying"), ("rollback", "upgraded and rolled back")):
@@ -215,7 +215,9 @@ def _answered(campaign: Campaign, own: Mapping[str, Sequence[Row]]) -> Iterator[
 
 
 def _of_performance(question: str, compared: CompareResult) -> Line:
-    """A regression is a price that a person decides on; noise is a note, missing evidence is not yet."""
+    """Answer a performance question: a regression needs a person's decision, noise is a note, missing evidence "not
+    yet".
+    """
     answer, words = _PERFORMANCE.get(compared.verdict, "go"), compared.sentence
     unjudged = sum(run.verdict == "unknown" for run in compared.runs.each)
     if answer == "note":
@@ -229,7 +231,7 @@ def _of_performance(question: str, compared: CompareResult) -> Line:
 
 
 def _of_runs(question: str, what: str, items: Sequence[Item], rows: Sequence[Row]) -> Line:
-    """All runs have to pass."""
+    """Answer go if all runs pass."""
     by_item = {row["labels"]["item"]: row for row in rows}
     runs = [by_item[item.name] for item in items if item.name in by_item]
     verdicts = Counter(row["verdict"] for row in runs)
@@ -238,7 +240,7 @@ def _of_runs(question: str, what: str, items: Sequence[Item], rows: Sequence[Row
 
 
 def _counted(runs: Sequence[Row], planned: int) -> str:
-    """``2 of 2 runs pass.``, with what the worst run says where not all do."""
+    """Return ``2 of 2 runs pass.``, with the worst run's sentence if one does not."""
     passed = sum(row["verdict"] == "pass" for row in runs)
     worst = next((row for verdict in ("fail", "unknown") for row in runs if row["verdict"] == verdict), None)
     return f"{passed} of {planned} runs pass.{' ' + worst['sentence'] if worst else ''}"
@@ -249,7 +251,7 @@ def _ids(rows: Iterable[Row]) -> list[str]:
 
 
 def _of_both_sides(question: str, what: str, items: Sequence[Item], rows: Sequence[Row]) -> Line:
-    """What has to pass on the new version; what fails on both sides is no regression of the upgrade, and a note."""
+    """Answer for the new version; a failure on both sides is a note, since the upgrade did not cause it."""
     base = list({row["labels"]["item"]: row for row in rows if row["labels"].get("side") == "base"}.values())
     line = _of_runs(question, what, items, rows)
     if line.answer != "no-go":
@@ -264,7 +266,7 @@ def _of_both_sides(question: str, what: str, items: Sequence[Item], rows: Sequen
 
 
 def _of_bug(base: Arm, head: Arm) -> Line:
-    """A bug that only one side has by its version, or not; what counts is which side showed it."""
+    """Answer by the side on which the tries showed the bug, whatever its versions suggest."""
     answer: Answer
     told = f"found on {base.version} in {base.found} of {base.decided} tries, on {head.version} in {head.found} of "
     told += f"{head.decided}."
@@ -307,7 +309,7 @@ _FEATURES = {
 
 
 def _by_design(sides: Sides) -> Iterator[str]:
-    """What begins or ends between the versions."""
+    """Yield the features that start or end between the versions."""
     base, head = map(Version.parse, sides.versions)
     for feature, words in _FEATURES.items():
         before, after = base in FEATURES[feature], head in FEATURES[feature]

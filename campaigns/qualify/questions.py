@@ -1,4 +1,4 @@
-"""What a qualification asks: an upgrade and a rollback with faults, and other campaigns as parts of it."""
+"""The questions of a qualification: an upgrade and a rollback with faults, and other campaigns as parts."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from clusters.kafka.servers import choose_mode
 from clusters.scenario.scenario import load_scenario
 from history.errors import BadInput
 
-VIEWS = ("default_settings", "same_settings")  # what somebody who upgrades sees comes first
+VIEWS = ("default_settings", "same_settings")  # default settings first, as users see them after an upgrade
 MEASURED = "benchmark"
 _LIMIT = "90s"
 
 
 class Sides(NamedTuple):
-    """The version of today and the one to upgrade to, as they were asked for."""
+    """Today's version and the one to upgrade to, as given."""
 
     base: str
     head: str
 
     @property
     def versions(self) -> tuple[str, str]:
-        """The versions that they report."""
+        """Return the versions that the two report."""
         return reported_version(self.base), reported_version(self.head)
 
     def affected(self, bug: Bug) -> tuple[bool, bool]:
-        """Whether each side has a bug, by its version."""
+        """Return whether each side has a bug, by its version."""
         base, head = map(bug.affects, self.versions)
         return base, head
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The settings of a qualification, checked."""
+    """The validated settings of a qualification."""
 
     sides: Sides
     scenario: str
@@ -52,10 +52,10 @@ class Asked:
 
 
 def questions(asked: Asked, *, campaign_id: str, created_at: str, seed: int) -> dict[str, Campaign]:
-    """The campaigns of which it consists by their names, in the order in which they run; their items have no prefix.
+    """Return the qualification's campaigns by name, in running order; their items have no prefix.
 
     Raises:
-        BadInput: one of them is refused.
+        BadInput: a campaign's settings are wrong.
     """
     about: dict[str, Any] = {"campaign_id": campaign_id, "created_at": created_at, "seed": seed}
     sides = asked.sides
@@ -131,9 +131,9 @@ Phases = list[Mapping[str, Sequence[Mapping[str, Any]]]]
 
 
 def upgrade_phases(topic: str, kafka: str, release: str | None) -> Phases:
-    """Node by node to another Kafka, with leaders dying when half of it is done, before it is finalised, and after.
+    """Upgrade node by node to another Kafka; leaders die halfway, before finalising, and after.
 
-    ``release`` is what it is finalised as, None where both are of one minor release.
+    ``release`` is the version to finalise; None if both belong to one minor release.
     """
     finalised: Phases = [{"finalised": [{"finalise": release}, {"hold": "2s"}]}] if release else []
     return [
@@ -148,7 +148,7 @@ def upgrade_phases(topic: str, kafka: str, release: str | None) -> Phases:
 
 
 def rollback_phases(topic: str, kafka: str) -> Phases:
-    """All nodes to another Kafka and back again, with leaders dying in between and after."""
+    """Upgrade all nodes to another Kafka and roll back; leaders die in between and after."""
     back = [{"rollback": "brokers"}, {"rollback": "controllers"}]
     return [
         {"steady": [{"hold": "4s"}]},
@@ -160,7 +160,7 @@ def rollback_phases(topic: str, kafka: str) -> Phases:
 
 
 def _all_to(kafka: str) -> list[Mapping[str, Any]]:
-    """KRaft: controllers go first."""
+    """Upgrade all nodes; KRaft controllers first."""
     return [{"upgrade": {"node": node, "kafka": kafka}} for node in ("controllers", "brokers")]
 
 
@@ -183,7 +183,7 @@ def _leader_dies(topic: str) -> list[Mapping[str, Any]]:
 
 
 def correctness(side: str, asked: Asked, seed: int, only: Sequence[str] | None = None) -> Iterator[Item]:
-    """Each scenario on a side, ``base`` or ``head``, try by try."""
+    """Yield each scenario on a side, ``base`` or ``head``, once per try."""
     for number in range(1, asked.tries + 1):
         for scenario in asked.scenarios if only is None else only:
             name = load_scenario(scenario).name.replace("_", "-")

@@ -1,7 +1,7 @@
-"""Capacity: how long a returned broker needs to catch up, up to which load latency holds, and what follows for a plan.
+"""Capacity: catch-up time of a returned broker, the largest load within the target latency, and the resulting plan.
 
 Pure functions over a few dozen numbers; a run is the unit. Loads and rates are in MB/s (10^6 bytes) after compression.
-The model, its error and its limits are argued in docs/capacity.md and docs/dev/adr/0009-capacity-model.md.
+docs/capacity.md and docs/dev/adr/0009-capacity-model.md explain the model, its error and its limits.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from scipy import optimize, special, stats
 from history.errors import BadInput
 
 Array = NDArray[np.float64]
-CONFIDENCE = 0.90  # of both sides together: an upper bound is passed by one new run in twenty
-FEWEST_RUNS = 4  # three unknowns and something left to judge the noise by
+CONFIDENCE = 0.90  # two-sided: one new run in twenty exceeds the upper bound
+FEWEST_RUNS = 4  # three unknowns, and one run to estimate the noise
 CELLS, SIGMAS, SHARES, ROUNDS = 26, 9, 6, 4
-NEGLIGIBLE = 9.0  # a parameter set less likely than the best one by e^9 changes no figure that is shown
+NEGLIGIBLE = 9.0  # parameters less likely than the best by e^9 change no shown figure
 LONGEST_S = 1e7
-FASTEST = 1e6  # MB/s: stands for a rate without bound
+FASTEST = 1e6  # MB/s: represents an unlimited rate
 DAYS_A_MONTH = 365.25 / 12
-MOST_BROKERS = 10_000  # beyond the largest clusters that are known
+MOST_BROKERS = 10_000  # beyond the largest known clusters
 MOST_RUNS = 1_000  # that a plan suggests
 
 
 class Interval(NamedTuple):
-    """An estimate between two bounds; ``inf`` says that there is none from above."""
+    """An estimate between two bounds; ``inf`` means no upper bound."""
 
     estimate: float
     low: float
@@ -49,7 +49,7 @@ class Interval(NamedTuple):
 class Point(NamedTuple):
     """One run: a broker was down for ``down_s`` at a load into its own replicas, and needed ``took_s`` to catch up.
 
-    ``took_s`` counts from the order to start it until the ISR was full; ``censored``: at least so long.
+    ``took_s`` counts from the start command until the ISR was full; ``censored``: at least that long.
     """
 
     load: float
@@ -60,9 +60,9 @@ class Point(NamedTuple):
 
 
 def catch_up_s(load: float, down_s: float, rate: float, start_s: float = 0.0) -> float:
-    """T = T0 + w (D + T0) / (R - w): what was missed until fetching began, worked off beside the live load.
+    """Return T = T0 + w (D + T0) / (R - w): the backlog until fetching began, caught up during live load.
 
-    Returns infinity where R <= w: there is no finite catch-up.
+    Returns infinity if R <= w: catch-up never ends.
     """
     if rate <= load:
         return math.inf
@@ -70,22 +70,22 @@ def catch_up_s(load: float, down_s: float, rate: float, start_s: float = 0.0) ->
 
 
 def rebuild_s(stored_mb: float, load: float, rate: float) -> float:
-    """T with an empty disk, or down past the retention: everything that is stored, beside the live load."""
+    """Return T with an empty disk, or after downtime past the retention: all stored data, during live load."""
     return math.inf if rate <= load else stored_mb / (rate - load)
 
 
 def needed_headroom(down_s: float, target_s: float, start_s: float = 0.0) -> float:
-    """The least R/w that keeps T within the target: (T* + D) / (T* - T0), which is 1 + D/T* without a start-up."""
+    """Return the least R/w that keeps T within the target: (T* + D) / (T* - T0), or 1 + D/T* without a start-up."""
     return math.inf if target_s <= start_s else (target_s + down_s) / (target_s - start_s)
 
 
 @dataclass(frozen=True)
 class CatchUp:
-    """What measured runs say of R, T0 and their noise: sets of parameters, each with its weight.
+    """Estimates of R, T0 and their noise from measured runs: weighted sets of parameters.
 
-    R falls with the load into the broker where peers serve both: R = 1 / ``slowness`` - ``shared`` w. A slowness of 0:
-    nothing limits the catch-up. ln T of a run is normal about ln of the model's T with standard deviation ``sigma``.
-    The weights are likelihoods under priors that are flat in slowness, shared, T0 and ln sigma, summing to 1.
+    R falls with the load into the broker, since peers serve both: R = 1 / ``slowness`` - ``shared`` w. A slowness of 0
+    means unlimited catch-up. ln T of a run is normal about ln of the model's T with standard deviation ``sigma``.
+    Weights are likelihoods under priors that are flat in slowness, shared, T0 and ln sigma, normalised to 1.
     """
 
     slowness: Array
@@ -95,43 +95,43 @@ class CatchUp:
     weight: Array
     runs: int
     censored: int
-    rate_is_bounded: bool  # the runs exclude that nothing limits R
+    rate_is_bounded: bool  # the runs exclude an unlimited R
 
     def rate(self, load: float, confidence: float = CONFIDENCE) -> Interval:
-        """R at a load, with its interval; no upper bound where the start alone explains every run."""
+        """Return R at a load, with its interval; without an upper bound if the start alone explains every run."""
         with np.errstate(divide="ignore"):
             rates = np.maximum(np.minimum(1 / self.slowness, FASTEST) - self.shared * load, 0)
         middle, low, high = (_quantile(rates, self.weight, p) for p in _levels(confidence))
         return Interval(middle, low, high if self.rate_is_bounded else math.inf)
 
     def shared_with(self, confidence: float = CONFIDENCE) -> Interval:
-        """By how much R falls for each MB/s of load."""
+        """Return how much R falls for each MB/s of load."""
         return Interval(*(_quantile(self.shared, self.weight, p) for p in _levels(confidence)))
 
     def start(self, confidence: float = CONFIDENCE) -> Interval:
-        """T0 with its interval, in seconds."""
+        """Return T0 with its interval, in seconds."""
         return Interval(*(_quantile(self.start_s, self.weight, p) for p in _levels(confidence)))
 
     def noise(self) -> float:
-        """The spread of a run about the model, as a standard deviation of ln T."""
+        """Return the spread of runs about the model, as a standard deviation of ln T."""
         return _quantile(self.sigma, self.weight, 0.5)
 
     def predict(self, load: float, down_s: float, confidence: float = CONFIDENCE) -> Interval:
-        """T of one new run; infinite bounds where so much of the weight has no finite catch-up."""
+        """Predict T of one new run; a bound is infinite if that much of the weight has no finite catch-up."""
         middle, low, high = (self._predicted(load, down_s, p) for p in _levels(confidence))
         return Interval(middle, low, high)
 
     def chance(self, load: float, down_s: float, target_s: float) -> float:
-        """How probably a new run catches up within the target."""
+        """Return the probability that a new run catches up within the target."""
         log_t, sigma, weight = self._finite(load, down_s)
         return float(weight @ special.ndtr((math.log(target_s) - log_t) / sigma)) if len(weight) else 0.0
 
     def longest_down_s(self, load: float, target_s: float, confidence: float = CONFIDENCE) -> Interval:
-        """The longest downtime after which T stays within the target; 0 where not even an instant restart does."""
+        """Return the longest downtime after which T stays within the target; 0 if even an instant restart misses it."""
         return self._largest(lambda down_s: self.chance(load, down_s, target_s), LONGEST_S, confidence)
 
     def largest_load(self, down_s: float, target_s: float, confidence: float = CONFIDENCE) -> Interval:
-        """The largest load into the broker at which T stays within the target after such a downtime."""
+        """Return the largest load into the broker at which T stays within the target after this downtime."""
         fastest = 1 / max(float(self.slowness.min()), 1e-6)
         return self._largest(lambda load: self.chance(load, down_s, target_s), fastest, confidence)
 
@@ -154,11 +154,11 @@ class CatchUp:
 
 
 def fit(points: Sequence[Point], most_shared: float = 0.0) -> CatchUp:
-    """R and T0 from measured runs; one whose observation ended first counts as "at least so long".
+    """Estimate R and T0 from measured runs; a censored run counts as "at least that long".
 
-    The likelihood is evaluated on a grid that closes in on where it lies: no start values, no random numbers, and a
-    pole at R = w that needs no care. A log-normal error, because T is a product of rates and never negative.
-    ``most_shared`` is the most that R can fall for each MB/s of load: what peers send to others meanwhile.
+    The likelihood is evaluated on a grid that narrows to its maximum: it needs no start values and no random numbers,
+    and the pole at R = w is harmless. The error is log-normal, since T is a product of rates and never negative.
+    ``most_shared`` limits how much R can fall for each MB/s of load, which is what peers send to others.
 
     Raises:
         BadInput: fewer than FEWEST_RUNS runs caught up.
@@ -196,14 +196,14 @@ def fit(points: Sequence[Point], most_shared: float = 0.0) -> CatchUp:
 
 
 def _log_took(load: float, down_s: float, slowness: Array, shared: Array, start_s: Array) -> Array:
-    """ln T; infinite where R <= w."""
+    """Return ln T; infinite if R <= w."""
     net = 1 - (1 + shared) * load * slowness
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(net > 0, np.log(start_s + load * slowness * (down_s + start_s) / net), np.inf)
 
 
 def _log_likelihood(points: Iterable[Point], slowness: Array, shared: Array, start_s: Array, sigma: Array) -> Array:
-    """Of every set of parameters; its axes are slowness, shared, start and sigma."""
+    """Return the log-likelihood of all parameters, with the axes slowness, shared, start and sigma."""
     total = np.zeros((len(slowness), len(shared), len(start_s), len(sigma)))
     axes = slowness[:, None, None], shared[None, :, None], start_s[None, None, :]
     for point in points:
@@ -215,13 +215,13 @@ def _log_likelihood(points: Iterable[Point], slowness: Array, shared: Array, sta
 
 
 def _ends(axis: Array, used: NDArray[np.bool_]) -> tuple[float, float]:
-    """The used part of an axis, a cell wider on both sides."""
+    """Return the used part of an axis, one cell wider on both sides."""
     cells = np.flatnonzero(used)
     return float(axis[max(cells[0] - 1, 0)]), float(axis[min(cells[-1] + 1, len(axis) - 1)])
 
 
 def _levels(confidence: float) -> tuple[float, float, float]:
-    """Middle, lower and upper quantile."""
+    """Return the middle, lower and upper quantiles."""
     return 0.5, (1 - confidence) / 2, (1 + confidence) / 2
 
 
@@ -232,7 +232,7 @@ def _quantile(values: Array, weight: Array, level: float) -> float:
 
 
 def _last_above(chance: Callable[[float], float], level: float, limit: float) -> float:
-    """The last value at which a falling chance is at least the level."""
+    """Return the last value at which a falling probability is at least ``level``."""
     if chance(0.0) < level:
         return 0.0
     if chance(limit) >= level:
@@ -244,7 +244,7 @@ def _last_above(chance: Callable[[float], float], level: float, limit: float) ->
 
 
 class Step(NamedTuple):
-    """One offered load of one run; a load that was missed has an infinite p99."""
+    """One offered load of one run; a missed load has an infinite p99."""
 
     load: float
     p99_ms: float
@@ -255,8 +255,8 @@ class Step(NamedTuple):
 class Knee:
     """The largest offered load at which p99 stays within its target.
 
-    ``load.low`` is where the upper bound of p99 leaves the target; ``offered`` the largest load that was tried: where
-    the interval has no end there, nothing is known beyond it. ``runs`` is the fewest of any step up to the knee.
+    ``load.low`` is where the upper bound of p99 exceeds the target. ``offered`` is the largest tried load; beyond it an
+    open interval means unknown. ``runs`` is the fewest runs of any step up to the knee.
     """
 
     load: Interval
@@ -266,15 +266,14 @@ class Knee:
 
     @property
     def safe(self) -> float:
-        """What may be counted on: never more than was offered."""
+        """Return the load that can be relied on, at most the offered one."""
         return min(self.load.low, self.offered)
 
 
 def knee(steps: Iterable[Step], target_ms: float, confidence: float = CONFIDENCE) -> Knee:
-    """The knee over repeated runs: p99 of each step with a t interval of its mean logarithm, then where it crosses.
+    """Return the knee over repeated runs, where the t interval of mean ln p99 crosses the target.
 
-    Percentiles are never averaged as such: each run's p99 is one observation. One run has no interval, so its safe
-    load is 0.
+    Percentiles are never averaged: each run's p99 is one observation. One run has no interval, so its safe load is 0.
 
     Raises:
         BadInput: there is no step.
@@ -295,7 +294,7 @@ def knee(steps: Iterable[Step], target_ms: float, confidence: float = CONFIDENCE
 
 
 def _p99(found: Sequence[float], confidence: float) -> dict[str, float]:
-    """Return the mean of ln p99 with its t interval; runs that disagree whether the load was missed bound nothing."""
+    """Return the mean of ln p99 with its t interval; it is unbounded if only some runs missed the load."""
     missed = sum(map(math.isinf, found))
     if missed:
         return {"estimate": math.inf, "low": math.inf if missed == len(found) else 0.0, "high": math.inf}
@@ -308,7 +307,7 @@ def _p99(found: Sequence[float], confidence: float) -> dict[str, float]:
 
 
 def _crossing(curve: Sequence[dict[str, float]], name: str, target_ms: float) -> float:
-    """Where the curve first leaves the target, linear in ln p99: 0 if at once, infinity if never."""
+    """Return where the curve first exceeds the target, linear in ln p99: 0 if at once, infinity if never."""
     held = 0.0, 0.0
     for row in curve:
         load, p99 = row["load"], row[name]
@@ -335,7 +334,7 @@ def p99_at(curve: Sequence[Mapping[str, float]], load: float) -> dict[str, float
 
 
 def _between(first: float, last: float, share: float) -> float:
-    """Return the value at a share of the way, linear in the logarithm; where one end is unbounded, so is the value."""
+    """Interpolate linearly in the logarithm; an unbounded end makes the value unbounded."""
     unbounded = [end for end in (first, last) if end <= 0 or math.isinf(end)]
     return unbounded[0] if unbounded else math.exp((1 - share) * math.log(first) + share * math.log(last))
 
@@ -354,9 +353,9 @@ def spread_of(steps: Iterable[Step]) -> float | None:
 def runs_to_decide(
     estimate: float, target: float, spread: float, *, of_one_run: bool = False, confidence: float = CONFIDENCE
 ) -> int | None:
-    """Return the fewest runs whose t interval, at this estimate and spread of the logarithm, leaves out the target.
+    """Return the fewest runs whose t interval, at this estimate and spread of the logarithm, excludes the target.
 
-    The interval is of the mean, or of a new run. None: not even ``MOST_RUNS`` would do.
+    The interval is of the mean, or of a new run. None: more than ``MOST_RUNS``.
     """
     runs = np.arange(2, MOST_RUNS + 1)
     reach = stats.t.ppf((1 + confidence) / 2, runs - 1) * spread * np.sqrt(of_one_run + 1 / runs)
@@ -368,40 +367,40 @@ def runs_to_decide(
 
 
 def load_of_a_broker(write: float, replication_factor: int, brokers: int) -> float:
-    """w: what the replicas of one broker take in, evenly spread."""
+    """Return w: the write load into one broker's replicas, evenly spread."""
     return write * replication_factor / brokers
 
 
 class Away(NamedTuple):
-    """One of so many units is away; ``remade``: its replicas can be made again on the others."""
+    """One of ``units`` is away; ``remade``: its replicas can be recreated on the others."""
 
     units: int
     remade: bool
 
     def taken_over(self, times: float, lost: int) -> float:
-        """By what each of the others multiplies its share: U / (U - 1).
+        """Return the factor by which each other unit's share grows: U / (U - 1).
 
-        Where no replica is made again, ``lost`` of the ``times`` that a byte passes the resource no longer happen.
+        If no replica is recreated, a byte passes the resource ``lost`` of ``times`` times less.
         """
         return self.units / (self.units - 1) * (1.0 if self.remade else 1 - lost / times)
 
 
 def broker_away(brokers: int, copies: int, racks: int | None = None) -> Away:
-    """Among brokers, or among those of its rack where each rack has a replica of everything."""
+    """Return the units among brokers, or within a rack if each rack has a replica of everything."""
     if racks == copies and brokers > racks:
         return Away(brokers // racks, remade=True)
     return Away(brokers, remade=brokers > copies)
 
 
 def rack_away(racks: int, copies: int) -> Away:
-    """Among racks; with as many as copies none can be made again, as each rest has one already."""
+    """Return the units among racks; with as many racks as copies, no replica can be recreated."""
     return Away(racks, remade=racks > copies)
 
 
 class Demand(NamedTuple):
-    """What one broker needs of one resource; ``degraded`` is with another one away, ``limit`` what it may use.
+    """One broker's need of one resource: ``healthy``, ``degraded`` (another broker is away), and its ``limit``.
 
-    ``rack_away`` is with a whole rack away, None where no racks were named.
+    ``rack_away`` is with a whole rack away, None without racks.
     """
 
     resource: str
@@ -414,7 +413,7 @@ class Demand(NamedTuple):
 
     @property
     def use(self) -> float | None:
-        """The larger of the demands with something away as a share of the limit."""
+        """Return the largest demand with a broker or rack away, as a share of the limit."""
         return None if self.limit is None else max(self.degraded, self.rack_away or 0.0) / self.limit
 
 
@@ -430,18 +429,19 @@ def demands(
     old_reads: float = 0.0,
     racks: int | None = None,
 ) -> list[Demand]:
-    """Per broker: CPU, network, disk, and what a peer must spare while another catches up at a rate R.
+    """Return the demands per broker: CPU, network, disk, and what a peer must spare while another catches up at rate R.
 
-    With one broker away the others take B/(B-1) of their share, as if its replicas had been moved to them, and those of
-    its rack alone where there are RF racks. Where B is RF nothing can be moved: bytes then arrive RF - 1 times and
-    leave G + RF - 2 times. A rack away is the same with racks in the place of brokers. ``catch_up`` is R; ``limits`` is
-    by resource; ``old_reads`` the share of what groups read that has left the page cache. Rules of the traffic: bytes
-    arrive RF times and leave G + RF - 1 times (the sizing equation of Amazon MSK counts the same way).
+    With one broker away, the others take B/(B-1) of their share, as if its replicas had moved to them; with RF racks
+    only those of its rack do. If B is RF, nothing can move: bytes then arrive RF - 1 times and leave G + RF - 2 times.
+    A rack away follows the same rules with racks in place of brokers.
+
+    ``catch_up`` is R, ``limits`` are by resource, ``old_reads`` is the share of groups' reads that has left the page
+    cache. Bytes arrive RF times and leave G + RF - 1 times, as in the sizing equation of Amazon MSK.
     """
     share = 1 / brokers
     spare = max(catch_up - load_of_a_broker(write, replication_factor, brokers), 0.0)
     copies, outs = replication_factor, consumer_groups + replication_factor - 1
-    told: list[tuple[str, str, float | None, int, str]] = [  # how often a byte passes it; how often not without a copy
+    told: list[tuple[str, str, float | None, int, str]] = [  # times a byte passes it; times fewer without one copy
         ("cpu", "cores", cpu_s_per_mb, 0, "CPU s per MB · W / B"),
         ("network_in", "MB/s", copies, 1, "W · RF / B"),
         ("network_out", "MB/s", outs, 1, "W · (G + RF - 1) / B"),
@@ -470,7 +470,7 @@ def demands(
     ]
 
     def catching_up(units: int, times: float) -> float:
-        """Live traffic to those that come back as well, and what each of the others sends them of the backlog."""
+        """Add live traffic, which includes the returning ones, and each other one's share of the backlog."""
         return write * times * share * units / (units - 1) + spare / (units - 1)
 
     def row(name: str, limit: str, times: float, rule: str) -> Demand:
@@ -486,7 +486,7 @@ def demands(
 
 
 def bottleneck(rows: Iterable[Demand]) -> Demand | None:
-    """The resource that is nearest to its limit; None where no limit was set."""
+    """Return the resource nearest to its limit; None without limits."""
     return max((row for row in rows if row.use is not None), key=lambda row: row.use or 0.0, default=None)
 
 
@@ -494,17 +494,17 @@ class Throttle(NamedTuple):
     """Bounds of ``follower.replication.throttled.rate``, in MB/s into the returning broker."""
 
     progress: float  # at or below, it never catches up
-    target: float  # at least this for the target recovery
-    latency: float  # above, the peers may leave the target latency
+    target: float  # the least for the target recovery
+    latency: float  # above, the peers may exceed the target latency
 
 
 def throttle(
     load: float, *, down_s: float, target_s: float, start_s: float, spare_out: float, unthrottled: float
 ) -> Throttle:
-    """Lower bounds by progress and target, upper bound by what the peers can spare together (``spare_out``).
+    """Return lower bounds by progress and target, and an upper bound by the peers' spare capacity (``spare_out``).
 
-    Kafka's own operations guide gives the first: no progress while max(BytesInPerSec) > throttle. The throttle of
-    KIP-73 holds for replicas outside the ISR only. ``unthrottled`` is R.
+    The first is from Kafka's operations guide: no progress while max(BytesInPerSec) > throttle. KIP-73 throttles only
+    replicas outside the ISR. ``unthrottled`` is R.
     """
     return Throttle(load, load * needed_headroom(down_s, target_s, start_s), min(load + max(spare_out, 0), unthrottled))
 
@@ -518,7 +518,7 @@ class Ledger(NamedTuple):
 
 
 def ledger(knee_load: float, reserves: Sequence[tuple[str, float]]) -> list[Ledger]:
-    """From the healthy knee down: what each reserve takes, and what is left after it."""
+    """List what each reserve takes from the healthy knee, and the remainder after it."""
     lines = [Ledger("healthy knee", knee_load, knee_load)]
     for item, amount in reserves:
         lines.append(Ledger(item, amount, lines[-1].left - amount))
@@ -526,7 +526,7 @@ def ledger(knee_load: float, reserves: Sequence[tuple[str, float]]) -> list[Ledg
 
 
 def months_until(load: float, limit: float, growth: float) -> float:
-    """Months until a load that grows by a factor 1 + ``growth`` each month reaches a limit; infinity: never."""
+    """Return the months until a load growing by 1 + ``growth`` each month reaches a limit; infinity: never."""
     if load >= limit:
         return 0.0
     return math.log(limit / load) / math.log1p(growth) if growth > 0 else math.inf
@@ -535,7 +535,7 @@ def months_until(load: float, limit: float, growth: float) -> float:
 def exhaustion(
     today: date, load: float, limit: Interval, growth: tuple[float, float]
 ) -> tuple[date | None, date | None]:
-    """From when and until when the limit may be reached: early bound with fast growth, late bound with slow growth."""
+    """Return when the limit may be reached: early bound with fast growth, late bound with slow growth."""
     ends = months_until(load, limit.low, max(growth)), months_until(load, limit.high, min(growth))
     first, last = (today + timedelta(days=months * DAYS_A_MONTH) if months < 1200 else None for months in ends)
     return first, last
@@ -543,39 +543,40 @@ def exhaustion(
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured on a cluster of ``brokers``; scaled to other numbers of brokers by per-broker shares."""
+    """Measurements on a cluster of ``brokers``, scaled to other numbers of brokers by per-broker shares."""
 
     brokers: int
     replication_factor: int
     healthy: Knee
     degraded: Knee
     catch_up: CatchUp
-    tried: float  # the largest load into one broker under which it was seen to catch up
+    tried: float  # the largest load into one broker under which it caught up
 
     def healthy_knee(self, brokers: int) -> Interval:
-        """Of the cluster's write load."""
+        """Return the healthy knee as the cluster's write load."""
         return self.healthy.load.scaled(brokers / self.brokers)
 
     def degraded_knee(self, brokers: int) -> Interval:
-        """With one broker away whose replicas stay where they are: the others take in what they took in before."""
+        """Return the knee with one broker away and its replicas not moved: the others' write load stays the same."""
         return self.degraded.load.scaled(brokers / self.brokers)
 
     def safe_latency_load(self, brokers: int, racks: int | None = None) -> float:
-        """The write load at which the upper bound of p99 stays within its target with one broker away.
+        """Return the write load at which the upper bound of p99 stays within its target with one broker away.
 
-        With racks also with a whole rack away, whose replicas were made again on the rest: these are then a healthy
-        cluster with racks / (racks - 1) of its load. Until then a rack away is to partitions what one of RF brokers is.
+        With racks, also with a whole rack away after its replicas were recreated: the rest is a healthy cluster with
+        racks / (racks - 1) of its load. Until then, a missing rack affects partitions as a missing broker of RF brokers
+        does.
         """
         rest = (racks - 1) / racks if racks else 1.0
         return min(self.degraded.safe, self.healthy.safe * rest) * brokers / self.brokers
 
     def safe_recovery_load(self, brokers: int, down_s: float, target_s: float) -> float:
-        """The write load at which the upper bound of T stays within its target; never more than was tried."""
+        """Return the write load at which the upper bound of T stays within its target; at most the tried load."""
         safe = min(self.catch_up.largest_load(down_s, target_s).low, self.tried)
         return safe * brokers / self.replication_factor
 
     def safe_load(self, brokers: int, down_s: float, target_s: float, racks: int | None = None) -> float:
-        """Both targets hold in the degraded state, by their upper bounds."""
+        """Return the write load at which both targets hold with a broker away, by their upper bounds."""
         return min(self.safe_latency_load(brokers, racks), self.safe_recovery_load(brokers, down_s, target_s))
 
     def possible_latency_load(self, brokers: int, racks: int | None = None) -> float:
@@ -588,7 +589,7 @@ class Measured:
         return self.catch_up.largest_load(down_s, target_s).high * brokers / self.replication_factor
 
     def possible_load(self, brokers: int, down_s: float, target_s: float, racks: int | None = None) -> float:
-        """Return the write load above which one target is missed; up to it, and above the safe load, is undecided."""
+        """Return the write load above which a target is missed; between the safe load and this one it is undecided."""
         recovery = self.possible_recovery_load(brokers, down_s, target_s)
         return min(self.possible_latency_load(brokers, racks), recovery)
 
@@ -602,9 +603,10 @@ class Measured:
         fits: Callable[[int], bool] = lambda _: True,
         for_sure: bool = True,
     ) -> int | None:
-        """Return the fewest brokers that carry ``write`` for sure, or that may; None: not even ``MOST_BROKERS``.
+        """Return the fewest brokers that carry ``write`` safely, or possibly; None: more than ``MOST_BROKERS``.
 
-        A multiple of ``racks``; ``fits`` says of a number, and of every larger one, that their disks suffice.
+        The number is a multiple of ``racks``. ``fits`` returns whether the disks of a number of brokers, and so of
+        every larger one, suffice.
         """
         carried = self.safe_load if for_sure else self.possible_load  # both grow with the brokers
         step = racks or 1
@@ -616,5 +618,5 @@ class Measured:
 
 
 def as_json(interval: Interval) -> dict[str, Any]:
-    """Bounds that do not exist become null."""
+    """Return the interval as JSON, with null for infinite bounds."""
     return {name: value if math.isfinite(value) else None for name, value in interval._asdict().items()}

@@ -1,9 +1,9 @@
-"""Has a series of nightly runs changed? Change points by ruptures; pure functions over rows of the archive.
+"""Detect changes in a series of nightly runs with change points (ruptures); pure functions over archive rows.
 
-A nightly run is one point: the median of its good runs. Runs of one nightly run share that nightly run's host, so they
-are repeated measures of it and no further points; and the median of three takes an outlier among them out. All effects
-are log-ratios of later to earlier, so that halving and doubling weigh the same. docs/dev/adr/0008-change-points.md
-says why this library and this test; docs/trust.md what they find and miss.
+A nightly run is one point: the median of its good runs. Its runs share the host's state, so they are repeated measures
+and not further points; the median of three removes an outlier. All effects are log-ratios of later to earlier, so that
+halving and doubling weigh the same. docs/dev/adr/0008-change-points.md explains the choice of library and test;
+docs/trust.md has the detection rates.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from statistics import fmean, median
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import ruptures  # type: ignore[import-untyped]  # it ships no types
+import ruptures  # it ships no types
 from scipy import stats
 
 from campaigns.statistics.effects import Better, percent
 from history.results.nightly import Point
 
-ALPHA = 0.001  # of the split that fits best: 30 quiet points show a false one in 2 to 3 % of series
-MIN_NIGHTLY_RUNS = 8  # earlier than the one that is screened; fewer say too little about the noise
-MIN_BEFORE = 3  # nightly runs of the level before a change; fewer are no level
-CONTROL_ALPHA = 0.01  # a control that moved by chance costs a nightly run, one that was missed costs two reruns
+ALPHA = 0.001  # of the best split: 2 to 3 % of series with 30 quiet points have a false change
+MIN_NIGHTLY_RUNS = 8  # before the screened one; fewer are too few to estimate the noise
+MIN_BEFORE = 3  # nightly runs of the level before a change; fewer are not a level
+CONTROL_ALPHA = 0.01  # a false move of the control costs a nightly run, a missed one two reruns
 MIN_PAIRS = 3
 
 Row = Mapping[str, Any]
 
 
 class Key(NamedTuple):
-    """What makes two points comparable; a new digest or machine (``host``) starts a new series."""
+    """The conditions of comparable points; a new digest or machine (``host``) starts a new series."""
 
     scenario: str
     scenario_digest: str
@@ -44,11 +44,10 @@ class Key(NamedTuple):
 
 
 class Change(NamedTuple):
-    """Two levels of a series, the later one going on up to its end.
+    """Two levels of a series; the later one lasts until the series' end.
 
-    ``first`` is the index of the first nightly run of the level before and ``until`` that of the first one after that
-    level; ``since`` that of the first nightly run of the later level. ``log`` is the log-ratio, with its
-    interval at 95 %.
+    ``first`` is the index of the earlier level's first nightly run, ``until`` of the first one after that level,
+    ``since`` of the later level's first. ``log`` is the log-ratio, with its 95 % interval.
     """
 
     first: int
@@ -63,7 +62,7 @@ class Change(NamedTuple):
 
 
 class Confirmation(NamedTuple):
-    """What interleaved reruns say: the change as a log-ratio with its interval, and from how much."""
+    """The result of interleaved reruns: the change as a log-ratio with its interval, and the numbers behind it."""
 
     verdict: Literal["confirmed", "refuted", "inconclusive"]
     why: str
@@ -78,20 +77,20 @@ class Confirmation(NamedTuple):
 
 
 def is_good(row: Row) -> bool:
-    """A run may be a baseline: it passed, and its figure is there and trusted."""
+    """Return whether a run may be a baseline: it passed, and its value exists and is trusted."""
     return bool(row["verdict"] == "pass" and row["trusted"] and row["value"] is not None)
 
 
 def key_of(row: Row) -> Key:
-    """The series that a row belongs to."""
+    """Return the series of a row."""
     return Key(*(row[name] for name in Key._fields))
 
 
 def series(rows: Iterable[Row], floors: Mapping[str, float]) -> dict[Key, list[Point]]:
-    """The points of every series, the oldest nightly run first.
+    """Return the points of every series, the oldest nightly run first.
 
-    ``floors`` names the metrics that are wanted, and the value below which they are all the same (0 where any
-    difference counts). Rows that are no good are left out; so are values that are not above 0, having no logarithm.
+    ``floors`` maps the wanted metrics to the value below which all values count as equal (0: none). Rows that are not
+    good and values that are not above 0, which have no logarithm, are left out.
     """
     found: dict[Key, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
@@ -101,7 +100,7 @@ def series(rows: Iterable[Row], floors: Mapping[str, float]) -> dict[Key, list[P
 
 
 def _points(nightly_runs: Mapping[str, list[Row]], floor: float) -> list[Point]:
-    """The points of a series in their order, each with what changed of its software since the one before."""
+    """Return the points of a series in order, each with the software changes since the previous one."""
     in_order = sorted((_point(name, runs, floor) for name, runs in nightly_runs.items()), key=lambda p: p.at)
     software = [_software(nightly_runs[point.nightly_run][0]) for point in in_order]
     changed = [[], *starmap(_changed, pairwise(software))]
@@ -109,13 +108,13 @@ def _points(nightly_runs: Mapping[str, list[Row]], floor: float) -> list[Point]:
 
 
 def _software(row: Row) -> dict[str, str]:
-    """What a run ran with beside Kafka, as far as the archive names it."""
+    """Return a run's software besides Kafka, as far as the archive has it."""
     own = {"Plimsoll": row.get("plimsoll"), "the judge": row.get("judge")}
     return {**(row.get("environment") or {}), **{name: told for name, told in own.items() if told}}
 
 
 def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """``kernel 6.1.0 to 6.1.1``, of what both name."""
+    """List changes, such as ``kernel 6.1.0 to 6.1.1``, of software named in both."""
     both = sorted(before.keys() & after.keys())
     return [f"{name} {before[name]} to {after[name]}" for name in both if before[name] != after[name]]
 
@@ -139,18 +138,17 @@ def _point(nightly_run: str, runs: list[Row], floor: float) -> Point:
 
 
 def window(points: Sequence[Point], nightly_runs: int, pinned: Collection[str] = ()) -> list[Point]:
-    """What the newest point is compared with, and itself: the last ``nightly_runs`` before it, and pinned ones for
-    ever.
+    """Return the newest point and its reference: the last ``nightly_runs`` before it, and all pinned ones.
 
-    Never the best ever: a lucky nightly run would make all that follow look slow. Pinned nightly runs keep a slow drift
-    from becoming the baseline that hides it.
+    The best value ever is not a reference: one lucky nightly run would make all later ones look slow. Pinned nightly
+    runs keep a slow drift from becoming the baseline.
     """
     kept = points[-nightly_runs - 1 :]
     return [*(point for point in points[: -nightly_runs - 1] if point.nightly_run in pinned), *kept]
 
 
 def logs(points: Iterable[Point]) -> list[float]:
-    """The points' values as logarithms."""
+    """Return the logarithms of the points' values."""
     return [math.log(point.value) for point in points]
 
 
@@ -158,24 +156,23 @@ def logs(points: Iterable[Point]) -> list[float]:
 
 
 def missing_nightly_runs(points: Sequence[Point]) -> int:
-    """How many nightly runs a series still lacks before it can be screened."""
+    """Count the nightly runs that a series lacks before it can be screened."""
     return max(0, MIN_NIGHTLY_RUNS + 1 - len(points))
 
 
 def latest_change(values: Sequence[float], alpha: float = ALPHA) -> Change | None:
-    """The last change of level in a series of logarithms, None where nothing says that there is one.
+    """Return the last change of level in a series of logarithms; None without a significant one.
 
-    The best split in two (ruptures, least squares) is tested (t, pooled variance, so that one nightly run after it is
-    enough), and what follows a change is looked at again, so that a regression that was fixed is not reported. A split
-    with fewer than ``MIN_BEFORE`` nightly runs before it has no level to compare with; what follows it is looked at
-    alone.
+    The best split in two (ruptures, least squares) is tested (t test, pooled variance, so that one nightly run after it
+    suffices). The values after a change are searched again, so that a fixed regression is not reported. A split with
+    fewer than ``MIN_BEFORE`` earlier nightly runs has no level to compare with; only the values after it are searched.
     """
     found = None
     start = 0
     while len(values) - start > MIN_BEFORE:
         since = start + _best_split(values[start:])
         change = levels(values, start, since)
-        if not change.p < alpha:  # nan where all values are the same
+        if not change.p < alpha:  # nan if all values are equal
             break
         found = change if since - start >= MIN_BEFORE else found
         start = since
@@ -183,11 +180,11 @@ def latest_change(values: Sequence[float], alpha: float = ALPHA) -> Change | Non
 
 
 def worst_change(values: Sequence[float], better: Better, *, pinned: int = 0, alpha: float = ALPHA) -> Change | None:
-    """How much worse the newest level is than that earlier one from which it is furthest; None where than none.
+    """Return the largest significant worsening of the newest level against any earlier one, else None.
 
-    Half a fix, or small steps, hide from ``latest_change`` what they leave or add up to. The newest level is compared
-    with every earlier one and with the first ``pinned`` values, by tests that share ``alpha``; so there are none where
-    no change is found.
+    ``latest_change`` misses the rest of a partial fix, and the sum of small steps. The newest level is compared with
+    every earlier one and with the first ``pinned`` values, by tests that share ``alpha``; without a change there is no
+    earlier level.
     """
     *earlier, (newest, _) = _levels_of(values, 0, len(values), alpha)
     others = {
@@ -201,10 +198,9 @@ def worst_change(values: Sequence[float], better: Better, *, pinned: int = 0, al
 
 
 def screened(values: Sequence[float], better: Better, *, margin: float, pinned: int = 0) -> Change | None:
-    """Return the change that a nightly run looks at, for better or worse and of any size; None where there is none.
+    """Return the change to report, in either direction and of any size; None without one.
 
-    The latest change; or where the newest level is worse than an earlier one by still more, and by more than the
-    margin, that change.
+    It is the latest change, unless the newest level is even worse against an earlier one, beyond the margin.
     """
     latest, worst = latest_change(values), worst_change(values, better, pinned=pinned)
     if worst is None or not is_beyond(worst, margin):
@@ -213,12 +209,12 @@ def screened(values: Sequence[float], better: Better, *, margin: float, pinned: 
 
 
 def is_beyond(change: Change, margin: float) -> bool:
-    """Is this a change by the margin or more, up or down?"""
+    """Return whether a change is at least the margin, in either direction."""
     return abs(percent(change.log)) >= 100 * margin
 
 
 def _levels_of(values: Sequence[float], first: int, until: int, alpha: float) -> list[tuple[int, int]]:
-    """Every level between two indices: what lies on either side of a change is looked at again."""
+    """Return every level between two indices, splitting at changes recursively."""
     if until - first > MIN_BEFORE:
         since = first + _best_split(values[first:until])
         if levels(values[:until], first, since).p < alpha:
@@ -234,7 +230,7 @@ def _best_split(values: Sequence[float]) -> int:
 def levels(
     values: Sequence[float], first: int, since: int, confidence: float = 0.95, *, until: int | None = None
 ) -> Change:
-    """How the values from ``since`` on differ from those up to it, or to ``until``; p is nan if all are the same."""
+    """Compare the values from ``since`` on with those before it, or before ``until``; p is nan if all are equal."""
     until = since if until is None else until
     before, after = values[first:until], values[since:]
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # levels without any noise
@@ -246,15 +242,14 @@ def levels(
 
 
 def is_worse(log: float, better: Better) -> bool:
-    """Is this a change for the worse?"""
+    """Return whether a change is for the worse."""
     return (log > 0) == (better == "lower") and log != 0
 
 
 def visible(values: Sequence[float], alpha: float = ALPHA) -> float | None:
-    """The log-ratio of one nightly run to a steady series that the screen sees half the time; None for too few nightly
-    runs.
+    """Return the log-ratio of one nightly run to a steady series that the screen detects half the time.
 
-    What is smaller may be there: only further nightly runs can show it.
+    None for too few nightly runs. Smaller changes need more nightly runs.
     """
     n = len(values)
     if n < MIN_NIGHTLY_RUNS:
@@ -265,10 +260,10 @@ def visible(values: Sequence[float], alpha: float = ALPHA) -> float | None:
 def control_moved(
     control: Sequence[Point], before: Collection[str], after: Collection[str], log: float, among: int = 1
 ) -> bool | None:
-    """Did the control make the same move in the same nightly runs? Then the host is the likely cause, not Kafka.
+    """Return whether the control changed likewise in the same nightly runs, which makes the host the likely cause.
 
-    The same direction, at least half as far, and not by chance; ``among`` so many of its series that are asked. None
-    where the control has too few of these nightly runs.
+    Its change must have the same direction, at least half the size, and significance; ``among`` is the number of
+    control series tested. None if the control has too few of these nightly runs.
     """
     earlier = logs(point for point in control if point.nightly_run in before)
     later = logs(point for point in control if point.nightly_run in after)
@@ -284,20 +279,19 @@ def control_moved(
 def confirm(
     reruns: Sequence[float], before: Sequence[float], *, margin: float, better: Better, alpha: float = 0.05
 ) -> Confirmation:
-    """Is the candidate worse than it was, measured against a release that cannot have changed?
+    """Decide whether a candidate is worse than before, relative to a release, which cannot have changed.
 
-    ``reruns`` are log-ratios of candidate to that release in pairs of runs side by side, ``before`` the same of each
-    nightly run before the change. Their difference is the change itself: whatever slows both down cancels out. The
-    interval is the wider one of Welch's and of one that takes this nightly run's pairs for what they are, one nightly
-    run among nightly runs. Confirmed needs an interval without 0 and an estimate beyond the margin; refuted, one that
-    ends below the margin.
+    ``reruns`` are log-ratios of candidate to release in pairs of consecutive runs, ``before`` those of each nightly run
+    before the change. Their difference is the change: whatever slows both down cancels out. The interval is the wider
+    one of Welch's and one that counts this nightly run's pairs as a single nightly run. Confirmed needs an interval
+    without 0 and an estimate beyond the margin; refuted needs an interval that ends below the margin.
     """
     if len(reruns) < MIN_PAIRS or len(before) < MIN_BEFORE:
         had = f"{len(reruns)} pairs and {len(before)} nightly runs before"
         why = f"{had}; at least {MIN_PAIRS} and {MIN_BEFORE} are needed"
         return Confirmation("inconclusive", why, len(reruns), len(before))
     current = levels([*before, fmean(reruns)], 0, len(before), 1 - alpha)
-    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # pairs that are all the same
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # pairs without any noise
         welch = stats.ttest_ind(reruns, before, equal_var=False).confidence_interval(1 - alpha)
     log, low, high = current.log, min(current.low, float(welch.low)), max(current.high, float(welch.high))
     worst = (log, low, high) if better == "lower" else (-log, -high, -low)

@@ -1,4 +1,4 @@
-"""What lies on a broker's disk by retention, and the load at which it is full. GB are 10^9 bytes."""
+"""A broker's stored data by retention, and the load at which its disk is full. GB are 10^9 bytes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from campaigns.statistics.capacity import broker_away, load_of_a_broker, rack_aw
 SEGMENT_GB = 2**30 / 1e9  # log.segment.bytes
 SEGMENT_HOURS = 168.0  # log.roll.hours
 GB_PER_MB_HOUR = 3.6  # an MB/s for an hour
-LARGEST_LOAD = 1e9  # MB/s: stands for a load without bound
+LARGEST_LOAD = 1e9  # MB/s: represents an unlimited load
 
 
 class Stored(NamedTuple):
-    """GB on one broker: what retention keeps, and the segments of which Kafka deletes none before it is old as a whole.
+    """GB on one broker: retained data, plus segments that Kafka keeps until all of their records have expired.
 
-    ``by_size``: retention by size deletes before retention by time does.
+    ``by_size``: retention by size deletes earlier than retention by time.
     """
 
     retained_gb: float
@@ -31,14 +31,14 @@ class Stored(NamedTuple):
 
 
 class Retention(NamedTuple):
-    """How long records are kept, and at most how many GB of each partition (None: any number)."""
+    """Retention time in hours, and the limit in GB per partition (None: no limit)."""
 
     hours: float
     partition_gb: float | None = None
 
 
 def stored(write: float, *, brokers: int, copies: int, partitions: int, retention: Retention) -> Stored:
-    """W · RF · retention / B, or what retention by size leaves of it, and up to one segment of each replica more."""
+    """Return W · RF · retention / B, or the limit by size if smaller, plus up to one segment per replica."""
     replicas = partitions * copies / brokers
     by_time = load_of_a_broker(write, copies, brokers) * GB_PER_MB_HOUR * retention.hours
     by_size = math.inf if retention.partition_gb is None else replicas * retention.partition_gb
@@ -47,17 +47,17 @@ def stored(write: float, *, brokers: int, copies: int, partitions: int, retentio
 
 
 def with_one_away(total_gb: float, *, brokers: int, copies: int, racks: int | None = None) -> float:
-    """On each of the others once the replicas of one broker were made again on them, where they can be."""
+    """Return GB on each other broker after one broker's replicas were recreated on them, if they can be."""
     return total_gb * broker_away(brokers, copies, racks).taken_over(copies, lost=1)
 
 
 def with_a_rack_away(total_gb: float, *, racks: int, copies: int) -> float:
-    """The same of a whole rack."""
+    """Return GB on each other broker after a whole rack's replicas were recreated."""
     return total_gb * rack_away(racks, copies).taken_over(copies, lost=1)
 
 
 def most_with_one_away(total_gb: float, *, brokers: int, copies: int, racks: int | None = None) -> float:
-    """The larger of both."""
+    """Return the larger of both."""
     broker = with_one_away(total_gb, brokers=brokers, copies=copies, racks=racks)
     return max(broker, with_a_rack_away(total_gb, racks=racks, copies=copies)) if racks else broker
 
@@ -65,7 +65,7 @@ def most_with_one_away(total_gb: float, *, brokers: int, copies: int, racks: int
 def load_that_fills(
     disk_gb: float, *, brokers: int, copies: int, partitions: int, retention: Retention, racks: int | None = None
 ) -> float:
-    """The mean write load that fills disks with one broker or rack away; infinity: by size none does."""
+    """Return the mean write load that fills disks with one broker or rack away; infinity if size limits prevent it."""
 
     def beyond(write: float) -> float:
         kept = stored(write, brokers=brokers, copies=copies, partitions=partitions, retention=retention)

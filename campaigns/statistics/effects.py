@@ -1,6 +1,6 @@
-"""Effects between two arms of runs. Pure functions; a run is the unit, and two runs side by side are a pair.
+"""Effects between two arms of runs. Pure functions; the unit is a run, and two consecutive runs are a pair.
 
-Effects are means of log-ratios, head against base: symmetric, and free of units. docs/comparison.md explains them.
+Effects are means of log-ratios, head against base: symmetric, and without units. See docs/comparison.md.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from scipy import optimize, stats
 from history.errors import BadInput
 
 ALPHA = 0.05
-MAX_PAIRS = 200  # nobody runs more
-POWER = 0.8  # what "can be seen" means: found in four of five comparisons
+MAX_PAIRS = 200  # more are impractical
+POWER = 0.8  # detected in four of five comparisons
 Verdict = Literal["regression", "improvement", "equivalent", "inconclusive"]
 Better = Literal["lower", "higher"]
 
@@ -34,14 +34,14 @@ class Effect(NamedTuple):
     p: float
 
 
-_BEYOND = math.log(10_000)  # where an interval from two pairs may end; the pages say "beyond" from 1,000 on
+_BEYOND = math.log(10_000)  # limit for an interval from two pairs; pages print "beyond" from a factor of 1,000
 
 
 def log_ratio(base: float, head: float) -> float:
-    """How head compares with base: 0 for equal, log 2 for twice as much.
+    """Return ln(head / base): 0 if equal, ln 2 for twice as much.
 
     Raises:
-        BadInput: there is no such ratio.
+        BadInput: a value is not above 0.
     """
     if not (base > 0 and head > 0):
         raise BadInput(f"{head:g} against {base:g} is no ratio that has a logarithm: both must be above 0.")
@@ -49,12 +49,12 @@ def log_ratio(base: float, head: float) -> float:
 
 
 def percent(log: float) -> float:
-    """A log-ratio as a change in percent, at most that of a factor of ten thousand."""
+    """Convert a log-ratio to a change in percent, limited to a factor of 10,000."""
     return 100 * math.expm1(min(log, _BEYOND))
 
 
 def paired_effect(log_ratios: Sequence[float]) -> Effect | None:
-    """The paired t interval on log-ratios, one for each pair; None for fewer than two pairs."""
+    """Return the paired t interval of log-ratios, one per pair; None for fewer than two pairs."""
     n = len(log_ratios)
     if n < 2:
         return None
@@ -66,7 +66,7 @@ def paired_effect(log_ratios: Sequence[float]) -> Effect | None:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values of a family, in the order given."""
+    """Return Holm's adjusted p-values of a family, in the given order."""
     order = sorted(range(len(p_values)), key=lambda index: p_values[index])
     adjusted = [0.0] * len(p_values)
     least = 0.0
@@ -77,9 +77,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def verdict_of(effect: Effect, *, margin: float, better: Better, p_adjusted: float) -> Verdict:
-    """One of the four verdicts; ``margin`` is a ratio's distance from 1, such as 0.05.
+    """Return one of the four verdicts; ``margin`` is a ratio's distance from 1, such as 0.05.
 
-    A difference needs an interval without 0, an estimate beyond the margin, and a p that survives Holm. Equivalent
+    A difference needs an interval without 0, an estimate beyond the margin, and an adjusted p below ALPHA. Equivalence
     needs the whole interval inside the margins: two one-sided tests, each at ALPHA / 2.
     """
     bound = math.log1p(margin)
@@ -97,28 +97,28 @@ def _direction(log: float, better: Better) -> Verdict:
 
 
 def sd_interval(sd: float, n: int) -> tuple[float, float]:
-    """The interval of a standard deviation that was estimated from ``n`` values, at 1 - ALPHA."""
+    """Return the interval, at 1 - ALPHA, of a standard deviation estimated from ``n`` values."""
     low, high = (sd * math.sqrt((n - 1) / float(stats.chi2.ppf(tail, n - 1))) for tail in (1 - ALPHA / 2, ALPHA / 2))
     return low, high
 
 
 def detection_rate(log: float, *, sd: float, pairs: int, margin: float, tests: int = 1) -> float:
-    """How often a true worsening by ``log`` is called a regression, log-ratios being normal with that ``sd``.
+    """Return how often a true worsening by ``log`` is called a regression, if log-ratios are normal with ``sd``.
 
-    ``tests`` is the number of primary metrics: Holm's first step asks for ALPHA / tests.
+    ``tests`` is the number of primary metrics: Holm's first step needs ALPHA / tests.
     """
     if sd == 0:
         return float(log > math.log1p(margin))
     error = sd / math.sqrt(pairs)
     needed = float(stats.t.ppf(1 - ALPHA / (2 * tests), pairs - 1))
-    # Mean and variance of a normal sample are independent: for each mean, how often is the variance small enough?
+    # mean and variance of a normal sample are independent: integrate over the mean the probability of a small variance
     means = np.linspace(0, 1, 2_001) * 16 * error + max(math.log1p(margin), log - 8 * error)
     small_enough = stats.chi2.cdf((pairs - 1) * (means / (needed * error)) ** 2, pairs - 1)
     return float(np.trapezoid(stats.norm.pdf(means, log, error) * small_enough, means))
 
 
 def smallest_effect(*, sd: float, pairs: int, margin: float, tests: int = 1) -> float | None:
-    """The smallest worsening, as a log-ratio, that is called a regression with POWER; None for fewer than two pairs."""
+    """Return the smallest worsening, as a log-ratio, called a regression with POWER; None for fewer than two pairs."""
     if pairs < 2:
         return None
     bound = math.log1p(margin)
@@ -135,9 +135,9 @@ def smallest_effect(*, sd: float, pairs: int, margin: float, tests: int = 1) -> 
 
 
 def pairs_needed(log: float, *, sd: float, margin: float, tests: int = 1) -> int | None:
-    """The fewest pairs by which a true worsening by ``log`` is called a regression with POWER; None up to MAX_PAIRS.
+    """Return the fewest pairs by which a true worsening by ``log`` is called a regression with POWER.
 
-    A worsening by no more than the margin is not called one, by however many.
+    None if MAX_PAIRS do not suffice; no number does for a worsening within the margin.
     """
 
     def found(pairs: int) -> bool:
@@ -150,13 +150,13 @@ def pairs_needed(log: float, *, sd: float, margin: float, tests: int = 1) -> int
 
 
 def fisher(head_events: int, head_runs: int, base_events: int, base_runs: int) -> float:
-    """Fisher's exact p, two-sided, of events in so many runs of each arm; 1 where an arm has no run."""
+    """Return Fisher's exact two-sided p of events in each arm's runs; 1 if an arm has no run."""
     table = [[head_events, head_runs - head_events], [base_events, base_runs - base_events]]
     return float(stats.fisher_exact(table).pvalue) if head_runs and base_runs else 1.0
 
 
 class Times(NamedTuple):
-    """One arm's times: how many ended, Kaplan-Meier median (None: not reached), mean up to a common limit."""
+    """One arm's times: ended ones, Kaplan-Meier median (None: not reached), mean up to a common limit."""
 
     runs: int
     ended: int
@@ -167,7 +167,7 @@ class Times(NamedTuple):
 class CensoredEffect(NamedTuple):
     """Both arms up to ``limit``, to which both were observed; ``p`` is that of the log-rank test.
 
-    ``log`` compares the restricted means; None where one of them is 0.
+    ``log`` compares the restricted means; None if one of them is 0.
     """
 
     base: Times
@@ -178,9 +178,9 @@ class CensoredEffect(NamedTuple):
 
 
 def censored_effect(base: Sequence[tuple[float, bool]], head: Sequence[tuple[float, bool]]) -> CensoredEffect | None:
-    """Compare times, some of which are censored: (value, whether it is at least that), a pair per run.
+    """Compare times as (value, censored), one per run; None for an empty arm.
 
-    The arms are compared as a whole: a ratio of two times of which one is a bound is no ratio. None for an empty arm.
+    The arms are compared as a whole, since a ratio with a censored time is not a value.
     """
     if not base or not head:
         return None
@@ -190,20 +190,20 @@ def censored_effect(base: Sequence[tuple[float, bool]], head: Sequence[tuple[flo
     of_base, of_head = _times(base, limit), _times(head, limit)
     known = of_base.restricted_mean > 0 and of_head.restricted_mean > 0
     log = log_ratio(of_base.restricted_mean, of_head.restricted_mean) if known else None
-    with np.errstate(invalid="ignore"):  # 0 / 0 where no moment had both a time that ended and one that did not
+    with np.errstate(invalid="ignore"):  # 0 / 0 at times when an arm has nothing left to observe
         p = float(stats.logrank(_data(head), _data(base)).pvalue)
     return CensoredEffect(of_base, of_head, limit, log, 1.0 if math.isnan(p) else p)
 
 
 def censored_verdict(effect: CensoredEffect, *, margin: float, better: Better, p_adjusted: float) -> Verdict:
-    """A difference needs log-rank and the margin; nothing here shows that two arms are equivalent."""
+    """Return the verdict; a difference needs log-rank and the margin, and equivalence is never shown."""
     beyond = effect.log is None or abs(effect.log) > math.log1p(margin)
     difference = effect.head.restricted_mean - effect.base.restricted_mean
     return _direction(difference, better) if beyond and difference and p_adjusted < ALPHA else "inconclusive"
 
 
 def _observed_to(arm: Sequence[tuple[float, bool]]) -> float:
-    """Up to when it is known how many times had ended: for ever, unless the longest is censored."""
+    """Return up to when all ends are known: infinity, unless the longest time is censored."""
     value, censored = max(arm)
     return value if censored else math.inf
 

@@ -8,7 +8,7 @@ from history.errors import BadInput
 
 
 def clopper_pearson(events: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
-    """The exact interval of a rate of ``events`` in ``trials``; [0, 1] for no trials.
+    """Return the exact interval of a rate of ``events`` in ``trials``; [0, 1] for no trials.
 
     Raises:
         BadInput: more events than trials, or a negative number.
@@ -24,5 +24,5 @@ def clopper_pearson(events: int, trials: int, confidence: float = 0.95) -> tuple
 
 
 def none_in(trials: int, confidence: float = 0.95) -> float:
-    """The one-sided upper bound of a rate after zero events (the exact form of the rule of three)."""
+    """Return the one-sided upper bound of a rate after zero events (the exact form of the rule of three)."""
     return 1.0 if trials == 0 else float(1 - (1 - confidence) ** (1 / trials))

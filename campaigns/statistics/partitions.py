@@ -1,4 +1,4 @@
-"""What partitions cost: medians of runs at one load with different numbers of them, and straight lines in between."""
+"""The cost of partitions: medians of runs at one load with different numbers of partitions, interpolated linearly."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import numpy as np
 
 
 class Cost(NamedTuple):
-    """With so many replicas on each broker; None where no run tells.
+    """The costs at a number of replicas per broker; None if not measured.
 
-    CPU seconds of all brokers for each MB written, p99, and the time from a killed broker's start until every ISR is
-    full.
+    CPU seconds of all brokers per MB written, p99, and the time from a killed broker's start until every ISR is full.
     """
 
     partitions: float
@@ -26,7 +25,7 @@ class Cost(NamedTuple):
 
 
 def curve(runs: Iterable[Cost]) -> list[Cost]:
-    """The median of each number of partitions, fewest first."""
+    """Return the median costs for each number of partitions, fewest first."""
     by_count: dict[float, list[Cost]] = defaultdict(list)
     for run in runs:
         by_count[run.partitions].append(run)
@@ -43,7 +42,7 @@ def curve(runs: Iterable[Cost]) -> list[Cost]:
 
 
 def at(partitions: float, costs: Sequence[Cost]) -> Cost | None:
-    """The cost of a number of partitions on a straight line between its neighbours; None beyond what was measured."""
+    """Interpolate the cost of a number of partitions; None outside the measured range."""
     if not costs or not costs[0].partitions <= partitions <= costs[-1].partitions:
         return None
     return Cost(

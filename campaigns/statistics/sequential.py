@@ -1,10 +1,9 @@
-"""When runs are enough to call a build good or bad: two tests that may be looked at after every run.
+"""Sequential tests that decide when runs suffice to call a build good or bad; you may look after every run.
 
-Neither knows how a bad build behaves beyond a least share of runs, or a least change of a metric. Each direction has an
-e-process of its own, whose value is at most 1 on average at whatever moment one stops, if the answer is wrong: it
-reaches ``1 / ERROR`` in at most ``ERROR`` of all such cases, however long one goes on (Ville, 1939; Ramdas et al.,
-2023, "Game-theoretic statistics and safe anytime-valid inference"). Evidence is the logarithm: above 0 for a bad build,
-below 0 for a good one.
+A bad build is known only by a least share of runs, or a least change of a metric. Each direction has its own e-process,
+whose expected value is at most 1 at any stopping time if the answer is wrong. So it reaches ``1 / ERROR`` in at most
+``ERROR`` of such cases, however long the test goes on (Ville, 1939; Ramdas et al., 2023, "Game-theoretic statistics and
+safe anytime-valid inference"). Evidence is the logarithm: above 0 for a bad build, below 0 for a good one.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from scipy import special
 
 ERROR = 0.01  # of each direction
 ENOUGH = -math.log(ERROR)
-FALSE_ALARM = 0.01  # the share of runs of a good build that may show a violation; none was seen (docs/trust.md)
-_SPREAD = 4.0  # prior variance of an effect in standard deviations: large and small effects are found by few pairs
+FALSE_ALARM = 0.01  # highest share of a good build's runs with a violation; none was observed (docs/trust.md)
+_SPREAD = 4.0  # prior variance of an effect in standard deviations: few pairs detect large and small effects
 
 
 def evidence_of_events(seen: Sequence[bool], least: float) -> float:
-    """Return the evidence of runs with or without an event that a bad build shows in a share of ``least`` or more.
+    """Return the evidence of runs with or without an event that a bad build shows in a share of at least ``least``.
 
-    Against a good build (the event in FALSE_ALARM of runs, or less): the likelihood ratio, averaged over all shares
-    from ``least`` to 1. Against a bad one: the largest likelihood ratio of those shares, so that whichever is true the
+    Against a good build (the event in at most FALSE_ALARM of runs): the likelihood ratio, averaged over all shares from
+    ``least`` to 1. Against a bad one: the largest likelihood ratio of those shares. Whichever share is true, the
     process stays below that share's own, which is a martingale.
     """
     runs, events = len(seen), sum(seen)
@@ -47,11 +46,11 @@ def clean_runs(least: float) -> int:
 
 
 def evidence_of_effects(log_ratios: Sequence[float], least: float) -> float:
-    """Return the evidence of pairs beside a good build: a bad one has log-ratios around ``least`` or beyond it.
+    """Return the evidence of pairs with a good build: a bad one's log-ratios lie around or beyond ``least``.
 
-    A good build's are around 0 or have the other sign. How much pairs scatter is not known: each direction is a t
+    A good build's lie around 0 or have the other sign. The pairs' scatter is unknown: each direction is a one-sided t
     test with a normal prior on the effect in standard deviations and the right Haar prior on the standard deviation
-    (Rouder et al., 2009), one-sided. A true effect beyond the bound only takes from its t.
+    (Rouder et al., 2009). A true effect beyond the bound only lowers its t.
     """
     side = math.copysign(1.0, least)
     worse = [side * log_ratio for log_ratio in log_ratios]
@@ -60,7 +59,7 @@ def evidence_of_effects(log_ratios: Sequence[float], least: float) -> float:
 
 
 def _beyond(values: Sequence[float]) -> float:
-    """Return the log of the evidence that the mean of normal values is above 0, or 0.0 where they show nothing."""
+    """Return the log of the evidence that the mean of normal values is above 0; 0.0 without any."""
     n = len(values)
     if n < 2 or fmean(values) <= 0:
         return 0.0
