@@ -51,12 +51,10 @@ class Option:
 
     @property
     def key(self) -> str:
-        """Return the name of the setting."""
         return self.setting or self.name
 
     @property
     def words(self) -> str:
-        """Return the help as the beginning of a sentence."""
         return f"{self.help[:1].upper()}{self.help[1:]}"
 
     @property
@@ -105,12 +103,10 @@ class Kind:
 
     @property
     def campaign(self) -> Campaigns:
-        """Return the module that plans campaigns and computes their reruns and results."""
         return cast("Campaigns", import_module(f"campaigns.{self.name}.campaign"))
 
     @property
     def page(self) -> Page:
-        """Return the module that renders its page."""
         return cast("Page", import_module(f"reports.{self.name}_page"))
 
     @property
@@ -120,16 +116,13 @@ class Kind:
 
     @property
     def outputs(self) -> Outputs:
-        """Return the module that writes further outputs."""
         return cast("Outputs", import_module(f"campaigns.{self.name}.outputs"))
 
     def memory(self, folder: CampaignFolder) -> dict[str, Any]:
-        """Return the additional arguments of ``follow_up`` and ``result``."""
         return {"decisions": self.outputs.read_decisions(folder.path.parent)} if self.remembers else {}
 
     @property
     def form(self) -> tuple[Option, ...]:
-        """Return the options that are settings."""
         return tuple(option for option in self.options if option.planned)
 
     def settings(

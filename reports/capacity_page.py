@@ -685,7 +685,6 @@ def _band(
 
 
 def _rounded(value: float | None) -> float | None:
-    """Round as the tables do, so that figures and tables agree."""
     return None if value is None else float(f"{value:.4g}")
 
 

@@ -64,8 +64,6 @@ def _evidence(result: ClaimsResult, links: Mapping[str, str]) -> Iterator[Block]
 
 
 def _sources(page: str, run_id: str) -> list[Column[Evidence]]:
-    """Return columns whose sources link to files of the run folder, above the run's page, if that exists."""
-
     def source(row: Evidence) -> Cell:
         file = row.source.partition(":")[0]  # without the line
         return Cell(row.source, link=page if row.source == run_id or not page else page.removesuffix(RUN_PAGE) + file)

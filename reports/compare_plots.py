@@ -91,7 +91,6 @@ def _estimates(verdict: str, effects: Sequence[Effect], rows: Sequence[int], col
 
 
 def _margin(effect: Effect) -> tuple[float, float]:
-    """Return the margin in percent, the same factor on both sides."""
     return 100 / (1 + effect.margin) - 100, 100 * effect.margin
 
 

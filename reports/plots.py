@@ -366,7 +366,6 @@ def _state(broker: int, view: Row) -> str | None:
 
 
 def _lane(run: RunData, broker: int, views: list[Row], look: dict[str, Any]) -> list[Trace]:
-    """Draw one broker's states; each view holds until the next one."""
     ends = [run.seconds(view["t_ns"]) for view in views[1:]] + [time_range(run)[1]]
     traces = []
     for state, stroke in LANES.items():

@@ -56,7 +56,6 @@ class RunData:
 
     @cached_property
     def server_events(self) -> list[Event]:
-        """Return the exits of servers, and every start after a server's first."""
         return [
             event
             for event in self.events
@@ -72,12 +71,10 @@ class RunData:
 
     @cached_property
     def shown(self) -> frozenset[TopicPartition]:
-        """Return the partitions with figures and rows of their own."""
         return shown_of(self.tables)
 
     @cached_property
     def first_topic(self) -> str:
-        """Return the topic that the page shows first."""
         return first_topic(self.tables)
 
     def place(self, row: Row) -> tuple[bool, str, int]:
@@ -86,12 +83,10 @@ class RunData:
 
     @cached_property
     def partitions(self) -> frozenset[TopicPartition]:
-        """Return all partitions of the run."""
         return partitions_of(self.tables)
 
     @cached_property
     def drawn_s(self) -> tuple[float, float] | None:
-        """Return the first and last second of the drawn series."""
         seen = [row["t_ns"] for name in (SERIES, "timeline_isr") for row in self.rows_shown(name)]
         starts = [row["t_ns"] for row in self.rows("timeline_sends")]
         seen += [*starts, *(t_ns + 1_000_000_000 for t_ns in starts)]

@@ -190,14 +190,12 @@ def _facts(run: RunData) -> list[tuple[str, str]]:
 
 
 def _kafka(manifest: Manifest) -> str:
-    """Return every version that ran, the metadata mode, and the origin of a build that is not a release."""
     versions = ", then ".join(manifest.kafka_versions)
     origin = f", {manifest.kafka_origin}" if manifest.kafka_origin else ""
     return f"{versions}, {'KRaft' if manifest.mode == 'kraft' else 'ZooKeeper'}{origin}"
 
 
 def _keys(scenario: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the first keys of an imported history with the partition that represents each, where the names differ."""
     named = [(place, key) for place, key in scenario.get("keys", {}).items() if key != json.dumps(place)]
     return named[:MAX_KEYS] + ([("…", "in manifest.json")] if len(named) > MAX_KEYS else [])
 

@@ -145,7 +145,6 @@ class Violation:
     least: float
 
     def evidence(self, tries: Sequence[Sequence[Run]]) -> float:
-        """Return the evidence of the tries with information."""
         return evidence_of_events([bool(names_of(run) & self.names) for run in _telling(tries)], self.least)
 
     def words(self, tries: Sequence[Sequence[Run]]) -> str:
@@ -173,7 +172,6 @@ class Slower:
     effect: float
 
     def evidence(self, tries: Sequence[Sequence[Run]]) -> float:
-        """Return the evidence of the pairs with information."""
         return evidence_of_effects(log_ratios(tries, self.metric, self.phase), self.least)
 
     def words(self, tries: Sequence[Sequence[Run]]) -> str:
@@ -241,7 +239,6 @@ class Search:
 
     @cached_property
     def difference(self) -> Difference | str:
-        """Return how bad and good builds differ, or why no difference was found."""
         metric = self.campaign.settings["metric"]
         least = self.campaign.settings["least"] / 100
         return self._slower(metric, self.campaign.settings["phase"], least) if metric else self._violation(least)
@@ -311,17 +308,14 @@ class Search:
 
     @property
     def steps_left(self) -> int:
-        """Estimate the number of builds still to judge."""
         good, bad = self.bounds
         return math.ceil(math.log2(bad - good))
 
     def so_far(self, index: int) -> str:
-        """Describe the evidence of a build and the threshold."""
         evidence = 0.0 if isinstance(self.difference, str) else self.difference.evidence(self.tries_of(index))
         return f"evidence {evidence:+.1f} of {ENOUGH:.1f}"
 
     def judged(self) -> list[Judged]:
-        """Return both ends and every build with runs."""
         return [self._judged(index) for index in sorted({0, self.last, *self.tries})]
 
     def _judged(self, index: int) -> Judged:
@@ -398,7 +392,6 @@ def _sentence(search: Search, candidates: Sequence[str], last_good: str) -> str:
 
 
 def _why_open(search: Search) -> str:
-    """Explain why the builds in between are undecided, and what would decide them."""
     limit = search.campaign.settings["limit"]
     if isinstance(search.difference, Violation) and limit < (runs := clean_runs(search.difference.least)):
         return f"Those between stayed open after LIMIT={limit} runs; {runs} without the violation call a build good."

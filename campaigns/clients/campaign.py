@@ -50,7 +50,6 @@ class Settings(BaseModel):
 
     @property
     def releases(self) -> list[str]:
-        """Return the clients' releases, each once."""
         if self.clients.isdigit():
             return list(CLIENT_RELEASES[: int(self.clients)])
         return list(dict.fromkeys(split_words(self.clients)))

@@ -275,7 +275,6 @@ def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> CompareResu
 
 
 def _injected_slowdown(setting: Mapping[str, Any] | None, effects: Sequence[Effect]) -> Injected | None:
-    """Return the injected slowdown with its measured effect, and whether it was called a regression."""
     if setting is None:
         return None
     own = [effect for effect in effects if effect.role == "primary" and setting["metric"] == effect.setting]
@@ -327,7 +326,6 @@ def _state(verdict: Overall, guarantees: Correctness, runs: Runs, missed: Sequen
 
 
 def _checked(settings: Mapping[str, Any]) -> Settings:
-    """Validate the settings and fill in those that were left open."""
     asked = KIND.check(Settings, settings)
     own = combined(asked.head.changes, asked.change)
     view = asked.view or ("same_settings" if asked.base.kafka == asked.head.kafka else "default_settings")
@@ -382,12 +380,10 @@ def _check_phases(primary: Mapping[str, float], told: Sequence[Scenario]) -> Non
 
 
 def _phases(asked: Settings) -> dict[str, list[str]]:
-    """Return each scenario's phases in order, for the page; archived rows do not hold the order."""
     return {name: [phase.name for phase in _scenario_of(asked, "head", name).phases] for name in asked.scenarios}
 
 
 def _warm_ups(asked: Settings) -> dict[str, list[str]]:
-    """Return each scenario's warm-up phases, which are not compared unless a primary metric names them."""
     named = {key.partition("@")[2] for key in asked.primary or {}}
     return {
         name: [
@@ -411,7 +407,6 @@ def _named(asked: Settings) -> tuple[Side, Side]:
 
 
 def _changed(side: Side) -> str:
-    """Describe the changes, such as `` with load.compression zstd``; many changes become "changed"."""
     leaves = list(_leaves(side.changes))
     return f" with {', '.join(leaves)}" if 0 < len(leaves) <= MAX_NAMED else ", changed"
 
@@ -434,7 +429,6 @@ def _version_name(kafka: str) -> str:
 
 
 def _knee_items(asked: Settings, seed: int) -> Iterator[Item]:
-    """Plan a run with rising rates for each side, otherwise configured as its later runs."""
     (scenario,) = asked.scenarios
     for arm in rate.arms(asked.pairs):
         told = _scenario_of(asked, arm, scenario)

@@ -118,7 +118,6 @@ def _changed(effect: Effect, **values: Any) -> Effect:
 
 
 def _used(key: Key, pairs: Sequence[Pair]) -> tuple[list[PairOfRuns], list[LeftOut]]:
-    """Return the pairs with two usable runs, and why the other runs are left out."""
     used, left_out = [], []
     for pair in pairs:
         if pair.scenario != key.scenario:
@@ -194,7 +193,6 @@ def _judged(family: Sequence[Measured]) -> list[Effect]:
 
 
 def _is_open(effect: Effect) -> bool:
-    """Return whether more pairs would decide a primary metric."""
     return (effect.role, effect.verdict, effect.method) == ("primary", "inconclusive", "paired")
 
 
@@ -238,7 +236,6 @@ def without_noise(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> li
 
 
 def _families(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[list[Measured]]:
-    """Group the effects of base against itself by role; each group is judged together."""
     families: dict[Role, list[Measured]] = {}
     for role, key, margin in _roles(settings, keys_of(calibrated, settings)):
         if role != "why" and not too_little_load(role, key, calibrated):

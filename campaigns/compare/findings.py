@@ -27,7 +27,6 @@ BY_DESIGN = "behaviour_change"
 
 
 def _finding(what: str, runs: Sequence[Run], having: Sequence[Run]) -> Finding:
-    """Return the runs of each arm with a property, and Fisher's exact p of the difference."""
     base, head = (
         Having(runs=sum(run.arm == arm for run in runs), having=[run.run_id for run in having if run.arm == arm])
         for arm in ARMS

@@ -152,7 +152,6 @@ def pairs_of(campaign: Campaign, runs: Sequence[Run], part: str, roles: tuple[st
 
 
 def _is_split(pair: Pair, starts: Sequence[str]) -> bool:
-    """Return whether any run started between the two."""
     own = sorted(run.started_at for run in pair.runs)
     return len(own) == 2 and any(own[0] < start < own[1] for start in starts)
 

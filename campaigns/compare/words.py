@@ -89,13 +89,11 @@ def first_sentence(result: CompareResult) -> str:
 
 
 def _leads_with_correctness(result: CompareResult) -> bool:
-    """Return whether a guarantee was violated, or nothing else was measured."""
     nothing_else = not result.refusals and not any(effect.role == "primary" for effect in result.effects)
     return result.correctness.differs or nothing_else
 
 
 def _performance(result: CompareResult) -> str:
-    """Summarise the primary metrics, the worst first."""
     base, head = result.sides.base.name, result.sides.head.name
     worse, better, same, open_ = (_listed(result, own) for own in _primary(result).values())
     if result.refusals:
@@ -149,13 +147,11 @@ def further_sentences(result: CompareResult) -> list[str]:
 
 
 def _leads_with_load(result: CompareResult) -> bool:
-    """Return whether no metric is worse, and head misses significantly more load."""
     worse = result.refusals or _primary(result)["regression"]
     return not worse and any(row.surely for row in result.missed_loads)
 
 
 def _missed(result: CompareResult) -> list[str]:
-    """List the loads that head missed; such runs have no latency and are in no effect."""
     base, head = result.sides.base.name, result.sides.head.name
     return [
         f"{head} misses its offered load{_place(row, several=result.several)} in {row.head.count} runs, {base} in "
@@ -165,7 +161,6 @@ def _missed(result: CompareResult) -> list[str]:
 
 
 def _not_asked(result: CompareResult) -> str:
-    """List the primary metrics with too little load, and the load they need."""
     named = [
         f"{metric(own, several=result.several)} ({own.offered:,} of the {own.least:,} records that a run needs)"
         for own in result.not_asked
@@ -182,12 +177,10 @@ def _survivors(result: CompareResult) -> str:
 
 
 def _lower(sentence: str) -> str:
-    """Lower the first letter after a colon, except of a name."""
     return sentence[0].lower() + sentence[1:] if sentence.startswith(("The", "Some", "A ", "Inc")) else sentence
 
 
 def _primary(result: CompareResult) -> dict[EffectVerdict, list[Effect]]:
-    """Group the primary effects by verdict, the worst first."""
     verdicts: tuple[EffectVerdict, ...] = ("regression", "improvement", "equivalent", "inconclusive")
     primary = [effect for effect in result.effects if effect.role == "primary"]
     return {verdict: [effect for effect in primary if effect.verdict == verdict] for verdict in verdicts}
@@ -200,7 +193,6 @@ def _listed(result: CompareResult, effects: Sequence[Effect]) -> str:
 
 
 def _detected(result: CompareResult) -> str:
-    """Describe what these pairs can detect, for undecided metrics with calibration."""
     open_ = {effect.key for effect in _primary(result)["inconclusive"]}
     could = [f"{metric(own)}: {detectable(own.smallest)}" for own in result.noise if own.key in open_]
     if not could:
@@ -288,7 +280,6 @@ def correctness_sentence(guarantees: Correctness, names: Arms[str]) -> str:
 
 
 def _worse_first(guarantees: Correctness) -> tuple[Arm, Arm]:
-    """Return the sides in the order in which a sentence names them."""
     base, head = (each.failed / max(each.decided, 1) for each in (guarantees.arms.base, guarantees.arms.head))
     head_first = guarantees.verdict == "regression" or (guarantees.verdict == "both" and head >= base)
     return ("head", "base") if head_first else ("base", "head")
@@ -299,7 +290,6 @@ def _violation(what: str) -> str:
 
 
 def _named(what: str) -> str:
-    """Return an anomaly's or known bug's name, and an invariant's name with its title."""
     return f"{what} ({INVARIANTS[what].title})" if what in INVARIANTS else what
 
 

@@ -39,7 +39,6 @@ class Bug:
 
     @property
     def by_setting(self) -> bool:
-        """Return whether settings decide, and not the version alone."""
         return self.bad_changes != self.good_changes
 
     def affects(self, kafka: str, mode: Mode | None = None) -> bool:

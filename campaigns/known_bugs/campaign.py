@@ -217,7 +217,6 @@ def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:
 
 
 def _arms_of(campaign: Campaign) -> dict[tuple[str, str], Arm]:
-    """Return the arms that the plan has runs of."""
     asked = campaign.settings
     planned = {(item.labels["bug"], item.labels["arm"]) for item in campaign.items}
     arms = {(arm.bug.name, arm.name): arm for arm in _arms(asked["bugs"], asked["kafka"], asked.get("mode"))}
@@ -326,7 +325,6 @@ def _found(arm: results.Arm) -> str:
 
 
 def _agreeing(known: Sequence[results.Arm]) -> str:
-    """Count the versions whose tries match the expectation."""
     words = {
         "found": "found in every try on {} of {} versions that have the bug",
         "clean": "in no try on {} of {} versions that do not have it",
@@ -340,7 +338,6 @@ def _agreeing(known: Sequence[results.Arm]) -> str:
 
 
 def _subject(arms: Sequence[results.Arm]) -> str:
-    """Describe what was tried: the bugs, and how often."""
     issues = list(dict.fromkeys(arm.issue for arm in arms))
     tries = sum(arm.tries for arm in arms)
     named = ", ".join(issues) if len(issues) <= 2 else f"{len(issues)} known bugs"
@@ -384,6 +381,6 @@ def _counts(names: Mapping[str, int]) -> str:
 
 
 def _version(arm: Arm) -> str:
-    """The version, with what was changed of its cluster where that decides: ``4.3.0 elr: true``."""
+    """Return the version, with the cluster setting if that decides: ``4.3.0 elr: true``."""
     changed = arm.changes.get("cluster", {})
     return " ".join([arm.kafka, *(f"{name}: {str(value).lower()}" for name, value in changed.items())])

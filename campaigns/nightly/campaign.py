@@ -129,7 +129,6 @@ def _follow_up(nightly_run: NightlyRun) -> list[Item]:
 
 
 def _shown(kafka: str, staged: Staged | None) -> str:
-    """Return the subject's name for its build, and other versions unchanged."""
     return staged.labels[SUBJECT] if staged and kafka == staged.kafka else kafka
 
 
@@ -190,7 +189,6 @@ def result(campaign: Campaign, rows: Iterable[Row], decisions: Iterable[Decision
 
 
 def _runs(nightly_run: NightlyRun) -> list[NightlyItem]:
-    """Return one entry per planned run and rerun; a missing run has no ``run_id``."""
     recorded = {row["labels"]["item"]: row for row in nightly_run.current}
     return [_run(item, recorded.get(item.name)) for item in [*nightly_run.campaign.items, *_follow_up(nightly_run)]]
 
@@ -242,7 +240,6 @@ def _cells(runs: list[NightlyItem]) -> list[Cell]:
 
 
 def _failures(nightly_run: NightlyRun, runs: list[NightlyItem]) -> list[Failure]:
-    """Return each scenario and version that violated a guarantee, as new, known, a known bug, or waived."""
     cells: dict[tuple[str, str], list[NightlyItem]] = defaultdict(list)
     for run in runs:
         if run.run_id:
@@ -306,7 +303,6 @@ def _first_seen(nightly_run: NightlyRun, scenario: str, kafka: str, found: set[s
 
 
 def _series(nightly_run: NightlyRun, watched: Watched) -> Series:
-    """Return a watched series with its points, state and reruns; ``_settle`` lists the states."""
     key, metric = watched.key, metric_of(watched.key.metric)
     state, why, reruns = _settle(nightly_run, watched)
     return Series(
@@ -330,7 +326,6 @@ def _series(nightly_run: NightlyRun, watched: Watched) -> Series:
 
 
 def _in_phase(phase: str) -> str:
-    """Return the end of a figure's name; empty for the whole run."""
     return f", phase {phase}" if phase else ""
 
 
@@ -457,7 +452,6 @@ def _alerts(nightly_run: NightlyRun, failures: list[Failure], series: list[Serie
 
 
 def _slowdown(series: list[Series]) -> Alert:
-    """Build one alert for all confirmed series of a scenario and version."""
     series = sorted(series, key=lambda each: -each.margins)
     reruns = [each.confirmation for each in series if each.confirmation]
     worst, more = series[0], len(series) - 1
@@ -473,13 +467,11 @@ def _slowdown(series: list[Series]) -> Alert:
 
 
 def _build_of(series: Series, nightly_run: str) -> str:
-    """Return the subject's build in a nightly run, for a sentence."""
     build = next((point.build for point in series.points if point.nightly_run == nightly_run), "")
     return f", {build}" if build else ""
 
 
 def _waivers(nightly_run: NightlyRun, failures: list[Failure]) -> list[WaiverUse]:
-    """Return every waiver, with whether it has expired and whether this nightly run needed it."""
     covered = [watched.waiver for watched in nightly_run.watched if watched.waiver]
     failed = [failure.waiver for failure in failures]
     return [
@@ -527,7 +519,6 @@ def _sentence(result: NightlyResult) -> str:
 
 
 def _worse(result: NightlyResult) -> str:
-    """List the metrics in which the subject is worse than the pinned release, the furthest beyond its margin first."""
     margins = {metric: told["margin"] for metric, told in result.settings["watch"].items()}
     worse = [each for each in result.beside if each.verdict == "regression"]
     worse.sort(key=lambda each: -abs(each.percent) / margins[each.metric])
@@ -539,7 +530,6 @@ def _worse(result: NightlyResult) -> str:
 
 
 def _hosts(series: list[Series]) -> list[str]:
-    """Return the series whose change the host explains."""
     return [each.name for each in series if each.state == "host"]
 
 
@@ -600,7 +590,6 @@ def _notes(nightly_run: NightlyRun) -> list[str]:
 
 
 def _nightly_runs(nightly_run: NightlyRun) -> list[NightlyVerdicts]:
-    """Return every nightly run so far, newest first, with its runs by verdict."""
     verdicts: dict[str, dict[str, Verdict]] = defaultdict(dict)
     for row in nightly_run.rows:
         verdicts[row["labels"]["campaign"]][row["run_id"]] = row["verdict"]

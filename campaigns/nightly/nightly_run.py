@@ -57,7 +57,6 @@ class Watched:
 
     @property
     def after(self) -> list[str]:
-        """Return the nightly runs since the change, this one included."""
         return [point.nightly_run for point in self.window[self.change.since :]] if self.change else []
 
 
@@ -152,7 +151,6 @@ class NightlyRun:
         return self._explained(told, change)
 
     def _change(self, role: str, key: Key, values: Sequence[float], older: int) -> Change | None:
-        """Return the change of a series; ``older`` pinned nightly runs precede the rolling window."""
         if role == "control":
             return changes.latest_change(values)
         return changes.screened(values, better(key.metric), margin=self.margin(key), pinned=max(older, 0))
@@ -178,7 +176,6 @@ class NightlyRun:
         return len(self._recent(points)) >= changes.MIN_NIGHTLY_RUNS
 
     def _recent(self, points: Sequence[Point]) -> list[Point]:
-        """Return the points of earlier nightly runs in the rolling window."""
         nightly_runs = set(list(self.began)[-self.settings.baseline.nightly_runs - 1 : -1])
         return [point for point in points if point.nightly_run in nightly_runs]
 
@@ -229,7 +226,6 @@ class NightlyRun:
 
     @cached_property
     def live(self) -> list[Waiver]:
-        """Return the waivers that have not expired."""
         return [entry for entry in self.settings.waivers if self.began[self.name].date() <= entry.until]
 
     def margin(self, key: Key) -> float:
@@ -283,7 +279,6 @@ class NightlyRun:
         return dict(found)
 
     def margins(self, told: Watched) -> float:
-        """Return a change's size in margins."""
         return abs(percent(told.change.log)) / 100 / self.margin(told.key) if told.change else 0.0
 
     def settled(self, told: Watched) -> Reruns | None:
@@ -316,14 +311,12 @@ class NightlyRun:
         return then.reruns(told, nightly_run) if told else None
 
     def _on(self, nightly_run: str) -> NightlyRun:
-        """Return an earlier nightly run, computed from the rows recorded until then."""
         if nightly_run not in self._earlier:
             about = {"campaign_id": nightly_run, "created_at": self.began[nightly_run].isoformat()}
             self._earlier[nightly_run] = NightlyRun(self.campaign.model_copy(update=about), self.rows)
         return self._earlier[nightly_run]
 
     def reruns(self, told: Watched, nightly_run: str) -> Reruns | None:
-        """Return the result of a nightly run's reruns of a change; None if it has none."""
         key = told.key
         runs = [row for row in self.rows if row["labels"]["campaign"] == nightly_run and _is_rerun(row, key)]
         own = {row["labels"]["candidate"] for row in runs if _cell(row) == (key.scenario, key.kafka_version)
@@ -342,7 +335,6 @@ class NightlyRun:
         return Reruns(nightly_run, releases[0], said, sorted({row["run_id"] for row in runs}))
 
     def _candidates_beside(self, key: Key) -> int:
-        """Count the candidates of this scenario and version in this nightly run."""
         candidates = [told.key for told in self.watched if told.state == "candidate"]
         return max(1, sum(other[:3] == key[:3] for other in candidates))
 
@@ -383,7 +375,6 @@ def _key_of(decision: Decision, machines: Mapping[str, str]) -> Key:
 
 
 def _kept(decided: results.Confirmation) -> Reruns:
-    """Convert a stored decision."""
     logs = (None if size is None else math.log1p(size / 100) for size in
             (decided.percent, decided.low_percent, decided.high_percent))  # fmt: skip
     said = Confirmation(decided.verdict, decided.why, decided.pairs, decided.nightly_runs, *logs)
@@ -400,7 +391,6 @@ def _cell(row: Row) -> tuple[str, str]:
 
 
 def _conditions(row: Row) -> tuple[str, ...]:
-    """Return the conditions of a row or a key; each combination has its own series."""
     return row["scenario"], row["scenario_digest"], row["kafka_version"], row["host"]
 
 

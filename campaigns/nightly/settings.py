@@ -187,12 +187,10 @@ class Settings(_Model):
 
     @property
     def every_version(self) -> list[str]:
-        """Return the subject's name, if there is one, and the versions."""
         return [*([self.subject.name] if self.subject else []), *self.versions]
 
     @property
     def every_scenario(self) -> list[str]:
-        """Return the scenarios of correctness, then the benchmarks, each once."""
         return list(dict.fromkeys([*self.correctness.scenarios, *self.scenarios]))
 
     @model_validator(mode="after")

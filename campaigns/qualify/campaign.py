@@ -86,13 +86,11 @@ def _of_question(question: str, item: Item) -> Item:
 
 
 def _question(campaign: Campaign, name: str) -> Campaign:
-    """Return a question as a campaign."""
     items = [item for item in campaign.items if item.labels["question"] == name]
     return campaign.model_copy(update={"settings": campaign.settings["questions"].get(name, {}), "items": items})
 
 
 def _rows_of(campaign: Campaign, rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """Return the archive's rows of this campaign by question."""
     found: dict[str, list[Row]] = {name: [] for name in campaign.settings["questions"]}
     for row in rows:
         if row["labels"].get("campaign") == campaign.campaign_id:
@@ -120,7 +118,6 @@ def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:
 
 
 def _on_base(item: Item, asked: Asked) -> Item:
-    """Return a client's run against today's version."""
     name = f"base-{item.name.removeprefix('clients-')}"
     return item.model_copy(update={"name": name, "kafka": asked.sides.base, "labels": {**item.labels, "side": "base"}})
 
@@ -168,7 +165,6 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> QualifyResult:
 
 
 def _digest(jars: Mapping[str, Sequence[str]], rows: Iterable[Row]) -> str:
-    """Hash the jars of both sides and the verdicts of all runs."""
     told = sorted({(str(row["run_id"]), str(row["verdict"])) for row in rows})
     return hashlib.sha256(json.dumps([dict(jars), told]).encode()).hexdigest()
 
@@ -188,7 +184,6 @@ def _complete(line: Line, missing: Sequence[str]) -> Line:
 
 
 def _answered(campaign: Campaign, own: Mapping[str, Sequence[Row]]) -> Iterator[tuple[Line, Sequence[Item]]]:
-    """Yield each line as the recorded runs answer it, with its planned items."""
     told = _settings(campaign)
     upgrade = _question(campaign, "upgrade")
     for way, words in (("upgrade", "upgraded node by node, leaders dying"), ("rollback", "upgraded and rolled back")):
@@ -231,7 +226,6 @@ def _of_performance(question: str, compared: CompareResult) -> Line:
 
 
 def _of_runs(question: str, what: str, items: Sequence[Item], rows: Sequence[Row]) -> Line:
-    """Answer go if all runs pass."""
     by_item = {row["labels"]["item"]: row for row in rows}
     runs = [by_item[item.name] for item in items if item.name in by_item]
     verdicts = Counter(row["verdict"] for row in runs)
@@ -266,7 +260,7 @@ def _of_both_sides(question: str, what: str, items: Sequence[Item], rows: Sequen
 
 
 def _of_bug(base: Arm, head: Arm) -> Line:
-    """Answer by the side on which the tries showed the bug, whatever its versions suggest."""
+    """Answer by the side whose tries showed the bug, or by the expectation if none did."""
     answer: Answer
     told = f"found on {base.version} in {base.found} of {base.decided} tries, on {head.version} in {head.found} of "
     told += f"{head.decided}."
@@ -309,7 +303,6 @@ _FEATURES = {
 
 
 def _by_design(sides: Sides) -> Iterator[str]:
-    """Yield the features that start or end between the versions."""
     base, head = map(Version.parse, sides.versions)
     for feature, words in _FEATURES.items():
         before, after = base in FEATURES[feature], head in FEATURES[feature]

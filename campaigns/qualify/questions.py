@@ -30,11 +30,9 @@ class Sides(NamedTuple):
 
     @property
     def versions(self) -> tuple[str, str]:
-        """Return the versions that the two report."""
         return reported_version(self.base), reported_version(self.head)
 
     def affected(self, bug: Bug) -> tuple[bool, bool]:
-        """Return whether each side has a bug, by its version."""
         base, head = map(bug.affects, self.versions)
         return base, head
 

@@ -215,13 +215,11 @@ def _log_likelihood(points: Iterable[Point], slowness: Array, shared: Array, sta
 
 
 def _ends(axis: Array, used: NDArray[np.bool_]) -> tuple[float, float]:
-    """Return the used part of an axis, one cell wider on both sides."""
     cells = np.flatnonzero(used)
     return float(axis[max(cells[0] - 1, 0)]), float(axis[min(cells[-1] + 1, len(axis) - 1)])
 
 
 def _levels(confidence: float) -> tuple[float, float, float]:
-    """Return the middle, lower and upper quantiles."""
     return 0.5, (1 - confidence) / 2, (1 + confidence) / 2
 
 

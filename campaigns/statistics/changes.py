@@ -114,7 +114,6 @@ def _software(row: Row) -> dict[str, str]:
 
 
 def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """List changes, such as ``kernel 6.1.0 to 6.1.1``, of software named in both."""
     both = sorted(before.keys() & after.keys())
     return [f"{name} {before[name]} to {after[name]}" for name in both if before[name] != after[name]]
 

@@ -190,7 +190,7 @@ def censored_effect(base: Sequence[tuple[float, bool]], head: Sequence[tuple[flo
     of_base, of_head = _times(base, limit), _times(head, limit)
     known = of_base.restricted_mean > 0 and of_head.restricted_mean > 0
     log = log_ratio(of_base.restricted_mean, of_head.restricted_mean) if known else None
-    with np.errstate(invalid="ignore"):  # 0 / 0 at times when an arm has nothing left to observe
+    with np.errstate(invalid="ignore"):  # 0 / 0 if no times overlap between ended and censored ones
         p = float(stats.logrank(_data(head), _data(base)).pvalue)
     return CensoredEffect(of_base, of_head, limit, log, 1.0 if math.isnan(p) else p)
 
