@@ -33,11 +33,10 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Option:
-    """An option that sets a campaign's setting: ``--name``, ``NAME=`` of make, and a field of Airflow's form.
+    """An option of a campaign: ``--name``, ``NAME=`` of make, and a field of Airflow's form.
 
     ``default`` and ``example`` are values as typed. ``setting`` is the setting's name if it differs. A required value
-    may also come from a file. An option that is not ``planned`` is not a setting; the command uses it after the result
-    is written.
+    may come from a file. An option that is not ``planned`` is not a setting; the command uses it after the result.
     """
 
     name: str
@@ -65,18 +64,17 @@ class Option:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of campaign. ``name`` names its package and its DAG; its command and its folder use dashes.
+    """A kind of campaign; its package and DAG are called ``name``, its command and folder the same with dashes.
 
-    ``help``, ``why``, ``phases``, ``expected`` and ``reading`` describe it on the command line and in Airflow;
-    ``examples`` are command lines without ``plimsoll``. The flags:
+    ``help``, ``why``, ``phases``, ``expected`` and ``reading`` describe it to users; ``examples`` are command lines
+    without ``plimsoll``. Flags:
 
     - ``benchmark``: nothing else may load the host while its runs are recorded.
-    - ``reads_run_folders``: results are computed from run folders instead of the archive's rows.
+    - ``reads_run_folders``: results come from run folders, not from archive rows.
     - ``reads_settings``: its ``settings`` module reads the settings file.
-    - ``writes_outputs``: its ``outputs`` module writes more than result and page.
-    - ``searches``: its ``search`` module continues after a result; each run depends on the previous ones. Only on the
-      command line.
-    - ``remembers``: it receives the decisions of earlier campaigns, which its ``outputs`` module stores.
+    - ``writes_outputs``: its ``outputs`` module writes further files.
+    - ``searches``: its ``search`` module plans each run from the previous ones, only on the command line.
+    - ``remembers``: it receives earlier campaigns' decisions, which ``outputs`` stores.
     """
 
     name: str

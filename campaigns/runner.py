@@ -38,14 +38,13 @@ def plan(
     places: Places,
     upload_to: str | None = None,
 ) -> CampaignFolder:
-    """Plan a campaign, or resume the one with the same name and question, with its seed.
+    """Plan a campaign, or resume the one with this name and question, with its seed.
 
-    ``upload_to`` is a URL for its runs; the default is the URL given earlier. All downloads happen here, so that no run
-    is rejected or delayed later.
+    ``upload_to`` defaults to the URL given earlier. All downloads happen here, so that no run is rejected or delayed
+    later.
 
     Raises:
-        BadInput: a setting is wrong, a run is impossible, the runs do not fit on the disk, or another campaign has this
-            name.
+        BadInput: a setting is wrong, a run is impossible, the disk is too small, or another campaign has this name.
     """
     spark_connection(os.environ)  # fail before anything is recorded
     if upload_to:

@@ -1,7 +1,6 @@
 """Upload a campaign's runs and archived rows to an object store; uploads may be repeated.
 
-The URL holds ``runs/`` and ``archive/``, as on this machine, so that ``plimsoll judge`` and ``plimsoll archive`` read
-from there.
+The URL holds ``runs/`` and ``archive/`` as this machine does, for ``plimsoll judge`` and ``plimsoll archive``.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ RULES = [
 
 
 def render(result: BisectResult, links: Mapping[str, str]) -> str:
-    """Render the page as HTML; ``links`` maps run ids to page addresses, where pages exist."""
+    """Render the page as HTML; ``links`` maps run ids to page addresses."""
     columns: list[Column[Judged]] = [
         Column("place", lambda each: each.number + 1, "number"),
         Column("build", lambda each: each.name, "name"),

@@ -23,7 +23,7 @@ LIMITS = [
 
 
 def render(result: ClientsResult, links: Mapping[str, str]) -> str:
-    """Render the page as HTML; ``links`` maps run ids to page addresses, where pages exist."""
+    """Render the page as HTML; ``links`` maps run ids to page addresses."""
     columns: list[Column[ClientRun]] = [
         Column("client", lambda run: Cell(run.client, link=links.get(run.run_id, "")), "name"),
         Column("verdict", lambda run: Cell(run.verdict, run.verdict), "name"),

@@ -62,7 +62,7 @@ PERCENTILES = {"latency_p50_ms": "p50", "latency_p99_ms": "p99", "latency_p999_m
 
 
 def render(result: CompareResult, links: Links) -> str:
-    """Render the page as HTML; ``links`` maps run ids to page addresses, where pages exist."""
+    """Render the page as HTML; ``links`` maps run ids to page addresses."""
     of_pairs = [
         _section("effects", "Effects", "", _effects(result)),
         _section("pairs", "Pair by pair", "Pairs", _pairs(result, links)),

@@ -21,7 +21,7 @@ LIMITS = [
 
 
 def render(result: SchedulesResult, links: Mapping[str, str]) -> str:
-    """Render the page as HTML; ``links`` maps run ids to page addresses, where pages exist."""
+    """Render the page as HTML; ``links`` maps run ids to page addresses."""
     columns: list[Column[ScheduleRun]] = [
         Column("schedule", lambda run: Cell(run.item, link=links.get(run.run_id, "")), "name"),
         Column("seed", lambda run: str(run.seed), "number"),

@@ -31,7 +31,7 @@ LIMITS = [
 
 
 def render(result: KnownBugsResult, links: Links) -> str:
-    """Render the page as HTML; ``links`` maps run ids to page addresses, where pages exist."""
+    """Render the page as HTML; ``links`` maps run ids to page addresses."""
     return render_page(
         Page(
             title=f"Known bugs {result.campaign_id}",

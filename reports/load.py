@@ -43,7 +43,7 @@ def load_sentence(run: RunData) -> str:
     if len(said) > 1:
         most = f"the busiest, {busiest['client_id']}, {_busy(busiest):.0%} of the time"
         return f"{len(said)} open-loop producers: {missed}; {most}"
-    # At least in proportion to the time in which it was busy: more records at once cost less each.
+    # a lower bound: larger batches cost less per record
     could = (due - refused) / (busiest["busy_ns"] / 1e9)
     return (
         f"{busiest['client_id']}: {missed}; busy {_busy(busiest):.0%} of the time, so it could offer at least "

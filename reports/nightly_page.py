@@ -52,7 +52,7 @@ NEEDED = 9  # nightly runs, if no series defines it
 
 
 def render(result: NightlyResult, links: Links) -> str:
-    """Render the page as HTML; ``links`` maps run ids to page addresses, where pages exist."""
+    """Render the page as HTML; ``links`` maps run ids to page addresses."""
     sections = [
         Section("alerts", "Alerts", list(_alerts(result, links))),
         Section("matrix", "This nightly run", list(_matrix(result, links)), "This run"),

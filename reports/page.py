@@ -47,11 +47,11 @@ class Words:
 class Plot:
     """A figure as plain Plotly JSON (``data``, ``layout`` with a ``height``, no theme colours) and its table.
 
-    ``label`` describes the figure for screen readers; ``caption`` explains how to read it. The figure draws only values
-    that its table holds. Set ``automargin`` yourself on axes with long labels.
+    ``label`` describes the figure for screen readers, ``caption`` explains it. It draws only values of its table. Set
+    ``automargin`` on axes with long labels.
 
-    A figure of many samples has no ``table``: the browser builds one from ``figure["table"]`` or the traces when the
-    reader opens it, and ``stored`` names the folder of the same data. Such figures select partitions and zoom together.
+    Figures of many samples have no ``table``: the browser builds one on opening, from ``figure["table"]`` or the
+    traces; ``stored`` names the folder of the data. They select partitions and zoom together.
     """
 
     name: str
@@ -133,9 +133,8 @@ class Section:
 class Page:
     """A page: its subject (``kind``, such as "one comparison"), its result in one ``sentence``, and sections.
 
-    ``state`` colours the head (empty for a page without a verdict), and ``state_word`` names it. ``root`` is the path
-    from the page to the site's folder, "" for the index. A page that ``lies_outside`` the site has no link to the
-    index, which may not exist there.
+    ``state`` colours the head (empty without a verdict), ``state_word`` names it. ``root`` is the path to the site's
+    folder, "" for the index. A page that ``lies_outside`` the site does not link to the index.
     """
 
     title: str

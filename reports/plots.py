@@ -309,8 +309,8 @@ LANES: dict[str, dict[str, Any]] = {
 def authoritative(views: list[Row]) -> list[Row]:
     """Return the ISR views that the lanes show, in order of time.
 
-    The controller decides the ISR, so its views are used alone if there are any. Otherwise only each leader's own view
-    of itself counts, since another broker may have been cut off, and only at the newest leader epoch so far.
+    The controller decides the ISR, so its views count alone if there are any. Otherwise each leader's own view counts,
+    since other brokers may be cut off, and only at the newest leader epoch.
     """
     views = sorted(views, key=lambda row: row["t_ns"])
     own = [row for row in views if row["observer"] == "controller"]

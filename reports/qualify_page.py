@@ -25,7 +25,7 @@ RULES = [
 
 
 def render(result: QualifyResult, links: Mapping[str, str]) -> str:
-    """Render the page as HTML; ``links`` maps run ids to page addresses, where pages exist."""
+    """Render the page as HTML; ``links`` maps run ids to page addresses."""
     columns: list[Column[Line]] = [
         Column("question", lambda line: line.question, "name"),
         Column("what", lambda line: line.what, "text"),

@@ -33,10 +33,9 @@ NOT_JUDGED = "This run has not been judged yet, so nothing is said about it."
 class RunData:
     """The data of one run's page.
 
-    ``tables`` holds the judged tables, ``offsets``, ``usage`` and the group's tables. An unreadable table is absent
-    from ``tables`` and has a sentence in ``missing``. ``origin_ns`` is the start of the first phase, second 0 of the
-    page. A run with very many partitions has figures and tables only of those in ``shown``; ``timeline_replicas`` may
-    lack rows of the others.
+    ``tables`` holds the judged tables, ``offsets``, ``usage`` and the group's; each unreadable one has a sentence in
+    ``missing`` instead. ``origin_ns``, the start of the first phase, is second 0. With very many partitions, only those
+    in ``shown`` have figures and rows; ``timeline_replicas`` may lack the others.
     """
 
     folder: RunFolder

@@ -53,8 +53,8 @@ class Run(Protocol):
 class Span:
     """A phase or a fault, in seconds since the start of the first phase.
 
-    ``step`` is the scenario's step, ``target`` its nodes. A fault that was never cleared ends with its phase. ``proof``
-    is None if the effect was not verified. Overlapping faults differ in ``lane``.
+    ``step`` is the scenario's step, ``target`` its nodes. An uncleared fault ends with its phase. ``proof`` is None if
+    the effect was not verified. Overlapping faults differ in ``lane``.
     """
 
     label: str

@@ -20,7 +20,7 @@ Say = Callable[[str], object]
 def search(folder: CampaignFolder, options: Mapping[str, Any], places: Places, say: Say) -> list[str]:  # noqa: ARG001
     """Build, record and judge builds until the first bad one is known, then write the result; return no lines.
 
-    A build that cannot be built or run is skipped: it is evidence for neither good nor bad.
+    A build that cannot be built or run counts for neither side.
     """
     campaign, refused = folder.read_plan(), set[int]()
     index: int | None = None

@@ -72,9 +72,9 @@ def follow_up(campaign: Campaign, rows: Iterable[Mapping[str, Any]]) -> list[Ite
 
 
 def result(campaign: Campaign, runs: Mapping[str, Path]) -> ClaimsResult:
-    """Answer the claims from the campaign's run folders, by experiment; archived rows are not used.
+    """Answer the claims from the run folders of each experiment.
 
-    Aborted runs are excluded: an event that they had no time for would count as one that does not happen.
+    The runs must be complete: an event after an abort would count as one that does not happen.
     """
     recordings = read_runs(runs)
     answered = answers(recordings)

@@ -40,8 +40,7 @@ from history.results.compare import (
 )
 from history.yaml_files import parse
 
-# latency for clients, CPU cost for operators, and recovery time: few metrics, since each one reduces the power of the
-# others; in the longest phase without a fault, and in each phase with a broker away
+# few metrics, since each one reduces the power of the others: latency, CPU cost, and recovery time
 USUAL_PRIMARY = {"latency_p99_ms": 0.10, "end_to_end_p99_ms": 0.10, "broker_cpu_s_per_gb": 0.05}
 USUAL_RECOVERY = {"catch_up_s": 0.20}
 _TAKES_A_BROKER = ("kill", "stop", "pause")
@@ -291,10 +290,10 @@ def _seen(effect: Effect) -> SeenEffect:
 
 
 def _overall(guarantees: Correctness, effects: Sequence[Effect], refused: Sequence[str]) -> Overall:
-    """Return the worst finding as the overall verdict; correctness comes first in either direction.
+    """Return the worst finding, correctness first, as the overall verdict.
 
-    Runs that violate a guarantee are in no effect. So metrics may be inconclusive because of base's violations, and the
-    counts of violations still decide.
+    Runs that violate a guarantee are in no effect, so base's violations may leave metrics inconclusive; the counts
+    still decide.
     """
     if guarantees.verdict == "regression":
         return "correctness regression"
@@ -313,9 +312,9 @@ def _overall(guarantees: Correctness, effects: Sequence[Effect], refused: Sequen
 
 
 def _state(verdict: Overall, guarantees: Correctness, runs: Runs, missed: Sequence[MissedLoad]) -> State:
-    """Return the state, which sets the exit code.
+    """Return the state for the exit code.
 
-    It is never pass if runs are missing, if both sides violate guarantees, or if head misses significantly more load.
+    It is never pass if runs are missing, both sides violate guarantees, or head misses significantly more load.
     """
     open_ = runs.recorded < runs.planned or guarantees.verdict == "both" or any(row.surely for row in missed)
     state = _STATES[verdict]
@@ -345,7 +344,7 @@ def _checked(settings: Mapping[str, Any]) -> Settings:
 
 
 def _usual_primary(scenario: Scenario) -> dict[str, float]:
-    """Return ``<metric>@<phase>`` with its margin, for a scenario without chosen primary metrics."""
+    """Return default primary metrics: in the longest phase without a fault, and in each phase with a broker away."""
     held = {
         phase.name: sum(step.seconds for step in phase.steps if isinstance(step, Hold))
         for phase in scenario.phases

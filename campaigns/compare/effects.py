@@ -62,10 +62,9 @@ def not_asked(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[NotAsk
 
 
 def too_little_load(role: Role, key: Key, pairs: Sequence[Pair]) -> NotAsked | None:
-    """Return the load that a phase lacks for a metric; None if it suffices, or if every run is unknown.
+    """Return the load that a phase lacks for a metric; None if it suffices, or every run is unknown.
 
-    The offered load of the run with the most counts, not the completed one: a side that answers nothing must not be
-    excused.
+    Only the largest offered load counts: a side that answers nothing must not be excused.
     """
     decided = [run for pair in pairs if pair.scenario == key.scenario for run in pair.runs if run.verdict != "unknown"]
     rows = [run.measured.get((name, key.phase)) for run in decided for name in ("offered_per_s", key.metric)]

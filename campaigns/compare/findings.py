@@ -47,9 +47,9 @@ def shown(run: Run) -> set[str]:
 def correctness(runs: Sequence[Run], names: Arms[str]) -> Correctness:
     """Compare violated guarantees by arm.
 
-    A single run that violates a guarantee which base keeps is a regression, since guarantees always hold. An
-    improvement needs Fisher's exact test, since a few runs without a violation prove little. ``p`` is Fisher's p of the
-    counts; ``at_most`` the highest failure rate, at 95 %, of an arm that never failed.
+    One run of head that violates a guarantee which base keeps is a regression, since guarantees always hold. An
+    improvement needs Fisher's exact test, since few runs without a violation prove little. ``at_most`` is the highest
+    failure rate, at 95 %, of an arm that never failed.
     """
     judged = [run for run in runs if run.verdict != "unknown"]
     failed = [run for run in judged if run.verdict == "fail"]

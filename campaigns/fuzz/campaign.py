@@ -25,7 +25,7 @@ class Settings(randomised.Question):
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
     """Plan one schedule per seed, from this seed on.
 
-    Every second one has a load; in the others only steps write, unless the fault mix has no steps at rest.
+    Every second one has a load; the others only write in steps, if the fault mix allows that.
 
     Raises:
         BadInput: a setting is wrong, or the fault mix yields no schedule.

@@ -1,7 +1,7 @@
-"""A nightly run: run every scenario on every version, judge it, compare with earlier nightly runs, rerun slowdowns.
+"""Plan and evaluate a nightly run: every scenario on every version, compared with earlier nightly runs.
 
-Correctness failures alert at once. Performance alerts require confirmation by interleaved reruns, because screening
-many series gives false alarms on many quiet nightly runs (rates in docs/trust.md). See docs/nightly.md.
+Correctness failures alert at once. Slowdowns alert once interleaved reruns confirm them, since screening many series
+gives false alarms on many quiet nightly runs (rates in docs/trust.md). See docs/nightly.md.
 """
 
 from __future__ import annotations
@@ -102,8 +102,7 @@ def _matrix(asked: Settings, drawn: random.Random, staged: Staged | None, *, rol
 def follow_up(campaign: Campaign, rows: Iterable[Row], decisions: Iterable[Decision] = ()) -> list[Item]:
     """Plan reruns of candidate regressions, in pairs with a pinned release; the largest changes first.
 
-    The result depends only on the nightly run's own runs, so that it can be resumed. ``decisions`` are those of earlier
-    reruns.
+    Only the nightly run's own runs decide, so that it can be resumed. ``decisions`` are those of earlier reruns.
     """
     return _follow_up(NightlyRun(campaign, rows, decisions))
 

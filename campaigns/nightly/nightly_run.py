@@ -117,7 +117,7 @@ class NightlyRun:
 
     @cached_property
     def watched(self) -> list[Watched]:
-        """Screen every series of this nightly run's runs, those without a value now included; the control's first."""
+        """Screen every series of this nightly run, also those that have no value now; the control's first."""
         found = []
         for role, points in (("control", self.control), ("matrix", self.matrix)):
             rows: dict[Key, list[Row]] = defaultdict(list)
@@ -159,10 +159,9 @@ class NightlyRun:
         return changes.is_beyond(change, self.margin(key))
 
     def _without_figure(self, told: Watched) -> Watched:
-        """Return missing data if earlier nightly runs had values and a run passed: it may have become too slow to
-        measure.
+        """Return missing data if earlier nightly runs had values and a run passed: it may be too slow to measure.
 
-        Failed and unknown runs are reported as such. Values that were never regular, such as latency during a fault,
+        Failed and unknown runs keep their own state. Metrics without regular values, such as latency during a fault,
         are not missed.
         """
         own = [row for row in self.current if row["labels"]["role"] == told.role]
@@ -298,10 +297,10 @@ class NightlyRun:
         return None
 
     def decided(self, key: Key, nightly_run: str) -> Reruns | None:
-        """Return the decision of a nightly run's reruns about a series; None if it has no reruns.
+        """Return the decision of a nightly run's reruns about a series; None without reruns.
 
-        A stored decision is final. Without one, the decision is computed from that nightly run's own candidates and
-        window, since today's would give another result.
+        A stored decision is final. Others are computed from that nightly run's candidates and window, since today's
+        differ.
         """
         kept = self.decisions.get((nightly_run, key))
         if kept and kept.verdict in FINAL:
@@ -364,7 +363,7 @@ class NightlyRun:
 def _by_machine(row: Row, machines: Mapping[str, str]) -> Row:
     """Return a row with its machine as ``host``, so that a software patch does not start a new series.
 
-    Rows of old archives take the machine of a row with the same digest of machine and software, if any.
+    Rows of old archives take the machine of a row with the same digest, if any.
     """
     return {**row, "host": row.get("machine") or machines.get(row["host"], row["host"])}
 

@@ -81,11 +81,11 @@ def needed_headroom(down_s: float, target_s: float, start_s: float = 0.0) -> flo
 
 @dataclass(frozen=True)
 class CatchUp:
-    """Estimates of R, T0 and their noise from measured runs: weighted sets of parameters.
+    """Estimates of R, T0 and their noise: weighted sets of parameters.
 
-    R falls with the load into the broker, since peers serve both: R = 1 / ``slowness`` - ``shared`` w. A slowness of 0
-    means unlimited catch-up. ln T of a run is normal about ln of the model's T with standard deviation ``sigma``.
-    Weights are likelihoods under priors that are flat in slowness, shared, T0 and ln sigma, normalised to 1.
+    R falls with the load into the broker, since peers serve both: R = 1 / ``slowness`` - ``shared`` w; slowness 0 is
+    unlimited. ln T of a run is normal about ln of the model's T with standard deviation ``sigma``. Weights are
+    normalised likelihoods under priors flat in slowness, shared, T0 and ln sigma.
     """
 
     slowness: Array
@@ -156,9 +156,9 @@ class CatchUp:
 def fit(points: Sequence[Point], most_shared: float = 0.0) -> CatchUp:
     """Estimate R and T0 from measured runs; a censored run counts as "at least that long".
 
-    The likelihood is evaluated on a grid that narrows to its maximum: it needs no start values and no random numbers,
-    and the pole at R = w is harmless. The error is log-normal, since T is a product of rates and never negative.
-    ``most_shared`` limits how much R can fall for each MB/s of load, which is what peers send to others.
+    The likelihood is evaluated on a grid that narrows to where it is not negligible, without start values or random
+    numbers; the pole at R = w is harmless. The error is log-normal, since T is a product of rates and never negative. ``most_shared``
+    limits the fall of R for each MB/s of load: what peers send to others.
 
     Raises:
         BadInput: fewer than FEWEST_RUNS runs caught up.
@@ -430,11 +430,11 @@ def demands(
     """Return the demands per broker: CPU, network, disk, and what a peer must spare while another catches up at rate R.
 
     With one broker away, the others take B/(B-1) of their share, as if its replicas had moved to them; with RF racks
-    only those of its rack do. If B is RF, nothing can move: bytes then arrive RF - 1 times and leave G + RF - 2 times.
-    A rack away follows the same rules with racks in place of brokers.
+    only those of its rack do. If B is RF, nothing can move: bytes arrive RF - 1 times and leave G + RF - 2 times. For
+    racks the same holds with racks in place of brokers.
 
-    ``catch_up`` is R, ``limits`` are by resource, ``old_reads`` is the share of groups' reads that has left the page
-    cache. Bytes arrive RF times and leave G + RF - 1 times, as in the sizing equation of Amazon MSK.
+    ``catch_up`` is R, ``old_reads`` the share of groups' reads that has left the page cache. Bytes arrive RF times and
+    leave G + RF - 1 times, as in the sizing equation of Amazon MSK.
     """
     share = 1 / brokers
     spare = max(catch_up - load_of_a_broker(write, replication_factor, brokers), 0.0)
@@ -561,9 +561,8 @@ class Measured:
     def safe_latency_load(self, brokers: int, racks: int | None = None) -> float:
         """Return the write load at which the upper bound of p99 stays within its target with one broker away.
 
-        With racks, also with a whole rack away after its replicas were recreated: the rest is a healthy cluster with
-        racks / (racks - 1) of its load. Until then, a missing rack affects partitions as a missing broker of RF brokers
-        does.
+        With racks, also with a whole rack away whose replicas were recreated: the rest is a healthy cluster with racks
+        / (racks - 1) of its load. Before that, a missing rack is to partitions like one of RF brokers.
         """
         rest = (racks - 1) / racks if racks else 1.0
         return min(self.degraded.safe, self.healthy.safe * rest) * brokers / self.brokers

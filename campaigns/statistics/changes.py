@@ -1,9 +1,8 @@
 """Detect changes in a series of nightly runs with change points (ruptures); pure functions over archive rows.
 
-A nightly run is one point: the median of its good runs. Its runs share the host's state, so they are repeated measures
-and not further points; the median of three removes an outlier. All effects are log-ratios of later to earlier, so that
-halving and doubling weigh the same. docs/dev/adr/0008-change-points.md explains the choice of library and test;
-docs/trust.md has the detection rates.
+A nightly run is one point, the median of its good runs: they share the host's state and so are repeated measures, and a
+median of three removes an outlier. Effects are log-ratios of later to earlier, so that halving and doubling weigh the
+same. See docs/dev/adr/0008-change-points.md for the library and the test, docs/trust.md for detection rates.
 """
 
 from __future__ import annotations
@@ -162,9 +161,9 @@ def missing_nightly_runs(points: Sequence[Point]) -> int:
 def latest_change(values: Sequence[float], alpha: float = ALPHA) -> Change | None:
     """Return the last change of level in a series of logarithms; None without a significant one.
 
-    The best split in two (ruptures, least squares) is tested (t test, pooled variance, so that one nightly run after it
+    The best split (ruptures, least squares) is tested (t test, pooled variance, so that one later nightly run
     suffices). The values after a change are searched again, so that a fixed regression is not reported. A split with
-    fewer than ``MIN_BEFORE`` earlier nightly runs has no level to compare with; only the values after it are searched.
+    fewer than ``MIN_BEFORE`` earlier nightly runs has no level before it; only the later values are searched.
     """
     found = None
     start = 0
@@ -181,9 +180,8 @@ def latest_change(values: Sequence[float], alpha: float = ALPHA) -> Change | Non
 def worst_change(values: Sequence[float], better: Better, *, pinned: int = 0, alpha: float = ALPHA) -> Change | None:
     """Return the largest significant worsening of the newest level against any earlier one, else None.
 
-    ``latest_change`` misses the rest of a partial fix, and the sum of small steps. The newest level is compared with
-    every earlier one and with the first ``pinned`` values, by tests that share ``alpha``; without a change there is no
-    earlier level.
+    ``latest_change`` misses the rest of a partial fix, and the sum of small steps. Tests against every earlier level
+    and the first ``pinned`` values share ``alpha``.
     """
     *earlier, (newest, _) = _levels_of(values, 0, len(values), alpha)
     others = {
@@ -259,10 +257,10 @@ def visible(values: Sequence[float], alpha: float = ALPHA) -> float | None:
 def control_moved(
     control: Sequence[Point], before: Collection[str], after: Collection[str], log: float, among: int = 1
 ) -> bool | None:
-    """Return whether the control changed likewise in the same nightly runs, which makes the host the likely cause.
+    """Return whether the control changed likewise in the same nightly runs, so that the host is the likely cause.
 
-    Its change must have the same direction, at least half the size, and significance; ``among`` is the number of
-    control series tested. None if the control has too few of these nightly runs.
+    Same direction, at least half the size, and significant among ``among`` tested series. None if the control has too
+    few of these nightly runs.
     """
     earlier = logs(point for point in control if point.nightly_run in before)
     later = logs(point for point in control if point.nightly_run in after)
@@ -280,10 +278,10 @@ def confirm(
 ) -> Confirmation:
     """Decide whether a candidate is worse than before, relative to a release, which cannot have changed.
 
-    ``reruns`` are log-ratios of candidate to release in pairs of consecutive runs, ``before`` those of each nightly run
-    before the change. Their difference is the change: whatever slows both down cancels out. The interval is the wider
-    one of Welch's and one that counts this nightly run's pairs as a single nightly run. Confirmed needs an interval
-    without 0 and an estimate beyond the margin; refuted needs an interval that ends below the margin.
+    ``reruns`` are log-ratios of candidate to release in consecutive runs, ``before`` those of each nightly run before
+    the change. Whatever slows both down cancels out of their difference. The interval is the wider of Welch's and of
+    one that counts all these reruns as one nightly run. Confirmed: it excludes 0, and the estimate is beyond the
+    margin. Refuted: it ends below the margin.
     """
     if len(reruns) < MIN_PAIRS or len(before) < MIN_BEFORE:
         had = f"{len(reruns)} pairs and {len(before)} nightly runs before"

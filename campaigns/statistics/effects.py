@@ -111,7 +111,7 @@ def detection_rate(log: float, *, sd: float, pairs: int, margin: float, tests: i
         return float(log > math.log1p(margin))
     error = sd / math.sqrt(pairs)
     needed = float(stats.t.ppf(1 - ALPHA / (2 * tests), pairs - 1))
-    # mean and variance of a normal sample are independent: integrate over the mean the probability of a small variance
+    # a normal sample's mean and variance are independent: integrate over the mean
     means = np.linspace(0, 1, 2_001) * 16 * error + max(math.log1p(margin), log - 8 * error)
     small_enough = stats.chi2.cdf((pairs - 1) * (means / (needed * error)) ** 2, pairs - 1)
     return float(np.trapezoid(stats.norm.pdf(means, log, error) * small_enough, means))
@@ -190,7 +190,7 @@ def censored_effect(base: Sequence[tuple[float, bool]], head: Sequence[tuple[flo
     of_base, of_head = _times(base, limit), _times(head, limit)
     known = of_base.restricted_mean > 0 and of_head.restricted_mean > 0
     log = log_ratio(of_base.restricted_mean, of_head.restricted_mean) if known else None
-    with np.errstate(invalid="ignore"):  # 0 / 0 if no times overlap between ended and censored ones
+    with np.errstate(invalid="ignore"):  # 0 / 0 if the log-rank variance is 0
         p = float(stats.logrank(_data(head), _data(base)).pvalue)
     return CensoredEffect(of_base, of_head, limit, log, 1.0 if math.isnan(p) else p)
 

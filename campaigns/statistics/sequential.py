@@ -1,9 +1,9 @@
-"""Sequential tests that decide when runs suffice to call a build good or bad; you may look after every run.
+"""Sequential tests that call a build good or bad; looking after every run is allowed.
 
-A bad build is known only by a least share of runs, or a least change of a metric. Each direction has its own e-process,
+A bad build is known only by a least share of runs, or a least change of a metric. Each direction has an e-process,
 whose expected value is at most 1 at any stopping time if the answer is wrong. So it reaches ``1 / ERROR`` in at most
 ``ERROR`` of such cases, however long the test goes on (Ville, 1939; Ramdas et al., 2023, "Game-theoretic statistics and
-safe anytime-valid inference"). Evidence is the logarithm: above 0 for a bad build, below 0 for a good one.
+safe anytime-valid inference"). Evidence is the logarithm: above 0 for bad, below 0 for good.
 """
 
 from __future__ import annotations
