@@ -157,8 +157,8 @@ def fit(points: Sequence[Point], most_shared: float = 0.0) -> CatchUp:
     """Estimate R and T0 from measured runs; a censored run counts as "at least that long".
 
     The likelihood is evaluated on a grid that narrows to where it is not negligible, without start values or random
-    numbers; the pole at R = w is harmless. The error is log-normal, since T is a product of rates and never negative. ``most_shared``
-    limits the fall of R for each MB/s of load: what peers send to others.
+    numbers; the pole at R = w is harmless. The error is log-normal, since T is a product of rates and never negative.
+    ``most_shared`` limits the fall of R for each MB/s of load: what peers send to others.
 
     Raises:
         BadInput: fewer than FEWEST_RUNS runs caught up.

@@ -16,7 +16,7 @@ from statistics import fmean, median
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import ruptures  # it ships no types
+import ruptures  # type: ignore[import-untyped]  # it ships no types
 from scipy import stats
 
 from campaigns.statistics.effects import Better, percent
