@@ -225,8 +225,6 @@ def embedded(value: Any) -> Markup:
 
 
 def prose(text: str) -> Markup:
-    """Escape text, turn backticks into code, and keep names such as ``orders-0`` and shares such as ``5 %`` on one
-    line.
-    """
+    """Escape text, turn backticks into code, and never break names such as ``orders-0`` or shares such as ``5 %``."""
     marked = re.sub(r"`([^`]+)`", r"<code>\g<1></code>", str(escape(text)))
     return Markup(re.sub(r"[\w.]+-\d+|[+−±]?[\d.,]+ %", r'<span class="unbroken">\g<0></span>', marked))

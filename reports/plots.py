@@ -149,7 +149,7 @@ def _heading(text: str, top: float, above: int) -> dict[str, Any]:
 
 
 def replicas_figure(run: RunData) -> Figure:
-    """Draw HW and LEO of every replica: as offsets above, as records behind the furthest LEO below."""
+    """Draw HW and LEO of every replica: above as offsets, below as records behind the furthest LEO."""
     partitions = _by_partition(run, run.rows_shown("timeline_replicas"))
     colours = colour_of(brokers_of(run))
     data = [

@@ -28,9 +28,7 @@ MAX_NAMED = 4  # versions in the first sentence
 
 
 class Settings(BaseModel):
-    """The settings. ``kafka`` replaces each bug's own two versions, in ``mode`` or the usual one; no ``bugs`` means
-    all.
-    """
+    """The settings. ``kafka`` replaces each bug's own two versions, in ``mode`` or the usual one; no ``bugs``: all."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

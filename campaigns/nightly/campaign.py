@@ -487,9 +487,7 @@ def _waivers(nightly_run: NightlyRun, failures: list[Failure]) -> list[WaiverUse
 
 
 def _sentence(result: NightlyResult) -> str:
-    """Summarise, such as ``27 runs of 3 scenarios on 3 versions: 1 correctness failure (new), 0 confirmed slowdowns;
-    …``.
-    """
+    """Summarise, such as ``27 runs of 3 scenarios on 3 versions: 1 correctness failure (new), …``."""
     done = [run for run in result.runs if run.run_id]
     states = Counter(each.state for each in result.series if each.role == "matrix")
     statuses = Counter(failure.status for failure in result.failures)

@@ -204,9 +204,7 @@ class NightlyRun:
         return replace(told, state="candidate", why=f"it looks worse since {told.after[0]}{together}{beyond}{unsure}")
 
     def _control_moved(self, told: Watched, change: Change) -> bool | None:
-        """Compare with the control's series of the same metric and phase, else the same metric, else the same
-        direction.
-        """
+        """Compare with control series of the same metric and phase, else metric, else better direction."""
         same_host = [other for other in self.control if other.host == told.key.host]
         alike = [other for other in same_host if other.metric == told.key.metric]
         exact = [other for other in alike if other.phase == told.key.phase]

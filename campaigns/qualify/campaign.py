@@ -210,9 +210,7 @@ def _answered(campaign: Campaign, own: Mapping[str, Sequence[Row]]) -> Iterator[
 
 
 def _of_performance(question: str, compared: CompareResult) -> Line:
-    """Answer a performance question: a regression needs a person's decision, noise is a note, missing evidence "not
-    yet".
-    """
+    """Answer a performance question: you decide on a regression; noise is a note, missing evidence "not yet"."""
     answer, words = _PERFORMANCE.get(compared.verdict, "go"), compared.sentence
     unjudged = sum(run.verdict == "unknown" for run in compared.runs.each)
     if answer == "note":
