@@ -168,20 +168,36 @@ class Kind:
         try:
             return model.model_validate(dict(settings))
         except ValidationError as error:
-            raise BadInput(self._refusal(error)) from error
+            raise BadInput(self._refusal(error, model)) from error
 
-    def _refusal(self, error: ValidationError) -> str:
-        from history.refusals import first_wrong
+    def _refusal(self, error: ValidationError, model: type[BaseModel]) -> str:
+        from history.refusals import dotted, first_wrong
 
+        if unknown := self._unknown_key(error, model):
+            return f"{self.title}: the settings are wrong: {unknown}; {self.docs_page} explains each."
         first = error.errors()[0]
         option = next((each for each in self.options if first["loc"][:1] == (each.key,)), None)
+        is_number = first["type"] == "string_type" and type(first["input"]) in (int, float)  # True is no number
+        quotes = f'it is read as a number; write it in quotes: "{first["input"]}"' if is_number else ""
         if option is None or len(first["loc"]) > 1:
-            return f"{self.title}: the settings are wrong: {first_wrong(error)}; {self.docs_page} explains each."
+            wrong = f"{dotted(first['loc'])}: {quotes}" if quotes else first_wrong(error)
+            return f"{self.title}: the settings are wrong: {wrong}; {self.docs_page} explains each."
         example = f"{option.help}, such as {option.variable}{option.example}"
         if first["type"] == "missing":
             return f"{option.variable} is missing: {example}."
-        why = first["msg"].removeprefix("Value error, ")
+        why = quotes or first["msg"].removeprefix("Value error, ")
         return f"{option.variable}{_as_typed(first['input'])} is refused: {why}. It takes: {example}."
+
+    def _unknown_key(self, error: ValidationError, model: type[BaseModel]) -> str:
+        """Name the first key that no setting has, before what is missing: it may be the same one, misspelt."""
+        from history.refusals import dotted, nearest_key
+
+        names = {each.key: each.name for each in self.form}
+        for each in error.errors():
+            if each["type"] == "extra_forbidden":
+                near = nearest_key(model, each["loc"], lambda key: names.get(key, key))
+                return f"{dotted(each['loc'])} is unknown" + (f", and the nearest setting is {near}" if near else "")
+        return ""
 
 
 def split_words(value: Any) -> Any:

@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from campaigns import kinds, upload
-from campaigns.campaign import CampaignFolder, check_name
+from campaigns.campaign import Campaign, CampaignFolder, Item, check_name
 from campaigns.places import Places
 from campaigns.recording import check_room, collected_runs, counted, outstanding, recorded_runs, runtime_of
 from campaigns.site import links_from, publish, write_index
 from clusters.run import experiment
 from clusters.run.host_lock import beside_others
 from history import archive
-from history.errors import BadInput
+from history.errors import BadInput, NoDocker
 from history.events import EventLog
 from history.folder import write_atomically
 from history.product import product
@@ -61,13 +61,25 @@ def plan(
     seed = secrets.randbelow(2**31) if seed is None else seed
     planned = kinds.of(kind).campaign.plan(settings, campaign_id=campaign_id, created_at=created_at, seed=seed)
     for item in {(item.scenario, item.kafka, item.labels.get("role")): item for item in planned.items}.values():
-        experiment.check(item.scenario, kafka=item.kafka, runtime=runtime_of(planned), changes=item.changes)
+        _check_item(item, planned)
     left = outstanding(folder, planned.items, places) if folder.plan.exists() else planned.items
     check_room(planned.campaign_id, left, places)
     folder.write_plan(planned)
     if upload_to:
         upload.remember(folder, upload_to)
     return folder
+
+
+def _check_item(item: Item, campaign: Campaign) -> None:
+    try:
+        experiment.check(item.scenario, kafka=item.kafka, runtime=runtime_of(campaign), changes=item.changes)
+    except NoDocker as error:
+        kind = kinds.of(campaign.kind)
+        if any(option.name == "runtime" for option in kind.options):
+            raise
+        raise BadInput(
+            f"{kind.title}: its runs need Docker, and no Docker daemon answers; start dockerd and repeat the command."
+        ) from error
 
 
 def _check_kind(kind: str, campaign_id: str, places: Places) -> None:

@@ -57,7 +57,8 @@ def record_and_judge(
     parsed = load_scenario(scenario)
     spark_connection(os.environ)  # refused before anything is recorded for it
     with warned():
-        experiment.reap()  # what runs that died left behind would take CPU time and addresses from this one
+        # What runs that died left behind would take CPU time and addresses from this one.
+        experiment.reap(docker_may_be_down=True)
     run = experiment.prepare(
         scenario, kafka=kafka, runtime=runtime, rate=rate, seed=seed, runs=runs, subnet=subnet, lease="process"
     )

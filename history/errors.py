@@ -2,6 +2,7 @@
 
 PlimsollError
 ├── BadInput          an invalid request; exit code 3
+│   └── NoDocker      a run needs Docker, and no daemon answers
 ├── HarnessError      the harness failed: a node did not start, a tool is missing
 │   ├── WaitTimeout   a wait timed out; states the condition and the last observation
 │   ├── NoController  the brokers know no controller
@@ -39,6 +40,10 @@ class BadInput(PlimsollError):  # noqa: N818  # named after the input
 
     def __init__(self, sentence: str) -> None:
         super().__init__(one_line(sentence))
+
+
+class NoDocker(BadInput):
+    """A run needs Docker, and no daemon answers."""
 
 
 class HarnessError(PlimsollError):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from typing import Any, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 Place = Sequence[int | str]
 
@@ -24,3 +26,24 @@ def first_wrong(error: ValidationError, named: Callable[[Place], str] = dotted) 
     own = first["type"] == "value_error"
     what = first["msg"].removeprefix("Value error, ") if own else f"{first['msg']} (got {first['input']!r:.80})"
     return f"{path}: {what}" if path else what
+
+
+def nearest_key(model: type[BaseModel], place: Place, other_names: Callable[[str], str] = str) -> str:
+    """Return the key of a model that an unknown key at a place was meant to be, or "" if none is near.
+
+    ``other_names`` maps the keys of the model itself to the names that its users know.
+    """
+    models: list[type[BaseModel]] = [model]
+    for part in place[:-1]:
+        fields = [each.model_fields[part] for each in models if part in each.model_fields]
+        models = [found for field in fields for found in _models_in(field.annotation)] or models
+    keys = [other_names(key) if each is model else key for each in models for key in each.model_fields]
+    near = get_close_matches(str(place[-1]).lower(), keys, n=1, cutoff=0.7)
+    return near[0] if near else ""
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    """Return the models in a type such as ``list[Watch] | None``."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for part in get_args(annotation) for found in _models_in(part)]

@@ -35,7 +35,10 @@ class _Model(BaseModel):
 
 
 def _range(value: object) -> object:
-    return (value, value) if isinstance(value, int | float) else value
+    pair = value if isinstance(value, list | tuple) else (value, value)
+    if len(pair) != 2 or not all(type(each) in (int, float) for each in pair):
+        raise ValueError(f"{value!r:.80} is no growth; give a number such as 0.03, or two: [least, most]")
+    return tuple(pair)
 
 
 class Question(_Model):
@@ -79,7 +82,9 @@ class Question(_Model):
     @classmethod
     def _growth_is_a_range(cls, value: tuple[float, float]) -> tuple[float, float]:
         if not -0.5 < value[0] <= value[1] < 2:
-            raise ValueError(f"{value[0]:g} to {value[1]:g} is no growth; give a share such as 0.03, the smaller first")
+            raise ValueError(
+                f"{value[0]:g} to {value[1]:g} is no growth; give a number such as 0.03, or two: [least, most]"
+            )
         return value
 
     @model_validator(mode="after")

@@ -6,7 +6,8 @@ import codecs
 import csv
 import json
 import math
-from collections import Counter, defaultdict
+import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 
 from scipy import stats
 
+from campaigns.capacity.series import Series, WrongError, check_labels, check_values, shown
 from campaigns.statistics.capacity import CONFIDENCE, DAYS_A_MONTH
 from history.errors import BadInput
 
@@ -23,7 +25,10 @@ WEEK_S = 7 * 86_400.0
 MIN_WEEKS = 4
 WHOLE = 0.9  # the share of a week's rows that must be there for it to count
 FIRST_S, LAST_S = 3e8, 3e11  # years 1979 to 11476: units of a thousand apart do not overlap
-REPLICA_LABELS = frozenset({"prometheus_replica", "replica", "__replica__"})  # of two Prometheus with one target
+IRREGULAR = 0.1  # of a step: local days of 23 and 25 hours differ by less
+DRIFT = 0.01  # of the usual step, by which the mean one may differ
+LEAST_MB_PER_S = 1e-4  # a load below it is no load of a cluster, but a figure that was misread
+MAX_WARNINGS = 5
 
 
 class Row(NamedTuple):
@@ -52,9 +57,16 @@ class Demand(NamedTuple):
     doubts: tuple[str, ...] = ()
 
 
-def read(path: Path) -> list[Row]:
-    """Read the rows of a file, oldest first: CSV with bytes by hour (or any other step), or Prometheus' answer to
-    query_range with bytes a second.
+class Metrics(NamedTuple):
+    """The rows of a file, oldest first, and sentences on what the file says is missing or may be counted twice."""
+
+    rows: list[Row]
+    doubts: tuple[str, ...] = ()
+
+
+def read(path: Path) -> Metrics:
+    """Read a file: CSV with bytes by hour (or any other step), or Prometheus' answer to query_range with bytes a
+    second.
 
     Raises:
         BadInput: the file is missing, has neither form, or one of its values is wrong; the sentence has its place.
@@ -65,14 +77,10 @@ def read(path: Path) -> list[Row]:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise BadInput(f"demand: {path} cannot be read: {why}.") from error
     try:
-        rows = _of_prometheus(text) if text.lstrip()[:1] in ("{", "[") else _of_csv(text.splitlines())
-    except _WrongError as error:
+        found = _of_prometheus(text) if text.lstrip()[:1] in ("{", "[") else Metrics(_of_csv(text.splitlines()))
+    except WrongError as error:
         raise BadInput(f"demand: {path}: {error}.") from error
-    return sorted(rows, key=lambda row: row.at_s)
-
-
-class _WrongError(ValueError):
-    """What is wrong with a file, where, and what to do; the caller names the file."""
+    return Metrics(sorted(found.rows, key=lambda row: row.at_s), found.doubts)
 
 
 def _decoded(data: bytes) -> str:
@@ -87,57 +95,84 @@ def _of_csv(lines: Sequence[str]) -> list[Row]:
     reader = csv.DictReader(lines, delimiter=separator)
     reader.fieldnames = [str(name).strip().lower() for name in reader.fieldnames or []]
     if not {"time", "bytes_in"} <= set(reader.fieldnames):
-        raise _WrongError(
+        raise WrongError(
             "it is neither CSV with the columns time, bytes_in and perhaps bytes_out nor the answer of Prometheus to "
             f"query_range; its first line is {first[:80]!r}"
         )
-    try:
-        told = [(_numbered(row, reader.line_num, separator), reader.line_num) for row in reader]
-    except csv.Error as error:
-        raise _WrongError(f"line {reader.line_num} is no CSV: {error}") from None
-    times = _times([(row["time"], f"line {line}") for row, line in told])
-    for time, count in Counter(times).items():
-        if count > 1:
-            twice = next(row["time"] for (row, _), at_s in zip(told, times, strict=True) if at_s == time)
-            raise _WrongError(f"the time {twice} is there {count} times; write times with their offset from UTC")
-    step_s = _step_s(times)
+    cells = _cells(reader)
+    is_decimal_comma = separator != ","
+    times = _times([(row["time"], f"line {line}") for row, line in cells], is_decimal_comma)
+    step_s = _regular_step_s([(at_s, f"line {line}") for at_s, (_, line) in zip(times, cells, strict=True)])
     values = [
-        [None if not row.get(name) else _bytes(row[name], f"line {line}, {name}") for name in ("bytes_in", "bytes_out")]
-        for row, line in told
+        [_csv_bytes(row.get(name, ""), f"line {line}, {name}", is_decimal_comma) for name in ("bytes_in", "bytes_out")]
+        for row, line in cells
     ]
-    for (_, line), (mb_in, _) in zip(told, values, strict=True):
+    for (_, line), (mb_in, _) in zip(cells, values, strict=True):
         if mb_in is None:
-            raise _WrongError(f"line {line} has no bytes_in; leave the whole line out")
-    return [
+            raise WrongError(f"line {line} has no bytes_in; leave the whole line out")
+    rows = [
         Row(at_s, (into or 0.0) / step_s / 1e6, None if out is None else out / step_s / 1e6)
         for at_s, (into, out) in zip(times, values, strict=True)
     ]
+    _refuse_no_load(rows, cells)
+    return rows
 
 
-def _numbered(row: Mapping[str | Any, Any], line: int, separator: str) -> dict[str, str]:
-    """A row with decimal points; where semicolons separate, spreadsheets write decimal commas."""
-    if None in row:
-        raise _WrongError(f"line {line} has more fields than the first line")
-    told = {name: (value or "").strip() for name, value in row.items()}
-    return {name: value if separator == "," else value.replace(",", ".") for name, value in told.items()}
+def _cells(reader: csv.DictReader[str]) -> list[tuple[dict[str, str], int]]:
+    """Return the fields of each row as they are in the file, without blanks around them, and its line."""
+    found = []
+    try:
+        for row in reader:
+            if None in row:
+                raise WrongError(f"line {reader.line_num} has more fields than the first line")
+            found.append(({name: (value or "").strip() for name, value in row.items()}, reader.line_num))
+    except csv.Error as error:
+        raise WrongError(f"line {reader.line_num} is no CSV: {error}") from None
+    return found
 
 
-def _times(told: Sequence[tuple[str, str]]) -> list[float]:
+def _plain(text: str, is_decimal_comma: bool) -> str:
+    """Where semicolons or tabs separate, spreadsheets write decimal commas."""
+    return text.replace(",", ".") if is_decimal_comma else text
+
+
+def _csv_bytes(text: str, place: str, is_decimal_comma: bool) -> float | None:
+    return _bytes(_plain(text, is_decimal_comma), place, text, "leave the whole line out") if text else None
+
+
+def _refuse_no_load(rows: Sequence[Row], cells: Sequence[tuple[Mapping[str, str], int]]) -> None:
+    """Refuse numbers so small that they are something else than bytes: 36.571 may be meant as 36,571."""
+    most = max(row.mb_in for row in rows)
+    if not 0 < most < LEAST_MB_PER_S:
+        return
+    text, line = next((row["bytes_in"], line) for row, line in cells if re.search("[1-9]", row["bytes_in"]))
+    cause = "they may have thousands separators" if _has_thousands(text) else "they may be in MB"
+    raise WrongError(
+        f"bytes_in has no more than {most * 1e6:.2g} bytes a second (line {line} has {text!r}); {cause}: write whole "
+        "bytes, as digits alone"
+    )
+
+
+def _has_thousands(text: str) -> bool:
+    return re.fullmatch(r"\d{1,3}([.,' \u00a0\u202f]\d{3})+", text) is not None
+
+
+def _times(told: Sequence[tuple[str, str]], is_decimal_comma: bool = False) -> list[float]:
     """Seconds since 1970; numbers may also be milli-, micro- or nanoseconds, all in one unit."""
     times, units = [], set[float]()
     for text, place in told:
         try:
-            number = float(text)
+            number = float(_plain(text, is_decimal_comma))
         except ValueError:
             times.append(_of_iso(text, place))
             continue
         unit = next((unit for unit in (1.0, 1e3, 1e6, 1e9) if FIRST_S <= number / unit < LAST_S), None)
         if unit is None:
-            raise _WrongError(f"{place}: the time {text} is no time since 1970 in s, ms, µs or ns; write ISO 8601")
+            raise WrongError(f"{place}: the time {text} is no time since 1970 in s, ms, µs or ns; write ISO 8601")
         times.append(number / unit)
         units.add(unit)
     if len(units) > 1:
-        raise _WrongError("its times are in different units; write all of them in seconds since 1970 or as ISO 8601")
+        raise WrongError("its times are in different units; write all of them in seconds since 1970 or as ISO 8601")
     return times
 
 
@@ -145,51 +180,101 @@ def _of_iso(text: str, place: str) -> float:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise _WrongError(f"{place}: the time {text!r} is neither ISO 8601 nor a number since 1970") from None
+        raise WrongError(f"{place}: the time {text!r} is neither ISO 8601 nor a number since 1970") from None
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
-def _bytes(text: Any, place: str) -> float:
+def _bytes(value: Any, place: str, text: Any, remedy: str) -> float:
+    """Return a number of bytes; ``text`` is what the file has for it, ``remedy`` what to do where it is no number."""
     try:
-        value = float(text)
+        number = float(value)
     except (TypeError, ValueError):
-        value = math.nan
-    if not (math.isfinite(value) and value >= 0):
-        raise _WrongError(f"{place}: {text!r} is no number of bytes")
-    return value
+        if _has_thousands(str(text)):
+            raise WrongError(f"{place}: {text!r} has thousands separators; write its digits alone") from None
+        raise WrongError(f"{place}: {text!r} is no number of bytes") from None
+    if not math.isfinite(number):
+        raise WrongError(f"{place}: {text!r} is no number of bytes; {remedy}")
+    if number < 0:
+        raise WrongError(f"{place}: {text!r} is no number of bytes")
+    return number
 
 
-def _of_prometheus(text: str) -> list[Row]:
+def _of_prometheus(text: str) -> Metrics:
     """Sum the series: one for each broker, as a rule."""
+    answer = _answer(text)
+    found = [_series(each) for each in _matrix(answer)]
     sums: dict[float, list[float]] = defaultdict(list)
-    for labels, values in _series(text):
-        name = labels or "the only series"
-        times = _times([(str(at), f"{name}, value {number}") for number, (at, _) in enumerate(values, 1)])
-        for number, (at_s, (_, value)) in enumerate(zip(times, values, strict=True), 1):
-            sums[at_s].append(_bytes(value, f"{name}, value {number}") / 1e6)
+    for each in found:
+        for at_s, mb_per_s in each.values.items():
+            sums[at_s].append(mb_per_s)
     if len(sums) < 2:
-        raise _WrongError("it has values of fewer than two times; the query found nothing, or its range is too short")
-    return [Row(at_s, math.fsum(values), None, len(values)) for at_s, values in sums.items()]
+        raise WrongError("it has values of fewer than two times; the query found nothing, or its range is too short")
+    doubts = check_values(found)
+    _regular_step_s([(at_s, "") for at_s in sums])
+    rows = [Row(at_s, math.fsum(values), None, len(values)) for at_s, values in sums.items()]
+    return Metrics(rows, (*_warnings(answer), *doubts))
 
 
-def _series(text: str) -> list[tuple[str, list[Any]]]:
-    """Return labels and values of each series; none is a part of another."""
+def _series(each: Mapping[str, Any]) -> Series:
+    labels = _labels(each)
+    name = shown(labels) if labels else "the only series"
+    places = [f"{name}, value {number}" for number, _ in enumerate(each["values"], 1)]
+    times = _times([(str(at), place) for place, (at, _) in zip(places, each["values"], strict=True)])
+    values: dict[float, float] = {}
+    for at_s, place, (at, value) in zip(times, places, each["values"], strict=True):
+        if at_s in values:
+            raise WrongError(f"{place}: the time {at} is there twice")
+        values[at_s] = (
+            _bytes(value, f"{place}, at {_iso(at_s)}", value, f"leave out this value, [{at}, {value!r}]") / 1e6
+        )
+    return Series(labels, values)
+
+
+def _labels(each: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(value) for name, value in (each.get("metric") or {}).items() if value}
+
+
+def _warnings(answer: Mapping[str, Any]) -> list[str]:
+    """What Prometheus says of its own answer; ``isPartial`` is what those say that ask several stores."""
+    told = answer.get("warnings")
+    texts = [" ".join(str(each).split())[:200].rstrip(". ") for each in told] if isinstance(told, list) else []
+    found = [f"Prometheus warned of its answer: {text}" for text in dict.fromkeys(texts) if text]
+    if len(found) > MAX_WARNINGS:
+        found[MAX_WARNINGS:] = [f"Prometheus gave {len(found) - MAX_WARNINGS} more warnings"]
+    if answer.get("isPartial") is True:
+        found.append("the answer of Prometheus is partial (isPartial), so the load may be larger")
+    return found
+
+
+def _answer(text: str) -> dict[str, Any]:
+    """Return the whole answer, unless it is an error."""
     try:
         answer = json.loads(text)
     except (ValueError, RecursionError) as error:
         where = f" at line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise _WrongError(f"it is no whole JSON{where}") from None
-    if isinstance(answer, dict) and answer.get("status") == "error":
-        said = str(answer.get("error")).rstrip(". ")
-        raise _WrongError(f"Prometheus answered with an error: {answer.get('errorType')}: {said}")
-    data = answer.get("data") if isinstance(answer, dict) else None
+        raise WrongError(f"it is no whole JSON{where}") from None
+    if not isinstance(answer, dict):
+        raise _no_answer("it is other JSON")
+    if answer.get("status") not in (None, "success"):
+        told = [answer.get("errorType"), answer.get("error") or answer.get("message")]
+        said = ": ".join(" ".join(str(each).split()).rstrip(". ") for each in told if each)
+        raise WrongError(f"Prometheus answered with an error{f': {said}' if said else ' and no text'}")
+    return answer
+
+
+def _no_answer(got: str) -> WrongError:
+    return WrongError(f"it is no answer of Prometheus to query_range ({got}); CSV with time and bytes_in will do")
+
+
+def _matrix(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the series of an answer; none is a part of another by its labels."""
+    data = answer.get("data")
     kind = data.get("resultType") if isinstance(data, dict) else None
     found = data.get("result") if isinstance(data, dict) else None
     if kind not in ("matrix", None) or not isinstance(found, list) or not all(map(_is_series, found)):
-        got = f"its resultType is {kind!r}" if kind else "it is other JSON"
-        raise _WrongError(f"it is no answer of Prometheus to query_range ({got}); CSV with time and bytes_in will do")
-    _refuse_parts([each.get("metric") or {} for each in found])
-    return [(_shown(each.get("metric") or {}), each["values"]) for each in found]
+        raise _no_answer(f"its resultType is {kind!r}" if kind else "it is other JSON")
+    check_labels([_labels(each) for each in found])
+    return found
 
 
 def _is_series(each: Any) -> bool:
@@ -197,43 +282,57 @@ def _is_series(each: Any) -> bool:
     return isinstance(values, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in values)
 
 
-def _refuse_parts(found: Sequence[Mapping[str, str]]) -> None:
-    """Refuse series that would be counted twice: a total beside its parts, and one series from two Prometheus."""
-    labels = [{name: value for name, value in each.items() if value} for each in found]
-    without = [frozenset(item for item in each.items() if item[0] not in REPLICA_LABELS) for each in labels]
-    known: dict[frozenset[tuple[str, str]], Mapping[str, str]] = {}
-    for each, key in zip(labels, without, strict=True):
-        if key in known:
-            both = f"{_shown(known[key])} and {_shown(each)}"
-            raise _WrongError(f"{both} are the same series; keep those of one Prometheus")
-        known[key] = each
-    if len({each.get("__name__") for each in labels}) > 1:
-        raise _WrongError("it has series of several metrics; query bytes in alone")
-    names = Counter(name for each in labels for name in each)
-    of_parts = {name for name, count in names.items() if count < len(labels)}  # labels that some series lack
-    for each in labels:
-        total = frozenset(item for item in each.items() if item[0] not in of_parts | REPLICA_LABELS)
-        if of_parts & set(each) and total in known:
-            raise _WrongError(
-                f"{_shown(known[total])} is a total and {_shown(each)} a part of it, which would be counted twice; "
-                f'query totals alone, such as sum(rate(kafka_server_brokertopicmetrics_bytesin_total{{topic=""}}[1h]))'
+def _regular_step_s(told: Sequence[tuple[float, str]]) -> float:
+    """Return the usual step of times with their places. Bytes are divided by it, so that each row must have it.
+
+    Raises:
+        WrongError: a time is there twice, or is no whole number of steps after the one before it.
+    """
+    by_time = sorted(told)
+    _refuse_equal_times(by_time)
+    step_s = _step_s([at_s for at_s, _ in by_time])
+    single = []
+    for (earlier, first), (later, second) in pairwise(by_time):
+        steps = max(1, round((later - earlier) / step_s))
+        if abs(later - earlier - steps * step_s) > IRREGULAR * step_s:
+            raise WrongError(_irregular(second or _iso(later), first or _iso(earlier), later - earlier, step_s))
+        single += [later - earlier] if steps == 1 else []
+    if single and abs(fmean(single) / step_s - 1) > DRIFT:
+        raise WrongError(
+            f"its times are irregular: the usual step is {step_s:g} s, and the mean one {fmean(single):.6g} s; write "
+            "rows at equal steps, and times not rounded"
+        )
+    return step_s
+
+
+def _refuse_equal_times(by_time: Sequence[tuple[float, str]]) -> None:
+    for (earlier, first), (later, second) in pairwise(by_time):
+        if earlier == later:
+            raise WrongError(
+                f"{first} and {second} have the same time, {_iso(later)}; write times with their offset from UTC, and "
+                "not rounded"
             )
 
 
-def _shown(labels: Mapping[str, str]) -> str:
-    return "{" + ", ".join(f"{name}={value}" for name, value in sorted(labels.items())) + "}" if labels else "{}"
+def _irregular(place: str, before: str, after_s: float, step_s: float) -> str:
+    return (
+        f"its times are irregular: {place} is {after_s:g} s after {before}, and the usual step is {step_s:g} s; write "
+        "rows at equal steps, and times not rounded"
+    )
 
 
 def _step_s(at_s: Sequence[float]) -> float:
     steps = [later - earlier for earlier, later in pairwise(sorted(at_s))]
     if not steps:
-        raise _WrongError("it has fewer than two different times")
+        raise WrongError("it has fewer than two different times")
     return median(steps)
 
 
-def demand(rows: Sequence[Row]) -> Demand:
-    """Return load, peak, groups and growth. Growth is the slope of ln(load) over whole weeks, so that weekdays cancel
-    out; its interval is the t interval of that line.
+def demand(rows: Sequence[Row], known: Sequence[str] = ()) -> Demand:
+    """Return load, peak, groups and growth; ``known`` are doubts that the file itself gives.
+
+    Growth is the slope of ln(load) over whole weeks, so that weekdays cancel out; its interval is the t interval of
+    that line.
 
     Weeks with fewer series than the last one are not counted: the sum may lack brokers. Neither are rows with fewer
     series than their week.
@@ -257,7 +356,7 @@ def demand(rows: Sequence[Row]) -> Demand:
         consumer_groups=None if fan_out is None else math.ceil(fan_out - 0.05),
         growth_per_month=_growth([number for number, _ in weeks], means) if len(weeks) >= MIN_WEEKS else None,
         weeks=len(weeks),
-        doubts=tuple(doubts),
+        doubts=(*known, *doubts),
     )
 
 
@@ -268,17 +367,33 @@ def _whole_weeks(rows: Sequence[Row]) -> tuple[list[tuple[int, list[Row]]], list
     for number, week in _weeks(rows):
         usual = round(median(row.series for row in week))
         kept = [row for row in week if row.series >= usual]
-        if missing := round(WEEK_S / _step_s([row.at_s for row in rows])) - len(week):
+        missing = round(WEEK_S / _step_s([row.at_s for row in rows])) - len(week)
+        if missing > 0:
             doubts.append(f"{missing} rows of the week from {_day(week)} are missing")
         if short := len(week) - len(kept):
             doubts.append(f"{short} of {len(week)} rows of the week from {_day(week)} lack a series and are left out")
         weeks.append((number, kept, usual))
     last = weeks[-1][2] if weeks else 0
+    days: dict[int, list[str]] = defaultdict(list)
     for _, week, usual in weeks:
         if usual != last:
-            left_out = "; the week is left out, as brokers may have been there unmeasured" if usual < last else ""
-            doubts.append(f"the week from {_day(week)} has {usual} series and the last one {last}{left_out}")
+            days[usual].append(_day(week))
+    doubts += [_other_series(usual, last, found) for usual, found in days.items()]
     return [(number, week) for number, week, usual in weeks if usual >= last], doubts
+
+
+def _other_series(usual: int, last: int, days: Sequence[str]) -> str:
+    """Name the weeks that have another number of series than the last one."""
+    if len(days) == 1:
+        weeks, have, are = f"the week from {days[0]}", "has", "the week is"
+    else:
+        weeks, have, are = f"the weeks from {', '.join(days[:-1])} and {days[-1]}", "have", "the weeks are"
+    left_out = f"; {are} left out, as brokers may have been there unmeasured" if usual < last else ""
+    return f"{weeks} {have} {usual} series and the last one {last}{left_out}"
+
+
+def _iso(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).isoformat()
 
 
 def _day(week: Sequence[Row]) -> str:
@@ -313,7 +428,7 @@ def asked(question: Mapping[str, Any]) -> dict[str, Any]:
     """
     if not question.get("demand"):
         return dict(question)
-    found = demand(read(Path(str(question["demand"])).expanduser()))
+    found = demand(*read(Path(str(question["demand"])).expanduser()))
     told: dict[str, Any] = {
         "write_mb_per_s": round(found.write_mb_per_s, 4),
         "burst": round(found.burst, 3),

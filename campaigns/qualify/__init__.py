@@ -22,7 +22,7 @@ KIND = Kind(
         Option(
             "from", "the version that runs today: a release, or a folder or tarball of jars", "3.9.0", setting="base"
         ),
-        Option("to", "the version to upgrade to, the same", "3.9.1", setting="head"),
+        Option("to", "the version to upgrade to: a release, or a folder or tarball of jars", "3.9.1", setting="head"),
         Option(
             "scenario",
             "a scenario by name or file, whose cluster, topics and load the upgrade runs under",

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import shutil
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -152,16 +153,19 @@ def _was_on_docker(run: Path) -> bool:
         return False
 
 
-def reap(*, all_runs: bool = False) -> list[str]:
+def reap(*, all_runs: bool = False, docker_may_be_down: bool = False) -> list[str]:
     """Remove what is left of runs without a lease; with ``all_runs``, also of runs in use.
 
     A run is in use while a process holds its lease, or until the lease's time (a scheduler's run; renewed by work on
-    it).
+    it). With ``docker_may_be_down``, a Docker whose daemon is not started counts as one without runs.
 
     Raises:
         NotRemoved: after everything else was removed: some could not be, or Docker did not list its runs.
     """
-    return remove_each(partial(_reap, found, all_runs=all_runs) for found in (_runs_with_processes, _runs_on_docker))
+    places = [_runs_with_processes, _runs_on_docker]
+    if docker_may_be_down and _is_down(_docker_address()):
+        places.remove(_runs_on_docker)
+    return remove_each(partial(_reap, found, all_runs=all_runs) for found in places)
 
 
 def _reap(found: Callable[[], list[Path]], *, all_runs: bool) -> list[str]:
@@ -184,10 +188,30 @@ def _runs_on_docker() -> list[Path]:
 
     if choose_runtime("auto") == "docker":
         return sorted(runs_with_leftovers())
-    address = os.environ.get("DOCKER_HOST") or (os.access(_DOCKER, os.R_OK | os.W_OK) and _DOCKER)
-    if address:
+    if address := _docker_address():
         raise HarnessError(f"Docker does not answer at {address}; what runs left there stays until it does.")
     return []
+
+
+def _docker_address() -> str:
+    """Where Docker's daemon should answer this user; empty if there is no Docker here."""
+    return os.environ.get("DOCKER_HOST") or (str(_DOCKER) if os.access(_DOCKER, os.R_OK | os.W_OK) else "")
+
+
+def _is_down(address: str) -> bool:
+    """Whether no daemon listens at a socket; one that listens and does not answer may have containers that run."""
+    path = address.removeprefix("unix://")
+    if not path.startswith("/"):
+        return False
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(5)
+            connection.connect(path)
+    except (ConnectionRefusedError, FileNotFoundError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _is_leased(run: Path) -> bool:

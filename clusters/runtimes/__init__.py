@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from clusters.runtimes.runtime import OPTIONAL, Runtime
-from history.errors import BadInput
+from history.errors import BadInput, NoDocker
 
 
 def open_runtime(name: str, run: Path) -> Runtime:
@@ -30,7 +30,7 @@ def choose_runtime(wanted: str) -> Literal["docker", "process"]:
     """``auto`` → docker where a daemon answers, else process.
 
     Raises:
-        BadInput: docker was asked for and no daemon answers, or there is no such runtime.
+        BadInput: there is no such runtime; NoDocker: docker was asked for and no daemon answers.
     """
     if wanted not in ("auto", "docker", "process"):
         raise BadInput(f"RUNTIME={wanted} is unknown; it is auto, docker or process.")
@@ -41,5 +41,5 @@ def choose_runtime(wanted: str) -> Literal["docker", "process"]:
     if daemon_answers():
         return "docker"
     if wanted == "docker":
-        raise BadInput("RUNTIME=docker, but no Docker daemon answers; start it, or use RUNTIME=process.")
+        raise NoDocker("RUNTIME=docker, but no Docker daemon answers; start it, or use RUNTIME=process.")
     return "process"

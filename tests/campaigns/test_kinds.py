@@ -153,6 +153,32 @@ def test_a_file_that_is_no_settings_is_bad_input(tmp_path: Path, text: str | Non
             "Comparison: the settings are wrong: aa_pairs: Input should be greater than or equal to 2 (got 1); "
             "docs/comparison.md explains each.",
         ),
+        (
+            "qualify",
+            {"base": "3.9.0", "head": "3.9.1", "tires": 2},
+            "Qualification: the settings are wrong: tires is unknown, and the nearest setting is tries; ",
+        ),
+        (
+            "qualify",
+            {"From": "3.9.0", "head": "3.9.1"},
+            "Qualification: the settings are wrong: From is unknown, and the nearest setting is from; ",
+        ),
+        (
+            "qualify",
+            {"base": "3.9.0", "head": "3.9.1", "colour": 2},
+            "Qualification: the settings are wrong: colour is unknown; docs/qualify.md explains each.",
+        ),
+        (
+            "qualify",
+            {"base": "3.9.0", "head": 4.3},
+            'TO=4.3 is refused: it is read as a number; write it in quotes: "4.3". It takes: the version to upgrade '
+            "to: a release, or a folder or tarball of jars, such as TO=3.9.1.",
+        ),
+        (
+            "qualify",
+            {"base": "3.9.0", "head": True},
+            "TO=True is refused: Input should be a valid string. It takes: ",
+        ),
     ],
 )
 def test_a_wrong_setting_is_told_with_an_example(kind: str, settings: dict[str, Any], sentence: str) -> None:

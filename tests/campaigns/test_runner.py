@@ -15,7 +15,7 @@ from campaigns.campaign import CampaignFolder
 from campaigns.claims import campaign as claims
 from campaigns.places import Places
 from clusters.run import experiment
-from history.errors import BadInput
+from history.errors import BadInput, NoDocker
 from history.results.claims import ClaimsResult
 from tests.campaigns.nightly.test_campaign import LATE, SLOW, with_reruns
 from tests.campaigns.nightly_runs import campaign_of, history, name_of
@@ -52,6 +52,26 @@ def test_what_no_run_can_have_is_refused_before_the_first(places: Places, checke
 
     assert sorted(set(checked)) == [("steady", "3.9.0", "docker"), ("steady", "9.9.9", "docker")]
     assert not places.site.exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "says"),
+    [
+        ("claims", {"kafka": "4.3.0"}, "its runs need Docker, and no Docker daemon answers; start dockerd and repeat"),
+        ("clients", {"kafka": "4.3.0", "runtime": "docker"}, "RUNTIME=docker, but no Docker daemon answers; start it"),
+    ],
+)
+def test_without_docker_no_option_is_named_that_the_command_lacks(
+    kind: str, settings: dict[str, Any], says: str, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Claims have no RUNTIME=, and clients have."""
+
+    def check(*_: object, **__: object) -> None:
+        raise NoDocker("RUNTIME=docker, but no Docker daemon answers; start it, or use RUNTIME=process.")
+
+    monkeypatch.setattr(experiment, "check", check)
+    with pytest.raises(BadInput, match=says):
+        runner.plan(kind, settings, name="c", seed=1, places=places)
 
 
 @pytest.mark.usefixtures("checked")

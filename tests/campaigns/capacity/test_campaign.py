@@ -178,7 +178,9 @@ def test_a_single_growth_rate_is_a_range_without_width() -> None:
         ({"old_reads_share": "120%"}, "question.old_reads_share"),
         ({"partitions": [100]}, "[100] is no curve; give two different numbers"),
         ({"partitions": [100, 100]}, "[100, 100] is no curve"),
-        ({"growth_per_month": [0.04, 0.02]}, "0.04 to 0.02 is no growth"),
+        ({"growth_per_month": [0.04, 0.02]}, "0.04 to 0.02 is no growth; give a number such as 0.03, or"),
+        ({"growth_per_month": "3%"}, "'3%' is no growth; give a number such as 0.03, or two: [least, most]"),
+        ({"growth_per_month": [0.01, 0.02, 0.03]}, "[0.01, 0.02, 0.03] is no growth; give a number such as 0.03, or"),
         ({"load_steps": [1, 2]}, "at least 3 items"),
         ({"target_p99_ms": 0}, "greater than 0"),
     ],
@@ -199,5 +201,5 @@ def test_a_question_without_a_target_is_refused() -> None:
         plan(told, campaign_id="plan-1", created_at="2026-11-21", seed=7)
     told = settings()
     told["question"]["colour"] = "blue"
-    with pytest.raises(BadInput, match=r"question\.colour: Extra inputs"):
+    with pytest.raises(BadInput, match=r"question\.colour is unknown"):
         plan(told, campaign_id="plan-1", created_at="2026-11-21", seed=7)

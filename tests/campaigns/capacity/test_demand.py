@@ -6,6 +6,7 @@ import json
 import math
 import random
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,7 @@ def test_times_are_read_in_their_unit(factor: float, tmp_path: Path) -> None:
     file = tmp_path / "demand.csv"
     file.write_text(f"time,bytes_in\n{1790553600 * factor:.0f},3600000000\n{1790557200 * factor:.0f},7200000000\n")
 
-    assert read(file) == [Row(1790553600.0, 1.0, None), Row(1790557200.0, 2.0, None)]
+    assert read(file).rows == [Row(1790553600.0, 1.0, None), Row(1790557200.0, 2.0, None)]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +115,7 @@ def test_what_spreadsheets_save_is_read(data: bytes, separator: str, tmp_path: P
     """Byte order marks, semicolons with decimal commas, tabs."""
     (tmp_path / "demand.csv").write_bytes(data)
 
-    assert read(tmp_path / "demand.csv") == [Row(1790553600.0, 1.0, None), Row(1790557200.0, 2.0, None)], separator
+    assert read(tmp_path / "demand.csv").rows == [Row(1790553600.0, 1.0, None), Row(1790557200.0, 2.0, None)], separator
 
 
 def test_a_total_and_its_parts_are_not_added(tmp_path: Path) -> None:
@@ -125,7 +126,7 @@ def test_a_total_and_its_parts_are_not_added(tmp_path: Path) -> None:
         read(file)
 
     brokers = prometheus(tmp_path / "b.json", ({"pod": "kafka-0"}, rows), ({"pod": "kafka-1"}, rows))
-    assert read(brokers)[0].mb_in == pytest.approx(2 * rows[0].mb_in)
+    assert read(brokers).rows[0].mb_in == pytest.approx(2 * rows[0].mb_in)
 
 
 def test_one_series_from_two_prometheus_is_not_added(tmp_path: Path) -> None:
@@ -136,17 +137,215 @@ def test_one_series_from_two_prometheus_is_not_added(tmp_path: Path) -> None:
         read(prometheus(tmp_path / "d.json", *twice))
 
 
+def answer(file: Path, *series: tuple[dict[str, str], Sequence[float]], step_s: float = HOUR_S, **extra: Any) -> Path:
+    """An answer to query_range with MB/s at equal steps."""
+    result = [
+        {"metric": labels, "values": [[MONDAY_S + number * step_s, f"{mb * 1e6}"] for number, mb in enumerate(values)]}
+        for labels, values in series
+    ]
+    file.write_text(json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}, **extra}))
+    return file
+
+
+DAY = (1.0, 3.0, 2.0, 5.0, 8.0, 4.0, 7.0, 6.0, 9.0, 2.0, 3.0, 1.0)
+SIXTH, THIRD, HALF = ([mb * share for mb in DAY] for share in (1 / 6, 1 / 3, 1 / 2))
+TWICE = r"is within 1% the sum of .*, which would be counted twice; .*bytesin_total{topic=\"\"}"
+
+
+@pytest.mark.parametrize(
+    ("series", "says"),
+    [
+        (
+            [({"topic": "__total__"}, DAY), ({"topic": "a"}, HALF), ({"topic": "b"}, HALF)],
+            f"{{topic=__total__}} {TWICE}",
+        ),
+        ([({"scope": "x"}, DAY), ({"topic": "a"}, HALF), ({"topic": "b"}, HALF)], f"{{scope=x}} {TWICE}"),
+        ([({"topic": "_all"}, DAY), ({"topic": "a"}, DAY)], f"{{topic=_all}} {TWICE}"),
+        (
+            [({"pod": "w"}, DAY), ({"pod": "a"}, HALF), ({"pod": "b"}, THIRD), ({"pod": "c"}, SIXTH)],
+            f"{{pod=w}} {TWICE}",
+        ),
+        (
+            [
+                *[
+                    ({"pod": "0", "topic": topic}, values)
+                    for topic, values in (("total", DAY), ("a", HALF), ("b", HALF))
+                ],
+                *[
+                    ({"pod": "1", "topic": topic}, values)
+                    for topic, values in (("total", DAY), ("a", HALF), ("b", HALF))
+                ],
+            ],
+            f"{{pod=0, topic=total}} {TWICE}",
+        ),
+    ],
+)
+def test_a_total_is_known_by_its_values(
+    series: list[tuple[dict[str, str], Sequence[float]]], says: str, tmp_path: Path
+) -> None:
+    """Also the total of each broker; two parts need labels that say so."""
+    with pytest.raises(BadInput, match=says):
+        read(answer(tmp_path / "d.json", *series))
+
+
+@pytest.mark.parametrize(
+    ("series", "mb_in"),
+    [
+        ([({"pod": "a"}, DAY), ({"pod": "b"}, DAY)], 2.0),
+        (
+            [
+                *[
+                    ({"topic": "t", "pod": pod}, each)
+                    for pod, each in zip("0123", (DAY, HALF, THIRD, SIXTH), strict=True)
+                ],
+                ({"topic": "u", "pod": "0"}, DAY),
+            ],
+            3.0,
+        ),
+        ([({"pod": "a"}, DAY), ({"pod": "b"}, HALF), ({"pod": "c"}, HALF[:2])], 2.0),
+        ([({"topic": "all", "pod": "0"}, DAY), ({"topic": "all", "pod": "1"}, DAY)], 2.0),
+        ([({"pod": "w"}, DAY), ({"pod": "a"}, HALF), ({"pod": "b"}, THIRD), ({"pod": "c"}, THIRD)], 13 / 6),
+        ([({"pod": "w"}, DAY), ({"pod": "a"}, DAY[:6]), ({"pod": "b"}, [*HALF[:1], *DAY[1:6]])], 2.5),
+    ],
+)
+def test_brokers_alike_are_no_total(
+    series: list[tuple[dict[str, str], Sequence[float]]], mb_in: float, tmp_path: Path
+) -> None:
+    """Neither is a topic named all, one topic on several brokers, nor a sum that is 1.2 times too large."""
+    found = read(answer(tmp_path / "d.json", *series))
+
+    assert found.rows[0].mb_in == pytest.approx(mb_in)
+    assert found.doubts == ()
+
+
+def test_a_broker_with_the_load_of_two_others_is_a_doubt(tmp_path: Path) -> None:
+    """It may be their total, and its labels do not say so."""
+    found = read(answer(tmp_path / "d.json", ({"pod": "a"}, DAY), ({"pod": "b"}, HALF), ({"pod": "c"}, HALF)))
+
+    assert found.doubts == (
+        "{pod=a} is within 1% the sum of {pod=b}, {pod=c}; if it is their total, the load is counted twice",
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "named"),
+    [
+        ({"name": "BytesInPerSec"}, {"name": "BytesOutPerSec"}, "BytesInPerSec and BytesOutPerSec"),
+        ({"name": "BytesInPerSec"}, {"name": "MessagesInPerSec"}, "BytesInPerSec and MessagesInPerSec"),
+        ({"direction": "in"}, {"direction": "out"}, "in and out"),
+        ({"__name__": "kafka_bytes_in"}, {"__name__": "kafka_b", "pod": "a"}, "kafka_b and kafka_bytes_in"),
+    ],
+)
+def test_several_metrics_are_not_added(
+    first: dict[str, str], second: dict[str, str], named: str, tmp_path: Path
+) -> None:
+    """Bytes in and bytes out have different names, or one label with different names."""
+    with pytest.raises(BadInput, match=f"it has series of several metrics, {named}; query bytes in alone, such as sum"):
+        read(answer(tmp_path / "d.json", (first, DAY), (second, HALF)))
+
+
+@pytest.mark.parametrize("label", ["name", "topic"])
+def test_names_of_brokers_and_topics_are_no_metrics(label: str, tmp_path: Path) -> None:
+    """One metric of a topic orders-in and of another one, or of brokers with a name."""
+    values = {"name": ("kafka-in-1", "kafka-in-2"), "topic": ("orders-in", "orders-out")}[label]
+    series = [({"__name__": "bytes_in", label: value}, DAY) for value in values]
+
+    assert read(answer(tmp_path / "d.json", *series)).rows[0].mb_in == pytest.approx(2.0)
+
+
+def test_two_prometheus_with_equal_values_are_one_broker(tmp_path: Path) -> None:
+    """With other values they may be of two clusters with equal names: a doubt."""
+    pair = [{"instance": "b0", "prometheus": name} for name in "ab"]
+    nearly = [mb * 1.001 for mb in DAY]
+    with pytest.raises(BadInput, match=r"prometheus=a} and .*prometheus=b} are the same series; keep those of one"):
+        read(answer(tmp_path / "d.json", (pair[0], DAY), (pair[1], nearly)))
+
+    found = read(answer(tmp_path / "e.json", (pair[0], DAY), (pair[1], HALF[::-1])))
+    assert len(found.doubts) == 1
+    assert "differ in the name of their Prometheus alone and were added" in found.doubts[0]
+
+
+def test_series_with_different_starts_are_refused(tmp_path: Path) -> None:
+    """No time would have the sum of both; a series that lacks some of the times is no such series."""
+    file = prometheus(
+        tmp_path / "d.json",
+        ({"pod": "a"}, hours(1)),
+        ({"pod": "b"}, [row._replace(at_s=row.at_s + 1800) for row in hours(1)]),
+    )
+    with pytest.raises(BadInput, match="its series have values at different times; query all of them with one start"):
+        read(file)
+
+    late = prometheus(tmp_path / "e.json", ({"pod": "a"}, hours(1)), ({"pod": "b"}, hours(1)[100:]))
+    assert len(read(late).rows) == HOURS_A_WEEK
+
+
+def test_warnings_of_prometheus_are_doubts(tmp_path: Path) -> None:
+    """Each is named once; without them there is no doubt."""
+    extra = {"warnings": ["No StoreAPIs\nmatched.", "No StoreAPIs\nmatched."], "isPartial": True}
+    flat = [10.0] * HOURS_A_WEEK
+    found = demand(*read(answer(tmp_path / "d.json", ({"pod": "a"}, flat), **extra)))
+    silent = demand(*read(answer(tmp_path / "e.json", ({"pod": "a"}, flat), warnings=[], isPartial=False)))
+
+    assert found.doubts == (
+        "Prometheus warned of its answer: No StoreAPIs matched",
+        "the answer of Prometheus is partial (isPartial), so the load may be larger",
+    )
+    assert silent.doubts == ()
+
+
+@pytest.mark.parametrize(
+    ("steps_s", "says"),
+    [
+        (
+            [4000, 4000, 3000, 4000],
+            "its times are irregular: line 5 is 3000 s after line 4, and the usual step is 4000 s",
+        ),
+        ([3600, 3600, 5400, 3600], "its times are irregular: line 5 is 5400 s after line 4"),
+        ([3600, 3600, 3600, 3800, 3800], "its times are irregular: the usual step is 3600 s, and the mean one 3680 s"),
+    ],
+)
+def test_irregular_times_are_refused(steps_s: list[int], says: str, tmp_path: Path) -> None:
+    """Bytes over a wrong step are a wrong load, such as that of nanoseconds rounded to 1,000 s."""
+    with pytest.raises(BadInput, match=says):
+        read(steps(tmp_path / "demand.csv", steps_s))
+
+
+@pytest.mark.parametrize("steps_s", [[3600, 7200, 3600], [3601, 3599, 3600], [86_400] * 30 + [90_000] + [86_400] * 30])
+def test_gaps_and_local_days_are_regular(steps_s: list[int], tmp_path: Path) -> None:
+    """A missing row, a second more or less, and the local day with 25 hours."""
+    assert len(read(steps(tmp_path / "demand.csv", steps_s)).rows) == len(steps_s) + 1
+
+
+def steps(file: Path, steps_s: list[int]) -> Path:
+    """A CSV with these seconds between its rows."""
+    times = accumulate(steps_s, initial=1_790_553_600)
+    file.write_text("\n".join(["time,bytes_in", *(f"{time},3600000000" for time in times), ""]))
+    return file
+
+
+def test_no_number_of_missing_rows_is_negative() -> None:
+    """A row too many is none that is missing; one too few is."""
+    rows = hours(2, growth=0.0)
+    more = sorted([*rows, rows[200]._replace(at_s=rows[200].at_s + 60)], key=lambda row: row.at_s)
+
+    assert demand(more).doubts == ()
+    assert demand([*rows[:200], *rows[201:]]).doubts == ("1 rows of the week from 2026-09-28 are missing",)
+
+
 def test_a_series_that_begins_late_is_no_growth(tmp_path: Path) -> None:
     """The weeks without it are left out, and named; a pod that was replaced by another is no gap."""
     flat, start = hours(8, growth=0.0), 3 * HOURS_A_WEEK
-    late = demand(read(prometheus(tmp_path / "late.json", ({"pod": "a"}, flat), ({"pod": "b"}, flat[start:]))))
+    late = demand(*read(prometheus(tmp_path / "late.json", ({"pod": "a"}, flat), ({"pod": "b"}, flat[start:]))))
     replaced = demand(
-        read(prometheus(tmp_path / "new.json", ({"pod": "a"}, flat[:start]), ({"pod": "b"}, flat[start:])))
+        *read(prometheus(tmp_path / "new.json", ({"pod": "a"}, flat[:start]), ({"pod": "b"}, flat[start:])))
     )
 
     assert late.growth_per_month == pytest.approx((0.0, 0.0), abs=1e-6)
-    assert (late.weeks, len(late.doubts)) == (5, 3)
-    assert "has 1 series and the last one 2; the week is left out" in late.doubts[0]
+    assert (late.weeks, len(late.doubts)) == (5, 1)
+    assert late.doubts[0] == (
+        "the weeks from 2026-09-21, 2026-09-28 and 2026-10-05 have 1 series and the last one 2; the weeks are left "
+        "out, as brokers may have been there unmeasured"
+    )
     assert (replaced.weeks, replaced.doubts) == (8, ())
 
 
@@ -154,7 +353,7 @@ def test_a_series_with_a_gap_is_a_doubt(tmp_path: Path) -> None:
     """The rows without it are left out, not taken for less load."""
     flat = hours(4, growth=0.0)
     found = demand(
-        read(prometheus(tmp_path / "d.json", ({"pod": "a"}, flat), ({"pod": "b"}, [*flat[:200], *flat[210:]])))
+        *read(prometheus(tmp_path / "d.json", ({"pod": "a"}, flat), ({"pod": "b"}, [*flat[:200], *flat[210:]])))
     )
 
     assert found.growth_per_month is not None
@@ -172,8 +371,8 @@ def test_csv_and_prometheus_tell_the_same(tmp_path: Path) -> None:
     ]
     answer.write_text(json.dumps({"data": {"resultType": "matrix", "result": series}}))
 
-    assert [(row.at_s, row.mb_in) for row in read(table)] == [(1790553600.0, 1.0), (1790557200.0, 2.0)]
-    assert read(answer) == [row._replace(series=2) for row in read(table)]
+    assert [(row.at_s, row.mb_in) for row in read(table).rows] == [(1790553600.0, 1.0), (1790557200.0, 2.0)]
+    assert read(answer).rows == [row._replace(series=2) for row in read(table).rows]
 
 
 @pytest.mark.parametrize(
@@ -187,9 +386,29 @@ def test_csv_and_prometheus_tell_the_same(tmp_path: Path) -> None:
         ("time,bytes_in\n1790553600,2\n1790557200000,4\n", "its times are in different units"),
         ("time,bytes_in\n1790553600,x\n1790557200,3\n", "line 2, bytes_in: 'x' is no number of bytes"),
         ("time,bytes_in\n1790553600,1\n1790557200,-1\n", "line 3, bytes_in: '-1' is no number of bytes"),
-        ("time,bytes_in\n1790553600,1\n1790557200,NaN\n", "line 3, bytes_in: 'NaN' is no number of bytes"),
+        (
+            "time,bytes_in\n1790553600,1\n1790557200,NaN\n",
+            "line 3, bytes_in: 'NaN' is no number of bytes; leave the whole line out",
+        ),
         ("time,bytes_in\n1790553600,1\n1790557200,\n", "line 3 has no bytes_in"),
-        ("time,bytes_in\n1790553600,1\n1790553600,2\n", "the time 1790553600 is there 2 times"),
+        (
+            "time,bytes_in\n1790553600,1\n1790553600,2\n1790557200,2\n",
+            "line 2 and line 3 have the same time, 2026-09-28T00:00:00+00:00; write times with their offset from UTC",
+        ),
+        ("time,bytes_in\n1790553600,1\n1790553600,2\n", "line 2 and line 3 have the same time"),
+        (
+            "time;bytes_in\n1790553600;147,454,272,000\n1790557200;1\n",
+            "line 2, bytes_in: '147,454,272,000' has thousands separators; write its digits alone",
+        ),
+        ("time;bytes_in\nMonday, 8;1\n", "line 2: the time 'Monday, 8' is neither"),
+        (
+            "time;bytes_in\n1790553600;0\n1790557200;36.571\n",
+            "bytes_in has no more than 0.01 bytes a second (line 3 has '36.571'); they may have thousands separators: ",
+        ),
+        (
+            "time,bytes_in\n1790553600,36.5\n1790557200,36.5\n",
+            "bytes_in has no more than 0.01 bytes a second (line 2 has '36.5'); they may be in MB: write whole bytes",
+        ),
         ("time,bytes_in\n1790553600,1,2\n", "line 2 has more fields than the first line"),
         ('{"a": 1}', "it is no answer of Prometheus to query_range (it is other JSON)"),
         ('{"a": ', "it is no whole JSON at line 1, column 7"),
@@ -198,6 +417,9 @@ def test_csv_and_prometheus_tell_the_same(tmp_path: Path) -> None:
             '{"status": "error", "errorType": "bad_data", "error": "exceeded maximum resolution."}',
             "Prometheus answered with an error: bad_data: exceeded maximum resolution",
         ),
+        ('{"status": "error"}', "Prometheus answered with an error and no text"),
+        ('{"status": "error", "error": "too many\\nsamples"}', "Prometheus answered with an error: too many samples."),
+        ('{"status": "fail", "message": "unauthorized"}', "Prometheus answered with an error: unauthorized."),
         (
             '{"data": {"resultType": "vector", "result": [{"metric": {}, "value": [1, "2"]}]}}',
             "it is no answer of Prometheus to query_range (its resultType is 'vector')",
@@ -205,7 +427,8 @@ def test_csv_and_prometheus_tell_the_same(tmp_path: Path) -> None:
         ('{"data": {"resultType": "matrix", "result": []}}', "it has values of fewer than two times"),
         (
             '{"data": {"result": [{"metric": {"pod": "a"}, "values": [[1790553600, "NaN"]]}]}}',
-            "{pod=a}, value 1: 'NaN' is no number of bytes",
+            "{pod=a}, value 1, at 2026-09-28T00:00:00+00:00: 'NaN' is no number of bytes; leave out this value, "
+            "[1790553600, 'NaN']",
         ),
     ],
 )

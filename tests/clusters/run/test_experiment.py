@@ -553,6 +553,24 @@ def test_a_docker_that_does_not_answer_has_not_said_that_nothing_is_left(
     assert error.value.removed == ["a-run/broker-1"]
 
 
+@pytest.mark.parametrize("is_started", [True, False])
+def test_a_docker_that_is_not_started_has_no_runs(
+    is_started: bool, tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run need not warn of it; a daemon that listens and does not answer may have containers that run."""
+    monkeypatch.setattr(leftovers_module, "_runs_with_processes", lambda: [tmp_path / "a-run"])
+    monkeypatch.chdir(tmp_path)  # a socket's address has 107 characters at most
+    monkeypatch.setattr(leftovers_module, "_DOCKER", Path("/proc/self/cwd/docker.sock"))
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    with socket.socket(socket.AF_UNIX) as daemon:
+        daemon.bind("docker.sock")
+        if is_started:
+            daemon.listen()
+        with pytest.raises(NotRemoved, match="Docker does not answer") if is_started else nullcontext():
+            reap(docker_may_be_down=True)
+    assert removed == ["a-run"]
+
+
 @pytest.mark.parametrize(
     "lease",
     [
