@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from clusters.run.host_lock import beside_others
 from clusters.scenario.scenario import load_scenario, scenario_names
-from commands.outcome import Outcome, say, warned
+from commands.outcome import Outcome, print_error, say, warned
 from history.errors import BadInput
-from history.events import errors_of
+from history.events import errors_of, read_events
 from history.exit_codes import EXIT_CODES, FAIL, PASS, UNKNOWN
 from history.folder import RunFolder
 from history.remote import path_of
@@ -195,11 +195,14 @@ def import_and_judge(history: Sequence[Path], origin: Origin, settings: Settings
     """
     from clusters.scenario.steps.catalog import STEPS
     from imports.formats import import_history
+    from judge.verdict.evidence import notes_of_import
 
     for name in settings.faults:  # what a configuration permits goes by the names of our own steps
         if name not in STEPS:
             raise BadInput(f"FAULTS= names {name!r}, which is no step; known: {', '.join(sorted(STEPS))}.")
     run = import_history(history, origin, settings, runs)
+    for note in notes_of_import(read_events(run.events)):
+        print_error(note)
     judged = judge_again([run.path])
     return Outcome(judged.code, facts=facts_of(run), cases=cases_of(run, f"import.{origin}"))
 

@@ -139,6 +139,7 @@ class Question:
     clean: bool = True
     kept: bool = True
     expires: bool = False
+    tombstones_stay_ns: int = 0
     idempotent: bool = False
     facts: Facts = field(default_factory=Facts)
     lines: Sequence[Row] = ()
@@ -245,6 +246,7 @@ def gather(run: RunFacts, question: Question) -> Gathered:
         clean=question.clean,
         kept=question.kept,
         expires=question.expires,
+        tombstones_stay_ns=question.tombstones_stay_ns,
         idempotent=question.idempotent,
         transactional=run.transactional,
         copied=_copied(tables, question.input) if question.input else None,

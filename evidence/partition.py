@@ -82,7 +82,8 @@ class PartitionEvidence:
 
     Records below ``deleted_before`` were deleted, by request or retention. ``unclean_producers`` may lack sends in
     their ledgers. ``clean``: all committed records must be present. ``kept``: nothing is compacted. ``expires``: an
-    imported topic's retention may have deleted any record. ``idempotent``, ``transactional``: some producer is.
+    imported topic's retention may have deleted any record; ``tombstones_stay_ns`` is its delete.retention.ms.
+    ``idempotent``, ``transactional``: some producer is.
 
     ``lines`` are brokers' log lines (``kafka_files.broker_log.BROKER_LOG``), ``captures`` the captures' responses
     (``history.tables.OFFSETS``). ``group`` and ``share`` exist if a group reads the topic and its records are complete.
@@ -118,6 +119,7 @@ class PartitionEvidence:
     clean: bool = True
     kept: bool = True
     expires: bool = False
+    tombstones_stay_ns: int = 0
     idempotent: bool = True
     transactional: bool = False
     copied: Copied | None = None  # only if a copier writes the partition

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,8 @@ _OTHER_BYTES = (
     (b"\xff\xfe", "UTF-16", "convert it to UTF-8"),
     (b"\xfe\xff", "UTF-16", "convert it to UTF-8"),
 )
+# As Kafka's tools print events.
+_PART_OF_EVENT = re.compile(r'\s*\{|.*("(name|timestamp|topic|partition|offset|value)"|\{"\w*$)')
 
 
 @dataclass(frozen=True)
@@ -61,9 +64,13 @@ class Line:
 
 @dataclass
 class Unread:
-    """Count what a reader of files left out: log lines, which hold no event, and ``gaps``, sentences on lost events."""
+    """Count what a reader of files left out: log lines, which hold no event, and ``gaps``, sentences on lost events.
+
+    ``torn`` are the lines so far that hold part of an event, which may be of any kind.
+    """
 
     log_lines: int = 0
+    torn: list[Line] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
 
     @property
@@ -101,7 +108,8 @@ def json_lines(path: Path, unread: Unread, *, with_log_lines: bool = False) -> I
     """Yield the objects of a file of JSON lines; blank lines are passed over.
 
     A last line without its end was cut off, and is a gap. ``with_log_lines``: a line that holds no object is of a log
-    and is counted; one that holds part of an object is a gap, as an event is lost with it.
+    and is counted; one that holds part of an object is a gap, as an event is lost with it. An event that follows other
+    text on its line is yielded.
 
     Raises:
         BadInput: the file cannot be read, a line is no JSON object, or no line is.
@@ -123,16 +131,42 @@ def json_lines(path: Path, unread: Unread, *, with_log_lines: bool = False) -> I
                 raise
             refused = refused or error
             if cut:
+                unread.torn.append(line)
                 unread.gaps.append(f"{path.name}: output cut off in the middle of line {number}.")
-            elif text.lstrip().startswith("{") or '"name"' in text:
-                unread.gaps.append(f"{path.name}, line {number}, holds part of an event: {_short(text)}.")
+                unread.torn.append(line)
             else:
-                unread.log_lines += 1
+                before, event = _split(text)
+                _pass_over(line, before, unread)
+                if event is not None:
+                    read = True
+                    yield line, event
             continue
         read = True
         yield line, row
     if refused is not None and not read:
         raise refused
+
+
+def _split(text: str) -> tuple[str, dict[str, Any] | None]:
+    """Return a line's text before the event at its end, and the event, or None if it holds no whole one."""
+    decoder = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_object)
+    for brace in re.finditer(r'\{\s*"', text):
+        try:
+            row, end = decoder.raw_decode(text, brace.start())
+        except (ValueError, RecursionError):
+            continue
+        if "name" in row and not text[end:].strip():
+            return text[: brace.start()], row
+    return text, None
+
+
+def _pass_over(line: Line, text: str, unread: Unread) -> None:
+    """Count a text that is no event: a gap if it holds part of one, else a line of a log."""
+    if _PART_OF_EVENT.match(text):
+        unread.torn.append(line)
+        unread.gaps.append(f"{line.path.name}, line {line.number}, holds part of an event: {_short(text)}.")
+    else:
+        unread.log_lines += 1
 
 
 def _is_cut(text: str, error: BaseException | None) -> bool:

@@ -70,6 +70,7 @@ class History:
     from_start: frozenset[tuple[str, str]] = frozenset()  # (key's JSON, consumer) that began at the first record
     gaps: Sequence[str] = ()
     notes: Sequence[str] = ()
+    numbering: str = "number them"  # how values become unique, as a sentence says it
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def tables(history: History, acks: str, isolation: str) -> Tables:
             unplaced.add(key)
             record = key, record[1], -1 - len(sends)
         elif record in names:
-            _refuse_second(send, record, lines[record])
+            _refuse_second(send, record, lines[record], history.numbering)
         producer_id, seq = name(send.process, record, send.operation, send.record_key)
         lines[record] = send.line
         sends.append(_send_row(send, producer_id, seq, history.places[key], acks))
@@ -180,17 +181,17 @@ def topic_setting_refused(name: str, value: str) -> str | None:
     policies = [each.strip() for each in value.split(",")]
     if name == "cleanup.policy" and not set(policies) <= {"delete", "compact"}:
         return f"cleanup.policy must be delete, compact or both, not {value!r}."
-    if name in ("retention.ms", "retention.bytes") and not re.fullmatch(r"-?\d{1,18}", value):
+    if name in ("retention.ms", "retention.bytes", "delete.retention.ms") and not re.fullmatch(r"-?\d{1,18}", value):
         return f"{name} must be a whole number, not {value!r}."
     return None
 
 
-def _refuse_second(send: Send, record: Record, first: Line) -> NoReturn:
+def _refuse_second(send: Send, record: Record, first: Line, numbering: str) -> NoReturn:
     key, value, offset = record
     at = f" and acknowledged at offset {offset}" if offset is not None else ""
     send.line.refuse(
         f"value {value} was sent to key {key}{at} before, on {first.seen_from(send.line)}; a key's values must be "
-        "unique: number them (VerifiableProducer: --value-prefix)."
+        f"unique: {numbering}."
     )
 
 

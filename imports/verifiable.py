@@ -34,6 +34,7 @@ class _Tool:
     reading: set[Place] = field(default_factory=set)  # those that the reader of this turn has read
     claimed: int | None = None  # acknowledgements that the producer says it had
     ended: bool = False
+    torn: list[Line] = field(default_factory=list)  # lines that hold part of an event
     unread: Unread = field(default_factory=Unread)  # of all files
 
     def begin_anew(self, places: Iterable[Place]) -> None:
@@ -58,21 +59,34 @@ def read(paths: Sequence[Path]) -> History:
     reads = [read for tool in tools for read in (tool.reads or tool.ranges)]
     read_at = {(_topic(each.key), json_text(each.value)): each.key for each in reads if each.value is not Unnamed}
     sends = [send for tool in tools for send in _sends(tool, read_at)]
-    sends += _in_flight(tools, sends, reads)
+    sends += _untold(tools, sends, reads)
     keys = {send.key for send in sends} | {each.key for each in reads}
     unread.gaps += [gap for tool in tools for gap in _claims(tool)]
     places = {json_text(key): _place(key) for key in sorted(keys)}
     subscribed = frozenset(each.consumer for each in reads)
-    return History(sends, reads, places, subscribed=subscribed, gaps=unread.gaps, notes=unread.notes)
+    return History(
+        sends,
+        reads,
+        places,
+        subscribed=subscribed,
+        gaps=unread.gaps,
+        notes=unread.notes,
+        numbering="start each VerifiableProducer with another --value-prefix",
+    )
 
 
 def _read(tool: _Tool, path: Path) -> _Tool:
+    before = tool.unread.torn.copy()
     for line, row in json_lines(path, tool.unread, with_log_lines=True):
+        if len(tool.unread.torn) > len(before) + len(tool.torn):
+            tool.torn = tool.unread.torn[len(before) :]
+            tool.begin_anew(tool.turns)  # the event may be a read: nothing shows what the reader passed here
         event = line.field(row, "name")
         if not isinstance(event, str):
             line.refuse(f"name must be a string, not {event!r}.")
         if handle := _EVENTS.get(event):
             handle(tool, line, row)
+    tool.torn = tool.unread.torn[len(before) :]
     return tool
 
 
@@ -211,30 +225,44 @@ def _claims(tool: _Tool) -> Iterator[str]:
         yield f"A producer says that {tool.claimed} of its records were acknowledged, and lists {len(tool.acked)}."
 
 
-def _in_flight(tools: Iterable[_Tool], sends: Sequence[Send], reads: Sequence[Read]) -> list[Send]:
-    """Sends of a producer that was killed before it could tell how they ended, and that were read.
-
-    It numbers its values, so these are the values beyond the last one that it told of.
-    """
+def _untold(tools: Iterable[_Tool], sends: Sequence[Send], reads: Sequence[Read]) -> list[Send]:
+    """Return the sends of whose end no producer told and that were read, as indeterminate ones of the producer."""
     known = {(_topic(send.key), json_text(send.value)) for send in sends}
     found: dict[tuple[str, str], Send] = {}
     for tool in tools:
-        told = [row for _, row in (*tool.acked, *tool.errors)]
-        if tool.ended or not told:
-            continue
-        last: dict[tuple[str, str | None], int] = {}
-        for row in told:
-            if match := NUMBER.fullmatch(str(row["value"])):
-                last[row["topic"], match[1]] = max(last.get((row["topic"], match[1]), -1), int(match[2]))
-        line = (tool.acked or tool.errors)[-1][0]
+        lines = [line for line, _ in (*tool.acked, *tool.errors)] or tool.torn
+        last = _last_numbers(tool)
         for each in reads:
-            match = None if each.value is Unnamed else NUMBER.fullmatch(str(each.value))
-            name = _topic(each.key), json_text(each.value) if match else ""
-            if (
-                match
-                and name not in known | found.keys()
-                and int(match[2]) > last.get((name[0], match[1]), int(match[2]))
-            ):
+            if each.value is Unnamed or not _may_have_sent(tool, last, each):
+                continue
+            name = _topic(each.key), json_text(each.value)
+            if name not in known | found.keys():
                 row = {"value": each.value, "timestamp": each.received_ns // _NS_PER_MS}
-                found[name] = _send(tool, line, row, each.key, error="the producer ended before it told")
+                why = "a line of its output is torn" if tool.torn else "the producer ended before it told"
+                found[name] = _send(tool, lines[-1], row, each.key, error=why)
     return list(found.values())
+
+
+def _last_numbers(tool: _Tool) -> dict[tuple[str, str | None], int]:
+    """Return a producer's largest number by topic and prefix of its values."""
+    last: dict[tuple[str, str | None], int] = {}
+    for _, row in (*tool.acked, *tool.errors):
+        if match := NUMBER.fullmatch(str(row["value"])):
+            of = row["topic"], match[1]
+            last[of] = max(last.get(of, -1), int(match[2]))
+    return last
+
+
+def _may_have_sent(tool: _Tool, last: Mapping[tuple[str, str | None], int], read: Read) -> bool:
+    """Return whether a record that was read may be one that a producer did not tell of.
+
+    A producer that was killed numbers such a value beyond the last one that it told of; one with a torn line may have
+    told of any of its values there. A file of torn lines alone may be any producer's.
+    """
+    if not (tool.acked or tool.errors):
+        return bool(tool.torn) and not (tool.reads or tool.ranges)
+    match = NUMBER.fullmatch(str(read.value))
+    told = last.get((_topic(read.key), match[1])) if match else None
+    if match is None or told is None:
+        return False
+    return bool(tool.torn) or (not tool.ended and int(match[2]) > told)

@@ -199,6 +199,7 @@ def questions(premises: Premises) -> list[Question]:
                 clean=clean,
                 kept=topic is not None and premises.kept(where.topic),
                 expires=manifest.foreign and premises.expires(where.topic),
+                tombstones_stay_ns=premises.tombstones_stay_ns(where.topic) if manifest.foreign else 0,
                 idempotent=any(producer.idempotence for producer in producers),
                 facts=premises.facts(where) if topic else Facts(),
                 lines=lines.get(where, ()),

@@ -163,9 +163,9 @@ def _conclude(run: Run, judged: Judged) -> None:
         ("seal intact", None),
         *judged.items,
         evidence.undecided(judged.tables["invariants"].to_pylist()),
-        evidence.undecided_cases(found),
-        evidence.undrained(delivered),
         evidence.offsets_told(run.manifest, _forbidden(found)),
+        evidence.undecided_cases(found),
+        evidence.undrained(delivered, foreign=run.manifest.foreign),
         evidence.control_seen(run.manifest.control, _counted(found)),
     ]
     permitted = allowed(run.manifest, run.events, Premises(run).led_cleanly)

@@ -79,9 +79,9 @@ def record_cases(run: RunFacts, of: PartitionEvidence, told: Account) -> Iterato
         yield from exactly_once.cases(of, of.copied)
     yield records.corrupt_record(seen)
     yield records.aborted_read(seen, told)
-    yield records.inconsistent_offset(seen, told)
-    taken, acked = reading_order.steps(of), reading_order.acknowledged(of)
     wrong = imported.misplaced(told, of.sends) if run.foreign else None
+    yield records.inconsistent_offset(seen, told, wrong)
+    taken, acked = reading_order.steps(of), reading_order.acknowledged(of)
     stays = of.kept and not of.expires and of.deleted_before is None  # else only the final pass shows what stayed
     yield reading_order.poll_skip(of, taken, imported.standing(of, wrong) if wrong is not None and stays else None)
     yield reading_order.nonmonotonic_poll(of, taken)

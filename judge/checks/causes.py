@@ -30,6 +30,11 @@ from evidence.views import CLOCK_NS
 from judge.checks.findings import Cases, Ruling
 from judge.checks.takeovers import Loss, Sent, holes, taken
 
+_NOT_IMPORTED = (
+    "an import does not show whether a client sent a record again (if the producers were idempotent, state "
+    "--idempotence true)"
+)
+
 
 def brought_about(of: PartitionEvidence, found: Sequence[Loss], cases: Cases, cause: str) -> Ruling:
     """Return which cases a cause may have brought about; ``found`` is what may have taken records (``takeovers``)."""
@@ -50,6 +55,9 @@ def sent_again(of: PartitionEvidence, cases: Cases) -> Ruling:
     NOT_ENOUGH_REPLICAS_AFTER_APPEND). Whatever answered a record sooner, in a time without any of these, was the answer
     to its only request.
     """
+    if of.told_names is not None:
+        nowhere = np.zeros(cases.values.size, dtype=np.bool_)
+        return Ruling(nowhere, ~nowhere, _NOT_IMPORTED)
     values = cases.values if cases.again is None else cases.again
     _, sent_ns, done_ns = Sent.of(of, values)
     limits = np.array([of.request_timeouts_ns.get(name, NULL) for name in of.names.listed] + [NULL], dtype=np.int64)

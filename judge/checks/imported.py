@@ -13,10 +13,25 @@ from typing import Any
 
 import numpy as np
 
-from evidence.columns import FAIL, FINAL, LIVE, NULL, OK, Bools, Codes, Ints, Polls, Sends, places
+from evidence.columns import (
+    ACKS_ALL,
+    FAIL,
+    FINAL,
+    LIVE,
+    NULL,
+    OK,
+    Bools,
+    Codes,
+    Ints,
+    Polls,
+    Sends,
+    groups,
+    places,
+    producer_of,
+)
 from evidence.gather import Transaction
 from evidence.partition import PartitionEvidence
-from judge.checks.account import GONE, NOTHING, UNDECIDED, Account
+from judge.checks.account import GONE, LOST, NOTHING, UNDECIDED, Account
 from judge.checks.atomicity import Part
 from judge.checks.findings import Cases
 
@@ -50,11 +65,33 @@ def passed_since(polls: Polls, from_start: Codes) -> Ints:
 
 
 def misplaced(found: Account, sends: Sends) -> Bools:
-    """Return the acknowledged sends that readers returned, and never at the offset of the acknowledgement."""
+    """Return the acknowledged sends whose offset is wrong: readers returned them and only elsewhere, or the log cannot
+    have reached that offset.
+    """
     wrong: Bools = found.read & (sends.outcome == OK) & (sends.offset != NULL) & (found.found_at != sends.offset)
     several = np.flatnonzero(wrong & (found.copies > 1))
     wrong[several] = [int(sends.offset[row]) not in found.offsets(row) for row in several.tolist()]
-    return wrong
+    return wrong | _beyond(found, sends)
+
+
+def _beyond(found: Account, sends: Sends) -> Bools:
+    """Return the sends that were acknowledged with acks=all beyond the log's end and never read.
+
+    A later record of the same producer was read where it was acknowledged, and between such a record and this offset
+    there is more room than the history has sends.
+    """
+    acked = (sends.outcome == OK) & (sends.acks == ACKS_ALL) & (sends.offset != NULL)
+    right = acked & found.read & (found.found_at == sends.offset)
+    known = np.unique(np.append(sends.offset[right], NULL))
+    far = sends.offset - known[np.searchsorted(known, sends.offset) - 1] > len(sends)
+    overtaken = np.zeros(len(sends), dtype=np.bool_)
+    for _, rows in groups(producer_of(sends.value)):
+        trusted = rows[right[rows]]
+        if trusted.size:
+            last = trusted[np.argmax(sends.value[trusted])]
+            overtaken[rows] = (sends.value[rows] < sends.value[last]) & (sends.offset[rows] > sends.offset[last])
+    beyond: Bools = acked & ~found.read & far & overtaken
+    return beyond
 
 
 def after_cleanup(found: Account, of: PartitionEvidence) -> Account:
@@ -62,8 +99,8 @@ def after_cleanup(found: Account, of: PartitionEvidence) -> Account:
 
     Retention removes records in the order of the log, and a history does not show when: what became of an unread record
     is undecided. Compaction keeps the last record of each key, and of tombstones none for good
-    (delete.retention.ms): an earlier record and a tombstone may be gone. Where a send without a known place or key may
-    have superseded a record, that is undecided.
+    (delete.retention.ms): an earlier record and a tombstone may be gone, but no tombstone before the older values of
+    its key. Where a send without a known place or key may have superseded a record, that is undecided.
     """
     if of.kept and not of.expires:
         return found
@@ -87,7 +124,53 @@ def after_cleanup(found: Account, of: PartitionEvidence) -> Account:
     else:
         fate[open_case & (doubtful | of.expires)] = UNDECIDED
         fate[open_case & (superseded | (tombstone & (key >= 0)))] = NOTHING
+        last = open_case & tombstone & (key >= 0) & (sends.offset != NULL) & ~superseded
+        of_values = np.where(tombstone & ~last, -1, key)  # an older tombstone that is still there deletes the key, too
+        early, unclear = _outlived(of, found, of_values, last)
+        fate[unclear | (early & (doubtful | (found.fate != LOST)))] = UNDECIDED
+        fate[early & ~doubtful & (found.fate == LOST)] = LOST
     return replace(found, fate=fate)
+
+
+def _outlived(of: PartitionEvidence, found: Account, key: Ints, last: Bools) -> tuple[Bools, Bools]:
+    """Return which tombstones, each the ``last`` write of its key, were removed while an older value was still there,
+    and of which that is not known.
+
+    Compaction keeps a tombstone for delete.retention.ms after it removed the older values. So one reader that returned
+    such a value and, in less time than that, went past the tombstone proves it.
+    """
+    sends, polls = of.sends, as_drain(of.polls)
+    deleted_by = _deleted_by(found, polls, key, np.flatnonzero(last), sends.offset)
+    early, unclear = np.zeros(len(sends), dtype=np.bool_), np.zeros(len(sends), dtype=np.bool_)
+    for _, rows_of in groups(polls.consumer):
+        own = rows_of[np.argsort(polls.position[rows_of], kind="stable")]
+        reached = np.maximum.accumulate(polls.offset[own])
+        older = np.flatnonzero(deleted_by[own] >= 0)
+        rows = deleted_by[own[older]]
+        then = np.searchsorted(reached, sends.offset[rows], side="right")
+        passed = (then < own.size) & (polls.offset[own[older]] == reached[older])
+        took_ns = polls.received_ns[own[np.minimum(then, own.size - 1)]] - polls.received_ns[own[older]]
+        in_time = passed & (took_ns < of.tombstones_stay_ns)
+        early[rows[in_time]] = True
+        unclear[rows[~in_time & (passed | (found.fate[rows] != LOST))]] = True
+    held = np.isin(sends.offset, polls.offset)  # by another record: the acknowledgement may be wrong
+    return early & ~held, (unclear & ~early) | (early & held)
+
+
+def _deleted_by(found: Account, polls: Polls, key: Ints, tombstones: Ints, offset: Ints) -> Ints:
+    """Return for each read of the final pass the tombstone (a row of the sends) that deletes the value that it
+    returned, or -1. A tombstone behind which a record of its key was read is not the last write.
+    """
+    furthest: Ints = np.full(int(key.max(initial=-1)) + 2, NULL)  # by key; the last place is that of no key
+    np.maximum.at(furthest, key, found.seen_at)
+    rows = tombstones[offset[tombstones] > furthest[key[tombstones]]]
+    of_key: Ints = np.full(furthest.size, -1)
+    of_key[key[rows]] = rows
+    values = np.flatnonzero(found.committed & (of_key[key] >= 0))
+    send: Ints = np.full(found.groups.values.size + 1, -1)
+    send[found.groups.of_send[values]] = values
+    read = send[places(found.groups.values, polls.value)]  # the place of no group holds -1, too
+    return np.where((read >= 0) & (polls.pass_ == FINAL), of_key[key[read]], -1)
 
 
 def standing(of: PartitionEvidence, wrong: Bools) -> tuple[Ints, Ints]:
@@ -118,6 +201,8 @@ def told_with_names(cases: Cases, of: PartitionEvidence, subscribed: frozenset[s
         value = int(cases.values[place])
         removed = of.expires or not of.kept
         sentence = row["explanation"] or _unread(cases.anomaly, of.names.name(value), row, removed=removed)
+        if cases.anomaly == "lost_write" and not of.kept and _is_tombstone(of, value):
+            sentence = f"{sentence[:-1]}, but an older value of its key, which compaction removes before a tombstone."
         there = [value]
         if cases.anomaly == "inconsistent_offset":
             there = [of.names.value(v["producer_id"], v["seq"]) for v in row["evidence"]["values"]]
@@ -154,6 +239,12 @@ def _named(of: PartitionEvidence, value: int, there: Sequence[int]) -> dict[str,
     values = " and ".join(sorted({told.name[each] for each in at[1:] if each >= 0}))
     as_told = {"key": json.loads(key), "value": json.loads(name)}
     return {"explanation": f" Key {key}, value {values}.", "evidence": as_told}
+
+
+def _is_tombstone(of: PartitionEvidence, value: int) -> bool:
+    told = of.told_names
+    at = -1 if told is None else int(places(told.value, np.array([value]))[0])
+    return told is not None and at >= 0 and told.name[at] == "null"
 
 
 def _unread(anomaly: str, name: tuple[str | None, int | None], row: Mapping[str, Any], *, removed: bool) -> str:

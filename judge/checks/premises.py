@@ -154,6 +154,10 @@ class Premises:
         policies = self.manifest.topic_settings(topic, "cleanup.policy", "delete")
         return self.run.expires(topic) and any("delete" in policy for policy in policies)
 
+    def tombstones_stay_ns(self, topic: str) -> int:
+        """Return how long compaction keeps a tombstone after it removed the older values of its key."""
+        return min(map(int, self.manifest.topic_settings(topic, "delete.retention.ms", "86400000"))) * 1_000_000
+
     @cached_property
     def deleted(self) -> dict[TopicPartition, int]:
         """Up to where each partition's records may be gone, by order or by their retention.

@@ -299,7 +299,8 @@ def bad_ack_offset(
     With acks=1 the whole log may have been lost, so that its offsets begin again. No offset is permitted to idempotent
     producers that may have sent a batch again to a new leader (``resending``).
     An imported history (``found``) may leave offsets out, and has no log to compare them with: there the offset is
-    wrong if readers returned the record and only elsewhere, or if it is such a 0 and no reader returned the record.
+    wrong if readers returned the record and only elsewhere, or if it is beyond the log's end (``imported.misplaced``),
+    or if it is such a 0 and no reader returned the record.
     """
     offset = of.sends.offset[told.rows]
     zero = (offset == 0) & (told.top > 0) & (of.sends.acks[told.rows] == ACKS_ALL)

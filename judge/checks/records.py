@@ -264,14 +264,17 @@ def clashes(drained_offset: Ints, drained: Ints, offset: Ints, value: Ints, name
     return found
 
 
-def inconsistent_offset(of: PartitionEvidence, found: Account) -> Cases:
-    """One offset that holds two different values, by what readers saw and acknowledgements said.
+def inconsistent_offset(of: PartitionEvidence, found: Account, wrong: Bools | None = None) -> Cases:
+    """One offset that holds two different values, by what readers saw and acknowledgements said, except the ``wrong``
+    ones (``bad_ack_offset``), whose records were read elsewhere.
 
     The row names a value that the final drain did not find there. Where it found none, a value that no replica's log
     has there, and of several the one whose producer was promised least.
     """
     ours, final = of.polls.value >= 0, of.polls.pass_ == FINAL
     placed = found.committed & (of.sends.offset != NULL)
+    if wrong is not None:
+        placed &= ~wrong
     drained = ours & final
     live = ours & ~final
     here = clashes(

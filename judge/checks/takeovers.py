@@ -86,7 +86,8 @@ def holes(of: PartitionEvidence) -> list[Hole]:
     """
     states, told = of.facts.states, f"the controller's history of {of.where}"
     if not states:
-        return [Hole(-1, 0, f"{told} is missing")]
+        imported = of.told_names is not None
+        return [Hole(-1, 0, f"an import shows no leader changes of {of.where}" if imported else f"{told} is missing")]
     late = _contradicted(states, first_shown(of.views))
     if late is not None:
         return [Hole(-1, len(states), f"{told} dates leader epoch {late} after a broker showed it", undated=True)]

@@ -40,6 +40,7 @@ from history.partition import TopicPartition
 from history.readers import CATCH_UP, LIVE_CONSUMER
 from history.share_groups import SETTLE
 from history.traits import Trait
+from history.words import counted as number_of
 from kafka_files.clock import Clock
 
 MEMBER_TABLES = ("group_reads", "rebalances", "commits", "share_reads", "share_acks")
@@ -131,11 +132,20 @@ def _of_foreign(run: Run, counts: Counts) -> dict[str, list[Gap]]:
         "something read": _anywhere(
             () if counts.completed_reads else ["The history holds no completed read of a record."]
         ),
-        "every value told": _anywhere(
-            [f"{unnamed} records were read without their values being told."] if unnamed else ()
-        ),
+        "every value told": _anywhere([_untold_values(run.manifest, unnamed)] if unnamed else ()),
     }
     return {name: list(each) for name, each in found.items()}
+
+
+def _untold_values(manifest: Manifest, reads: int) -> str:
+    if manifest.origin in ("operations", "jepsen"):  # their reads have values: only tombstones can be mistaken
+        tombstones = number_of(reads, "tombstone")
+        return f"{tombstones} {_was(reads)} read of keys to which a tombstone was sent without its offset: add that."
+    return f"{number_of(reads, 'record')} {_was(reads)} read without {'its value' if reads == 1 else 'their values'}."
+
+
+def _was(count: int) -> str:
+    return "was" if count == 1 else "were"
 
 
 def items(found: Mapping[str, Sequence[Gap]]) -> list[Item]:
@@ -521,13 +531,16 @@ def undecided_cases(counted: Iterable[Mapping[str, Any]]) -> Item:
     return "every case decided", _first(sentences)
 
 
-def undrained(row: dict[str, int]) -> Item:
+def undrained(row: dict[str, int], *, foreign: bool = False) -> Item:
     """Acknowledged records of which nobody can say what became of them."""
     split = ("truncated_ack", "invisible_ack", "unknown_offset_ack")
     open_ones = row["unseen"] - sum(row[name] for name in split)
+    them, they = ("it", "it") if open_ones == 1 else ("them", "they")
+    records = number_of(open_ones, "acknowledged record")
+    log = "" if foreign else f" a replica's log ends before {them},"
     what = (
-        f"What became of {open_ones} acknowledged records cannot be told: no reader is known to have passed them, a "
-        "replica's log ends before them, or they may have been deleted or compacted."
+        f"What became of {records} cannot be told: no reader is known to have passed {them},{log} or {they} may have "
+        "been deleted or compacted."
     )
     return "every acknowledged record decided", what if open_ones else None
 
@@ -535,7 +548,9 @@ def undrained(row: dict[str, int]) -> Item:
 def offsets_told(manifest: Manifest, forbidden: Mapping[str, int]) -> Item:
     """An imported history has no log, so that nothing else tells where a record with a wrong offset was written."""
     wrong = forbidden.get("bad_ack_offset", 0) if manifest.foreign else 0
-    what = f"{wrong} acknowledgements name a wrong offset (bad_ack_offset): what else they say cannot be relied on."
+    they, name = ("it says", "names") if wrong == 1 else ("they say", "name")
+    acknowledgements = number_of(wrong, "acknowledgement")
+    what = f"{acknowledgements} {name} a wrong offset (bad_ack_offset): what else {they} cannot be relied on."
     return "every acknowledged offset holds", what if wrong else None
 
 

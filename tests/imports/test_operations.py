@@ -223,5 +223,5 @@ def test_a_value_that_was_sent_twice_names_both_lines(tmp_path):
     """Where the first one is in another file, that file is named; and what to do."""
     files = [write(tmp_path / name, send(1, "ok", ("k", "a", 0))) for name in ("one.jsonl", "two.jsonl")]
 
-    with pytest.raises(BadInput, match=r"two\.jsonl, line 1: .* on line 1 of .*one\.jsonl; .* number them"):
+    with pytest.raises(BadInput, match=r"two\.jsonl, line 1: .* on line 1 of .*one\.jsonl; .* unique: number them\.$"):
         tables(operations.read(files), "all", "read_committed")

@@ -192,7 +192,8 @@ def test_lines_of_a_log_are_passed_over_and_counted(tmp_path):
     [
         ([sent("0", 0), json.dumps(consumed("0", 0))[:40]], "output cut off in the middle of line 2"),
         ([json.dumps(consumed("0", 0))[:40] + json.dumps(consumed("0", 0)), sent("0", 0)], "line 1, holds part of an"),
-        ([sent("0", 0), "WARN x" + json.dumps(consumed("0", 0)), LOG], "line 2, holds part of an event"),
+        ([sent("0", 0), "WARN x" + json.dumps(consumed("0", 0))[:9], LOG], "line 2, holds part of an event"),
+        ([sent("0", 0), json.dumps(consumed("0", 0))[-20:], LOG], "line 2, holds part of an event"),
     ],
 )
 def test_an_event_that_is_not_whole_is_a_gap(tmp_path, texts, gap):
@@ -201,6 +202,64 @@ def test_an_event_that_is_not_whole_is_a_gap(tmp_path, texts, gap):
 
     assert gap in history.gaps[0]
     assert [send.value for send in history.sends] == ["0"]
+
+
+def test_a_value_that_was_sent_twice_names_the_tools_option(read):
+    """VerifiableProducers of one topic number their values alike, unless each has a prefix of its own."""
+    tables(read([sent("1.0", 0)], [sent("2.0", 1)]), "all", "read_committed")
+
+    with pytest.raises(BadInput, match="--value-prefix"):
+        tables(read([sent("0", 0)], [sent("0", 1)]), "all", "read_committed")
+
+
+def test_an_event_behind_the_text_of_a_log_is_read(tmp_path):
+    """Whatever braces that text has; one behind a part of another event is read, and the part is a gap."""
+    glued = [LOG + json.dumps(sent("0", 0)), "WARN {x}" + json.dumps(batch(1, 0, 0)), consumed("0", 0)]
+    torn = json.dumps(consumed("0", 0))[:40] + json.dumps(sent("0", 0))
+    whole, lacking = text_of(tmp_path, *glued), text_of(tmp_path, torn, LOG)
+
+    assert [(send.value, send.line.number) for send in whole.sends] == [("0", 1)]
+    assert (whole.notes, list(whole.gaps)) == (["Lines of the history that hold no event and were passed over: 2."], [])
+    assert [send.value for send in lacking.sends] == ["0"]
+    assert "line 1, holds part of an event" in lacking.gaps[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "topic", "sends"),
+    [
+        ("torn", "1.4", "t", [("1.3", "ok"), ("1.5", "ok"), ("1.4", "info")]),
+        ("torn", "2.4", "t", [("1.3", "ok"), ("1.5", "ok")]),
+        ("torn", "1.4", "other", [("1.3", "ok"), ("1.5", "ok")]),
+        ("whole", "1.4", "t", [("1.3", "ok"), ("1.5", "ok")]),
+    ],
+)
+def test_a_record_that_a_torn_line_may_have_named_is_no_phantom(tmp_path, name, value, topic, sends):
+    """It is the producer's whose output is torn, if it has that producer's topic and prefix; else it is nobody's."""
+    producer, consumer = tmp_path / "producer.json", tmp_path / "consumer.json"
+    between = {"torn": json.dumps(sent("1.4", 1))[:40] + LOG, "whole": LOG}[name]
+    lines = [json.dumps(sent("1.3", 0)), between, json.dumps(sent("1.5", 2)), json.dumps(ENDED)]
+    producer.write_text("\n".join(lines) + "\n")
+    consumer.write_text(json.dumps(consumed(value, 1) | {"topic": topic}) + "\n")
+    history = verifiable.read([producer, consumer])
+
+    assert [(send.value, send.outcome) for send in history.sends] == sends
+
+
+def test_a_torn_line_begins_a_new_reader(tmp_path):
+    """Nothing shows what the reader passed there; a line of a log changes nothing, and neither does another file."""
+    reads = [json.dumps(consumed(str(number), number)) for number in range(4)]
+    torn, whole = tmp_path / "torn.json", tmp_path / "whole.json"
+    torn.write_text("\n".join([reads[0], LOG, reads[1], reads[2][:30] + LOG, reads[3]]) + "\n")
+    whole.write_text("\n".join([reads[0], reads[3]]) + "\n")
+    history = verifiable.read([torn, whole])
+
+    assert [(read.consumer, read.offset) for read in history.reads] == [
+        ("consumer-1", 0),
+        ("consumer-1", 1),
+        ("consumer-1~1", 3),
+        ("consumer-2", 0),
+        ("consumer-2", 3),
+    ]
 
 
 @pytest.mark.parametrize("line", ['{"name": "tool_data", "acked": NaN}', '{"name": "x", "name": "y"}'])

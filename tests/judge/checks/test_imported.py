@@ -362,6 +362,7 @@ def test_a_subscribed_process_may_be_moved_ahead_unless_the_history_reports_reba
         ((100, 0), (100, 105), [("bad_ack_offset", "b")]),  # as Jepsen saw of Bufstream
         ((100, 101), (100, 105), [("bad_ack_offset", "b")]),
         ((100, 9999), (100, 105), [("bad_ack_offset", "b")]),
+        ((100, 100), (100, 105), [("bad_ack_offset", "b")]),  # where another record is
         ((100, 105), (100, 105), []),
         ((100, None), (100, 105), []),
     ],
@@ -374,6 +375,43 @@ def test_an_acknowledgement_names_where_its_record_is_read(tmp_path, acked, read
     rows = told.tables["anomalies"].to_pylist()
 
     assert [(row["anomaly"], json.loads(row["evidence"])["value"]) for row in rows] == found
+
+
+@pytest.mark.parametrize(
+    ("offset", "found"),
+    [(9999, ["bad_ack_offset", "unseen"]), (103, ["nonmonotonic_send", "unseen"]), (101, ["lost_write", "poll_skip"])],
+)
+def test_an_acknowledgement_beyond_the_end_of_the_log_is_wrong(tmp_path, offset, found):
+    """A later record of the process was read far below it; one place behind it the record may have been sent again."""
+    steps = [send(1, "ok", ("k", value, at)) for value, at in zip("abc", (100, offset, 102), strict=True)]
+    steps += [poll(2, "ok", ("k", 100, "a"), ("k", 102, "c"))]
+
+    assert sorted(row["anomaly"] for row in cases_of(folder_of(tmp_path, *steps))) == found
+
+
+def test_what_an_import_cannot_show_is_named_as_that(tmp_path):
+    """Whether a client sent a record again: the reason says what you can state, and names no controller."""
+    steps = [send(1, "ok", ("k", "a", 1)), send(1, "ok", ("k", "b", 0)), poll(2, "ok", ("k", 0, "b"), ("k", 1, "a"))]
+    [row] = judged(folder_of(tmp_path, *steps)).tables["anomaly_counts"].to_pylist()
+
+    assert row["anomaly"] == "nonmonotonic_send"
+    assert "state --idempotence true" in row["undecided"]
+    assert "controller" not in row["undecided"]
+
+
+def test_tombstones_without_offsets_are_named_as_what_is_missing(tmp_path):
+    """Their values are known: they are null. With offsets nothing is missing."""
+    read = poll(2, "ok", ("k", 0, None), ("k", 1, None))
+
+    def missing(name, *offsets):
+        (tmp_path / name).mkdir()
+        steps = [send(1, "ok", ("k", None, offset)) for offset in offsets]
+        return [why for _, why in judged(folder_of(tmp_path / name, *steps, read)).items if why]
+
+    assert missing("without", None, None) == [
+        "2 tombstones were read of keys to which a tombstone was sent without its offset: add that."
+    ]
+    assert missing("with", 0, 1) == []
 
 
 COMPACTED = {"table": "topics", "topic": "t", "config": {"cleanup.policy": "compact"}}
@@ -418,6 +456,60 @@ def test_of_a_compacted_topic_the_last_value_of_each_key_must_live(tmp_path, sen
     rows = cases_of(ledger_of(tmp_path, COMPACTED, *sends, *read))
 
     assert [row["anomaly"] for row in rows] == found
+
+
+@pytest.mark.parametrize(
+    ("sends", "read", "settings", "found"),
+    [
+        ([("a", 1, 0), ("a", None, 1), ("b", 1, 2)], [0, 2], {}, [("lost_write", 1)]),  # a came back
+        ([("a", 1, 0), ("a", None, 1), ("b", 1, 2)], [2], {}, []),  # both are gone
+        ([("a", 1, 0), ("a", None, 1), ("b", 1, 2)], [0, 1, 2], {}, []),  # both are there
+        ([("a", 1, 0), ("a", None, 1), ("a", 2, 2)], [0, 2], {}, []),  # a later value stands for both
+        ([("a", 1, 0), ("b", None, 1), ("b", 1, 2)], [0, 2], {}, []),  # of another key
+        ([("a", None, 0), ("a", None, 1), ("b", 1, 2)], [0, 2], {}, []),  # an older tombstone, not a value
+        ([("a", 1, 0), ("b", 1, 1), ("a", None, 2)], [0, 1], {}, [("unseen", 2)]),  # the reader did not get there
+        ([("a", 1, 0), (None, 1, 1), ("a", None, 2), ("b", 1, 3)], [0, 1, 3], {}, [("unseen", 2)]),  # 1 may be a's
+        (
+            [("a", 1, 0), ("a", None, 1), ("b", 1, 2)],
+            [0, 2],
+            {"topics": {"t": {"delete.retention.ms": "0"}}},  # both may have been removed between the two reads
+            [("unseen", 1)],
+        ),
+    ],
+)
+def test_a_tombstone_does_not_go_before_the_older_values_of_its_key(tmp_path, sends, read, settings, found):
+    """A reader that returned an older value and then went past the tombstone's place proves that it was lost."""
+    rows = cases_of(ledger_of(tmp_path, COMPACTED, *sends, *read, **settings))
+
+    assert [(row["anomaly"], row["offset"]) for row in rows] == found
+    assert all("an older value of its key" in row["explanation"] for row in rows if row["anomaly"] == "lost_write")
+
+
+@pytest.mark.parametrize(
+    ("readers", "found"),
+    [
+        ([(2, "x", "y")], ["lost_write"]),
+        ([(2, "x"), (3, "y")], []),  # the first one read before the second: both may be gone since
+    ],
+)
+def test_only_one_reader_shows_that_a_value_outlived_its_tombstone(tmp_path, readers, found):
+    """An operation's send names its record's key; two readers may have read at different times."""
+    mops = [("a", "x", 0), ("a", None, 1), ("b", "y", 2)]
+    steps = [
+        {"process": 1, "type": "ok", "f": "send", "mops": [{"op": "send", "key": "k", "offset": at, "value": value}]}
+        for _, value, at in mops
+    ]
+    for step, (record_key, _, _) in zip(steps, mops, strict=True):
+        step["mops"][0]["record_key"] = record_key
+    offsets = {value: at for _, value, at in mops}
+    start = [
+        {"process": process, "type": "ok", "f": "assign", "keys": ["k"], "from_beginning": process == 3}
+        for process, *_ in readers
+    ]
+    reads = [poll(process, "ok", *(("k", offsets[each], each) for each in values)) for process, *values in readers]
+    rows = cases_of(folder_of(tmp_path, *steps, *start, *reads, topics={"": {"cleanup.policy": "compact"}}))
+
+    assert [row["anomaly"] for row in rows if row["anomaly"] != "poll_skip"] == found
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from evidence.run import Run
 from evidence.views import has_good_times
 from history.events import Event
 from history.folder import RunFolder
-from history.manifest import Incarnation, NodeInfo
+from history.manifest import Incarnation, NodeInfo, TopicInfo
 from history.partition import TopicPartition
 from judge.checks.premises import Premises, disturbances, faults, new_logs, outages
 from kafka_files.states import State
@@ -255,6 +255,14 @@ def test_a_brokers_retention_and_policy_are_its_topics(settings, expires, kept):
     changed = premises(of=stepping([{"configure": {"broker": "A", "set": settings}}]))
 
     assert [(each.run.expires("orders"), each.kept("orders")) for each in (given, changed)] == [(expires, kept)] * 2
+
+
+@pytest.mark.parametrize(("settings", "stay_ns"), [({}, 86_400_000_000_000), ({"delete.retention.ms": "5"}, 5_000_000)])
+def test_tombstones_stay_as_long_as_their_topic_says(settings, stay_ns):
+    """Kafka's default is a day."""
+    topics = {"orders": TopicInfo(assignment={0: []}, config=settings)}
+
+    assert premises(of=manifest().model_copy(update={"topics": topics})).tombstones_stay_ns("orders") == stay_ns
 
 
 def test_a_topic_that_is_compacted_for_a_while_is_not_kept():

@@ -346,11 +346,14 @@ def test_undecided_things_are_evidence_that_is_missing():
         "I1 is undecided (violations that are not proven: 2): no samples."
     )
     assert evidence.undrained(row)[1] is None
-    assert "of 1 acknowledged" in evidence.undrained({**row, "invisible_ack": 0})[1]
+    assert "of 1 acknowledged record cannot" in evidence.undrained({**row, "invisible_ack": 0})[1]
+    assert "replica" in evidence.undrained({**row, "invisible_ack": 0})[1]
+    assert "replica" not in evidence.undrained({**row, "invisible_ack": 0}, foreign=True)[1]
     assert evidence.control_seen("lost_write", {"truncated_ack": 4})[1] is None
     assert evidence.offsets_told(manifest(), {"bad_ack_offset": 2})[1] is None  # its logs tell
     imported = manifest().model_copy(update={"origin": "ledger"})
-    assert "2 acknowledgements" in evidence.offsets_told(imported, {"bad_ack_offset": 2})[1]
+    assert "2 acknowledgements name" in evidence.offsets_told(imported, {"bad_ack_offset": 2})[1]
+    assert "1 acknowledgement names" in evidence.offsets_told(imported, {"bad_ack_offset": 1})[1]
     assert evidence.control_seen(None, {})[1] is None
     assert "must show duplicate" in evidence.control_seen("duplicate", {"lost_write": 1})[1]
 
