@@ -1,10 +1,10 @@
-"""Bad inputs, each given to the function that its command calls: ``python -m bench.bad_input``, into
+"""Give bad inputs to the functions that the commands call: ``python -m bench.bad_input`` writes
 docs/data/bad_input.json.
 
-They are made of valid documents by mutations (wrong types, values out of range, damaged text), and
-``bench/bad_input.yaml`` lists more by hand, each aimed at one rule and with a part of the sentence that must refuse it.
-An input counts once it is refused: by the error that its group names, in one sentence, with no file left and no process
-started and no connection opened. One that turns out to be valid is no bad input, and is left out.
+Mutations of valid documents (wrong types, values out of range, damaged text) make the inputs. ``bench/bad_input.yaml``
+adds handwritten ones, each aimed at one rule, with a part of the expected message. An input must be rejected with its
+group's error, in one sentence, without leaving a file, starting a process or opening a connection. Mutations that are
+still valid are not counted.
 """
 
 from __future__ import annotations
@@ -50,26 +50,26 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "data" / "bad_input.json"
 BY_HAND = ROOT / "bench" / "bad_input.yaml"
 SEED = 1
-MEMORY_LIMIT = 8 << 30  # addresses of this process; libraries map most of them
-INPUT_LIMIT_S = 60.0  # for each, on a host that may be busy; one takes milliseconds
+MEMORY_LIMIT = 8 << 30  # address space; libraries map most of it
+INPUT_LIMIT_S = 60.0  # for each input, on a busy host; usually milliseconds
 Place: TypeAlias = tuple[str | int, ...]
 _PLANNED: Mapping[str, Any] = {"campaign_id": "bad-input", "created_at": "2026-01-01T00:00:00+00:00", "seed": 1}
 
 
 class Input(NamedTuple):
-    """A document, what was done to it, and words of which one must be in the sentence (none: any sentence will do)."""
+    """A document, its change, and words of which the message must contain one (none: any message will do)."""
 
     what: str
     content: bytes
     says: tuple[str, ...] = ()
-    always: bool = False  # tried before any are drawn
+    always: bool = False  # tried before the random choice
 
 
 @dataclass(frozen=True)
 class Group:
-    """Documents of one kind. ``feed`` writes one into a folder and calls what the command calls with it.
+    """Documents of one kind. ``feed`` writes one into a folder and calls what the command calls.
 
-    ``most`` inputs are drawn of its mutations. Of JSON lines ``by_line`` mutates line by line.
+    At most ``most`` mutations are tried.
     """
 
     kind: str
@@ -82,7 +82,7 @@ class Group:
 
 @dataclass
 class Count:
-    """What came of a group; ``wrong`` has a sentence for each input that was not refused as it should be."""
+    """The result of a group; ``wrong`` has a sentence for each input that was not properly rejected."""
 
     kind: str
     inputs: int = 0
@@ -123,7 +123,7 @@ VALUES: Mapping[str, Any] = {
 
 
 def places(document: Any, above: Place = ()) -> Iterator[Place]:
-    """Every place of a document, from the top down."""
+    """Yield every place of a document, from the top down."""
     if above:
         yield above
     inner = document.items() if isinstance(document, dict) else enumerate(document) if _is_list(document) else ()
@@ -136,14 +136,14 @@ def _is_list(value: object) -> bool:
 
 
 def changed(document: Any, place: Place, value: Any) -> Any:
-    """A copy with another value at a place."""
+    """Return a copy with another value at a place."""
     copy = deepcopy(document)
     _holder(copy, place)[place[-1]] = deepcopy(value)
     return copy
 
 
 def without(document: Any, place: Place) -> Any:
-    """A copy without a place."""
+    """Return a copy without a place."""
     copy = deepcopy(document)
     del _holder(copy, place)[place[-1]]
     return copy
@@ -156,7 +156,7 @@ def _holder(document: Any, place: Place) -> Any:
 
 
 def of_values(document: Any) -> Iterator[tuple[str, Any]]:
-    """A document with one thing missing, added or replaced: what was done, and the document."""
+    """Yield the change and the document, with one value removed, added or replaced."""
     for place in places(document):
         named = "/".join(map(str, place))
         yield f"{named} is missing", without(document, place)
@@ -174,7 +174,7 @@ def _at(document: Any, place: Place) -> Any:
 
 
 def of_text(text: str) -> Iterator[tuple[str, bytes]]:
-    """Text that is cut, doubled, of another encoding, or nested beyond all measure."""
+    """Yield text that is cut, doubled, nested too deeply or in another encoding."""
     plain = text.encode()
     yield "empty", b""
     yield "blanks", b" \n\n"
@@ -194,7 +194,7 @@ def of_text(text: str) -> Iterator[tuple[str, bytes]]:
 
 
 def of_yaml_text(text: str) -> Iterator[tuple[str, bytes]]:
-    """What only YAML has: tabs, tags, anchors, duplicate keys, several documents."""
+    """Yield mutations specific to YAML: tabs, tags, anchors, duplicate keys, several documents."""
     lines = text.splitlines()
     tops = [line for line in lines if re.match(r"[a-z_]+:", line)]
     yield from of_text(text)
@@ -221,7 +221,7 @@ def of_yaml_text(text: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _multiplied() -> str:
-    """Nine lists, each of nine times the one before it: 9^9 entries in 500 bytes."""
+    """Return nine lists, each with nine references to the one before: 9^9 entries in 500 bytes."""
     rows = ["a: &a [x, x, x, x, x, x, x, x, x]"]
     for before, name in pairwise("abcdefghi"):
         rows.append(f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]")
@@ -229,26 +229,26 @@ def _multiplied() -> str:
 
 
 def yaml_mutations(text: str) -> Iterator[Input]:
-    """All of a YAML document."""
+    """Yield all mutations of a YAML document."""
     yield from (Input(what, content, always=True) for what, content in of_yaml_text(text))
     for what, document in of_values(yaml.safe_load(text)):
         yield Input(what, _dumped(document).encode())
 
 
 def _dumped(document: Any) -> str:
-    # Thousands are written for a dozen that are drawn: libyaml's takes a fifth of the time.
+    # Thousands are written for a dozen that are tried; libyaml takes a fifth of the time.
     return yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=1000)
 
 
 def json_mutations(text: str) -> Iterator[Input]:
-    """All of a JSON document."""
+    """Yield all mutations of a JSON document."""
     yield from (Input(what, content, always=True) for what, content in of_text(text))
     for what, document in of_values(json.loads(text)):
         yield Input(what, json.dumps(document, default=str).encode())
 
 
 def lines_mutations(text: str) -> Iterator[Input]:
-    """All of a file of JSON lines, one line at a time."""
+    """Yield all mutations of a JSON lines file, one line at a time."""
     lines = text.splitlines()
     yield from (Input(what, content, always=True) for what, content in of_text(text) if not what.startswith("cut"))
     yield Input("the same history twice", f"{text}{text}".encode())
@@ -281,7 +281,7 @@ _EDN_VALUES = (
 
 
 def edn_mutations(text: str) -> Iterator[Input]:
-    """A history in EDN with one token replaced."""
+    """Yield an EDN history with one token replaced."""
     yield from (Input(what, content, always=True) for what, content in of_text(text))
     for token in _EDN_TOKEN.finditer(text):
         for value in _EDN_VALUES:
@@ -289,7 +289,7 @@ def edn_mutations(text: str) -> Iterator[Input]:
             yield Input(f"{token[0]!r} at {token.start()} is {value!r}", told.encode())
 
 
-# --- what the commands call --------------------------------------------------------------------------
+# --- the commands' functions -------------------------------------------------------------------------
 
 
 def _scenario(folder: Path, content: bytes) -> object:
@@ -306,7 +306,7 @@ def _fault_mix(folder: Path, content: bytes) -> object:
 
 
 def _planned(kind: str, folder: Path, content: bytes) -> object:
-    """The plan of a campaign, and the versions in it, as far as neither Docker nor the network is asked."""
+    """Plan a campaign and resolve its versions, without Docker or the network."""
     file = folder / "settings.yaml"
     file.write_bytes(content)
     return _plan(kind, file)
@@ -328,7 +328,7 @@ def _waivers(folder: Path, content: bytes) -> object:
 
 
 def _demand(folder: Path, content: bytes) -> object:
-    """A capacity plan that takes its load from a file with a cluster's metrics."""
+    """Plan capacity with the load from a file of cluster metrics."""
     (folder / "metrics").write_bytes(content)
     settings = yaml.safe_load((ROOT / "capacity.yaml").read_text())
     settings["question"]["demand"] = str(folder / "metrics")
@@ -352,7 +352,7 @@ def _file(name: str, read: Callable[[Path], object], folder: Path, content: byte
 
 
 def _judged(folder: Path, content: bytes) -> object:
-    """The archive's rows of a run with this verdict."""
+    """Return the archive's rows of a run with this verdict."""
     run = RunFolder(folder)
     _manifest_of().write(run.manifest)
     run.events.write_text("")
@@ -365,7 +365,7 @@ def _judged(folder: Path, content: bytes) -> object:
 
 
 def _events(folder: Path, content: bytes) -> object:
-    """The events of a run; a line that cannot be read is one that says so, and is refused here in its words."""
+    """Read the events of a run; raise the error event that replaces an unreadable line."""
     file = folder / "events.jsonl"
     file.write_bytes(content)
     for event in read_events(file):
@@ -402,7 +402,7 @@ _EXAMPLES: Mapping[Origin, str] = {
 
 
 def groups() -> list[Group]:
-    """Everything that is tried."""
+    """Return all groups."""
     told = by_hand()
     scenarios = {name: _read("scenarios", f"{name}.yaml") for name in _SCENARIOS}
     return [
@@ -431,7 +431,7 @@ def groups() -> list[Group]:
 
 
 def _metrics_by_hour() -> str:
-    """Five weeks of a cluster's metrics."""
+    """Return five weeks of a cluster's metrics."""
     start = datetime(2026, 1, 5, tzinfo=UTC)
     hours = (start + timedelta(hours=number) for number in range(5 * 7 * 24))
     rows = (f"{at.isoformat()},{200_000_000 + 10_000 * at.day},{400_000_000}\n" for at in hours)
@@ -439,7 +439,7 @@ def _metrics_by_hour() -> str:
 
 
 def _of_results() -> list[Group]:
-    """Files that pages and campaigns read; what is no evidence is refused as such, and the page names it."""
+    """Return groups of the files that pages and campaigns read."""
     plan = Campaign(kind="nightly", settings={"a": 1}, items=[], **_PLANNED).model_dump_json()
     schedules = {**_SUMMARY, "kind": "fuzz", "kafka": "4.3.0", "settings": {}, "runs": []}
     sealed = json.dumps({"manifest.json": "0" * 64})
@@ -475,7 +475,7 @@ def _text_mutations(text: str) -> Iterator[Input]:
 
 
 def _event_mutations(text: str) -> Iterator[Input]:
-    """Each with another line behind it: a torn last line is left out, since a writer may have been at it."""
+    """Yield mutations followed by a valid line: a torn last line is allowed, since a writer may still be active."""
     for each in json_mutations(text):
         yield each._replace(content=each.content + b"\n" + text.encode())
 
@@ -486,13 +486,13 @@ def _read(*parts: str) -> str:
 
 @cache
 def by_hand() -> Mapping[str, Any]:
-    """``bad_input.yaml``: by kind a valid document (where the project has none), and bad ones."""
+    """Return ``bad_input.yaml``: by kind, a valid document (if the project has none) and bad ones."""
     told: Mapping[str, Any] = yaml.safe_load(BY_HAND.read_text())
     return told
 
 
 def inputs_by_hand(group: Group) -> Iterator[Input]:
-    """Those that were written by hand: a change of the group's first valid document, or a whole text.
+    """Yield the handwritten inputs: changes of a valid document of the group, or whole texts.
 
     ``set`` maps places such as load/rate to values, ``drop`` lists places, ``from`` names another valid document.
     """
@@ -514,7 +514,7 @@ def _place(written: str) -> Place:
     return tuple(int(part) if part.isdecimal() else part for part in written.split("/"))
 
 
-# --- trying ------------------------------------------------------------------------------------------
+# --- trying the inputs -------------------------------------------------------------------------------
 
 _STARTS = ("subprocess.Popen", "os.system", "os.posix_spawn", "os.fork", "os.exec", "socket.connect", "pty.spawn")
 _started: list[str] = []
@@ -522,17 +522,17 @@ _started: list[str] = []
 
 @cache
 def _watch() -> None:
-    """From here on every process and connection is noted; Python offers no way to take such a hook back."""
+    """Record every process start and connection from here on; Python cannot remove such a hook."""
     sys.addaudithook(lambda event, _: _started.append(event) if event in _STARTS else None)
 
 
 class HungError(Exception):
-    """An input took too long."""
+    """An input exceeded its time limit."""
 
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """End what takes longer, in the main thread."""
+    """Raise HungError in the main thread after ``seconds``."""
 
     def end(*_: object) -> NoReturn:
         raise HungError(f"not done after {seconds:g} s")
@@ -547,7 +547,7 @@ def within(seconds: float) -> Iterator[None]:
 
 
 def wrong_with(sentence: str, says: Sequence[str] = ()) -> str | None:
-    """What keeps a refusal from being one sentence on one line that says what it must; None: nothing."""
+    """Return why a message is not one line and one sentence with the expected words, or None."""
     if not sentence.strip() or sentence.rstrip()[-1] not in ".…!?)":
         return "ends without a full stop"
     if len(sentence) > MAX_SENTENCE + 3:
@@ -558,7 +558,7 @@ def wrong_with(sentence: str, says: Sequence[str] = ()) -> str | None:
 
 
 def attempt(group: Group, one: Input) -> tuple[bool, str | None]:
-    """Whether an input was bad, and what was wrong about how it was refused (None: nothing)."""
+    """Return whether an input was rejected, and what was wrong with it (None: nothing)."""
     _watch()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "given"
@@ -569,7 +569,7 @@ def attempt(group: Group, one: Input) -> tuple[bool, str | None]:
                 group.feed(folder, one.content)
         except group.refusal as error:
             sentence = str(error)
-        except Exception as error:  # noqa: BLE001  # that is what is looked for
+        except Exception as error:  # any other exception is a finding
             return True, f"crashed: {type(error).__name__}: {error}"[:300]
         else:
             return False, None
@@ -584,7 +584,7 @@ def attempt(group: Group, one: Input) -> tuple[bool, str | None]:
 
 
 def count(group: Group, most: int | None = None) -> Count:
-    """All inputs by hand, and so many drawn of the group's mutations."""
+    """Try all handwritten inputs and some random mutations of a group."""
     counted = Count(group.kind)
     for name, text in group.valid.items():
         bad, wrong = attempt(group, Input(name, text.encode()))
@@ -617,19 +617,19 @@ def count(group: Group, most: int | None = None) -> Count:
 
 
 def rows() -> list[dict[str, Any]]:
-    """The rows that were counted last; none before the first time."""
+    """Return the recorded rows, if any."""
     found: list[dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.is_file() else []
     return found
 
 
 def write_rows(told: Sequence[Mapping[str, Any]]) -> None:
-    """Replace the rows of these kinds, and keep the others."""
+    """Replace the rows of these kinds and keep the others."""
     kept = {row["kind"]: row for row in rows()} | {str(row["kind"]): dict(row) for row in told}
     RESULTS.write_text(json.dumps(list(kept.values()), indent=1, ensure_ascii=False) + "\n")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Try all groups, or those that are named; returns how many inputs were not refused as they should be."""
+    """Try all or the named groups; return the number of inputs that were not properly rejected."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     wrong = 0
     told = []

@@ -1,13 +1,13 @@
-"""How fast our clients are beside Kafka's own performance tools: ``python -m bench.clients``; with ``late`` how late an
-open loop is, and no more.
+"""Compare our clients' speed with Kafka's own performance tools: ``python -m bench.clients``.
 
-One cluster of three brokers, six partitions with three replicas, acks=all, idempotent, no compression, the same linger
-for all, and the batch size that each program has if nobody sets it; confluent-kafka once more with Kafka's, as it
-sends each partition's batch in a request of its own, where Kafka's client fills one for a broker. The programs take
-turns, so that what else the host does falls on all of them, once the brokers are warm; ours with its full ledger. Ours
-is an open loop that is asked for more than it can send; one process of confluent-kafka, and two of kafka-python, which
-the interpreter's lock holds to one core each; beside them two of an ordinary loop of kafka-python without a ledger,
-which is what that library can do at most.
+The argument ``late`` measures only how late the open loop sends.
+
+One cluster of three brokers; six partitions with three replicas; acks=all, idempotent, no compression, the same linger
+for all, and each program's default batch size. confluent-kafka also runs with Kafka's batch size, as it sends each
+partition's batch in its own request, where Kafka's client fills one request per broker. The programs take turns on warm
+brokers, so that other load on the host affects all of them. Our producer writes its full ledger and is an open loop at
+a rate above its capacity: one process of confluent-kafka, two of kafka-python, which the interpreter's lock limits to
+one core each. For kafka-python's maximum, two plain loops without a ledger run as well.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ KAFKA = "4.3.1"  # the newest release whose performance tools are on Maven Centr
 PRODUCER_TOOL, CONSUMER_TOOL = "kafka-producer-perf-test", "kafka-consumer-perf-test"
 ALONE = "kafka-python alone"
 SAME_BATCHES = "confluent-kafka, batches as Kafka's"
-ENGINES = {"confluent-kafka": 1, "kafka-python": 2}  # how many processes share the load
+ENGINES = {"confluent-kafka": 1, "kafka-python": 2}  # processes that share the load
 ROUNDS = 5
-LATE_BYTES = 100  # the size of values at which lateness is measured
+LATE_BYTES = 100  # value size for the lateness
 WARM_S, MEASURED_S = 3.0, 6.0
 ASKED = {"confluent-kafka": 1.5, "kafka-python": 0.35}  # times the rate of kafka-producer-perf-test
-LINGER_MS, BATCH_BYTES = 5, 16_384  # Kafka's own defaults
-WARM_GROWTH, WARM_RUNS = 1.1, 10  # a run brings something when it is so many times as fast as the best before
-LEAST_RUNS = 2  # without that; one may be slow for another reason
+LINGER_MS, BATCH_BYTES = 5, 16_384  # Kafka's defaults
+WARM_GROWTH, WARM_RUNS = 1.1, 10  # a warm-up run counts as faster from this ratio to the best so far
+LEAST_RUNS = 2  # consecutive runs without a gain; one may be slow for another reason
 PARTITIONS = 6
-BESIDE = {"confluent-kafka": (SAME_BATCHES,), "kafka-python": (ALONE,)}  # what else says where an engine stands
+BESIDE = {"confluent-kafka": (SAME_BATCHES,), "kafka-python": (ALONE,)}  # further references for an engine
 READERS = ("drain", "consumer")
 READ_LIMIT_S = 120.0
 STEADY = re.compile(r"steady state records sent, ([\d.]+) records/sec")
@@ -70,7 +70,7 @@ SECOND_NS = 1_000_000_000
 
 @dataclass
 class Bench:
-    """A cluster that runs, and a folder for what the clients write."""
+    """A running cluster and a folder for the clients' files."""
 
     bootstrap: list[str]
     scratch: Path
@@ -81,7 +81,7 @@ class Bench:
 
     @contextmanager
     def topic(self) -> Iterator[str]:
-        """A new topic, so that no client reads or extends what another wrote; its records are deleted at the end."""
+        """Create a topic for one client and delete its records afterwards."""
         self._topics += 1
         name, brokers = f"measured-{self._topics}", (1, 2, 3)
         address, _, port = self.bootstrap[0].rpartition(":")
@@ -95,7 +95,7 @@ class Bench:
         self._admin.delete_topics([name])
 
     def start(self, program: str, config: ClientConfig) -> subprocess.Popen[bytes]:
-        """One of our clients as a process of its own."""
+        """Start one of our clients as a process."""
         file = self.scratch / f"{config.client_id}.json"
         file.write_text(config.to_json())
         log = (self.scratch / f"{config.client_id}.log").open("wb")
@@ -104,7 +104,7 @@ class Bench:
         )
 
     def common(self, name: str) -> dict[str, Any]:
-        """What every configuration of a client needs; the streams of the one before are gone."""
+        """Return the settings that every client needs; delete an earlier client's files."""
         out = self.scratch / name
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir()
@@ -113,8 +113,10 @@ class Bench:
 
 @contextmanager
 def cluster() -> Iterator[Bench]:
-    """Three brokers as processes of this host. Their logs are in memory: a disk takes 20 MB/s of three replicas as it
-    finds time, and the clients would not be what is measured.
+    """Start three brokers as processes of this host.
+
+    Their logs are in memory: three replicas on a disk reach about 20 MB/s, unsteadily, which would hide the clients'
+    speed.
     """
     with tempfile.TemporaryDirectory(prefix="plimsoll-bench-", dir=MEMORY) as scratch:
         run = prepare(str(ROOT / "bench" / "clients.yaml"), kafka=KAFKA, runtime="process", runs=Path(scratch) / "runs")
@@ -131,7 +133,7 @@ def cluster() -> Iterator[Bench]:
 
 
 def perf_test(bench: Bench, topic: str, record_bytes: int, warm: int, measured: int) -> float:
-    """Records per second of kafka-producer-perf-test after so many records to warm up."""
+    """Return the records per second of kafka-producer-perf-test after ``warm`` records."""
     settings = {
         "bootstrap.servers": ",".join(bench.bootstrap),
         "acks": "all",
@@ -153,7 +155,7 @@ def our_producer(  # what tells one measurement from another
     *,
     batch_bytes: int = ProducerConfig.batch_bytes,
 ) -> pa.Table:
-    """The rows of the ledgers of one of our engines that was asked for a rate."""
+    """the parameters that differ between measurements"""
     configs = [
         ProducerConfig(
             **bench.common(f"{engine}-{number}"),
@@ -177,7 +179,7 @@ def our_producer(  # what tells one measurement from another
 
 
 def library_alone(bench: Bench, topic: str, record_bytes: int) -> float:
-    """Records per second of as many ordinary loops of kafka-python as its engine has processes."""
+    """Return the records per second of plain kafka-python loops, as many as the engine has processes."""
     numbers = (record_bytes, WARM_S, MEASURED_S, LINGER_MS, ProducerConfig.batch_bytes)
     command = [sys.executable, "-m", "bench.plain_loop", ",".join(bench.bootstrap), topic]
     command += [f"{number:g}" for number in numbers]
@@ -188,14 +190,14 @@ def library_alone(bench: Bench, topic: str, record_bytes: int) -> float:
 
 
 def acknowledged_per_s(sends: pa.Table) -> float:
-    """Records per second that were acknowledged once the producer was warm."""
+    """Return the records per second that were acknowledged after the warm-up."""
     done_ns = sends["done_ns"].filter(_is_ok(sends)).to_numpy()
     begun_ns = int(done_ns.min() + WARM_S * SECOND_NS)
     return float(np.count_nonzero((done_ns >= begun_ns) & (done_ns < begun_ns + MEASURED_S * SECOND_NS)) / MEASURED_S)
 
 
 def late_ms(sends: pa.Table) -> tuple[float, float]:
-    """By how much the records were handed over after they were due, once warm: 99 % and 99.9 % of them at most."""
+    """Return the 99 % and 99.9 % quantiles of (sent - due) after the warm-up, in ms."""
     due_ns, sent_ns = sends["due_ns"].to_numpy(), sends["sent_ns"].to_numpy(zero_copy_only=False)
     warm = due_ns >= due_ns.min() + WARM_S * SECOND_NS
     late = np.where(np.isnan(sent_ns), np.inf, (sent_ns - due_ns) / 1e6)[warm]
@@ -211,14 +213,14 @@ def _is_ok(sends: pa.Table) -> pa.ChunkedArray:
 
 
 def consumer_perf_test(bench: Bench, topic: str, records: int) -> float:
-    """Records per second of kafka-consumer-perf-test, without the time until it was assigned its partitions."""
+    """Return the records per second of kafka-consumer-perf-test, without the time until the assignment."""
     arguments = ["--bootstrap-server", ",".join(bench.bootstrap), "--topic", topic, "--num-records", str(records)]
     printed = _tool("ConsumerPerformance", arguments)
     return float(printed.strip().splitlines()[-1].split(",")[-1])
 
 
 def our_reader(bench: Bench, program: str, topic: str, records: int) -> float:
-    """Records per second of drain or live consumer, from the first to the last that it received."""
+    """Return the records per second of drain or live consumer, from its first to its last record."""
     common = {**bench.common(program), "topics": {topic: PARTITIONS}}
     config = DrainConfig(**common) if program == "drain" else ConsumerConfig(**common)
     process = bench.start(program, config)
@@ -241,7 +243,7 @@ def our_reader(bench: Bench, program: str, topic: str, records: int) -> float:
 
 
 def _read(config: ConsumerConfig) -> int:
-    """How much a consumer says that it has received; reading its stream would take its time."""
+    """Return how many records a consumer reports; reading its stream would slow it down."""
     said: dict[str, int] = json.loads(Path(config.summary).read_text()).get("so_far", {})
     return said.get("received", 0)
 
@@ -250,7 +252,7 @@ def _read(config: ConsumerConfig) -> int:
 
 
 def rounds(bench: Bench, record_bytes: int) -> Iterator[dict[str, float]]:
-    """Records per second of every program, a round at a time; the first round only warms up."""
+    """Yield records per second by program for each round; the first round only warms up."""
     per_s = warm_up(bench, record_bytes)
     with bench.topic() as to_read:
         sends = our_producer(bench, to_read, "confluent-kafka", record_bytes, per_s)
@@ -258,7 +260,7 @@ def rounds(bench: Bench, record_bytes: int) -> Iterator[dict[str, float]]:
         for number in range(ROUNDS + 1):
             rates: dict[str, float] = {}
             programs = [PRODUCER_TOOL, *ENGINES, SAME_BATCHES, ALONE, CONSUMER_TOOL, *READERS]
-            # Each comes as often before as after its counterpart: what one has written is cleared away meanwhile.
+            # Each runs as often before as after its counterpart: deleting the previous one's records costs time.
             for program in programs if number % 2 else reversed(programs):
                 rates[program] = _measured(bench, program, record_bytes, per_s, written)
             per_s = rates[PRODUCER_TOOL]
@@ -269,8 +271,8 @@ def rounds(bench: Bench, record_bytes: int) -> Iterator[dict[str, float]]:
 
 
 def warm_up(bench: Bench, record_bytes: int) -> float:
-    """Records per second of kafka-producer-perf-test once the brokers' code is compiled: when two runs one after the
-    other brought nothing. The best of them.
+    """Return the best rate of kafka-producer-perf-test, in records per second, once the brokers' code is compiled:
+    after two consecutive runs without a gain.
     """
     best, records, without = 0.0, 50_000, 0
     for _ in range(WARM_RUNS):
@@ -285,14 +287,14 @@ def warm_up(bench: Bench, record_bytes: int) -> float:
 
 
 class Written(NamedTuple):
-    """What is there to be read."""
+    """The topic that the readers read."""
 
     topic: str
     records: int
 
 
 def _measured(bench: Bench, program: str, record_bytes: int, per_s: float, written: Written) -> float:
-    """Records per second of one program; ``per_s`` is what kafka-producer-perf-test last reached."""
+    """Return one program's records per second; ``per_s`` is the last rate of kafka-producer-perf-test."""
     if program == CONSUMER_TOOL:
         return consumer_perf_test(bench, *written)
     if program in READERS:
@@ -310,7 +312,7 @@ def _measured(bench: Bench, program: str, record_bytes: int, per_s: float, writt
 
 
 def rows_of(record_bytes: int, measured: Sequence[Mapping[str, float]]) -> Iterator[dict[str, Any]]:
-    """Rows of ``bench.targets``: the median of the rounds' ratios."""
+    """Yield rows of ``bench.targets``: the median of the rounds' ratios."""
     for ours, _, theirs, _ in targets.BESIDE_KAFKA:
         ratios = [round(rates[ours] / rates[theirs], 3) for rates in measured]
         compared = (ours, theirs, *BESIDE.get(ours, ()))
@@ -320,7 +322,7 @@ def rows_of(record_bytes: int, measured: Sequence[Mapping[str, float]]) -> Itera
 
 
 def main(*, only_late: bool = False) -> None:
-    """Measure and record every target of the clients, those of a size as soon as they are measured."""
+    """Measure every target of the clients and record each size as soon as it is measured."""
     machine = host()
 
     def record(rows: Iterable[Mapping[str, Any]]) -> None:
@@ -338,7 +340,7 @@ def main(*, only_late: bool = False) -> None:
 
 
 def capacity(bench: Bench, record_bytes: int) -> list[float]:
-    """Records per second that our open loop sends at most, each round."""
+    """Return the highest rate of our open loop in each round, in records per second."""
     per_s, nothing = warm_up(bench, record_bytes), Written("", 0)
     rates = [_measured(bench, "confluent-kafka", record_bytes, per_s, nothing) for _ in range(ROUNDS)]
     print(f"{record_bytes} bytes: {', '.join(f'{rate:,.0f}/s' for rate in rates)}", flush=True)
@@ -346,7 +348,7 @@ def capacity(bench: Bench, record_bytes: int) -> list[float]:
 
 
 def lateness(bench: Bench, record_bytes: int, capacities: Sequence[float]) -> Iterator[dict[str, Any]]:
-    """Rows of ``bench.targets`` at half of the median of these rates: the median of the rounds' quantiles."""
+    """Yield rows of ``bench.targets`` at half of the median rate: the median of the rounds' quantiles."""
     rate_per_s = median(capacities) / 2
     late = list[tuple[float, float]]()
     for _ in range(ROUNDS):
@@ -359,7 +361,7 @@ def lateness(bench: Bench, record_bytes: int, capacities: Sequence[float]) -> It
 
 
 def _tool(name: str, arguments: Sequence[str]) -> str:
-    """What one of Kafka's own tools prints."""
+    """Return the output of one of Kafka's own tools."""
     command = [java_of().command, "-cp", f"{tools_jars(KAFKA)}/*", f"org.apache.kafka.tools.{name}", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

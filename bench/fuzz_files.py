@@ -1,10 +1,9 @@
-"""Coverage-guided fuzzing of every reader of foreign files: ``python -m bench.fuzz_files MINUTES [TARGET …]``.
+"""Fuzz every reader of external files, guided by coverage: ``python -m bench.fuzz_files MINUTES [TARGET …]``.
 
-Each target is one reader, given bytes that atheris (libFuzzer for Python; ``requirements-fuzz.lock``) mutates towards
-code that none before them reached, from real and hand-made files on. What a reader says of damage in its own way is no
-finding; any other exception is one, an input that uses the CPU for longer than ``INPUT_LIMIT_S`` is, and memory beyond
-``MEMORY_MB``. Counts go to docs/data/fuzz_files.json: the minutes of a target, of a core's time, add up over calls, and
-its corpus is kept in ``.cache/fuzz``, so that each call goes on where the last one stopped.
+Each target is one reader. atheris (libFuzzer for Python; ``requirements-fuzz.lock``) mutates real and handmade files
+towards code that no earlier input reached. Findings are exceptions other than the reader's own error, more than
+``INPUT_LIMIT_S`` of CPU time for one input, and more than ``MEMORY_MB``. docs/data/fuzz_files.json has the counts; a
+target's minutes of CPU time add up over calls. ``.cache/fuzz`` keeps its corpus, so that each call continues the last.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ INPUT_LIMIT_S = 5
 START_S = 5  # of Python, on a busy host
 MEMORY_MB = 2048
 MAX_BYTES = 1 << 14  # of an input
-MOST_RUNS = 100_000  # of one process: atheris itself keeps about 9 kB of each input that it traced
+MOST_RUNS = 100_000  # of one process: atheris keeps about 9 kB per traced input
 _CLOCK = Clock([(0, 0), (1_000_000_000, 5)])
 
 
 class Target(NamedTuple):
-    """A reader, the kind of file that it reads, and the files from which its inputs are made."""
+    """A reader, the kind of file, and the seeds of its inputs."""
 
     kind: str
     read: Callable[[bytes], object]
@@ -68,7 +67,7 @@ def _segment(data: bytes) -> object:
 
 
 def _sound_segment(data: bytes) -> object:
-    """The same with every checksum made right, so that what lies behind it is reached."""
+    """Read a segment with all checksums corrected, to reach the code behind them."""
     return _segment(_with_checksums(data))
 
 
@@ -89,7 +88,7 @@ def _aborted(data: bytes) -> object:
 
 
 def _index(data: bytes) -> object:
-    """Both indexes and a segment, in three parts of the input, and look-ups through them."""
+    """Look up offsets and times in two indexes and a segment, one third of the input each."""
     third = len(data) // 3
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         folder = Path(name)
@@ -105,7 +104,7 @@ def _checkpoint(data: bytes) -> object:
 
 
 def _metadata_record(data: bytes) -> object:
-    """A topic, its partition, and records whose values the input is, by a length before each."""
+    """Read a metadata log with a topic, a partition, and records cut from the input by length bytes."""
     values = [bytes.fromhex(_TOPIC), bytes.fromhex(_CREATED)]
     while data:
         size, data = data[0], data[1:]
@@ -140,7 +139,7 @@ def _codec(data: bytes) -> object:
 
 
 def _history(origin: str, data: bytes) -> object:
-    """Up to the tables of a run folder; only writing them is left out."""
+    """Convert a history to the tables of a run folder, without writing them."""
     from imports.formats import READERS
     from imports.records import History, tables
 
@@ -154,7 +153,7 @@ def _history(origin: str, data: bytes) -> object:
     return _in_file(read, data)
 
 
-# --- what they begin with ----------------------------------------------------------------------------
+# --- seeds -------------------------------------------------------------------------------------------
 
 _ID = "d8a7e1486a0f4ff4a7190e5b7c06b4e9"
 _TOPIC = "010200076f7264657273" + _ID + "00"
@@ -270,7 +269,7 @@ TARGETS: Mapping[str, Target] = {
 }
 
 
-# Coverage is seen in what is imported within; so the readers must not have been imported before.
+# atheris measures only modules imported within its block, so the readers must not be imported earlier.
 _CHILD = """
 import sys
 import atheris
@@ -298,7 +297,7 @@ def fuzz(target: str, arguments: Sequence[str]) -> None:
 
 
 def run(target: str, minutes: float) -> dict[str, Any]:
-    """Fuzz a target for so long in a process of its own; a row."""
+    """Fuzz a target for ``minutes`` in a new process and return its row."""
     name = re.sub(r"\W+", "-", target)
     corpus, crashes = CACHE / name / "corpus", CACHE / name / "crashes"
     for folder in (corpus, crashes):
@@ -321,7 +320,7 @@ def run(target: str, minutes: float) -> dict[str, Any]:
             raise RuntimeError(done.stderr[-2000:])
         inputs += int(told[-1])
         (CACHE / name / "last.log").write_text(done.stdout + done.stderr)
-    for slow in set(crashes.glob("timeout-*")) - before:  # by the clock, which goes on while others have the CPU
+    for slow in set(crashes.glob("timeout-*")) - before:  # by the wall clock, which runs on while others have the CPU
         if not uses_cpu_for(INPUT_LIMIT_S + START_S, [sys.executable, "-c", _ALONE, target, str(slow)]):
             slow.unlink()
     found = set(crashes.iterdir()) - before
@@ -336,25 +335,25 @@ def run(target: str, minutes: float) -> dict[str, Any]:
 
 
 def uses_cpu_for(limit_s: int, command: Sequence[str]) -> bool:
-    """Whether a command has the CPU for longer than that; one that waits for it does not."""
+    """Return whether a command uses the CPU for longer than ``limit_s``; waiting for it does not count."""
     ended = subprocess.run(["prlimit", f"--cpu={limit_s}", *command], cwd=ROOT, capture_output=True, check=False)
     return ended.returncode in {-signal.SIGXCPU, -signal.SIGKILL}
 
 
 def _cpu_s() -> float:
-    """What ended children used: a fuzzer that waits for a core tries nothing."""
+    """Return the CPU seconds of ended children: a fuzzer that waits for a core tries nothing."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def rows() -> list[dict[str, Any]]:
-    """The rows that were counted so far; none before the first time."""
+    """Return the recorded rows, if any."""
     found: list[dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.is_file() else []
     return found
 
 
 def added(told: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The rows with one more call's counts; ``clean_minutes`` are those since the last crash."""
+    """Add one call's counts to the rows; ``clean_minutes`` counts from the last crash."""
     kept = {each["target"]: dict(each) for each in told}
     before = kept.get(str(row["target"]), {})
     clean = 0.0 if row["crashes"] else before.get("clean_minutes", 0.0) + row["minutes"]
@@ -364,7 +363,7 @@ def added(told: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> list[dic
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Fuzz all targets, or those that are named, so many minutes each; returns how many crashes there were."""
+    """Fuzz all or the named targets for some minutes each; return the number of crashes."""
     minutes, names = float(arguments[0]), arguments[1:] or list(TARGETS)
     crashed = 0
     for name in names:

@@ -1,8 +1,8 @@
-"""Times the judge on generated run folders: ``python -m bench.judge 100k 1.26m``; without names it lists the cases.
+"""Time the judge on generated run folders: ``python -m bench.judge 100k 1.26m``; without names, list the cases.
 
-Each case is written to a temporary folder and judged in an application of its own (cold), as often as it has rounds; of
-these the median counts. Some tell what a further run costs: the time of an application that judges copies, too, without
-that of the first, shared among the copies. The verdict must say what was planted. Where a target includes the page, the
+Each case is written to a temporary folder and judged by a separate application (cold) in each of its rounds; the median
+counts. Some cases also measure a further run: the time of an application that also judges copies, minus that of the
+first, divided by the number of copies. The verdict must contain what was planted. If a target includes the page, the
 page is written and timed, too.
 """
 
@@ -36,13 +36,13 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """A generated run and the target that judging it has to meet, if there is one."""
+    """A generated run and the target for judging it, if any."""
 
     plan: Plan
     target: str | None = None
     page: bool = False  # the target includes the page
     rounds: int = 1
-    further: int = 0  # copies that one application judges beside it
+    further: int = 0  # copies that one application judges as well
 
 
 CASES = {
@@ -61,18 +61,18 @@ CASES = {
 
 @dataclass(frozen=True)
 class Measured:
-    """One case: seconds to write, to judge in an application of its own, for each further run, and for the page."""
+    """One case: seconds to write, to judge by a separate application, per further run, and for the page."""
 
     case: str
     write_s: float
     rounds_s: Sequence[float]  # of judging
-    cpu_s: float  # of the judge's processes, at least: a busy host changes it little; of some workers nobody tells
+    cpu_s: float  # lower bound for the judge's processes, as some workers report none; steady on a busy host
     further_s: float | None
     page_s: float | None
     page_mb: float | None
-    peak_mb: float  # the most that all processes of the judge used together
+    peak_mb: float  # the peak of all judge processes together
     verdict: Json
-    wrong: list[str]  # what the verdict says otherwise than expected
+    wrong: list[str]  # differences from the expected verdict
 
     @property
     def judge_s(self) -> float:
@@ -109,7 +109,7 @@ def measure(name: str, case: Case, scratch: Path) -> Measured:
 
 
 def _used_s() -> float:
-    """CPU seconds of all child processes that have ended."""
+    """Return the CPU seconds of all ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -121,7 +121,7 @@ def _seconds(work: Any) -> float:
 
 
 def _further(run: Path, count: int, judge_s: float) -> float:
-    """What each of ``count`` runs more costs in one application; they are copies by hard links."""
+    """Return the cost of each of ``count`` further runs in one application; they are copies by hard links."""
     copies = [run.with_name(f"{run.name}-{number}") for number in range(count)]
     try:
         for copy in copies:
@@ -137,7 +137,7 @@ def _link(source: str, destination: str) -> None:
 
 
 def results(measured: Sequence[Measured], cases: Mapping[str, Case]) -> Iterator[Json]:
-    """Rows of ``bench.targets``."""
+    """Yield rows of ``bench.targets``."""
     measured_on = host()
     for each in measured:
         case = cases[each.case]
@@ -162,13 +162,13 @@ def results(measured: Sequence[Measured], cases: Mapping[str, Case]) -> Iterator
 
 
 def _off(plan: Plan, verdict: Mapping[str, Any]) -> int:
-    """By how many lost records a verdict is off; any other verdict than fail has found none of them."""
+    """Return the error in the number of lost records; a verdict other than fail counts as 0 found."""
     lost = verdict["delivery"]["lost"] if verdict["verdict"] == "fail" else 0
     return abs(int(lost) - plan.planted.lost)
 
 
 def line(measured: Measured, plan: Plan) -> str:
-    """One case for people."""
+    """Format one case as a line of text."""
     parts = [
         f"{measured.case}: {plan.records:,} records, {plan.partitions:,} partitions",
         f"written in {measured.write_s:.1f} s",
@@ -184,7 +184,7 @@ def line(measured: Measured, plan: Plan) -> str:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Measure some cases; returns 1 when a verdict is not what was planted."""
+    """Measure some cases; return 1 if a verdict differs from what was planted."""
     parser = argparse.ArgumentParser(prog="python -m bench.judge", description="Time the judge on generated runs.")
     parser.add_argument("cases", nargs="*", help=f"some of {', '.join(CASES)}")
     parser.add_argument("--record", action="store_true", help="append the figures to bench/results.json")

@@ -1,13 +1,12 @@
-"""What is left when something of Plimsoll's own is killed: ``python -m bench.kills KILLS [FIRST]``, into
-docs/data/kills.json.
+"""Kill a process of Plimsoll during a run: ``python -m bench.kills KILLS [FIRST]`` writes docs/data/kills.json.
 
-Each try starts ``plimsoll run`` on a short scenario and sends SIGKILL at a moment that its number determines: which
-process, in which stage, how far into it. Half of the moments lie where something is injected, written out, sealed,
-collected or torn down. Then ``plimsoll clean`` is called once, and what the host has now is compared with what it had
-before. What was recorded is judged, and must not pass unless the record is whole. That the next run can start is seen
-by the next try. A try that finds its process gone counts as none. It may be interrupted and started again; FIRST is the
-least number of its tries, so that several hosts can share them. From 10,000 on a try is one amid faults: in containers,
-while packets are dropped, a bandwidth is limited, and a broker is paused. Nothing else of Plimsoll may run on the host.
+Each try starts ``plimsoll run`` on a short scenario and sends SIGKILL to one process. The try's number determines the
+process, the stage and the delay. Half of the kills are while something is injected, written, sealed, collected or torn
+down. Then ``plimsoll clean`` runs once, and the host is compared with its earlier state. The record is judged and must
+not pass unless it is complete. The next try shows that a run can start again. A try whose process has already ended
+does not count. After an interruption, a new call continues; FIRST is the lowest number, so that several hosts can share
+the tries. Tries from 10,000 on are during faults: in containers, with packets dropped, bandwidth limited and a broker
+paused. Run nothing else of Plimsoll on the host meanwhile.
 """
 
 from __future__ import annotations
@@ -45,17 +44,17 @@ from history.manifest import read_manifest
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "data" / "kills.json"
-AMID_FAULTS = 10_000  # the first of the tries that are amid faults
-# Of a run that lost something: a broker that does not come back is waited for, then whoever sends to it, its replicas
-# and who reads them, each for as long as it may take; that is some five minutes before the judge begins.
+AMID_FAULTS = 10_000  # the first number of the tries during faults
+# A run that lost a broker waits for it, then for producers, replicas and readers, each to its limit: about five minutes
+# before the judge begins.
 END_LIMIT_S = 600.0
 STAGE_LIMIT_S = 300.0
 GONE_LIMIT_S = 15.0
 
-# What a person reads of a stage, and about how long it lasts on two cores.
+# A stage's name on the screen, and its usual length in seconds on two cores.
 AT_RISK = {
     "phase 2/3": 4.0,  # a fault is injected and healed
-    "stopping the clients": 0.3,  # they write out what they hold
+    "stopping the clients": 0.3,  # they write buffered rows
     "collecting": 4.0,  # and sealing
     "removing everything": 3.0,
 }
@@ -71,14 +70,14 @@ OTHERS = {
 CLIENTS = {"producer": "clusters.clients.producer", "consumer": "clusters.clients.consumer"} | {
     "prober": "clusters.clients.prober"
 }
-STAYS = {"hsperfdata_root", LOCK.name}  # a folder of every JVM's, and the file by which all users of a host take turns
+STAYS = {"hsperfdata_root", LOCK.name}  # a folder shared by all JVMs; the lock file shared by a host's users
 OURS = (str(ROOT), "/kafka/", "kafka.", "clusters.clients")  # in the command line of what a run starts
 WHILE_CLIENTS_LIVE = ("phase 1/3", "phase 2/3", "stopping the clients")
 
 
 @dataclass(frozen=True)
 class Moment:
-    """Whom to kill, and when."""
+    """The process to kill and the time."""
 
     number: int
     runtime: str
@@ -89,7 +88,7 @@ class Moment:
 
 
 def moment(number: int) -> Moment:
-    """What the try of that number does; the same each time."""
+    """Return what the try of a number does; the same each time."""
     drawn = random.Random(number)
     if number >= AMID_FAULTS:
         victim = drawn.choice(victims("phase 2/3", "docker"))
@@ -102,8 +101,8 @@ def moment(number: int) -> Moment:
 
 
 def victims(stage: str, runtime: str) -> list[str]:
-    """Who is there to be killed in a stage."""
-    found = ["command", "scheduler"]  # which performs the tasks itself
+    """Return the processes that can be killed in a stage."""
+    found = ["command", "scheduler"]  # the scheduler also performs the tasks
     if stage in WHILE_CLIENTS_LIVE:
         found += [*CLIENTS]
     if stage == "judging":
@@ -113,18 +112,18 @@ def victims(stage: str, runtime: str) -> list[str]:
     return found
 
 
-# --- whom ----------------------------------------------------------------------------------------
+# --- processes -----------------------------------------------------------------------------------
 
 
 def processes_of(victim: str, command: int) -> list[psutil.Process]:
-    """The processes that a victim is, of the run that a command started."""
+    """Return a victim's processes in the run that a command started."""
     if victim == "command":
         return [psutil.Process(command)]
     if victim == "docker":
         return [process for process in psutil.process_iter() if _name(process) == "dockerd"]
     if victim == "shim":
         return [process for process in psutil.process_iter() if _name(process).startswith("containerd-shim")][:1]
-    if victim in CLIENTS:  # in a container it is no descendant of the command
+    if victim in CLIENTS:  # in a container it is not a descendant of the command
         return [process for process in psutil.process_iter() if CLIENTS[victim] in _words(process)]
     own = psutil.Process(command).children(recursive=True)
     wanted: Callable[[psutil.Process], bool] = {
@@ -149,11 +148,14 @@ def _words(process: psutil.Process) -> str:
         return ""
 
 
-# --- what a host has -----------------------------------------------------------------------------
+# --- resources of a host -------------------------------------------------------------------------
 
 
 def inventory() -> dict[str, set[str]]:
-    """Everything that a run may leave on the host, by kind; a class lies in a qdisc, a lock ends with its process."""
+    """Return everything that a run may leave on the host, by kind.
+
+    Traffic classes are in qdiscs, and locks end with their process.
+    """
     return {
         "containers": _said("docker", "ps", "--all", "--format", "{{.Names}}"),
         "networks": _said("docker", "network", "ls", "--format", "{{.Name}}"),
@@ -182,12 +184,12 @@ def _is_ours(process: psutil.Process) -> bool:
 
 
 def left(before: Mapping[str, set[str]], after: Mapping[str, set[str]]) -> list[str]:
-    """What is there now, was not before, and is not meant to stay."""
+    """Return the resources that are new and not meant to stay."""
     return [f"{kind}: {one}" for kind in before for one in sorted(after[kind] - before[kind] - STAYS)]
 
 
 def staying(before: Mapping[str, set[str]]) -> list[str]:
-    """What is left for longer than some seconds: links of a killed daemon went by themselves after a clean."""
+    """Return the resources left after ``GONE_LIMIT_S``: links of a killed daemon disappear some seconds after a clean."""
     stays = list[str]()
 
     def gone() -> bool:
@@ -203,7 +205,7 @@ def staying(before: Mapping[str, set[str]]) -> list[str]:
 
 
 def attempt(at: Moment, runs: Path) -> dict[str, Any]:
-    """Kill, clean, judge, look; a row."""
+    """Kill, clean, judge and compare; return the row."""
     before = inventory()
     scenario = str(ROOT / "bench" / f"{at.scenario}.yaml")
     asked = [str(ROOT / "plimsoll"), "run", scenario, "--runtime", at.runtime, "--runs", str(runs)]
@@ -233,7 +235,7 @@ def attempt(at: Moment, runs: Path) -> dict[str, Any]:
 
 
 class _Screen:
-    """What a command prints, followed by a thread."""
+    """A command's output, followed by a thread."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.text = ""
@@ -246,7 +248,7 @@ class _Screen:
 
 
 def _kill(at: Moment, process: subprocess.Popen[str], screen: _Screen) -> str:
-    """Send the signal; the command line that it met, or nothing where none was there at that moment."""
+    """Send the signal and return the killed process's command line, or "" if it had already ended."""
     wait_until(
         lambda: at.stage in screen.text or process.poll() is not None,
         limit_s=STAGE_LIMIT_S,
@@ -264,14 +266,14 @@ def _kill(at: Moment, process: subprocess.Popen[str], screen: _Screen) -> str:
 
 
 def without_checkout(text: str) -> str:
-    """A text without the folders of this checkout, also where it shares cache or packages with another."""
+    """Remove the paths of this checkout from a text, including cache or packages shared with another."""
     for shared in (".cache", ".venv"):
         text = text.replace(str((ROOT / shared).resolve()), shared)
     return text.replace(f"{ROOT}/", "")
 
 
 def _start_docker() -> None:
-    """The daemon again, as an init system would; its containerd is dead with it, but may still have its number."""
+    """Restart the daemon as an init system would; its containerd is dead, too, but its pid may be in use again."""
     for of in ("docker.pid", "docker/containerd/containerd.pid"):
         Path("/var/run", of).unlink(missing_ok=True)
     subprocess.Popen(["dockerd"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
@@ -279,7 +281,7 @@ def _start_docker() -> None:
 
 
 def judged(run: Path) -> dict[str, Any]:
-    """What the judge says of what was recorded."""
+    """Judge a run if necessary and return its verdict."""
     folder = RunFolder(run)
     code = 0
     if not folder.verdict_file.exists():
@@ -289,10 +291,10 @@ def judged(run: Path) -> dict[str, Any]:
 
 
 def is_whole(run: Path) -> bool:
-    """Whether a run was recorded to its end: sealed, and every stage up to there has succeeded, and not failed before.
+    """Return whether a run is sealed and every recording stage succeeded without an earlier failure.
 
-    A stage that was cut off has no end, so that it counts only if it was performed again. Collecting needs none: the
-    seal is its last act.
+    An interrupted stage has no end event, so it counts only if it was repeated. Collecting needs none: the seal is its
+    last act.
     """
     folder = RunFolder(run)
     scenario = Scenario.model_validate(read_manifest(folder.manifest).scenario)
@@ -303,7 +305,7 @@ def is_whole(run: Path) -> bool:
 
 
 def wrong(row: Mapping[str, Any]) -> list[str]:
-    """What a row shows that must not be."""
+    """Return the violated expectations of a row."""
     passed = any(run["verdict"] == "pass" and not run["whole"] for run in row["judged"])
     code = row["exit_code"]
     return [
@@ -316,18 +318,18 @@ def wrong(row: Mapping[str, Any]) -> list[str]:
 
 
 def met(rows: Sequence[Mapping[str, Any]]) -> int:
-    """How many tries found their process alive and killed it."""
+    """Return the number of tries that killed their process."""
     return sum(bool(row["killed"]) for row in rows)
 
 
 def untried(rows: Sequence[Mapping[str, Any]], first: int) -> int:
-    """The least number from ``first`` on that has no row."""
+    """Return the lowest number from ``first`` on without a row."""
     tried = {row["number"] for row in rows}
     return next(number for number in count(first) if number not in tried)
 
 
 def main(wanted: int, first: int = 0) -> int:
-    """Bring the rows to so many kills, by tries from a number on; 1 when a row shows what must not be."""
+    """Try from a number on until the rows have ``wanted`` kills; return 1 if a row violates an expectation."""
     rows: list[dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     kept = Path(tempfile.mkdtemp(prefix="kills-", dir=ROOT / ".cache"))
     while met(rows) < wanted:

@@ -1,9 +1,9 @@
-"""Known bugs, counted: ``python -m bench.known_bugs CAMPAIGN …`` takes results of ``make known-bugs`` into the pages.
+"""Write the pages of known bugs: ``python -m bench.known_bugs CAMPAIGN …`` adds results of ``make known-bugs``.
 
-Every judged try is a row of docs/known-bugs.json. For each bug the first run of a campaign that found it, and the first
-that was clean, become a page of their own (docs/known-bugs/): the offsets of each replica at each moment, from the
-tables of those runs. A page is written anew where its runs' folders are there. The page of a bug that was found here
-begins with its report (campaigns/known_bugs/reports/) and lists every run of it.
+Every judged try is a row of docs/known-bugs.json. For each bug, docs/known-bugs/ has a page with a campaign's first run
+that found it and the first clean one: each replica's offsets at each time, from the tables of those runs. A page is
+updated if its runs' folders exist. The page of a bug that was found here begins with its report
+(campaigns/known_bugs/reports/) and lists every run of it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Json = dict[str, Any]
 
 
 def main(folders: Sequence[str]) -> None:
-    """Take in the tries of some campaigns, and write all pages anew."""
+    """Add the tries of some campaigns and rewrite all pages."""
     rows: dict[str, Json] = {row["run_id"]: row for row in _read(RESULTS, [])}
     for folder in map(Path, folders):
         result = json.loads(CampaignFolder(folder).result.read_text())
@@ -56,7 +56,7 @@ def main(folders: Sequence[str]) -> None:
 
 
 def tries_of(result: Mapping[str, Any]) -> list[Json]:
-    """A row for each judged try of a campaign."""
+    """Return a row for each judged try of a campaign."""
     about = ("bug", "issue", "version", "expected")
     return [
         {
@@ -73,7 +73,7 @@ def tries_of(result: Mapping[str, Any]) -> list[Json]:
 
 
 def _report(bug: Bug, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the report of a bug that was found here, with every run of it, as lines; none without a report."""
+    """Return the lines of the report of a bug found here, with all its runs; empty without a report."""
     file = REPORTS / f"{bug.name}.md"
     if not file.exists():
         return []
@@ -92,11 +92,11 @@ def _read(file: Path, nothing: Any) -> Any:
     return json.loads(file.read_text()) if file.exists() else nothing
 
 
-# --- the page of all -----------------------------------------------------------------------------------
+# --- the overview page -----------------------------------------------------------------------------------
 
 
 def render(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Bug by version, in the order of the list and then of the versions."""
+    """Return the page with a row per bug and version, in the order of the list and of the versions."""
     arms = sum(1 if bug.good is None else 2 for bug in BUGS)
     lines = [
         "# Known bugs, found again",
@@ -134,7 +134,7 @@ def render(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _days(rows: Sequence[Mapping[str, Any]]) -> str:
-    """When the tries were made."""
+    """Return the dates of the tries."""
     days = sorted({row["date"] for row in rows})
     return f"on {days[0]}" if days[0] == days[-1] else f"from {days[0]} to {days[-1]}"
 
@@ -167,7 +167,7 @@ def _counts(rows: Sequence[Mapping[str, Any]], what: str) -> str:
 
 
 def _keep_timeline(bug: Bug, result: Mapping[str, Any], runs: Path) -> None:
-    """The first found and the first clean run of a bug whose folders are there, as data."""
+    """Store the timelines of a bug's first found and first clean run whose folders exist."""
     file = TIMELINES / f"{bug.name}.json"
     kept: Json = _read(file, {})
     fresh: Json = {}
@@ -183,9 +183,9 @@ def _keep_timeline(bug: Bug, result: Mapping[str, Any], runs: Path) -> None:
 
 
 def timeline_of(run: Path) -> Json:
-    """What a judged run's tables tell: each moment on each replica, what the judge found, the fate of the sends.
+    """Return the content of a judged run's tables: each replica at each time, the findings, the sends' outcomes.
 
-    Of several topics it is the first that the replicas are told of, partition 0.
+    Uses partition 0 of the manifest's first topic.
     """
     folder = RunFolder(run)
     verdict: Json = json.loads(folder.verdict_file.read_text())
@@ -207,12 +207,12 @@ def timeline_of(run: Path) -> Json:
 
 
 _TOLD = {"step", "injected", "healed", "condition_met", "wait_timed_out", "precondition"}
-_LOOKS = ("wait", "require")  # steps that say nothing beyond the event that follows them
-_OLD_NS = 500_000_000  # a sample that is older tells nothing of now: its broker does not answer
+_LOOKS = ("wait", "require")  # steps that add nothing to the event that follows
+_OLD_NS = 500_000_000  # the broker of an older sample does not answer
 
 
 def _moments(folder: RunFolder, partition: tuple[str, int]) -> list[Json]:
-    """What was done and seen, in seconds since the first phase began, and what stood on each replica just before."""
+    """Return each action and observation, in seconds since the first phase began, with each replica's state before it."""
     events = list(read_events(folder.events))
     start_ns = next(event.t_ns for event in events if event.kind == "phase_started")
     samples = _samples(folder, partition)
@@ -242,13 +242,13 @@ def _words(event: Event) -> str:
 
 
 def _precondition(told: Mapping[str, Any]) -> str:
-    """What was seen; where the condition did not hold, the condition, too."""
+    """Describe an observation, with its condition if that was not met."""
     seen = str(told.get("why"))
     return f"precondition {seen}" if told.get("met") else f"precondition {told.get('condition')} {seen}"
 
 
 def _step(event: Event) -> str:
-    """A step with the settings that are not its defaults; of a ``write`` that ended, how many were acknowledged."""
+    """Describe a step by its non-default settings; for the end of a ``write``, the acknowledged records."""
     if event.step == "written":
         return f"written: {event.detail['acked']} of {event.detail['sent']} acknowledged ({event.target})"
     fields = STEPS[event.step].model_fields if event.step in STEPS else {}
@@ -258,7 +258,7 @@ def _step(event: Event) -> str:
 
 
 def _samples(folder: RunFolder, partition: tuple[str, int]) -> dict[int, list[Json]]:
-    """The probe's good samples of a partition by broker, in order."""
+    """Return the probe's valid samples of a partition by broker, in order."""
     names = ["broker_id", "topic", "partition", "received_ns", "leader_epoch", "high_watermark", "log_end_offset"]
     table = pq.read_table(folder.table("replicas"), columns=names).sort_by("received_ns")
     found: dict[int, list[Json]] = {}
@@ -296,7 +296,7 @@ def _anomalies(folder: RunFolder) -> list[Json]:
 
 
 def _sends(folder: RunFolder) -> list[Json]:
-    """By client and acks: how many were sent, and how many of those acknowledged the final drain read."""
+    """Count by client and acks: the records sent, and those acknowledged but missing from the final drain."""
     sends = pq.read_table(folder.table("sends"), columns=["producer_id", "seq", "acks", "outcome", "error"]).to_pylist()
     polls = pq.read_table(folder.table("polls"), columns=["producer_id", "seq", "pass"]).to_pylist()
     read = {(row["producer_id"], row["seq"]) for row in polls if row["pass"] == "final"}
@@ -316,7 +316,7 @@ def _sends(folder: RunFolder) -> list[Json]:
 
 
 def _readers(folder: RunFolder) -> list[Json]:
-    """By ``read`` step: the replica that served it, its answers and records, and its longest wait for a record."""
+    """Return for each ``read`` step: the serving replica, its answers and records, and the longest wait for a record."""
     polls = pq.read_table(folder.table("polls"), columns=["consumer_id", "offset", "received_ns"]).to_pylist()
     found = []
     for told in (json.loads(file.read_text()) for file in sorted(folder.clients.glob("read-*.json"))):
@@ -330,7 +330,7 @@ def _readers(folder: RunFolder) -> list[Json]:
 
 
 def render_timeline(bug: Bug, kept: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] = ()) -> str:
-    """Return the page of one bug: its report, the run that found it, and one that did not."""
+    """Return the page of one bug: its report, the run that found it, and a clean run."""
     why = load_scenario(bug.scenario, bug.bad_changes).why
     lines = [
         f"# {bug.issue}: {bug.title}",
@@ -352,7 +352,7 @@ def render_timeline(bug: Bug, kept: Mapping[str, Any], rows: Sequence[Mapping[st
 
 
 def _told(told: Mapping[str, Any], file: str) -> list[str]:
-    """One run; ``file`` holds all that was kept of it. A failure's sentence is among its findings."""
+    """Return the lines on one run; ``file`` has all stored data. A failure's sentence is among the findings."""
     why = "." if told["verdict"] == "fail" else f": {told['sentence']}"
     withdrawn = f" It was withdrawn: {told['withdrawn']}." if "withdrawn" in told else ""
     return [
@@ -388,7 +388,7 @@ _FATES = {"sent": "sent", "ok": "acknowledged", "info": "unknown", "fail": "refu
 
 
 def _fates(sends: Sequence[Json]) -> list[str]:
-    """A row for each client; unknown and refused only where any were."""
+    """Return the table of outcomes by client; unknown and rejected sends have columns only if there are any."""
     shown = {
         name: words for name, words in _FATES.items() if name not in ("info", "fail") or any(r[name] for r in sends)
     }
@@ -405,7 +405,7 @@ def _fate(row: Json, shown: Mapping[str, str]) -> list[str]:
 
 
 def _replicas(moments: Sequence[Json]) -> list[str]:
-    """A row for each state of the replicas, with all that began in it."""
+    """Return a row for each state of the replicas, with everything that began in it."""
     brokers = list(moments[0]["replicas"])
     lines = [
         f"| done and seen | {' | '.join(f'broker {number}' for number in brokers)} |",
@@ -421,7 +421,9 @@ def _replicas(moments: Sequence[Json]) -> list[str]:
 
 
 def _findings(told: Mapping[str, Any], file: str) -> list[str]:
-    """Invariants with their first violation, anomalies with their first case; what is permitted is only counted."""
+    """Return invariants with their first violation and anomalies with their first case; permitted ones are only
+    counted.
+    """
     lines = [
         f"- **{row['invariant']}** ({row['title']}): {row['violations']:,} of {row['checked']:,} checks; "
         f"{_cell(row['reason'])}."

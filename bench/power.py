@@ -1,7 +1,7 @@
-"""What a comparison of ten pairs finds and what it imagines, simulated: ``python -m bench.power``.
+"""Simulate the detection and false-alarm rates of a comparison of ten pairs: ``python -m bench.power``.
 
-Writes docs/data/power.json, which ``bench.trust`` tells of. Nothing here is measured on Kafka: runs are drawn with
-known noise on a host that behaves in a known way, and judged by the very functions that judge comparisons.
+Writes docs/data/power.json, which ``bench.trust`` shows. Runs are random with known noise on a simulated host, not
+measured on Kafka, and evaluated by the functions that evaluate real comparisons.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ PAIRS = 10
 MARGIN = 0.05
 SLOWDOWNS = (0.0, 0.03, 0.05, 0.10, 0.20)
 NOISES = (0.02, 0.05, 0.10)  # standard deviation of a run's logarithm
-STEP = 0.02  # a wandering host's, from run to run
-SLOWER = 0.20  # how much a drifting host slows down from the first run to the last
+STEP = 0.02  # a wandering host's standard deviation between consecutive runs
+SLOWER = 0.20  # slowdown of a drifting host from its first to its last run
 HOSTS = {
     "steady": "nothing but the noise of each run",
     "drifting": f"slower by {SLOWER:.0%} from the first run to the last, at a steady pace",
     "wandering": f"a random walk with steps of {STEP:.0%} from run to run",
 }
-FAMILY = 3  # primary metrics of one comparison, where Holm is looked at
+FAMILY = 3  # primary metrics of one comparison, for Holm's correction
 Logs = np.ndarray[Any, Any]
 
 
 def host(rng: np.random.Generator, kind: str, runs: int) -> Logs:
-    """How much slower the host is at each of its runs, as logarithms."""
+    """Return the log of the host's slowdown at each run."""
     if kind == "drifting":
         return np.linspace(0, math.log1p(SLOWER), runs)
     return np.cumsum(rng.normal(0, STEP, runs)) if kind == "wandering" else np.zeros(runs)
@@ -47,7 +47,7 @@ def host(rng: np.random.Generator, kind: str, runs: int) -> Logs:
 def comparison(
     rng: np.random.Generator, kind: str, noise: float, slowdown: float, *, interleaved: bool = True
 ) -> list[float]:
-    """Log-ratios of ten pairs, head being slower by ``slowdown``: in ABBA order with a random start, or base first."""
+    """Return log-ratios of ten pairs, head being slower by ``slowdown``: ABBA order with a random start, or base first."""
     runs = host(rng, kind, 2 * PAIRS) + rng.normal(0, noise, 2 * PAIRS)
     first, second = (runs[::2], runs[1::2]) if interleaved else (runs[:PAIRS], runs[PAIRS:])
     turned = (np.arange(PAIRS) + rng.integers(2)) % 2 if interleaved else np.zeros(PAIRS)
@@ -63,7 +63,7 @@ def verdicts(
     simulations: int = SIMULATIONS,
     interleaved: bool = True,
 ) -> Counter[str]:
-    """How often each verdict was given to a single primary metric of which less is better."""
+    """Count the verdicts on a single primary metric for which lower is better."""
     rng = np.random.default_rng(seed)
     found: Counter[str] = Counter()
     for _ in range(simulations):
@@ -74,7 +74,7 @@ def verdicts(
 
 
 def family_false_alarms(seed: int, noise: float, margin: float, simulations: int = SIMULATIONS) -> int:
-    """In how many comparisons without a difference some of FAMILY primary metrics is called worse or better."""
+    """Return in how many comparisons without a difference any of FAMILY primary metrics is called worse or better."""
     rng = np.random.default_rng(seed)
     alarms = 0
     for _ in range(simulations):
@@ -90,14 +90,14 @@ def family_false_alarms(seed: int, noise: float, margin: float, simulations: int
 
 
 def rows(simulations: int = SIMULATIONS) -> Iterator[dict[str, Any]]:
-    """A row for each host, noise and slowdown; what the formula behind the page's figures says beside it."""
+    """Yield a row for each host, noise and slowdown, with the rate that the pages' formula computes."""
     seed = 0
     for kind in HOSTS:
         for noise in NOISES:
             for slowdown in SLOWDOWNS:
                 seed += 1
                 found = verdicts(seed, kind, noise, slowdown, simulations=simulations)
-                sd = noise * math.sqrt(2)  # of a difference of two runs
+                sd = noise * math.sqrt(2)  # of the difference of two runs
                 computed = detection_rate(math.log1p(slowdown), sd=sd, pairs=PAIRS, margin=MARGIN)
                 yield {
                     "host": kind,
@@ -111,7 +111,7 @@ def rows(simulations: int = SIMULATIONS) -> Iterator[dict[str, Any]]:
 
 
 def blocks(simulations: int = SIMULATIONS) -> Iterator[dict[str, Any]]:
-    """False alarms without a difference where all runs of base come before those of head, beside ABBA's."""
+    """Yield false alarms without a difference, with all base runs before those of head, and in ABBA order."""
     for index, kind in enumerate(HOSTS):
         row: dict[str, Any] = {"host": kind, "noise": NOISES[1], "simulations": simulations}
         for name, interleaved in (("blocks", False), ("abba", True)):
@@ -121,7 +121,7 @@ def blocks(simulations: int = SIMULATIONS) -> Iterator[dict[str, Any]]:
 
 
 def families(simulations: int = SIMULATIONS) -> Iterator[dict[str, Any]]:
-    """False alarms of whole comparisons, with the margin and with hardly any."""
+    """Yield false alarms of whole comparisons, with the margin and with almost none."""
     for index, margin in enumerate((MARGIN, 1e-9)):
         alarms = family_false_alarms(1_000 + index, NOISES[1], margin, simulations)
         interval = clopper_pearson(alarms, simulations)
@@ -129,7 +129,7 @@ def families(simulations: int = SIMULATIONS) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    """Simulate, and write the figures."""
+    """Simulate and write the results."""
     told = {"rows": list(rows()), "blocks": list(blocks()), "families": list(families())}
     RESULTS.write_text(json.dumps(told, indent=1) + "\n")
 

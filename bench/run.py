@@ -1,7 +1,7 @@
-"""Measures every target and records the figures: ``python -m bench.run [STEP …]``, or ``make bench``.
+"""Measure every target and record the results: ``python -m bench.run [STEP …]``, or ``make bench``.
 
-All of it takes about an hour on two cores, with nothing else running. The host's speed is told before and after, and
-stands in every row: the same two cores may be half as fast an hour later, and a figure in seconds says nothing without.
+Takes about an hour on two idle cores. Every row has the host's speed, measured before and after: the same cores may be
+half as fast an hour later, so seconds alone mean little.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Json = dict[str, Any]
 
 
 def small_import() -> None:
-    """The example of 20 operations, from the command to its page."""
+    """Time the import of the example of 20 operations, up to its page."""
     seconds = []
     for _ in range(ROUNDS):
         with tempfile.TemporaryDirectory(prefix="plimsoll-bench-") as runs:
@@ -49,20 +49,21 @@ def small_import() -> None:
 
 
 def accounts() -> None:
-    """Delivery accounting beside DuckDB and Python sets."""
+    """Compare delivery accounting with DuckDB and Python sets."""
     with tempfile.TemporaryDirectory(prefix="plimsoll-bench-") as scratch:
         write(ACCOUNTED, Path(scratch) / "run")
         accounting.main([str(Path(scratch) / "run"), "--record"])
 
 
 def logs() -> None:
-    """Segments beside kafka-dump-log and kafka-python."""
+    """Compare our segment reader with kafka-dump-log and kafka-python."""
     targets.record(list(segment_rows(segments.main())))
 
 
 def segment_rows(rows: Sequence[segments.Row]) -> Iterator[Json]:
-    """Rows of ``bench.targets``: records and bytes a second of uncompressed segments, by the median round of
-    the largest one.
+    """Yield rows of ``bench.targets``: records and MB per second of uncompressed segments.
+
+    Each is the median round of the largest segment.
     """
     measured_on = host()
     plain = [row for row in rows if (row.reader, row.codec) == (segments.OURS, "none")]
@@ -85,7 +86,7 @@ STEPS: Mapping[str, Callable[[], Any]] = {
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the steps, print every target; returns 1 when one is not met."""
+    """Run the steps and print every target; return 1 if one is not met."""
     parser = argparse.ArgumentParser(prog="python -m bench.run", description="Measure the targets.")
     parser.add_argument("steps", nargs="*", help=f"some of {', '.join(STEPS)}; all, if none is named")
     chosen = parser.parse_args(argv).steps or list(STEPS)

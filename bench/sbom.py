@@ -1,7 +1,7 @@
-"""The bill of materials of the lock files, as CycloneDX JSON: ``python -m bench.sbom``; and their licences.
+"""Write a software bill of materials (CycloneDX JSON) from the lock files: ``python -m bench.sbom``.
 
-Versions and hashes are the lock files', licences what the installed packages declare. What is not Python (Kafka's jars,
-the node image) is not in it.
+Versions and hashes come from the lock files, licences from the installed packages. Kafka's jars and the node image are
+not included.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from clusters.paths import ROOT
 LOCKS = tuple(sorted(ROOT.glob("requirements*.lock")))
 _PIN = re.compile(r"^([A-Za-z0-9][\w.-]*)==(\S+)", re.MULTILINE)
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
-# Whoever passes Plimsoll on with these has no duty beyond naming their authors.
+# Redistribution requires only attribution.
 PERMISSIVE = frozenset(
     [
         "0BSD",
@@ -36,7 +36,7 @@ PERMISSIVE = frozenset(
         "Zlib",
     ]
 )
-# These ask for more, of whoever changes or passes on the package itself: each is used as it is, for this.
+# These have conditions on changing or redistributing the package; each is used unchanged, for this purpose.
 OTHERS = {
     "certifi": ("MPL-2.0", "the authorities that Python trusts, a file"),
     "crc32c": ("LGPL-2.1-or-later", "as kafka-python imports it"),
@@ -47,7 +47,7 @@ OTHERS = {
     "text-unidecode": ("Artistic-1.0 OR GPL-1.0-or-later", "as Airflow imports it, under the Artistic License"),
     "tqdm": ("MPL-2.0 AND MIT", "as Great Expectations imports it"),
 }
-# What their own files say where the metadata say nothing.
+# From the packages' own files, as the metadata have no licence.
 UNDECLARED = {"atheris": "Apache-2.0", "axe-playwright-python": "MIT", "pagerduty": "MIT"}
 _SPDX = {
     "3-Clause BSD License": "BSD-3-Clause",
@@ -64,7 +64,7 @@ _SPDX = {
 
 @dataclass(frozen=True)
 class Component:
-    """A package as it is locked; ``locks`` are the files that have it."""
+    """A locked package; ``locks`` are its lock files."""
 
     name: str
     version: str
@@ -73,7 +73,7 @@ class Component:
 
 
 def locked_in(text: str) -> Iterator[Component]:
-    """The packages of a lock file."""
+    """Yield the packages of a lock file."""
     pins = list(_PIN.finditer(text))
     ends = [*(pin.start() for pin in pins[1:]), len(text)]
     for pin, end in zip(pins, ends, strict=True):
@@ -81,7 +81,7 @@ def locked_in(text: str) -> Iterator[Component]:
 
 
 def components() -> list[Component]:
-    """What all lock files hold together, each package and version once."""
+    """Return the packages of all lock files, each version once."""
     found: dict[tuple[str, str], Component] = {}
     for lock in LOCKS:
         for each in locked_in(lock.read_text()):
@@ -90,8 +90,8 @@ def components() -> list[Component]:
 
 
 def licences() -> dict[str, str]:
-    """Package → licence as an SPDX expression, of what is installed here; as it was declared where it is none."""
-    own = [str(path) for path in ROOT.glob(".venv/s3/lib/python*/site-packages")]  # the environment of the S3 server
+    """Return licences by package: an SPDX expression, or the declared text if it is none."""
+    own = [str(path) for path in ROOT.glob(".venv/s3/lib/python*/site-packages")]  # the S3 server's environment
     found = distributions(path=[*sys.path, *own])
     return {_normal(each.metadata["Name"]): _licence(each) for each in found if each.metadata["Name"]}
 
@@ -111,13 +111,13 @@ def _licence(package: Distribution) -> str:
 
 
 def is_permissive(expression: str) -> bool:
-    """Whether an SPDX expression leaves a choice of permissive licences alone."""
+    """Return whether an SPDX expression offers a choice of only permissive licences."""
     choices = expression.replace("(", "").replace(")", "").split(" OR ")
     return any(set(choice.split(" AND ")) <= PERMISSIVE for choice in choices)
 
 
 def bill(found: list[Component], licensed: Mapping[str, str]) -> dict[str, Any]:
-    """The bill as CycloneDX 1.6 has it; a package that is not installed here has no licence in it."""
+    """Return the bill as CycloneDX 1.6; packages that are not installed here have no licence."""
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
@@ -137,7 +137,7 @@ def _described(each: Component, licence: str) -> dict[str, Any]:
         "version": each.version,
         "purl": address,
         **({"licenses": [{"expression": licence}]} if licence else {}),
-        # The hashes are those of the wheels and the source archive, any of which may be installed.
+        # Hashes of the wheels and the source archive, any of which may be installed.
         "externalReferences": [{"type": "distribution", "url": address, "hashes": hashes}],
         "properties": [{"name": "plimsoll:lock", "value": lock} for lock in each.locks],
     }
@@ -148,7 +148,7 @@ def _normal(name: str) -> str:
 
 
 def main() -> None:
-    """Write the bill, to a file where one is named."""
+    """Write the bill to the named file, or print it."""
     text = json.dumps(bill(components(), licences()), indent=1)
     if sys.argv[1:]:
         Path(sys.argv[1]).write_text(f"{text}\n")

@@ -1,9 +1,9 @@
-"""How fast segments are read, by our reader, kafka-dump-log and kafka-python: ``python -m bench.segments``.
+"""Compare how fast our reader, kafka-dump-log and kafka-python read segments: ``python -m bench.segments``.
 
-Writes docs/data/segments.json and docs/dev/segments.md. Every reading is a process of its own over a segment that is
-in the page cache; the readers take turns, so that what else the host does falls on all of them. kafka-dump-log's time
-includes its JVM's start, which is told by a segment of one batch; ours and kafka-python's begin after their imports.
-All verify each batch's CRC; ours alone decodes the payloads and checks their checksums, too.
+Writes docs/data/segments.json and docs/dev/segments.md. Each reading is a process with the segment in the page cache.
+The readers take turns, so that other load on the host affects all of them. kafka-dump-log's time includes the JVM
+start, measured by a segment of one batch; ours and kafka-python's begin after their imports. All verify each batch's
+CRC; only ours also decodes the payloads and verifies their checksums.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ RESULTS = ROOT / "docs" / "data" / "segments.json"
 PAGE = ROOT / "docs" / "dev" / "segments.md"
 
 ROUNDS = 5
-KAFKA = "3.9.1"  # the last line whose core jar holds kafka-dump-log; later ones have it in an artifact of its own
+KAFKA = "3.9.1"  # the last line with kafka-dump-log in the core jar; later ones have a separate artifact
 BATCH_BYTES = 16_384  # batch.size by default
 SEGMENT_BYTES = 24_000_000  # what the slower readers can read in a minute
-OUR_BYTES = 128_000_000  # what shows the speed of ours beyond its first slice
+OUR_BYTES = 128_000_000  # shows our speed beyond the first slice
 LARGE_BYTES = 1 << 30  # log.segment.bytes by default
 SIZES = (100, 1024)  # bytes of a value
 OURS, HEADERS_ONLY, DUMP, DUMP_BATCHES, KAFKA_PYTHON = (
@@ -59,7 +59,7 @@ _COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "lz4": lambda data: _lz4_frame(data),  # noqa: PLW0108  # defined below
     "zstd": lambda data: bytes(cramjam.zstd.compress(data, 3)),
 }
-# What a process in Python runs: it prints the records that it read, its seconds, and by how much its memory grew.
+# A Python process that prints the number of records, its seconds, and its memory growth.
 _SCRIPT = """
 import re, sys, time
 from pathlib import Path
@@ -125,7 +125,7 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """A reader on a segment, over all rounds."""
+    """A reader's results on a segment, over all rounds."""
 
     reader: str
     value_bytes: int
@@ -138,7 +138,7 @@ class Row:
 
 
 def varint(number: int) -> bytes:
-    """A zigzag variable-length integer."""
+    """Encode a zigzag variable-length integer."""
     number = (number << 1) ^ (number >> 63)
     out = bytearray()
     while number > 0x7F:
@@ -149,7 +149,7 @@ def varint(number: int) -> bytes:
 
 
 def batch(base_offset: int, values: list[bytes], codec: str) -> bytes:
-    """A batch as an idempotent producer writes it, ten records a millisecond."""
+    """Encode a batch as an idempotent producer writes it, ten records per millisecond."""
     body = bytearray()
     for delta, value in enumerate(values):
         record = b"\0" + varint(delta // 10) + varint(delta) + varint(-1) + varint(len(value)) + value + b"\0"
@@ -162,7 +162,7 @@ def batch(base_offset: int, values: list[bytes], codec: str) -> bytes:
 
 
 def _lz4_frame(data: bytes) -> bytes:
-    """An LZ4 frame as Java's clients write it."""
+    """Encode an LZ4 frame as Java's clients write it."""
     frame = bytearray(_LZ4_HEADER)
     for at in range(0, len(data), _LZ4_BLOCK):
         block = bytes(cramjam.lz4.compress_block(data[at : at + _LZ4_BLOCK], store_size=False))
@@ -185,7 +185,7 @@ def read(reader: str, segment: Segment) -> Reading:
     """Read a segment in a new process.
 
     Raises:
-        subprocess.CalledProcessError: the reader failed, or did not find all records.
+        subprocess.CalledProcessError: the reader failed or did not find all records.
     """
     if reader in (DUMP, DUMP_BATCHES):
         return _dump(segment, deep=reader == DUMP)
@@ -219,7 +219,7 @@ def _children_cpu_s() -> float:
 
 
 def plan(folder: Path) -> Iterator[tuple[Segment, list[str]]]:
-    """The segments, and who reads each."""
+    """Yield the segments with their readers."""
     for value_bytes in SIZES:
         for codec in NAMES:
             (folder / f"{value_bytes}-{codec}").mkdir()
@@ -231,7 +231,7 @@ def plan(folder: Path) -> Iterator[tuple[Segment, list[str]]]:
 
 
 def measure(rounds: int = ROUNDS) -> tuple[list[Row], Row, Row]:
-    """All rows, kafka-dump-log on one batch, and ours on a segment of 1 GiB."""
+    """Return all rows, kafka-dump-log on one batch, and our reader on a segment of 1 GiB."""
     with tempfile.TemporaryDirectory(prefix="plimsoll-segments-") as scratch:
         folder = Path(scratch)
         (folder / "start").mkdir()
@@ -264,7 +264,7 @@ def _row(reader: str, segment: Segment, found: list[Reading]) -> Row:
 
 
 def page(rows: list[Row], start: Row, large: Row, load: float) -> str:
-    """The table, as Markdown."""
+    """Return the results as Markdown."""
     by_reader = {(row.value_bytes, row.file_bytes, row.reader): row for row in rows}
     lines = [
         _line(row, by_reader.get((row.value_bytes, row.file_bytes, COMPARED.get(row.reader, ""))), start)
@@ -295,7 +295,7 @@ Its reader's memory grew by {large.grown_mib} MiB at most, without the mapped fi
 
 
 def _line(row: Row, ours: Row | None, start: Row) -> str:
-    """A row of the table; kafka-dump-log's speed is told without the start of its JVM."""
+    """Return a table row; kafka-dump-log's speed excludes the start of its JVM."""
     speed, per_cpu_s = _speeds(row, start)
     is_start = row.reader in (DUMP, DUMP_BATCHES) and median(row.seconds) < median(start.seconds) + 0.05
     cells = [
@@ -315,20 +315,20 @@ def _line(row: Row, ours: Row | None, start: Row) -> str:
 
 
 def _speeds(row: Row, start: Row) -> tuple[float, float]:
-    """Records by second, and by second of a CPU."""
+    """Return the records per second, and per second of CPU."""
     starts = (start.seconds, start.cpu_s) if row.reader in (DUMP, DUMP_BATCHES) else ([0.0], [0.0])
     wall, cpu = (median(all_of) - median(its) for all_of, its in zip((row.seconds, row.cpu_s), starts, strict=True))
     return row.records / max(wall, 0.01), row.records / max(cpu, 0.01)
 
 
 def page_of(results: Path) -> str:
-    """The page of results that were written before."""
+    """Return the page of stored results."""
     told = json.loads(results.read_text())
     return page([Row(**row) for row in told["rows"]], Row(**told["start"]), Row(**told["large"]), told["load"])
 
 
 def main() -> list[Row]:
-    """Measure everything, and write the page; returns the rows of all readers."""
+    """Measure everything, write the page, and return the rows of all readers."""
     load = os.getloadavg()[0]
     rows, start, large = measure()
     told = {"load": load, "start": asdict(start), "rows": [asdict(row) for row in rows], "large": asdict(large)}

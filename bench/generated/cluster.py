@@ -1,4 +1,4 @@
-"""The small files of a generated run: manifest, events, clients, brokers' logs and checkpoints, the metadata log."""
+"""Write the small files of a generated run: manifest, events, clients, brokers' logs and checkpoints, metadata log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONTROLLER_ID = 100
 _STARTED = datetime.fromtimestamp(STARTED_WALL_MS / 1000, UTC)
 _TOPIC_ID = bytes(range(16))
 _METADATA_BATCH = 500
-_TOPIC_RECORD, _PARTITION_RECORD, _PARTITION_CHANGE = b"\1\2\0", b"\1\3\1", b"\1\5\1"  # frame, API key, version
+_TOPIC_RECORD, _PARTITION_RECORD, _PARTITION_CHANGE = b"\1\2\0", b"\1\3\1", b"\1\5\1"  # frame version, API key, version
 Json = dict[str, Any]
 
 
@@ -39,7 +39,7 @@ def _servers(plan: Plan) -> list[str]:
 
 
 def manifest(plan: Plan, run_id: str) -> Manifest:
-    """Brokers, a controller, one topic; a follower is paused in the second phase, where there is one."""
+    """Return a manifest with brokers, one controller and one topic; the second phase, if any, pauses a follower."""
     lag = {"replica.lag.time.max.ms": str(LAG_MS)}
     nodes = [NodeInfo(name="controller", role="controller", address="10.0.1.0", node_id=CONTROLLER_ID, config=lag)]
     nodes += [
@@ -96,7 +96,7 @@ def manifest(plan: Plan, run_id: str) -> Manifest:
 
 
 def events(plan: Plan) -> Iterator[Json]:
-    """The lines of events.jsonl, in order."""
+    """Yield the lines of events.jsonl, in order."""
     timed = [_event(at_ns, "capture", target=name) for name, at_ns in captures(plan).items()]
     clients = [*plan.producer_ids, CONSUMER, PROBER]
     timed += [
@@ -136,7 +136,7 @@ def _event(t_ns: int, kind: str, phase: str = "", step: str = "", target: str = 
 
 
 def clients(plan: Plan, *, sends: list[int], live: int, drain: int, samples: int, views: int) -> Json:
-    """What each client said when it ended; the numbers are rows of its tables."""
+    """Return each client's final summary; the arguments are row counts of its tables."""
     drained = {
         f"{TOPIC}-{part.number}": {
             "start_offset": 0,
@@ -159,7 +159,7 @@ def clients(plan: Plan, *, sends: list[int], live: int, drain: int, samples: int
 
 
 def write_small_files(plan: Plan, folder: RunFolder, rows: Mapping[str, Any]) -> None:
-    """Everything but the tables and the partitions' segments; ``rows`` are those of ``clients``."""
+    """Write everything except the tables and segments; ``rows`` are the arguments of ``clients``."""
     manifest(plan, folder.run_id).write(folder.manifest)
     _write_lines(folder.events, (json.dumps(line) for line in events(plan)))
     moments = range(STARTED_NS, plan.drained_until_ns + S, S)
@@ -189,7 +189,7 @@ def _write_lines(path: Any, lines: Any) -> None:
 
 
 def server_log(plan: Plan, broker: int) -> Iterator[str]:
-    """What a broker says of its replicas: their start, and as a leader each change of an ISR."""
+    """Yield a broker's log lines: its replicas' start and, as a leader, each ISR change."""
     everybody = ",".join(map(str, plan.brokers))
     yield _line(STARTED_NS + S, "kafka.server.KafkaRaftServer", "Kafka Server started")
     for number in range(plan.partitions):
@@ -269,7 +269,7 @@ def _ids(brokers: list[int]) -> bytes:
 
 
 def metadata_log(plan: Plan) -> bytes:
-    """KRaft's history of the topic: created, each ISR without the stopped broker, each full again."""
+    """Return the KRaft metadata log of the topic: its creation, each ISR without the paused broker, each full ISR."""
     name = _uvarint(len(TOPIC) + 1) + TOPIC.encode()
     values = [(plan.created_ns, _TOPIC_RECORD + name + _TOPIC_ID + b"\0")]
     for number in range(plan.partitions):

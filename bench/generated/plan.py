@@ -1,9 +1,10 @@
-"""What a generated run holds: sizes, times, and where each planted case lies; everything follows from the numbers.
+"""Compute sizes, times and the places of the planted cases of a generated run.
 
-Record ``j`` of partition ``i`` is the ``j * partitions + i``-th that is due, and would stand at offset ``j``. A log is
-made of batches of ``batch_records``; batch ``b`` is of producer ``b % producers``. Lost records lie in the first half
-of a partition, whole batches first; the other planted cases at even numbers in the second half. Copies and phantom
-records follow as more offsets at the end. Times are nanoseconds of the run's monotonic clock, whole milliseconds.
+Record ``j`` of partition ``i`` is due as number ``j * partitions + i`` and, unless lost, is at offset ``j``. A log
+consists of batches of ``batch_records``; batch ``b`` belongs to producer ``b % producers``. Lost records are in the
+first half of a partition, whole batches first; other planted cases have even numbers in the second half. Copies and
+phantom records take further offsets at the end. Times are nanoseconds of the run's monotonic clock, in whole
+milliseconds.
 """
 
 from __future__ import annotations
@@ -26,27 +27,27 @@ S = 1_000_000_000
 STARTED_NS = 1_000 * S
 STARTED_WALL_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 LAG_MS = 1000  # replica.lag.time.max.ms
-PHANTOM_SEQ = 10**12  # no producer sends that many
+PHANTOM_SEQ = 10**12  # above every producer's sequence numbers
 MIN_SECONDS = 10
-MAX_BATCH_RECORDS = 64  # up to there a record's offset takes one byte in its batch, and all records have one size
+MAX_BATCH_RECORDS = 64  # up to 64, an offset delta takes one byte, so that all records have one size
 BATCH_BYTES = 16_384  # Kafka's default batch.size
-CHUNK_RECORDS = 1 << 19  # even, as a case that goes back needs the next record in its chunk
+CHUNK_RECORDS = 1 << 19  # even: a consumer that goes back needs the next record in the same chunk
 
 
 @dataclass(frozen=True)
 class Planted:
-    """How many cases of each kind a folder holds."""
+    """The number of planted cases of each kind."""
 
-    lost: int = 0  # acknowledged, read by nobody, on no replica
-    duplicates: int = 0  # records that stand at a second offset
-    phantoms: int = 0  # records that nobody sent
-    corrupt: int = 0  # records whose value does not fit its own checksum
-    aborted: int = 0  # sends that failed for good, and were read
-    reordered: int = 0  # times that the live consumer goes back by one record, and reads both again
+    lost: int = 0  # acknowledged, never read, on no replica
+    duplicates: int = 0  # records at a second offset
+    phantoms: int = 0  # records that were never sent
+    corrupt: int = 0  # values that do not match their checksum
+    aborted: int = 0  # sends that failed for good and were read
+    reordered: int = 0  # the live consumer goes back by one record and reads two again
 
     @property
     def anomalies(self) -> dict[str, int]:
-        """The judge's names for them, and how many cases it has to find; those with none are left out."""
+        """Return the nonzero numbers of cases under the judge's names."""
         counts = {
             "lost_write": self.lost,
             "duplicate": self.duplicates,
@@ -60,12 +61,12 @@ class Planted:
 
 @dataclass(frozen=True)
 class PartitionPlan:
-    """One partition: its records, and the numbers of those that are planted cases (sorted)."""
+    """One partition: its records, and the sorted numbers of its planted cases."""
 
     number: int
     records: int
-    lost_batches: Ints  # of these no record is left
-    cut_batch: int  # of this one the last ``cut_records`` are gone; -1: none
+    lost_batches: Ints  # all records of these are lost
+    cut_batch: int  # this batch lost its last ``cut_records``; -1: none
     cut_records: int
     corrupt: Ints
     aborted: Ints
@@ -83,7 +84,7 @@ class Plan:
     """A run to write.
 
     Raises:
-        BadInput: there is no such run, or it has no room for the planted cases.
+        BadInput: the numbers are impossible or leave too little space for the planted cases.
     """
 
     records: int
@@ -127,7 +128,10 @@ class Plan:
         return range(1, self.replicas + 1)
 
     def assignment(self, partition: int) -> list[int]:
-        """Broker ids, leader first. The last broker leads nothing, if there are others: the fault stops it."""
+        """Return broker ids, leader first.
+
+        The last broker, if not the only one, leads nothing: the fault pauses it.
+        """
         leading = max(1, self.replicas - 1)
         turn = partition % leading
         order = [(turn + n) % leading + 1 for n in range(leading)]
@@ -139,10 +143,10 @@ class Plan:
 
     @lru_cache  # noqa: B019  # plans are few and live as long as the process
     def partition(self, number: int) -> PartitionPlan:
-        """Where the cases of a partition lie.
+        """Place the planted cases of a partition.
 
         Raises:
-            BadInput: there is no room for so many.
+            BadInput: there are more cases than places.
         """
         records = self._share(self.records, number)
         half = (records + 3) // 4 * 2
@@ -178,7 +182,7 @@ class Plan:
     # --- records -----------------------------------------------------------------------------
 
     def lost(self, part: PartitionPlan, numbers: Ints) -> Flags:
-        """Which of these records are lost."""
+        """Return which of these records are lost."""
         batch, place = np.divmod(numbers, self.batch_records)
         gone: Flags = is_in(batch, part.lost_batches)
         if part.cut_records:
@@ -186,7 +190,7 @@ class Plan:
         return gone
 
     def names(self, part: PartitionPlan, slots: Ints) -> tuple[Ints, Ints]:
-        """Index of the producer and sequence number of what stands at each offset of a partition."""
+        """Return the producer's index and the sequence number of the record at each offset."""
         numbers = slots
         extra = slots >= part.records
         if extra.any():
@@ -203,7 +207,7 @@ class Plan:
         return producer, seq
 
     def sent_by(self, part: PartitionPlan, producer: int) -> int:
-        """How many records of a partition a producer sends."""
+        """Return how many records of a partition a producer sends."""
         batches, rest = divmod(part.records, self.batch_records)
         own = len(range(producer, batches, self.producers)) * self.batch_records
         return own + (rest if batches % self.producers == producer else 0)
@@ -212,7 +216,7 @@ class Plan:
 
     @cached_property
     def gap_ns(self) -> int:
-        """From one record to the next, over all partitions."""
+        """Return the time between two records, over all partitions."""
         return max(1, self.seconds * S // self.records)
 
     @property
@@ -241,7 +245,7 @@ class Plan:
 
     @property
     def shrunk_ns(self) -> int:
-        """The ISR is without the broker that was stopped."""
+        """Return when the paused broker has left the ISR."""
         return self.stopped_ns + 1200 * MS
 
     @property
@@ -250,7 +254,7 @@ class Plan:
 
     @property
     def full_ns(self) -> int:
-        """The ISR is full again."""
+        """Return when the ISR is full again."""
         return self.resumed_ns + 500 * MS
 
     @property
@@ -274,11 +278,11 @@ class Plan:
         return self.load_ns + (numbers * self.partitions + part.number) * self.gap_ns
 
     def appended(self, part: PartitionPlan, slots: Ints) -> Ints:
-        """When the leader had what stands at an offset; copies and phantom records came after the load."""
+        """Return when the leader appended each offset; copies and phantom records follow the load."""
         return np.where(slots < part.records, self.due(part, slots) + 1 * MS, self.load_end_ns + 10 * MS)
 
     def committed(self, part: PartitionPlan, slots: Ints) -> Ints:
-        """When the high watermark passed an offset: at once, or when the stopped follower had left the ISR."""
+        """Return when the high watermark passed each offset: 1 ms later, or when the paused follower left the ISR."""
         appended = self.appended(part, slots)
         if self.replicas == 1:
             return appended
@@ -286,29 +290,29 @@ class Plan:
         return np.where(held, self.shrunk_ns, appended) + 1 * MS
 
     def log_end(self, part: PartitionPlan, t_ns: Ints) -> Ints:
-        """The leader's log end offset at some moments."""
+        """Return the leader's log end offset at each time."""
         due = (t_ns - 1 * MS - self.load_ns) // self.gap_ns - part.number
         sent = np.clip(due // self.partitions + 1, 0, part.records)
         return np.where(t_ns >= self.load_end_ns + 10 * MS, part.end_offset, sent)
 
     def high_watermark(self, part: PartitionPlan, t_ns: Ints) -> Ints:
-        """The leader's high watermark at some moments."""
+        """Return the leader's high watermark at each time."""
         if self.replicas == 1:
             return self.log_end(part, t_ns)
         stands = (t_ns >= self.stopped_ns + 1 * MS) & (t_ns < self.shrunk_ns + 1 * MS)
         return self.log_end(part, np.where(stands, self.stopped_ns, t_ns - 1 * MS))
 
 
-DRAIN_GAP_NS = 200  # of the final drain, from record to record
+DRAIN_GAP_NS = 200  # between two records of the final drain
 
 
 def _spread(count: int, places: int) -> Ints:
-    """``count`` different numbers below ``places``, evenly."""
+    """Return ``count`` different numbers below ``places``, evenly spaced."""
     return np.arange(count, dtype=np.int64) * places // max(count, 1)
 
 
 def is_in(values: Ints, wanted: Ints) -> Flags:
-    """Which values are among ``wanted``, which is sorted."""
+    """Return which values are in the sorted ``wanted``."""
     if not len(wanted):
         return np.zeros(len(values), np.bool_)
     at = np.minimum(np.searchsorted(wanted, values), len(wanted) - 1)

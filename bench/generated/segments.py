@@ -1,8 +1,8 @@
-"""Log segments, encoded a chunk of batches at a time: every record of a chunk has the same size.
+"""Encode log segments a chunk of batches at a time: all records of a chunk have one size.
 
-Record batches v2 (KIP-98), not compressed, without keys and headers; values as ``history.payload`` writes them. Both
-checksums are right. A value's CRC-32 comes from tables, one for each digit of its number: CRC-32 is linear, so what one
-byte changes of it does not depend on the other bytes.
+Record batches v2 (KIP-98), uncompressed, without keys and headers, with both checksums; values as ``history.payload``
+writes them. A value's CRC-32 comes from one table per digit of its number: CRC-32 is linear, so one byte's effect does
+not depend on the others.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _POWERS = 10 ** np.arange(1, 19, dtype=np.int64)
 
 
 def varint(number: int) -> bytes:
-    """A zigzag variable-length integer, as the fields of a record have it."""
+    """Encode a zigzag variable-length integer, as in a record's fields."""
     rest, out = (number << 1) ^ (number >> 63), bytearray()
     while rest > 0x7F:
         out.append(rest & 0x7F | 0x80)
@@ -58,12 +58,12 @@ def varint(number: int) -> bytes:
 
 
 def wall_ms(t_ns: int) -> int:
-    """The wall-clock time of a moment of the run, in milliseconds since 1970."""
+    """Return a monotonic time of the run as milliseconds since 1970."""
     return STARTED_WALL_MS + (t_ns - STARTED_NS) // MS
 
 
 def small_batch(base_offset: int, values: Sequence[bytes], timestamp_ms: int) -> bytes:
-    """One batch of any values, by nobody's producer id."""
+    """Encode one batch of any values, without a producer id."""
     records = b"".join(
         varint(len(record)) + record
         for delta, value in enumerate(values)
@@ -77,7 +77,7 @@ def small_batch(base_offset: int, values: Sequence[bytes], timestamp_ms: int) ->
 
 @lru_cache(maxsize=256)
 def _template(producer_id: str, digits: int, record_bytes: int) -> tuple[Bytes, int, list[Any]]:
-    """A value whose number is all zeros, its CRC-32, and for each digit's place what a digit there changes of it."""
+    """Return a value with the number 0…0, its CRC-32, and each digit's effect on it, by place."""
     body = bytearray(encode(producer_id, 10 ** (digits - 1), record_bytes)[:-_CHECKSUM_BYTES])
     at = len(producer_id) + 1
     body[at : at + digits] = b"0" * digits
@@ -93,7 +93,7 @@ def _template(producer_id: str, digits: int, record_bytes: int) -> tuple[Bytes, 
 
 
 def fill_values(out: Bytes, producer_ids: Sequence[str], producer: Ints, seq: Ints) -> None:
-    """Write the value of each record into ``out`` (records, record_bytes)."""
+    """Write each record's value into ``out`` (records, record_bytes)."""
     digits = np.searchsorted(_POWERS, seq, side="right") + 1
     kinds = producer * 32 + digits
     first = int(kinds[0])
@@ -121,7 +121,7 @@ def _fill_alike(out: Bytes, producer_id: str, digits: int, seq: Ints) -> None:
 
 
 class BatchEncoder:
-    """Batches of ``count`` records each, for one plan."""
+    """Encodes batches of ``count`` records for one plan."""
 
     def __init__(self, plan: Plan, count: int) -> None:
         self._plan, self.count = plan, count
@@ -134,8 +134,10 @@ class BatchEncoder:
         self.size = HEADER.size + self._record.size
 
     def encode(self, head: dict[str, Any], producer: Ints, seq: Ints, damaged: Any = None) -> Bytes:
-        """``head`` has a header's fields that differ from batch to batch; ``damaged`` says of each record whether a
-        byte of its value is wrong. Returns (batches, size).
+        """Return the batches as bytes (batches, size).
+
+        ``head`` has the header fields that differ between batches; ``damaged`` flags the records whose value gets one
+        wrong byte.
         """
         batches = len(seq) // self.count
         out = np.empty((batches, self.size), np.uint8)
@@ -162,7 +164,7 @@ class BatchEncoder:
 
 
 class LogFiles:
-    """The same log on every replica, rolled to a new segment before one would grow beyond ``segment_bytes``."""
+    """The same log on every replica, rolled before a segment exceeds ``segment_bytes``."""
 
     def __init__(self, folders: Sequence[Path], segment_bytes: int) -> None:
         self._folders, self._limit = folders, segment_bytes
@@ -193,7 +195,7 @@ class LogFiles:
 
 
 def write_log(plan: Plan, part: PartitionPlan, brokers: Path) -> None:
-    """The segments of one partition, on all of its replicas; the folders are there."""
+    """Write the segments of one partition to all its replicas, whose folders exist."""
     whole = BatchEncoder(plan, plan.batch_records)
     total = part.end_offset // plan.batch_records * whole.size
     limit = plan.segment_bytes or min(max(total // 4, 4096), 256 << 20)
@@ -223,7 +225,7 @@ def _write_main(plan: Plan, part: PartitionPlan, whole: BatchEncoder, files: Log
 
 
 def _append(plan: Plan, part: PartitionPlan, encoder: BatchEncoder, files: LogFiles, batches: Ints) -> None:
-    """Batches of the load, by their numbers."""
+    """Write the numbered batches of the load."""
     if not len(batches):
         return
     base = batches * plan.batch_records
@@ -240,7 +242,7 @@ def _append(plan: Plan, part: PartitionPlan, encoder: BatchEncoder, files: LogFi
 
 
 def _lost_before(plan: Plan, part: PartitionPlan, batches: Ints) -> Ints:
-    """How many lost records of the same producer lie before each batch: Kafka's sequence numbers skip none of them."""
+    """Return the number of the producer's lost records before each batch: Kafka's sequence numbers have no gaps."""
     lost = np.zeros(len(batches), np.int64)
     for producer in range(plan.producers):
         own = part.lost_batches[part.lost_batches % plan.producers == producer]
@@ -252,7 +254,7 @@ def _lost_before(plan: Plan, part: PartitionPlan, batches: Ints) -> Ints:
 
 
 def _write_extra(plan: Plan, part: PartitionPlan, whole: BatchEncoder, files: LogFiles) -> None:
-    """Copies and phantom records, as a producer without idempotence would write them."""
+    """Write copies and phantom records, as from a producer without idempotence."""
     at, step = part.records, max(1, CHUNK_BYTES // whole.size) * plan.batch_records
     while at < part.end_offset:
         left = part.end_offset - at

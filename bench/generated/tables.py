@@ -1,4 +1,4 @@
-"""The recorded tables of a generated run, as Parquet: each row group holds one partition, in the partitions' order."""
+"""Write the recorded tables of a generated run as Parquet, one row group or more per partition, in order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Columns = Mapping[str, Any]
 
 @contextmanager
 def _file(path: Path, schema: pa.Schema) -> Iterator[Any]:
-    """``write(columns, rows)`` adds one row group; strings that are given as one value stand in a dictionary."""
+    """Yield ``write(columns, rows)``, which adds a row group; single strings are dictionary-encoded."""
     path.parent.mkdir(exist_ok=True)
     strings = [field.name for field in schema if field.type == pa.string()]
     stored = pa.schema(
@@ -54,7 +54,7 @@ def _array(value: Any, field: pa.Field, rows: int) -> pa.Array:
 
 
 def _named(values: Sequence[str], which: Ints) -> pa.Array:
-    """Strings by their number; -1 is null."""
+    """Return strings by index; -1 is null."""
     return pa.DictionaryArray.from_arrays(pa.array(which.astype(np.int16), mask=which < 0), pa.array(values))
 
 
@@ -66,7 +66,7 @@ def _masked(values: Ints, absent: Any) -> pa.Array:
 
 
 def write_sends(plan: Plan, folder: RunFolder) -> list[int]:
-    """The ledger of each producer; returns their rows."""
+    """Write each producer's ledger and return the row counts."""
     return [_write_ledger(plan, folder, producer) for producer in range(plan.producers)]
 
 
@@ -103,7 +103,7 @@ def _sends(plan: Plan, part: PartitionPlan, producer: int, own: Ints) -> Columns
 
 
 def write_live(plan: Plan, folder: RunFolder) -> int:
-    """What the live consumer read, a record of each partition in turn; returns the rows."""
+    """Write the live consumer's polls, one record of each partition in turn; return the row count."""
     parts = [plan.partition(number) for number in range(plan.partitions)]
     counts = np.array([part.end_offset - _lost(plan, part) + 2 * len(part.reordered) for part in parts])
     turns = _InTurns(counts)
@@ -120,7 +120,7 @@ def write_live(plan: Plan, folder: RunFolder) -> int:
 
 
 def write_drain(plan: Plan, folder: RunFolder) -> int:
-    """What the final drain read, partition by partition; returns the rows."""
+    """Write the final drain's polls, one partition after the other; return the row count."""
     at = 0
     with _file(folder.table("polls") / f"polls-{DRAIN}.parquet", POLLS) as write:
         for part in map(plan.partition, range(plan.partitions)):
@@ -137,7 +137,7 @@ def _lost(plan: Plan, part: PartitionPlan) -> int:
 
 
 def _read(plan: Plan, part: PartitionPlan) -> Iterator[Ints]:
-    """The offsets of a partition at which a record stands."""
+    """Yield the offsets of a partition that hold a record."""
     for low in range(0, part.end_offset, CHUNK_RECORDS):
         slots = np.arange(low, min(low + CHUNK_RECORDS, part.end_offset))
         kept = slots[~plan.lost(part, slots)]
@@ -146,20 +146,20 @@ def _read(plan: Plan, part: PartitionPlan) -> Iterator[Ints]:
 
 
 def _going_back(slots: Ints, reordered: Ints) -> Ints:
-    """After the record behind each of ``reordered`` both are read again."""
+    """Read each of ``reordered`` and its next record a second time."""
     if not len(reordered):
         return slots
     back = is_in(slots, reordered)
     twice = back.copy()
     twice[1:] |= back[:-1]
     rows = np.repeat(slots, 1 + twice)
-    first = np.flatnonzero(back) + 2 * np.arange(int(back.sum()))  # two rows more for each one before
+    first = np.flatnonzero(back) + 2 * np.arange(int(back.sum()))  # two extra rows for each earlier one
     rows[first + 1], rows[first + 2] = rows[first + 2], rows[first + 1].copy()
     return rows
 
 
 class _InTurns:
-    """A reader that takes one record of each partition in turn: the position of a partition's n-th record."""
+    """The positions of records when a reader takes one of each partition in turn."""
 
     def __init__(self, counts: Ints) -> None:
         self._counts, self._sorted = counts, np.sort(counts)
@@ -192,7 +192,7 @@ def _polls(plan: Plan, part: PartitionPlan, slots: Ints, *, reader: str, positio
 
 
 def write_empty(folder: RunFolder) -> None:
-    """Nobody sought, and there is no consumer group."""
+    """Write empty tables for seeks and consumer groups."""
     for name in ("seeks", "positions", "group_reads", "rebalances", "commits", "share_reads", "share_acks"):
         with _file(folder.table(name) / f"{name}.parquet", RECORDED[name]) as write:
             write({}, 0)
@@ -202,7 +202,7 @@ def write_empty(folder: RunFolder) -> None:
 
 
 def write_replicas(plan: Plan, folder: RunFolder) -> int:
-    """Every replica, ``probe_hz`` times a second; returns the rows."""
+    """Write ``probe_hz`` samples of every replica per second; return the row count."""
     times = np.arange(plan.probed_from_ns, plan.probed_until_ns, 1_000 // plan.probe_hz * MS)
     rows = 0
     with _file(folder.table("replicas") / f"replicas-{PROBER}.parquet", REPLICAS) as write:
@@ -218,7 +218,7 @@ def write_replicas(plan: Plan, folder: RunFolder) -> int:
 
 
 def _samples(plan: Plan, part: PartitionPlan, broker: Ints, leader: int, sent: Ints) -> dict[str, Any]:
-    """What replicas answered to probes that left at some moments; the one that is stopped does not answer."""
+    """Return replicas' answers to probes at these times; the paused broker does not answer."""
     leads, fault = broker == leader, (broker == plan.replicas) & (plan.replicas > 1)
     at = sent + MS // 2
     silent = fault & (sent >= plan.stopped_ns) & (sent < plan.resumed_ns)
@@ -243,7 +243,7 @@ def _samples(plan: Plan, part: PartitionPlan, broker: Ints, leader: int, sent: I
 
 
 def write_isr(plan: Plan, folder: RunFolder) -> int:
-    """Every broker's view of each partition, half as often; returns the rows."""
+    """Write every broker's view of each partition at half the probe rate; return the row count."""
     times = np.arange(plan.probed_from_ns, plan.probed_until_ns, 2_000 // plan.probe_hz * MS)
     observer, sent = np.tile(np.arange(plan.replicas), len(times)), np.repeat(times, plan.replicas)
     if plan.replicas > 1:
@@ -279,7 +279,7 @@ def _slice(value: Any, low: int) -> Any:
 
 
 def _lists(members: Sequence[int], lengths: Ints) -> pa.Array:
-    """Of each row the first so many members; the one that is stopped is the last of every assignment."""
+    """Return the first ``lengths`` members of each row; the paused broker is the last of every assignment."""
     ends = np.concatenate([[0], np.cumsum(lengths)])
     place = np.arange(int(ends[-1])) - np.repeat(ends[:-1], lengths)
     values = np.array(members, np.int32)[place]
@@ -290,7 +290,7 @@ def _lists(members: Sequence[int], lengths: Ints) -> pa.Array:
 
 
 def captures(plan: Plan) -> dict[str, int]:
-    """The captures of replicas' offsets, and when each was taken."""
+    """Return the offset captures and their times."""
     in_force = {f"{PHASES[1]}: {FAULT} in force": plan.shrunk_ns + 300 * MS} if plan.replicas > 1 else {}
     return {
         "before": plan.load_ns - 500 * MS,
@@ -302,7 +302,7 @@ def captures(plan: Plan) -> dict[str, int]:
 
 
 def write_offsets(plan: Plan, folder: RunFolder) -> None:
-    """A file for each capture; what a checkpoint file says is a second old."""
+    """Write one file per capture; checkpoint values are a second old."""
     for number, (name, at_ns) in enumerate(captures(plan).items()):
         slug = name.replace(":", "").replace(" ", "-")
         with _file(folder.table("offsets") / f"{number:02}-{slug}.parquet", OFFSETS) as write:
@@ -325,7 +325,7 @@ def write_offsets(plan: Plan, folder: RunFolder) -> None:
 
 
 def write_usage(plan: Plan, folder: RunFolder) -> None:
-    """A few counters of each node and of the host at each boundary."""
+    """Write some counters of each node and the host at each boundary."""
     boundaries = {
         "before": plan.load_ns - 400 * MS,
         f"{PHASES[0]}{PHASE_START}": plan.load_ns,

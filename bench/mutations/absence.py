@@ -1,7 +1,7 @@
-"""Systematic absence: each piece of evidence of a recorded run deleted, one at a time, and what the judge says then.
+"""Delete each piece of evidence of a recorded run in turn and judge the rest.
 
-What can be deleted follows from the folder and from the tables' schemas: each table's rows by partition and by whoever
-recorded or is recorded in them, each file and folder, each client's words on a partition, a broker's lines on one.
+The folder and the tables' schemas determine the deletions: each table's rows by partition and by recorder or replica,
+each file and folder, each client's summary of a partition, and each broker's lines on one.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from kafka_files.checkpoints import LEADER_EPOCHS
 from kafka_files.metadata_log import FOLDER
 
 COUNTED = {"sends": "rows", "polls": "rows", "seeks": "seeks", "replicas": "rows", "isr": "isr_rows"}
-OF_PROBER = ("replicas", "isr")  # tables in which the first column does not name the client that recorded them
+OF_PROBER = ("replicas", "isr")  # tables whose first column is not the client that recorded them
 Violation = tuple[str, TopicPartition]
 
 
 class Deletion(NamedTuple):
-    """Evidence to delete: of which source (None: of none that a check declares), and of which partition (None: of any).
+    """Evidence to delete, with its source (None: not declared by any check) and partition (None: any).
 
-    ``uncounted`` says that the client that recorded it counts it as if it had never been there.
+    ``uncounted``: the deletion also lowers the count that the recording client reports.
     """
 
     words: str
@@ -56,7 +56,7 @@ class Deletion(NamedTuple):
 
 
 def deletions(folder: RunFolder) -> Iterator[Deletion]:
-    """Yield everything that can be deleted from a run folder, one piece at a time."""
+    """Yield every deletion from a run folder."""
     for name in RECORDED:
         yield from _of_table(folder, name)
     for file in sorted(_files(folder)):
@@ -65,7 +65,7 @@ def deletions(folder: RunFolder) -> Iterator[Deletion]:
 
 
 def _of_table(folder: RunFolder, name: str) -> Iterator[Deletion]:
-    """Rows by partition, by the columns that name a recorder, a replica or a moment, and by all of these together."""
+    """Yield rows by partition, by each column of a recorder, replica or time, and by all of these together."""
     files = sorted(folder.table(name).glob("*.parquet"))
     rows = pa.concat_tables([pq.read_table(file) for file in files]) if files else RECORDED[name].empty_table()
     if not rows.num_rows:
@@ -89,13 +89,13 @@ def _of_table(folder: RunFolder, name: str) -> Iterator[Deletion]:
 
 
 def _owners(schema: pa.Schema) -> list[str]:
-    """Return the columns that stand before the partition's and have a value for each of few: a client, a broker."""
+    """Return the columns before the partition's that have few values: a client, a broker."""
     of = (schema.field(name) for name in schema.names[: schema.names.index("topic")])
     return [field.name for field in of if not field.nullable and field.type in {pa.string(), pa.int32()}]
 
 
 def _files(folder: RunFolder) -> Iterator[Path]:
-    """Every file and folder but the tables' own, the manifest, and what is no evidence."""
+    """Yield files and folders except tables, the manifest, and what is not evidence."""
     left_out = {*RECORDED, "verdict", "report", "sealed.json", "manifest.json", "stages.jsonl"}
     for path in folder.path.rglob("*"):
         parts = path.relative_to(folder.path).parts
@@ -109,7 +109,7 @@ def _of_path(folder: RunFolder, path: Path) -> Deletion:
 
 
 def _source(path: Path) -> str | None:
-    """Return the source of evidence that a file or folder belongs to; "" stands for several."""
+    """Return the source of evidence of a file or folder; "" means several."""
     if path.is_dir():
         return HISTORY if path.name == FOLDER else SEGMENTS if _partition(path) else ""
     by_name = {LEADER_EPOCHS: EPOCHS, "server.log": LINES, "clock.jsonl": DATES, "events.jsonl": ""}
@@ -131,7 +131,7 @@ def _partition(path: Path) -> TopicPartition | None:
 
 
 def _of_partitions(folder: RunFolder, file: Path) -> Iterator[Deletion]:
-    """A client's words on a partition, and a broker's lines on one."""
+    """Yield deletions of a client's summary of a partition and of a broker's lines on one."""
     name, assigned = str(file.relative_to(folder.path)), open_folder(folder).partitions
     if file.parent.name == "clients" and file.suffix == ".json":
         words = json.loads(file.read_text())
@@ -161,7 +161,7 @@ def _without_rows(name: str, values: dict[str, object], folder: RunFolder, *, un
 
 
 def _count_less(folder: RunFolder, what: str, gone: int) -> None:
-    """Let the prober count fewer rows."""
+    """Lower the row count that the prober reports."""
     for file in folder.clients.glob("*.json"):
         words = json.loads(file.read_text())
         if words.get("role") == "prober":
@@ -188,17 +188,19 @@ def _without_lines(name: str, where: str, folder: RunFolder) -> None:
 
 
 def _write(file: Path, text: str) -> None:
-    file.unlink()  # the original, to which it is a link, stays
+    file.unlink()  # unlinks only the copy
     file.write_text(text)
 
 
-# --- what the judge says -------------------------------------------------------------------------
+# --- judging -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the judge says of a folder: the verdict, the proven violations, how often each required invariant was
-    checked on each partition, and why the verdict is unknown.
+    """The result of judging a folder.
+
+    It has the verdict, the proven violations, the number of checks of each required invariant by partition, and the
+    reasons for unknown.
     """
 
     verdict: str
@@ -258,14 +260,14 @@ def _declared(check: str) -> invariants.Invariant | anomalies.Anomaly:
 
 @dataclass(frozen=True)
 class Absence:
-    """A recorded folder from which pieces of evidence are deleted, one at a time, in copies below ``scratch``."""
+    """A recorded folder, and copies of it below ``scratch`` with one piece of evidence deleted."""
 
     folder: RunFolder
     scratch: Path
 
     @cached_property
     def whole(self) -> Judgement:
-        """What the judge says of the folder as it was recorded."""
+        """Judge the folder as recorded."""
         return judgement(self.folder)
 
     def without(self, deletion: Deletion) -> Judgement:
@@ -279,7 +281,7 @@ class Absence:
         return judgement(RunFolder(copy))
 
     def wrong(self, deletion: Deletion, found: Judgement) -> list[str]:
-        """Return what is wrong with a judgement of a folder without some evidence, in sentences."""
+        """Return the errors of a judgement after a deletion, as sentences."""
         return [*self._false_pass(found), *self._false_fail(found), *self._false_unknown(deletion, found)]
 
     def _false_pass(self, found: Judgement) -> Iterator[str]:
@@ -296,7 +298,7 @@ class Absence:
     def _false_unknown(self, deletion: Deletion, found: Judgement) -> Iterator[str]:
         if self.whole.verdict == "fail" and found.verdict == "unknown" and not found.reasons:
             yield "unknown without a reason"
-        counted = deletion.source in COUNTED and not deletion.uncounted  # by clients, over all partitions
+        counted = deletion.source in COUNTED and not deletion.uncounted  # counted by clients, over all partitions
         for name, where in sorted(self.whole.violations - found.violations):
             elsewhere = deletion.where is not None and deletion.where != where and not counted
             untouched = deletion.source is None or (

@@ -1,7 +1,7 @@
-"""The kinds of damage: each a function that damages a recording and says where, and what must see it.
+"""Functions that each damage a recording in one way and return where they did.
 
-``found_by`` names anomalies and invariants, any of which counts as seen; ``reason`` is, for evidence that is taken
-away, what the verdict ``unknown`` must say.
+``found_by`` lists anomalies and invariants: detecting any one of them suffices. ``reason`` is set where evidence is
+removed: the text that the verdict ``unknown`` must contain.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ HARMLESS: list[Kind] = []
 
 
 def kind(*found_by: str, reason: str | None = None, scenario: str = "survived_faults") -> Callable[[Damage], Damage]:
-    """Register a function as a kind; its docstring is what the table says of it."""
+    """Register a function as a kind of damage; the table shows its docstring."""
 
     def register(damage: Damage) -> Damage:
         words = " ".join((damage.__doc__ or "").split())
@@ -52,7 +52,7 @@ def kind(*found_by: str, reason: str | None = None, scenario: str = "survived_fa
 
 
 def harmless(change: Damage) -> Damage:
-    """Register a function whose change is legal, so that the judge must say pass; its docstring says what it does."""
+    """Register a function whose change is legal, so that the verdict must be pass; the table shows its docstring."""
     HARMLESS.append(Kind(change.__name__, " ".join((change.__doc__ or "").split()), (), None, change))
     return change
 
@@ -67,7 +67,7 @@ def _swap(one: Row, other: Row, *names: str) -> None:
 
 
 def _two(run: Recording, rows: list[Row]) -> tuple[Row, Row]:
-    """Two rows from the middle, some way apart."""
+    """Return two rows from the middle, some way apart."""
     at = run.choose(range(len(rows) // 10, len(rows) // 2))
     return rows[at], rows[at + run.choose(range(20, len(rows) // 4))]
 
@@ -128,7 +128,7 @@ def record_doubled(run: Recording) -> str:
 
 
 def _copies(run: Recording) -> list[Row]:
-    """What the final drain returned of a copier's output."""
+    """Return the records of a copier's output that the final drain read."""
     to = run.manifest.scenario["copier"]["to"]
     return [row for row in run.reads("final") if row["topic"] == to]
 
@@ -218,7 +218,7 @@ def consumer_went_back(run: Recording) -> str:
 def _read_again(run: Recording) -> tuple[Row, Row, int]:
     """Give the live consumer some records a second time.
 
-    Returns the last record before them, the first of them, and how many they are.
+    Returns the last record before them, the first of them, and their number.
     """
     live = run.reads("live")
     at = run.choose(range(len(live) // 10, len(live) // 2))
@@ -269,7 +269,7 @@ def read_above_high_watermark(run: Recording) -> str:
         begun[epoch] = min(view["received_ns"], begun.get(epoch, view["received_ns"]))
 
     def is_settled(row: Row) -> bool:
-        """Neither soon after its epoch began nor soon before the next one, when another leader may have served."""
+        """Return whether no other leader can have answered: the epoch is 6 s old and lasts 3 s more."""
         next_ns = min((ns for epoch, ns in begun.items() if epoch > row["leader_epoch"]), default=math.inf)
         return bool(begun[row["leader_epoch"]] + 6 * SECOND_NS < row["sent_ns"] < next_ns - 3 * SECOND_NS)
 
@@ -321,7 +321,7 @@ def older_epoch_read(run: Recording) -> str:
     return f"offset {victim['offset']}"
 
 
-# --- what the probe saw of the replicas ------------------------------------------------------------
+# --- probe samples of the replicas -----------------------------------------------------------------
 
 
 def _place(sample: Row) -> str:
@@ -329,13 +329,13 @@ def _place(sample: Row) -> str:
 
 
 def _of_life(run: Recording, sample: Row) -> list[Row]:
-    """Samples of the same replica, life and epoch."""
+    """Return the samples of the same replica, incarnation and epoch."""
     life = ("partition", "broker_id", "incarnation", "leader_epoch")
     return [row for row in run.samples() if all(row[name] == sample[name] for name in life)]
 
 
 def _earlier(run: Recording, sample: Row) -> list[Row]:
-    """Those of them that were answered before this one was asked for."""
+    """Return the samples of the same incarnation and epoch that were received before this one was requested."""
     return [row for row in _of_life(run, sample) if row["received_ns"] <= sample["sent_ns"]]
 
 
@@ -437,7 +437,7 @@ def follower_ahead_of_its_leader(run: Recording) -> str:
 @kind("I10")
 def high_watermark_stuck(run: Recording) -> str:
     """With nothing produced the high watermark stood below the log end, all replicas being in sync."""
-    if run.manifest.mode == "zookeeper":  # an eviction may take longer there than any quiet stretch
+    if run.manifest.mode == "zookeeper":  # with ZooKeeper an eviction may take longer than any idle period
         raise NoPlaceError
     full = [row for row in run.samples() if len(run.isr_at(row["sent_ns"])) == len(run.brokers)]
     quiet = [
@@ -470,12 +470,12 @@ def high_watermark_moved_below_min_isr(run: Recording) -> str:
 @kind("I22")
 def high_watermark_never_reached_epoch(run: Recording) -> str:
     """A new leader's high watermark stayed below the start of its epoch."""
-    if run.manifest.mode == "zookeeper":  # no state of this recording lasts longer than an eviction may take there
+    if run.manifest.mode == "zookeeper":  # with ZooKeeper an eviction may take longer than any state of this recording
         raise NoPlaceError
     epoch = max(epoch for _, epoch in run.leaders)
     texts = (file.read_text() for file in run.epoch_files())
     starts = [int(start) for text in texts for start in re.findall(rf"^{epoch} (\d+)$", text, re.MULTILINE)]
-    if not starts:  # nobody wrote in it
+    if not starts:  # no record was written in this epoch
         raise NoPlaceError
     for row in run.samples():
         if row["leader_epoch"] == epoch:
@@ -487,7 +487,7 @@ def high_watermark_never_reached_epoch(run: Recording) -> str:
 @kind("I23")
 def follower_kept_in_isr(run: Recording) -> str:
     """A follower that stopped stayed in the ISR for longer than it may."""
-    if run.manifest.mode == "zookeeper":  # its limit is longer than the phase before
+    if run.manifest.mode == "zookeeper":  # with ZooKeeper the limit is longer than the preceding phase
         raise NoPlaceError
     begun = next(event for event in run.events if event.kind == "inject" and event.step == "pause")
     moved = [
@@ -541,7 +541,7 @@ def acknowledged_below_min_isr(run: Recording) -> str:
 
 
 def _committed(run: Recording) -> list[Row]:
-    """The records of one committed transaction from the middle."""
+    """Return the records of one committed transaction from the middle."""
     number = run.choose(_middle(sorted({row["transaction"] for row in run.acked() if row["transaction"] is not None})))
     return [row for row in run.acked() if row["transaction"] == number]
 
@@ -587,11 +587,11 @@ def stable_offset_above_high_watermark(run: Recording) -> str:
     return _place(sample)
 
 
-# --- what stands in the replicas' files ------------------------------------------------------------
+# --- the replicas' files ---------------------------------------------------------------------------
 
 
 def _in_one_batch(run: Recording, change: Callable[[bytearray], bytearray]) -> str:
-    """Change one batch of one replica's log; says which."""
+    """Change one batch of one replica's log and return which."""
     broker_id = run.choose(list(run.brokers))
     found = run.batches(broker_id)
     at = run.choose(range(len(found)))
@@ -601,7 +601,7 @@ def _in_one_batch(run: Recording, change: Callable[[bytearray], bytearray]) -> s
 
 
 def _moved(batch: bytearray, name: str, by: int) -> bytearray:
-    """A batch with a number of its header moved, and a checksum that fits."""
+    """Return a batch with one header field changed and a valid checksum."""
     return with_field(batch, name, header(batch)[name] + by)
 
 
@@ -680,7 +680,7 @@ def sequence_repeated(run: Recording) -> str:
     return f"offset {at}"
 
 
-# --- what the controller and the brokers said ------------------------------------------------------
+# --- what the controller and the brokers logged ----------------------------------------------------
 
 _STARTED = re.compile(
     r"^.*\[Broker id=(\d+)\] Leader orders-0 .*?starts at leader epoch (\d+) from offset (\d+).*\n", re.M
@@ -766,7 +766,7 @@ def isr_change_without_an_end(run: Recording) -> str:
     return f"broker {leader} without {gone}"
 
 
-# --- evidence that is not there --------------------------------------------------------------------
+# --- missing evidence ------------------------------------------------------------------------------
 
 
 @kind(reason="probe")
@@ -897,7 +897,7 @@ def harness_failed(run: Recording) -> str:
 
 
 def _stood_still(run: Recording) -> None:
-    """The readers were looked at two minutes later, and reported until then."""
+    """Move the readers' last check by two minutes, with reports up to then."""
     looked = next((event for event in run.events if event.step == CATCH_UP), None)
     if looked is None:
         raise NoPlaceError
@@ -907,7 +907,7 @@ def _stood_still(run: Recording) -> None:
 
 
 def _had(run: Recording) -> list[Row]:
-    """Where the members of the group were that had the partition."""
+    """Return the positions of the group members that owned the partition."""
     return [
         row for row in run.rows("positions") if row["partition"] == run.partition and row["reader"] != LIVE_CONSUMER
     ]
@@ -972,7 +972,7 @@ def committed_record_read_by_no_member(run: Recording) -> str:
 
 
 def _handed_over(run: Recording) -> list[tuple[Row, Row]]:
-    """Where a member gave a partition up and another one was given it next: both rows."""
+    """Return pairs of rows in which one member gives up a partition and another receives it next."""
     of_partition = (row for row in run.rows("rebalances") if row["partition"] == run.partition)
     in_order = sorted(of_partition, key=lambda row: int(row["changed_ns"]))
     return [
@@ -983,7 +983,7 @@ def _handed_over(run: Recording) -> list[tuple[Row, Row]]:
 
 
 def _first_read(run: Recording) -> Row:
-    """The first that a new owner read, of a partition that another one gave up in order."""
+    """Return the first read of a new owner whose predecessor gave up the partition in order."""
     _, given = run.choose(_handed_over(run))
     reads = [
         row
@@ -1051,8 +1051,8 @@ def former_owner_commits(run: Recording) -> str:
 
 
 def _calm(run: Recording, *, left_s: float) -> Row:
-    """A stretch of at least three records that a member was given for the first time, so many seconds before the first
-    fault, and at most two more.
+    """Return a first delivery of at least three records, from ``left_s`` to ``left_s + 2`` seconds before the first
+    fault.
     """
     first_fault = min(event.t_ns for event in run.events if event.kind == "inject")
     to_ns = first_fault - int(left_s * 1e9)
@@ -1068,7 +1068,7 @@ def _calm(run: Recording, *, left_s: float) -> Row:
 
 
 def _without(rows: list[Row], partition: int, offset: int) -> list[Row]:
-    """The same stretches without one record; those that hold it are two then."""
+    """Return the same ranges without one record; a range around it is split in two."""
     found = []
     for row in rows:
         if row["partition"] != partition or not row["first_offset"] <= offset <= row["last_offset"]:
@@ -1080,7 +1080,9 @@ def _without(rows: list[Row], partition: int, offset: int) -> list[Row]:
 
 
 def _given_again(run: Recording, row: Row, after_s: float, count: int, polled_s: float | None = None) -> str:
-    """A record is given to another member ``after_s`` later, which fetched it more than ``polled_s`` later."""
+    """Deliver a record to another member ``after_s`` later; that member's fetch began ``polled_s`` after the first
+    delivery.
+    """
     living = {each["member"] for each in run.rows("share_reads") if each["received_ns"] <= row["received_ns"]}
     others = sorted(living - {row["member"]})
     offset, received_ns = row["first_offset"] + 1, row["received_ns"] + int(after_s * 1e9)

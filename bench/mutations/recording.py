@@ -1,4 +1,4 @@
-"""A copy of a recorded run that may be damaged: raw files only, sealed anew as its collector would have."""
+"""Edit a copy of a recorded run: raw files only, sealed again as its collector would."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ HEADER_FIELDS = ("leader_epoch", "base_timestamp", "base_sequence")
 
 
 class NoPlaceError(Exception):
-    """This recording holds nothing that could be damaged in this way."""
+    """This recording has no suitable place for this damage."""
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A run folder to be damaged, and the dice that choose where."""
+    """A run folder to be damaged, and the random generator that chooses where."""
 
     folder: RunFolder
     dice: Random
@@ -46,18 +46,18 @@ class Recording:
 
     @classmethod
     def copy(cls, run: Path, to: Path, seed: str) -> Recording:
-        """A copy whose files are links to the original's: every edit writes a file anew."""
+        """Return a copy whose files are links to the original's: every edit writes a new file."""
         shutil.copytree(
             run, to, copy_function=os.link, ignore=lambda where, _: ["verdict", "report"] if where == str(run) else []
         )
-        return cls(RunFolder(to), Random(seed))  # to be repeated, not to be secret
+        return cls(RunFolder(to), Random(seed))  # for reproducibility, not for secrecy
 
     @cached_property
     def manifest(self) -> Manifest:
         return read_manifest(self.folder.manifest)
 
     def choose(self, places: Sequence[T]) -> T:
-        """One of the places.
+        """Return one of the places.
 
         Raises:
             NoPlaceError: there is none.
@@ -67,10 +67,10 @@ class Recording:
         return self.dice.choice(places)
 
     def first(self, rows: list[Row], fits: Callable[[Row], bool]) -> Row:
-        """A row that fits, the dice having chosen the order of asking.
+        """Return a random row that fits.
 
         Raises:
-            NoPlaceError: none does.
+            NoPlaceError: there is none.
         """
         found = next((row for row in self.dice.sample(rows, len(rows)) if fits(row)), None)
         if found is None:
@@ -80,47 +80,47 @@ class Recording:
     # --- tables ----------------------------------------------------------------------------------
 
     def rows(self, table: str) -> list[Row]:
-        """A recorded table's rows, to be changed in place and written by ``put``."""
+        """Return a recorded table's rows, to be changed in place and written by ``put``."""
         if table not in self._read:
             files = sorted(self.folder.table(table).glob("*.parquet"))
             self._read[table] = [row for file in files for row in pq.read_table(file).to_pylist()]
         return self._read[table]
 
     def put(self, table: str, rows: list[Row]) -> None:
-        """Write a table anew, in one file."""
+        """Replace a table by one file."""
         shutil.rmtree(self.folder.table(table), ignore_errors=True)
         self.folder.table(table).mkdir()
         pq.write_table(pa.Table.from_pylist(rows, RECORDED[table]), self.folder.table(table) / f"{table}.parquet")
         self._read[table] = rows
 
     def reads(self, of: str) -> list[Row]:
-        """What consumers read, in order: ``live`` or ``final``."""
+        """Return a pass's polls in order; ``of`` is ``live`` or ``final``."""
         return sorted((row for row in self.rows("polls") if row["pass"] == of), key=lambda row: int(row["position"]))
 
     def acked(self) -> list[Row]:
         return [row for row in self.rows("sends") if row["outcome"] == "ok"]
 
     def samples(self) -> list[Row]:
-        """The probe's good answers in the order of the questions."""
+        """Return the probe's valid answers by request time."""
         good = (row for row in self.rows("replicas") if row["error"] is None and row["leader_epoch"] is not None)
         return sorted(good, key=lambda row: int(row["sent_ns"]))
 
     @cached_property
     def leaders(self) -> dict[tuple[int, int], int]:
-        """Who led which epoch of which partition."""
+        """Return the leader by (partition, epoch)."""
         named = (row for row in self.rows("isr") if (row["leader"] or -1) >= 0)
         return {(row["partition"], row["leader_epoch"]): row["leader"] for row in named}
 
     def leads(self, sample: Row) -> bool:
-        """Whether a sample is one of its epoch's leader."""
+        """Return whether a sample is from its epoch's leader."""
         return bool(self.leaders.get((sample["partition"], sample["leader_epoch"])) == sample["broker_id"])
 
     def of_leader(self) -> list[Row]:
-        """The samples of each epoch's leader."""
+        """Return the samples of each epoch's leader."""
         return [row for row in self.samples() if self.leads(row)]
 
     def isr_at(self, t_ns: int) -> list[int]:
-        """The ISR as every observer shows it for a second around a moment; empty: they differ."""
+        """Return the ISR that every observer shows within 1 s of a time; empty if they differ."""
         seen = {tuple(sorted(r["isr"])) for r in self.rows("isr") if r["isr"] and abs(r["received_ns"] - t_ns) < 10**9}
         return list(seen.pop()) if len(seen) == 1 else []
 
@@ -131,13 +131,13 @@ class Recording:
         write_atomically(file, change(file.read_text()))
 
     def edit_json(self, file: Path, change: Callable[[Any], None]) -> None:
-        """Change what a JSON file holds, in place."""
+        """Change the content of a JSON file in place."""
         held = json.loads(file.read_text())
         change(held)
         write_atomically(file, json.dumps(held, indent=1))
 
     def replace(self, file: Path, content: bytes) -> None:
-        """Write a file anew, leaving the original to which it is a link."""
+        """Replace a file by a new one; the original, to which it is a link, is not changed."""
         file.unlink()
         file.write_bytes(content)
 
@@ -150,11 +150,11 @@ class Recording:
         write_atomically(self.folder.events, "\n".join(lines) + "\n")
 
     def edit_summary(self, client_id: str, change: Callable[[Any], None]) -> None:
-        """Change what a client said of itself at its end, in place."""
+        """Change a client's final summary in place."""
         self.edit_json(self.folder.clients / f"{client_id}.json", change)
 
     def drained_to(self, position: int, end_offset: int) -> None:
-        """The drain's last words: how far it came, and the high watermark that it saw."""
+        """Set how far the drain came and the high watermark that it saw."""
 
         def change(words: Any) -> None:
             reached = words["partitions"][f"{self.topic}-{self.partition}"]
@@ -166,11 +166,11 @@ class Recording:
 
     @property
     def brokers(self) -> dict[int, Path]:
-        """Each broker's exported folder."""
+        """Return each broker's exported folder."""
         return {node.node_id: self.folder.brokers / node.name for node in self.manifest.brokers if node.node_id}
 
     def segment(self, broker_id: int) -> Path:
-        """The replica's only segment.
+        """Return the replica's only segment.
 
         Raises:
             NoPlaceError: it has several.
@@ -181,7 +181,7 @@ class Recording:
         return found[0]
 
     def batches(self, broker_id: int) -> list[bytearray]:
-        """The replica's log, batch by batch."""
+        """Return the replica's log as batches."""
         return split(self.segment(broker_id).read_bytes())
 
     def put_batches(self, broker_id: int, found: list[bytearray]) -> None:
@@ -196,10 +196,10 @@ class Recording:
     # --- the controller's history ----------------------------------------------------------------
 
     def edit_history(self, change: Election) -> None:
-        """Change ISR and leader of one election, in every copy of the controller's history.
+        """Change ISR and leader of one election in every copy of the controller's history.
 
         Raises:
-            NoPlaceError: it holds no election that names both.
+            NoPlaceError: no election names both.
         """
         if self.manifest.mode == "zookeeper":
             self._edit_znodes(change)
@@ -222,7 +222,7 @@ class Recording:
 
     def _edit_metadata(self, change: Election) -> None:
         copies = sorted(self.folder.brokers.rglob("__cluster_metadata-0/*.log"))
-        # A change's tagged fields 0 (ISR) and 1 (leader), as the controller writes an election.
+        # Tagged fields 0 (ISR) and 1 (leader) of a partition change, as the controller writes an election.
         election = re.compile(
             rb"\x01\x05[\x00-\x02]\x00{3}.{17}.\x00.([\x03-\x05])((?:\x00{3}.)+)\x01\x04(\x00{3}.)", re.DOTALL
         )
@@ -239,33 +239,33 @@ class Recording:
 
 
 def split(segment: bytes) -> list[bytearray]:
-    """A segment's batches, each with its header."""
+    """Return a segment's batches, each with its header."""
     starts = [start for found in header_slices(segment) for start in found["position"].tolist()]
     return [bytearray(segment[a:b]) for a, b in zip(starts, [*starts[1:], len(segment)], strict=True)]
 
 
 def header(batch: bytearray) -> dict[str, int]:
-    """The fields that damage is about, with ``base_offset`` and ``last_offset``."""
+    """Return the header fields that can be damaged, with ``base_offset`` and ``last_offset``."""
     values = dict(zip(FIELDS, HEADER.unpack_from(batch), strict=True))
     last = values["base_offset"] + values["last_offset_delta"]
     return {"base_offset": values["base_offset"], "last_offset": last, **{name: values[name] for name in HEADER_FIELDS}}
 
 
 def with_field(batch: bytearray, name: str, value: int) -> bytearray:
-    """A batch with another value in its header, and the checksum that fits it."""
+    """Return a batch with one header field changed and a valid checksum."""
     values = list(HEADER.unpack_from(batch))
     values[FIELDS.index(name)] = value
     return with_crc(bytearray(HEADER.pack(*values)) + batch[HEADER.size :])
 
 
 def with_crc(batch: bytearray) -> bytearray:
-    """A batch with the checksum that fits its bytes."""
+    """Return a batch with a valid checksum."""
     crc: int = google_crc32c.value(bytes(batch[CRC_FROM:]))
     return batch[:CRC_AT] + crc.to_bytes(4, "big") + batch[CRC_FROM:]
 
 
 def runs_of(rows: list[Row], key: Callable[[Row], Any]) -> Iterator[list[Row]]:
-    """Neighbouring rows of one key."""
+    """Yield runs of neighbouring rows with equal keys."""
     found: list[Row] = []
     for row in rows:
         if found and key(found[-1]) != key(row):
