@@ -31,12 +31,12 @@ Row = dict[str, Any]
 
 
 def plan_of(name: str) -> Plan:
-    """Return the plan of a generated folder: three brokers, two partitions, what is planted by its name."""
+    """Return the plan of a generated folder: three brokers, two partitions, planted cases by name."""
     return Plan(records=160, partitions=2, producers=2, seconds=10, probe_hz=10, planted=GENERATED[name])
 
 
 def counted(absence: Absence, name: str) -> Row:
-    """Delete each piece of a folder's evidence, one at a time; return the verdicts, and each wrong one in words."""
+    """Delete each piece of a folder's evidence in turn; count the verdicts and describe each wrong one."""
     verdicts, wrong = Counter[str](), {}
     for deletion in deletions(absence.folder):
         found = absence.without(deletion)
@@ -61,7 +61,7 @@ def _folders(runs: Iterable[Path], scratch: Path) -> Iterator[tuple[str, RunFold
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Count, and write the rows; 0 if no judgement was wrong."""
+    """Count and write the rows; return 0 if no judgement was wrong."""
     parser = argparse.ArgumentParser(prog="python -m bench.absence", description=__doc__)
     parser.add_argument("runs", nargs="*", type=Path, help="run folders, besides the generated ones")
     asked = parser.parse_args(arguments)

@@ -1,9 +1,9 @@
-"""Delivery accounting by partition, three ways from the same ledgers, timed: ``python -m bench.accounting RUN``.
+"""Time three ways of delivery accounting by partition on the same ledgers: ``python -m bench.accounting RUN``.
 
-What was acknowledged, failed, lost, not seen, duplicated or never sent, as ``docs/verdicts.md`` defines it from the
-``sends`` and ``polls`` tables: by DuckDB, by sets and dictionaries of Python as ducktape's consumers of ledgers do it,
-and by the judge's own functions (``judge.checks.account``) on as many threads as there are cores. All must give the
-same numbers. Rounds are interleaved, so that a busy host slows all of them.
+Each counts records that were acknowledged, failed, lost, unseen, duplicated or never sent (``docs/verdicts.md``) from
+the ``sends`` and ``polls`` tables: DuckDB, Python sets and dictionaries as in ducktape, and the judge's functions
+(``judge.checks.account``) on one thread per core. All must give the same numbers. Rounds are interleaved, so that a
+busy host slows all of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from judge.checks.account import account, counts
 ROUNDS = 5
 SUMS = ("sent", "acked", "indeterminate", "failed", "read", "lost", "unseen", "duplicated", "duplicate_copies")
 COUNTS = (*SUMS, "phantom")
-OF_SENDS = ("producer_id", "seq", "outcome", "offset", "acks")  # the columns that it takes
+OF_SENDS = ("producer_id", "seq", "outcome", "offset", "acks")  # the columns that the judge's function reads
 OF_POLLS = ("producer_id", "seq", "offset", "pass", "checksum_ok")
 Accounts = dict[tuple[str, int], dict[str, int]]
 Method = Callable[[Path], Accounts]
@@ -77,7 +77,7 @@ FROM fates GROUP BY ALL
 
 
 class Timing(NamedTuple):
-    """Seconds of one method over all rounds."""
+    """The seconds of one method over all rounds."""
 
     name: str
     seconds: list[float]
@@ -88,8 +88,8 @@ class Timing(NamedTuple):
 
 
 def by_duckdb(run: Path) -> Accounts:
-    """One SQL query over the Parquet files, on all cores."""
-    import duckdb  # a package of the development lock
+    """Count by one SQL query over the Parquet files, on all cores."""
+    import duckdb  # in the development lock only
 
     with duckdb.connect() as connection:
         cursor = connection.execute(_SQL, {"sends": f"{run}/sends/*.parquet", "polls": f"{run}/polls/*.parquet"})
@@ -97,7 +97,7 @@ def by_duckdb(run: Path) -> Accounts:
 
 
 class _Reads:
-    """What readers saw of one partition, in plain Python."""
+    """The reads of one partition, in plain Python."""
 
     def __init__(self) -> None:
         self.first: dict[tuple[str, int], int] = {}
@@ -107,7 +107,7 @@ class _Reads:
 
 
 def by_sets(run: Path) -> Accounts:
-    """Sets of what was acknowledged and of what was read, in plain Python."""
+    """Count by sets of acknowledged and read records, in plain Python."""
     reads = _reads(run)
     ledgers: dict[tuple[str, int], dict[tuple[str, int], tuple[str, int | None]]] = defaultdict(dict)
     columns = ("topic", "partition", "producer_id", "seq", "outcome", "offset")
@@ -168,13 +168,13 @@ def _at(
     read: Mapping[tuple[str, int], int],
     acked: Mapping[tuple[str, int], int | None],
 ) -> int:
-    """A record's first or last offset, of those at which it was read or acknowledged; -1: it has none."""
+    """Return a record's first or last offset among those read and acknowledged; -1 if there is none."""
     known = [offset for offset in (read.get(value), acked.get(value)) if offset is not None]
     return which(known) if known else -1
 
 
 def by_judge(run: Path) -> Accounts:
-    """As the judge does it: a partition's columns at a time, as many at once as there are cores."""
+    """Count as the judge does: one partition's columns at a time, one per core in parallel."""
     tables = Tables(RunFolder(run))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         found = pool.map(partial(_judged, tables), tables.partitions("sends", "polls"))
@@ -192,15 +192,15 @@ def _judged(tables: Tables, where: TopicPartition) -> tuple[TopicPartition, dict
 
 
 def methods() -> dict[str, Method]:
-    """Every way to compute it."""
+    """Return all methods by name."""
     return {"duckdb": by_duckdb, "sets": by_sets, "judge": by_judge}
 
 
 def compare(run: Path, rounds: int, ways: Mapping[str, Method]) -> list[Timing]:
-    """Time each method ``rounds`` times, interleaved; the first of a round changes from round to round.
+    """Time each method ``rounds`` times, interleaved, with another one first in each round.
 
     Raises:
-        AssertionError: two methods do not give the same numbers.
+        AssertionError: two methods give different numbers.
     """
     names, seconds = list(ways), {name: list[float]() for name in ways}
     expected: Accounts | None = None
@@ -216,7 +216,7 @@ def compare(run: Path, rounds: int, ways: Mapping[str, Method]) -> list[Timing]:
 
 
 def results(timings: Sequence[Timing], records: int) -> list[targets.Json]:
-    """Rows of ``bench.targets``: the judge's speed in times of the others', round by round; none without the judge."""
+    """Return rows of ``bench.targets``: the judge's speed relative to the others, by round; empty without the judge."""
     by_name = {timing.name: timing for timing in timings}
     judge = by_name.pop("judge", None)
     if judge is None:
@@ -230,7 +230,7 @@ def results(timings: Sequence[Timing], records: int) -> list[targets.Json]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Compare the methods on a run folder, and record the judge's figures."""
+    """Compare the methods on a run folder and record the judge's results."""
     parser = argparse.ArgumentParser(prog="python -m bench.accounting", description="Time delivery accounting.")
     parser.add_argument("run", type=Path, help="a run folder, such as bench.folders writes")
     parser.add_argument("--rounds", type=int, default=ROUNDS)

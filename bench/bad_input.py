@@ -569,7 +569,7 @@ def attempt(group: Group, one: Input) -> tuple[bool, str | None]:
                 group.feed(folder, one.content)
         except group.refusal as error:
             sentence = str(error)
-        except Exception as error:  # any other exception is a finding
+        except Exception as error:  # noqa: BLE001  # any other exception is a finding
             return True, f"crashed: {type(error).__name__}: {error}"[:300]
         else:
             return False, None

@@ -1,7 +1,7 @@
-"""How often a bisection's answers are wrong, and what they cost, simulated: ``python -m bench.bisection [NAME …]``.
+"""Simulate a bisection's error rates and number of runs: ``python -m bench.bisection [NAME …]``.
 
-Writes docs/data/bisection.json, which ``bench.trust`` shows. Builds are drawn that show a violation in a share of their
-runs, or are slower by some percent, which the test does not know; nothing is measured on Kafka.
+Writes docs/data/bisection.json, which ``bench.trust`` shows. Random builds show a violation in a share of their runs,
+or are slower by some percent, unknown to the test. Nothing is measured on Kafka.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """A build: ``true`` is the share of runs that show a violation, or the change of a metric whose pairs have ``sd``.
+    """A build: ``true`` is the share of runs with a violation, or the change of a metric whose pairs have ``sd``.
 
-    ``least`` is what the search was told.
+    ``least`` is the search's setting for the smallest share or change of a bad build.
     """
 
     least: float
@@ -51,7 +51,7 @@ CASES = {case.name: case for case in [*SHARES, *CHANGES]}
 
 
 def simulated(case: Case) -> Row:
-    """Return how often the build is called bad, good or neither up to the limit, and after how many runs on average."""
+    """Return how often the build is called bad, good or neither within the limit, and the mean number of runs."""
     simulations = SIMULATIONS["share" if case.sd is None else "change"]
     drawn = random.Random(f"{SEED} {case.name}")
     ends = [(_events if case.sd is None else _effects)(case, drawn) for _ in range(simulations)]
@@ -63,7 +63,7 @@ def simulated(case: Case) -> Row:
 
 
 def _events(case: Case, drawn: random.Random) -> tuple[int, float]:
-    """Return after how many runs a search ends, and with which evidence."""
+    """Return after how many runs a search ends, and its evidence."""
     events, evidence = 0, 0.0
     for runs in range(1, LIMIT + 1):
         events += drawn.random() < case.true
@@ -79,7 +79,7 @@ def _of_counts(events: int, runs: int, least: float) -> float:
 
 
 def _effects(case: Case, drawn: random.Random) -> tuple[int, float]:
-    """The same of pairs."""
+    """Return after how many pairs a search ends, and its evidence."""
     pairs: list[float] = []
     evidence = 0.0
     while len(pairs) < LIMIT and abs(evidence) < ENOUGH:
@@ -93,7 +93,7 @@ def _words(row: Row) -> str:
 
 
 def main(names: Sequence[str]) -> None:
-    """Simulate the cases that are missing, or these."""
+    """Simulate the missing or the named cases."""
     make_missing(RESULTS, "case", CASES, names, attempt=simulated, tell=_words)
 
 

@@ -1,8 +1,7 @@
-"""What real comparisons said whose truth is known: ``python -m bench.comparisons [SITE]`` counts them.
+"""Count the results of real comparisons with a known true effect: ``python -m bench.comparisons [SITE]``.
 
-A version against itself has no difference, and an injected slowdown has one of a known size. Every finished comparison
-of either kind under SITE (``site/``) becomes a row of docs/data/comparisons.json, once; ``bench.trust``
-counts them.
+A version compared with itself has no difference; an injected slowdown has a known size. Every finished comparison of
+either kind under SITE (``site/``) becomes one row of docs/data/comparisons.json, which ``bench.trust`` counts.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ RESULTS = ROOT / "docs" / "data" / "comparisons.json"
 
 
 def row_of(result: CompareResult) -> dict[str, Any] | None:
-    """What counts of a comparison; None where its truth is not known, runs are missing, or it was refused."""
+    """Return a comparison's row, or None if its true effect is unknown, runs are missing, or it was rejected."""
     base, head, runs, injected_slowdown = result.sides.base, result.sides.head, result.runs, result.injected_slowdown
     itself = (base.kafka, base.changes) == (head.kafka, head.changes)
     if (
@@ -46,7 +45,7 @@ def row_of(result: CompareResult) -> dict[str, Any] | None:
 
 
 def keep(file: Path, key: str, fresh: Iterable[Mapping[str, Any] | None]) -> None:
-    """Add rows to those of a file, each ``key`` once, oldest first; what does not count is None."""
+    """Add rows to a file, one per ``key``, oldest first; None is skipped."""
     known = {row[key]: row for row in json.loads(file.read_text())} if file.exists() else {}
     known |= {row[key]: row for row in fresh if row}
     file.write_text(json.dumps(sorted(known.values(), key=lambda row: str(row["created_at"])), indent=1) + "\n")

@@ -111,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def runs() -> list[Item]:
-    """What is recorded with a cluster."""
+    """Return the items that are recorded with a cluster."""
     by_bug = {bug.scenario for bug in BUGS}
     shipped = [path.stem for path in sorted((ROOT / "scenarios").glob("*.yaml")) if path.stem not in by_bug]
     plain = [
@@ -139,7 +139,7 @@ def _recorded(scenario: str, kafka: str, changes: Mapping[str, Any], to: Path) -
 
 
 def imports() -> list[Item]:
-    """The examples of foreign histories."""
+    """Return the examples of imported histories."""
     return [Item(f"import-{origin}", partial(_imported, origin, file)) for origin, file in IMPORTS.items()]
 
 
@@ -148,7 +148,7 @@ def _imported(origin: Origin, file: str, to: Path) -> Path:
 
 
 def damages(recorded: Path) -> list[Item]:
-    """Every kind of damage that has a place in the recording of its scenario."""
+    """Return every kind of damage, each in the recording of its scenario."""
     return [
         Item(f"damage-{kind.name}", partial(_damaged, kind, recorded / f"{kind.scenario}-{DAMAGED_ON[kind.scenario]}"))
         for kind in [*HARMLESS, *KINDS]
@@ -166,7 +166,7 @@ def _damaged(kind: Kind, run: Path, to: Path) -> Path:
 
 
 def record(folder: Path, until: float = math.inf) -> list[str]:
-    """Make what is missing; returns the names of what is still missing then."""
+    """Make the missing items; return the names of those still missing."""
     recorded, unfinished = folder / "runs", folder / "unfinished"
     recorded.mkdir(parents=True, exist_ok=True)
     items = [imports(), runs(), damages(recorded)]
@@ -177,7 +177,7 @@ def record(folder: Path, until: float = math.inf) -> list[str]:
 
 
 def _make(item: Item, recorded: Path, unfinished: Path, until: float) -> None:
-    """One item, unless it is there; one that breaks is told, and the others go on."""
+    """Make one item unless it exists; a failure is printed and the others continue."""
     if _is_there(item, recorded) or time.monotonic() > until:
         return
     to = unfinished / item.name
@@ -189,7 +189,7 @@ def _make(item: Item, recorded: Path, unfinished: Path, until: float) -> None:
     except NoPlaceError:
         told = "no place for"
         (recorded / f"{item.name}.no-place").touch()
-    except Exception as error:  # noqa: BLE001  # whatever it is, the next item may be made
+    except Exception as error:  # noqa: BLE001  # any failure: the next item may succeed
         print(f"broke {item.name}: {type(error).__name__}: {error}", flush=True)
         return
     shutil.rmtree(to)
@@ -201,7 +201,7 @@ def _is_there(item: Item, recorded: Path) -> bool:
 
 
 def judge_all(folder: Path, name: str, until: float = math.inf, together: int = TOGETHER) -> list[str]:
-    """Judge the runs that have no verdict under this name; returns which still have none."""
+    """Judge the runs without a verdict under this name; return those still without one."""
     kept = folder / "verdicts" / name
     kept.mkdir(parents=True, exist_ok=True)
     sealed = sorted((path.parent for path in (folder / "runs").glob("*/sealed.json")), key=_damaged_last)
@@ -222,7 +222,7 @@ def _damaged_last(run: Path) -> tuple[bool, str]:
 
 
 def differences(one: Path, other: Path, tables: Sequence[str] = TABLES) -> Iterator[str]:
-    """Each difference between two folders of verdicts, in a line that begins with the run's name."""
+    """Yield one line, starting with the run's name, for each difference between two folders of verdicts."""
     for run in sorted({path.name for folder in (one, other) for path in folder.iterdir()}):
         absent = [folder for folder in (one, other) if not (folder / run).is_dir()]
         if absent:
@@ -240,12 +240,12 @@ def _of_run(one: Path, other: Path, tables: Sequence[str]) -> Iterator[str]:
 
 
 def read_verdict(folder: Path) -> dict[str, Any]:
-    """The content of verdict.json."""
+    """Return the content of verdict.json."""
     return dict(json.loads((folder / "verdict.json").read_text()))
 
 
 def _of_table(table: str, one: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Rows of the same name are compared column by column; rows that have no partner are told whole."""
+    """Compare rows of the same name by column; report rows without a counterpart as added or missing."""
     names = KEYS.get(table, JUDGED[table].names)
     left, right = (_by_name(rows, names) for rows in (one, other))
     for name in sorted({*left, *right}):

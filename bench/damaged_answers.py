@@ -1,9 +1,8 @@
-"""Answers at the wire probe, cut, delayed and damaged at every byte: ``python -m bench.damaged_answers``.
+"""Give the wire probe answers that are cut, delayed or damaged at every byte: ``python -m bench.damaged_answers``.
 
-A broker of this module answers over a real socket on loopback, once whole, so that its frames are known, and then with
-these cut at every byte, with a pause before every byte (within the time limit, and beyond it), and with every byte
-flipped. The probe must give a value or the error that it documents (OSError, or a batch's CorruptRecordError), and
-never anything else. The counts are rows of docs/data/bad_input.json.
+A fake broker answers over a loopback socket: once whole, to record its frames, then cut at every byte, with a pause
+before every byte (within and beyond the time limit), and with every byte flipped. The probe must return a value or
+raise its documented error (OSError, or a batch's CorruptRecordError). The counts are rows of docs/data/bad_input.json.
 """
 
 from __future__ import annotations
@@ -29,26 +28,26 @@ from history.partition import TopicPartition
 REPLICA = TopicPartition("orders", 0)
 RECORDS = [b"one", b"two", b"three"]
 TIMEOUT_S = 2.0
-SHORT_TIMEOUT_S = 0.05  # of answers that never come to their end
+SHORT_TIMEOUT_S = 0.05  # for incomplete answers
 PAUSE_S = 0.005  # well within the limit
 _REQUESTS = {each.API_KEY: each for each in (FetchRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest)}
 
 
 class Question(NamedTuple):
-    """A function of the probe that asks a broker, given a connection."""
+    """A function of the probe that queries a broker."""
 
     ask: Callable[[Connection], Any]
 
 
 class Pause(NamedTuple):
-    """Where a broker that answers makes a pause: before a byte of an answer, given by its number."""
+    """A broker's pause before one byte of an answer, both by index."""
 
     answer: int
     byte: int
 
 
 class Attempt(NamedTuple):
-    """How it ended: ``value``, ``error`` (as documented) or ``crash``; the value, and the error's name."""
+    """The result: ``value``, ``error`` (a documented one) or ``crash``, with the value or the error's name."""
 
     outcome: str
     value: Any = None
@@ -76,7 +75,7 @@ QUESTIONS = {
 
 
 def _answer(frame: bytes) -> bytes:
-    """What a broker that leads orders-0 with three records says."""
+    """Return the answer of a broker that leads orders-0 with three records."""
     key, version = struct.unpack_from(">hh", frame)
     request = _REQUESTS[key].decode(frame, version=version, header=True)
     answer = {
@@ -143,7 +142,7 @@ def _produced(_: Any, version: int) -> Any:
 
 
 def _serve(server: socket.socket, say: Callable[[int, bytes], Iterable[bytes] | None], last: int) -> None:
-    """Answer the requests of one connection; None hangs up, and so does the answer of this number (0: none)."""
+    """Answer the requests of one connection; disconnect on None and after answer number ``last`` (0: never)."""
     connection, _ = server.accept()
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with connection:
@@ -175,7 +174,7 @@ def _asked(
             return Attempt("value", question.ask(connection))
         except (OSError, CorruptRecordError) as error:
             return Attempt("error", why=type(error).__name__)
-        except Exception as error:  # noqa: BLE001  # that is what is looked for
+        except Exception as error:  # noqa: BLE001  # any other exception is a finding
             return Attempt("crash", why=f"{type(error).__name__}: {error}")
         finally:
             connection.close()
@@ -183,7 +182,7 @@ def _asked(
 
 
 def answers_of(question: Question) -> list[bytes]:
-    """The frames that answer a question, one for each request."""
+    """Return the answer frames to a question, one per request."""
     told: list[bytes] = []
 
     def say(_: int, frame: bytes) -> list[bytes]:
@@ -202,7 +201,7 @@ def attempt(
     stay_open: bool = False,
     timeout_s: float = TIMEOUT_S,
 ) -> Attempt:
-    """Ask a broker that answers with these bytes, pauses where told, and hangs up after the last or stays silent."""
+    """Query a broker that sends these bytes with an optional pause, and then disconnects or stays silent."""
 
     def say(number: int, _: bytes) -> Iterator[bytes] | None:
         if number >= len(frames):
@@ -223,14 +222,14 @@ def _in_two(frame: bytes, at: int) -> Iterator[bytes]:
 
 
 def cut(frames: Sequence[bytes], step: int = 1) -> Iterator[list[bytes]]:
-    """The answers up to each byte, after which the connection ends."""
+    """Yield the answers up to each byte, followed by a disconnect."""
     for number, frame in enumerate(frames):
         for size in range(0, len(frame), step):
             yield [*frames[:number], frame[:size]]
 
 
 def flipped(frames: Sequence[bytes], step: int = 1) -> Iterator[list[bytes]]:
-    """The answers with all bits of one byte the other way."""
+    """Yield the answers with one byte inverted."""
     for number, frame in enumerate(frames):
         for at in range(0, len(frame), step):
             damaged = frame[:at] + bytes([frame[at] ^ 0xFF]) + frame[at + 1 :]
@@ -238,12 +237,12 @@ def flipped(frames: Sequence[bytes], step: int = 1) -> Iterator[list[bytes]]:
 
 
 def pauses(frames: Sequence[bytes], step: int = 1) -> Iterator[Pause]:
-    """Before each byte of the answers."""
+    """Yield a pause before each byte of the answers."""
     return (Pause(number, at) for number, frame in enumerate(frames) for at in range(0, len(frame), step))
 
 
 def silent(question: Question, step: int = 1) -> list[Any]:
-    """Records that were taken for sound, and are none that the broker sent: their batch's checksum covers them."""
+    """Return records that were accepted although the broker did not send them: their batch's checksum covers them."""
     found = []
     for frames in flipped(answers_of(question), step):
         told = attempt(question, frames, timeout_s=TIMEOUT_S)
@@ -254,7 +253,7 @@ def silent(question: Question, step: int = 1) -> list[Any]:
 
 
 def attempts(question: Question) -> Iterator[tuple[str, Iterator[Attempt]]]:
-    """What is done to the answers to a question, and how each attempt ends."""
+    """Yield each kind of damage with the results of its attempts."""
     frames = answers_of(question)
     yield "cut", (attempt(question, each) for each in cut(frames))
     yield "damaged", (attempt(question, each) for each in flipped(frames))
@@ -266,7 +265,7 @@ def attempts(question: Question) -> Iterator[tuple[str, Iterator[Attempt]]]:
 
 
 def counted(kind: str, ended: Sequence[Attempt]) -> dict[str, Any]:
-    """A row: how many answers, how many gave the documented error, a value, or crashed the probe."""
+    """Return a row: the number of answers, documented errors, values and crashes."""
     for each in ended:
         if each.outcome == "crash":
             print(f"  {kind}: {each.why}")
@@ -283,7 +282,7 @@ def counted(kind: str, ended: Sequence[Attempt]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Count all of them."""
+    """Count all attempts and write the rows."""
     began_s, rows = time.monotonic(), list[dict[str, Any]]()
     for name, question in QUESTIONS.items():
         rows += [counted(f"answer to {name}, {kind}", list(ended)) for kind, ended in attempts(question)]

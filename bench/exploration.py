@@ -1,7 +1,7 @@
-"""What exploring with the model of a replicated log came to: rows of docs/data/exploration.json.
+"""Store the results of exploring with the replicated-log model in docs/data/exploration.json.
 
-``python -m tests.model.explore`` adds them. Seeds mean something only together with the generator that drew from them:
-each row has its digest, and that of the judge's source.
+``python -m tests.model.explore`` adds the rows. A seed is meaningful only with the generator that used it, so each row
+has the digests of the generator's and the judge's source.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ Row = dict[str, Any]
 
 
 def read(file: Path = RESULTS) -> list[Row]:
-    """Return the rows; none before the first time."""
+    """Return the rows, if any."""
     rows: list[Row] = json.loads(file.read_text()) if file.is_file() else []
     return rows
 
 
 def key_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what a row is about: a generator, a judge and a first seed."""
+    """Return a row's identity: generator, judge and first seed."""
     return tuple(row[name] for name in KEY)
 
 
 def keep(row: Row, file: Path = RESULTS) -> None:
-    """Write a row in the place of an earlier one that is about the same."""
+    """Write a row in place of an earlier one with the same key."""
     rows = [other for other in read(file) if key_of(other) != key_of(row)]
     file.write_text(json.dumps([*rows, row], indent=1) + "\n")
 
 
 def figure(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return what the rows of the newest generator and judge show, in words, and the sum of all."""
+    """Describe the rows of the newest generator and judge, and the sum of all."""
     last = rows[-1]
     newest = [row for row in rows if all(row[name] == last[name] for name in KEY[:2])]
     seeds = " and ".join(f"{row['first_seed']} to {row['next_seed'] - 1}" for row in newest)

@@ -1,4 +1,4 @@
-"""Runs ``plimsoll soak`` or ``plimsoll fuzz`` with a fault mix that is changed for it."""
+"""Run ``plimsoll soak`` or ``plimsoll fuzz`` with a changed fault mix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def play(command: str, folder: Path, mix: Path, changes: Mapping[str, Any], asked: Sequence[str]) -> int:
-    """Its exit code. The runs lie in ``folder``/runs, the pages beside them; mix and log are named like the folder."""
+    """Run the command and return its exit code.
+
+    Runs are in ``folder``/runs, pages next to them; the mix and the log have the folder's name.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
     changed = folder.with_suffix(".yaml")
     changed.write_text(yaml.safe_dump(merge_patch(yaml.safe_load(mix.read_text()), changes)))

@@ -1,7 +1,7 @@
-"""The test suite again and again: ``python -m bench.flakiness [TRY …]``, into docs/data/flakiness.json.
+"""Repeat the test suite: ``python -m bench.flakiness [TRY …]`` writes docs/data/flakiness.json.
 
-Five tries on a quiet host, and two beside a busy loop for each core. A test that fails in any of them is flaky, and its
-cause is to be found: the row names it. Only a try without a row is made, or those that are named.
+Five tries on an idle host, two with a busy loop per core. A test that fails in any try is flaky, and the row names it.
+Only the missing or the named tries are made.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ COUNTED = re.compile(r"^(\d+) passed, (\d+) failed", re.MULTILINE)  # the last l
 
 @contextmanager
 def busy(cores: int) -> Iterator[None]:
-    """A loop for each core, each a session of its own: a host that shares its time among sessions gives one of them as
-    much as it gives all tests together.
+    """Run a busy loop per core, each in its own session.
+
+    A host that schedules by session then gives each loop as much CPU as all tests together.
     """
     command = [sys.executable, "-c", "while True: pass"]
     loops = [subprocess.Popen(command, start_new_session=True) for _ in range(cores)]
@@ -44,7 +45,7 @@ def busy(cores: int) -> Iterator[None]:
 
 
 def attempt(name: str) -> dict[str, Any]:
-    """The whole suite once; a row."""
+    """Run the whole suite once and return the row."""
     LOGS.mkdir(parents=True, exist_ok=True)
     log, began = LOGS / f"{name}.log", time.monotonic()
     speed = host()["ten_million_additions_s"]
@@ -67,19 +68,19 @@ def attempt(name: str) -> dict[str, Any]:
 
 
 def found(printed: str) -> dict[str, Any]:
-    """What the suite printed: how many passed, and which failed."""
+    """Return how many tests passed and which failed, from the suite's output."""
     counted = COUNTED.findall(printed)
     passed, failed = map(int, counted[-1]) if counted else (0, 0)
     return {"passed": passed, "failed": failed, "which": sorted(set(FAILED.findall(printed)))}
 
 
 def clean(row: Mapping[str, Any]) -> bool:
-    """Whether every test passed."""
+    """Return whether every test passed."""
     return bool(row["exit_code"] == 0 and row["passed"] and not row["failed"])
 
 
 def main(names: Iterable[str]) -> int:
-    """Make the rows that are missing, or those of these names anew; 1 when a test failed."""
+    """Make the missing rows, or remake the named ones; return 1 if a test failed."""
     rows = make_missing(RESULTS, "try", {name: name for name in TRIES}, names, attempt=attempt, tell=_told)
     return 0 if all(map(clean, rows)) else 1
 

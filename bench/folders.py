@@ -1,8 +1,8 @@
-"""Writes run folders of any size: ``python -m bench.folders --records 1e6 --partitions 12 --lost 100 OUT``.
+"""Write run folders of any size: ``python -m bench.folders --records 1e6 --partitions 12 --lost 100 OUT``.
 
-A folder holds what a recorded run has: a clean one passes, and of planted cases the judge has to find as many as
-``OUT.expected.json`` says, which lies beside it. A follower is paused for a while, leaves the ISR and comes back; the
-leaders stay. Indexes of segments and JVM logs are left out, as the judge reads none of them.
+The folder is like a recorded run. Without planted cases it passes; otherwise the judge must find the numbers in
+``OUT.expected.json``, next to it. A follower is paused, leaves the ISR and returns; leaders do not change. Segment
+indexes and JVM logs are omitted, as the judge does not read them.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ Json = dict[str, Any]
 
 
 def write(plan: Plan, out: Path) -> RunFolder:
-    """Write a sealed run folder and, beside it, what the judge has to find; one plan gives the same tables and logs.
+    """Write a sealed run folder and the expected numbers next to it; one plan always gives the same tables and logs.
 
     Raises:
-        BadInput: the folder is there already, or the plan has no room for its cases.
+        BadInput: the folder exists, or the plan has too few places for its cases.
     """
     if out.exists():
         raise BadInput(f"{out} is there already; name a folder that is not.")
@@ -75,15 +75,15 @@ def _write(plan: Plan, folder: RunFolder) -> None:
 
 
 def expected_file(out: Path) -> Path:
-    """Where the expected numbers of a folder lie."""
+    """Return the path of a folder's expected numbers."""
     return out.with_name(f"{out.name}.expected.json")
 
 
 def expected(plan: Plan) -> Json:
-    """The verdict, the anomalies by name, and the sums of the delivery, as the judge has to give them.
+    """Return the verdict, anomalies by name and delivery sums that the judge must report.
 
-    Lost records also violate I15 on every replica, where the logs are there to be read. Without logs, or with a single
-    replica, which leaves nothing to compare, nothing proves that a clean run is clean: its verdict is unknown.
+    If there are logs, lost records also violate I15 on every replica. Without logs, or with a single replica, a clean
+    run cannot be proven clean: its verdict is unknown.
     """
     planted, provable = plan.planted, plan.segments and plan.replicas > 1
     durable = {"I15": planted.lost * plan.replicas} if planted.lost and plan.segments else {}
@@ -113,7 +113,7 @@ def expected(plan: Plan) -> Json:
 
 
 def differences(expected: Json, verdict: Json) -> list[str]:
-    """What a ``verdict.json`` says otherwise than expected, one sentence each."""
+    """Return the differences of a ``verdict.json`` from the expected numbers, as sentences."""
     violated = {name: row["violations"] for name, row in verdict["invariants"].items() if row["violations"]}
     pairs = [
         ("verdict", expected["verdict"], verdict["verdict"]),
@@ -125,7 +125,7 @@ def differences(expected: Json, verdict: Json) -> list[str]:
 
 
 def plan_of(argv: Sequence[str]) -> tuple[Plan, Path]:
-    """The plan and the folder that a command line names."""
+    """Return the plan and the folder from a command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.folders", description="Write a run folder of any size.")
     parser.add_argument("--segments", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("out", type=Path)
@@ -140,7 +140,7 @@ def plan_of(argv: Sequence[str]) -> tuple[Plan, Path]:
 
 
 def _whole(text: str) -> int:
-    """``1000``, ``1e6`` and ``1.26e6`` are whole numbers."""
+    """Parse a whole number such as ``1000``, ``1e6`` or ``1.26e6``."""
     value = float(text)
     if not value.is_integer():
         raise argparse.ArgumentTypeError(f"{text} is no whole number")
@@ -148,7 +148,7 @@ def _whole(text: str) -> int:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Write a folder and print how long that took."""
+    """Write a folder and print the time it took."""
     began_s = time.perf_counter()
     try:
         plan, out = plan_of(argv)

@@ -1,4 +1,4 @@
-"""The host that a figure was measured on, with its speed at that time."""
+"""Describe the host of a measurement, with its speed at that time."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from clusters.run.manifest import host_fingerprint
 
 
 def host() -> dict[str, Any]:
-    """What a figure needs beside it: the machine, its libraries, and how fast it is just now."""
+    """Return the machine, its libraries and its current speed."""
     return {**host_fingerprint(), "ten_million_additions_s": loop_s()}
 
 
 def loop_s() -> float:
-    """How long this host takes for ten million additions in Python: 0.4 to 2 s have been seen on one host."""
+    """Return the CPU seconds of ten million additions in Python: 0.4 to 2 s have been seen on one host."""
     began_s, total = time.process_time(), 0
     for number in range(10_000_000):
         total += number

@@ -1,11 +1,12 @@
-"""Comparisons whose truth is known: ``python -m bench.injected [WHICH …]`` runs those that have no row yet, all of them
-or those whose names begin so, such as ``main`` or ``main-20``.
+"""Run comparisons with a known true effect: ``python -m bench.injected [WHICH …]``.
 
-The slowdown: followers wait for more bytes than there ever are, so that every fetch of theirs lasts exactly
-``replica.fetch.wait.max.ms``. An acks=all record then waits for the end of the fetch that was under
-way and for the whole next one: p99 is twice the timer and some milliseconds. Head gets a timer that is longer by so
-much that its p99 is worse by the size; the followers' mean fetch time shows in every run that it was. Each comparison
-is an ordinary campaign and may be stopped and started again; ``bench.comparisons`` keeps its row.
+Runs those without a row, all or those whose names begin with an argument, such as ``main`` or ``main-20``.
+
+The slowdown: followers wait for more bytes than ever arrive, so each of their fetches lasts exactly
+``replica.fetch.wait.max.ms``. An acks=all record then waits for the end of the current fetch and the whole next one:
+p99 is twice the timer plus some milliseconds. Head has a longer timer, so that its p99 is worse by the wanted size; the
+followers' mean fetch time verifies it in every run. Each comparison is an ordinary campaign and may be interrupted;
+``bench.comparisons`` stores its row.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ ROOT = Path(__file__).resolve().parent.parent
 METRIC = "latency_p99_ms@steady"
 SHOWS_IN = "request_fetch_follower_ms@steady"
 WAIT_MS = 56  # p99 is 2 * 56 + 8 ms here, so that 3 ms more are 5 %
-SLOWER_MS = {"03": 2, "05": 3, "10": 6, "20": 12}  # size in percent → what the timer is longer by
+SLOWER_MS = {"03": 2, "05": 3, "10": 6, "20": 12}  # size in percent → ms added to the timer
 SIZES = {"03": 0.033, "05": 0.05, "10": 0.10, "20": 0.20}
-# Name of a series → (comparisons, pairs of base and head, pairs of base and itself).
+# Series → size → (comparisons, pairs of base and head, pairs of base and itself).
 SERIES = {
     "main": {"00": (6, 10, 2), "10": (3, 10, 2), "20": (3, 10, 2)},
     "sizes": dict.fromkeys(SLOWER_MS, (4, 3, 2)),
@@ -37,7 +38,7 @@ SERIES = {
 
 
 def settings(size: str, pairs: int, aa_pairs: int) -> dict[str, Any]:
-    """The settings of one comparison (docs/comparison.md); size 00 has no injected slowdown."""
+    """Return the settings of one comparison (docs/comparison.md); size 00 has no injected slowdown."""
     asked: dict[str, Any] = {
         "base": "3.9.1",
         "head": "3.9.1",
@@ -69,7 +70,7 @@ def _fetches(wait_ms: int) -> dict[str, str]:
 
 
 def run(name: str, asked: dict[str, Any]) -> None:
-    """One comparison by the command that a person would give; its verdict is its exit code, and any will do."""
+    """Run one comparison by its ordinary command; any verdict, and so any exit code, is accepted."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         yaml.safe_dump(asked, file)
         file.flush()
@@ -79,8 +80,9 @@ def run(name: str, asked: dict[str, Any]) -> None:
 
 
 def names(which: Sequence[str] = ()) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Name and settings of every comparison, or of those that are asked for, the first of each size before the second
-    of any: wherever a series is broken off, each size was tried about equally often.
+    """Yield names and settings of all or the chosen comparisons, one of each size per turn.
+
+    If a series is interrupted, each size has been tried about equally often.
     """
     asked = [(f"{series}-{size}", size, *told) for series, sizes in SERIES.items() for size, told in sizes.items()]
     for turn in range(1, 1 + max(times for _, _, times, _, _ in asked)):
@@ -90,7 +92,7 @@ def names(which: Sequence[str] = ()) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def main(which: list[str]) -> None:
-    """Run every comparison that has no row yet, of all or of those that are asked for."""
+    """Run every comparison without a row, of all or of the chosen ones."""
     recorded = {row["campaign_id"] for row in json.loads(comparisons.RESULTS.read_text())}
     for name, asked in names(which):
         if name not in recorded:

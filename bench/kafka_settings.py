@@ -1,7 +1,7 @@
-"""Write the names of the settings that each minor release of Kafka knows: ``python -m bench.kafka_settings``.
+"""Write the setting names of each minor release of Kafka: ``python -m bench.kafka_settings``.
 
-The newest patch of each release lists its own (``ListSettings.java``); they are fetched from Maven Central as for a
-run, and only they are loaded, never a build under test. It needs a JDK's compiler.
+The newest patch of each release, fetched from Maven Central, lists its own (``ListSettings.java``); builds under test
+are never loaded. Needs a JDK's compiler.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SOURCE = Path(__file__).with_name("ListSettings.java")
 
 
 def names_of(release: str, classes: Path) -> set[tuple[str, str]]:
-    """Return what a release lists: pairs of broker or topic, and a name."""
+    """Return a release's settings as pairs of broker or topic, and name."""
     command = ["java", "-cp", f"{classes}:{kafka_jars(release)}/*", SOURCE.stem]
     told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
     lines = (line.split(" ") for line in told.splitlines())
@@ -27,7 +27,7 @@ def names_of(release: str, classes: Path) -> set[tuple[str, str]]:
 
 
 def table(found: dict[Version, set[tuple[str, str]]]) -> dict[str, dict[str, str]]:
-    """Return for each name the first and the last minor release that knows it, such as 2.8-3.9; a later one: 2.8-."""
+    """Return for each name its first and last minor release, such as 2.8-3.9; if it still exists, 2.8-."""
     releases = sorted(found)
     rows: dict[str, dict[str, str]] = {"broker": {}, "topic": {}}
     for kind, name in sorted(set().union(*found.values())):
@@ -38,7 +38,7 @@ def table(found: dict[Version, set[tuple[str, str]]]) -> dict[str, dict[str, str
 
 
 def main() -> None:
-    """Ask every release, and write the table."""
+    """Query every release and write the table."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["javac", "-d", folder, str(SOURCE)], check=True, timeout=60)
         releases = (DEFAULT_RELEASE, *CLIENT_RELEASES)

@@ -189,7 +189,9 @@ def left(before: Mapping[str, set[str]], after: Mapping[str, set[str]]) -> list[
 
 
 def staying(before: Mapping[str, set[str]]) -> list[str]:
-    """Return the resources left after ``GONE_LIMIT_S``: links of a killed daemon disappear some seconds after a clean."""
+    """Return the resources left after ``GONE_LIMIT_S``: a killed daemon's links disappear some seconds after a
+    clean.
+    """
     stays = list[str]()
 
     def gone() -> bool:

@@ -212,7 +212,7 @@ _OLD_NS = 500_000_000  # the broker of an older sample does not answer
 
 
 def _moments(folder: RunFolder, partition: tuple[str, int]) -> list[Json]:
-    """Return each action and observation, in seconds since the first phase began, with each replica's state before it."""
+    """Return each action and observation (seconds since the first phase began) with each replica's state before it."""
     events = list(read_events(folder.events))
     start_ns = next(event.t_ns for event in events if event.kind == "phase_started")
     samples = _samples(folder, partition)
@@ -316,7 +316,7 @@ def _sends(folder: RunFolder) -> list[Json]:
 
 
 def _readers(folder: RunFolder) -> list[Json]:
-    """Return for each ``read`` step: the serving replica, its answers and records, and the longest wait for a record."""
+    """Return for each ``read`` step the serving replica, its answers and records, and the longest wait for a record."""
     polls = pq.read_table(folder.table("polls"), columns=["consumer_id", "offset", "received_ns"]).to_pylist()
     found = []
     for told in (json.loads(file.read_text()) for file in sorted(folder.clients.glob("read-*.json"))):

@@ -1,8 +1,8 @@
-"""Every engine, codec, security mode and group protocol under the main scenario, on its oldest and newest version.
+"""Run every engine, codec, security mode and group protocol in the main scenario, on its oldest and newest version.
 
-``python -m bench.matrix [TRIES [CELL …]]`` brings every cell to so many runs (one, if not told), or some cells such as
-"codec zstd 4.4.0", counts them in docs/data/matrix.json and writes docs/load-matrix.md; it may be interrupted and
-started again. What there is to try follows from the scenario's own declarations, so that nothing new is left out.
+``python -m bench.matrix [TRIES [CELL …]]`` brings every cell, or named ones such as "codec zstd 4.4.0", to TRIES runs
+(default one), counts them in docs/data/matrix.json and writes docs/load-matrix.md. After an interruption, a new call
+continues. The cells come from the scenario's models, so that new values are included.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ RUNS = ROOT / "runs" / "matrix"
 RESULTS = ROOT / "docs" / "data" / "matrix.json"
 PAGE = ROOT / "docs" / "load-matrix.md"
 OLDEST = CLIENT_RELEASES[-1]
-_SINCE = {"consumer": "4.0.2", "share": "4.2.1"}  # the protocols of groups that not every version has
+_SINCE = {"consumer": "4.0.2", "share": "4.2.1"}  # the group protocols that some versions lack
 Row = Mapping[str, Any]
 
 
 class Variant(NamedTuple):
-    """One thing to try: ``changes`` is a merge patch on the main scenario."""
+    """A cell's change of the main scenario; ``changes`` is a merge patch."""
 
     kind: str
     value: str
@@ -43,7 +43,7 @@ class Variant(NamedTuple):
 
 
 def variants() -> Iterator[Variant]:
-    """All there is to try."""
+    """Yield all variants."""
     for engine in _values(Load, "engine"):
         newest = CLIENT_RELEASES[0] if engine == "java" else DEFAULT_RELEASE
         yield Variant("engine", engine, {"load": {"engine": engine}}, (OLDEST, newest))
@@ -52,7 +52,7 @@ def variants() -> Iterator[Variant]:
     tls, sasl = [[{name: each} for each in _values(Security, name)] for name in ("tls", "sasl")]
     for mode in [*tls, *sasl, tls[-1] | sasl[-1]]:
         words = " and ".join(f"{name} {value}" for name, value in mode.items())
-        # The oldest brokers cannot log in by SASL on a newer Java.
+        # The oldest brokers cannot use SASL on a newer Java.
         yield Variant("security", words, {"cluster": {"security": mode, **({"java": "17"} if "sasl" in mode else {})}})
     for protocol in [*_values(Group, "protocol"), *_values(ShareGroup, "protocol")]:
         changes = {"topics": {"orders": {"partitions": 3}}, "load": {"group": {"protocol": protocol, "members": 3}}}
@@ -60,26 +60,26 @@ def variants() -> Iterator[Variant]:
 
 
 def _values(model: type[BaseModel], field: str) -> list[str]:
-    """What a field that is a Literal, or one and None, may be."""
+    """Return the values of a Literal field, which may also be None."""
     told = model.model_fields[field].annotation
     literal = next((each for each in get_args(told) if get_origin(each) is Literal), told)
     return list(get_args(literal))
 
 
 def main(tries: int, cells: Sequence[str] = ()) -> None:
-    """Run what is missing, and write the page."""
+    """Run what is missing and write the page."""
     every = {f"{claim.variant} {claim.kafka}": claim for variant in variants() for claim in variant.claims}
     claims = [every[cell] for cell in cells or every]
     PAGE.write_text(render(count(claims, tries, RUNS, RESULTS)))
 
 
 def page() -> str:
-    """The page that follows from what is counted."""
+    """Return the page of the stored rows."""
     return render(json.loads(RESULTS.read_text()))
 
 
 def render(rows: Sequence[Row]) -> str:
-    """The page of these rows."""
+    """Return the page of these rows."""
     lines = [
         "# What the load has been tried with",
         "",

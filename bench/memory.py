@@ -1,4 +1,4 @@
-"""The memory that the processes of a measurement use together."""
+"""Measure the total memory of a measurement's processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EVERY_S = 0.25
 
 
 class Memory:
-    """While it is open, the most that all child processes used at one moment; what several share counts once (PSS)."""
+    """While open, track the peak memory of all child processes; shared memory counts once (PSS)."""
 
     def __init__(self) -> None:
         self.peak_mb = 0.0

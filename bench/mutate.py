@@ -46,7 +46,7 @@ UNDAMAGED = [
 
 
 class Copy(NamedTuple):
-    """A damaged copy, and what was done to it."""
+    """A damaged copy and its damage."""
 
     kind: Kind
     version: str
@@ -56,7 +56,7 @@ class Copy(NamedTuple):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Damage, judge, count; 0 when everything was seen and no violation was reported on a clean copy."""
+    """Damage, judge and count; return 0 if all damage was detected and no violation was reported on a clean copy."""
     parser = argparse.ArgumentParser(prog="make mutate", description=__doc__)
     parser.add_argument("runs", nargs="*", type=Path, help="clean run folders instead of runs/mutate/clean")
     parser.add_argument("--places", type=int, default=1, help="places to damage in each run, for each kind")
@@ -98,7 +98,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def clean_runs(scenario: str) -> Iterator[Path]:
-    """One clean run of a scenario on each version, recorded where there is none yet."""
+    """Yield one clean run of a scenario for each version; record those that are missing."""
     kept = [file.parent for file in CLEAN.glob("*/sealed.json") if _scenario(file.parent) == scenario]
     for version in SCENARIOS[scenario]:
         found = [run for run in kept if _version(run) == version]
@@ -106,7 +106,7 @@ def clean_runs(scenario: str) -> Iterator[Path]:
 
 
 def recorded_clean(scenario: str, version: str) -> Path:
-    """A run that passes; a version's own bugs may take more than one try.
+    """Record a run that passes; because of a version's own bugs this may take several tries.
 
     Raises:
         HarnessError: none of five tries passed.
@@ -130,7 +130,7 @@ def _scenario(run: Path) -> str:
 
 
 def judged_batch(planned: list[tuple[Kind, Path, int]]) -> list[dict[str, Any]]:
-    """Make the copies, judge them in one application, and say what was seen of each."""
+    """Make the copies, judge them in one application, and return the rows."""
     shutil.rmtree(RUNS / "damaged", ignore_errors=True)
     copies = [copy for kind, run, place in planned if (copy := damaged(kind, run, place)) is not None]
     if copies:
@@ -141,7 +141,7 @@ def judged_batch(planned: list[tuple[Kind, Path, int]]) -> list[dict[str, Any]]:
 
 
 def damaged(kind: Kind, run: Path, place: int) -> Copy | None:
-    """A sealed copy with one damage; None where the recording holds no place for it."""
+    """Return a sealed copy with one damage, or None if the recording has no place for it."""
     to = RUNS / "damaged" / f"{kind.name}-{_version(run)}-{place}"
     recording = Recording.copy(run, to, f"{kind.name} {place}")
     try:
@@ -154,7 +154,7 @@ def damaged(kind: Kind, run: Path, place: int) -> Copy | None:
 
 
 def outcome(copy: Copy) -> dict[str, Any]:
-    """A row of mutation.json."""
+    """Return a row of mutation.json."""
     verdict = json.loads(copy.folder.verdict_file.read_text())
     broken = sorted(name for name, found in verdict["invariants"].items() if found["violations"])
     reported = [*sorted(verdict["anomalies"]), *sorted(broken, key=lambda name: int(name[1:]))]
@@ -172,7 +172,7 @@ def outcome(copy: Copy) -> dict[str, Any]:
 
 
 def seen(kind: Kind, verdict: dict[str, Any], reported: list[str]) -> bool:
-    """Whether the verdict shows the damage by one of its names; of missing evidence, whether it is named as such."""
+    """Return whether the verdict reports the damage by one of its names, or names the missing evidence."""
     if not kind.found_by and not kind.reason:  # nothing was damaged
         return verdict["verdict"] == "pass" and not reported
     if kind.reason is None:
@@ -182,7 +182,7 @@ def seen(kind: Kind, verdict: dict[str, Any], reported: list[str]) -> bool:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """One line for each kind."""
+    """Return the table, one line per kind."""
     lines = ["| damage | what is done | seen as | seen | of |", "|---|---|---|---|---|"]
     for kind in KINDS:
         own = [row for row in rows if row["kind"] == kind.name]
@@ -200,7 +200,7 @@ def _verdicts(rows: list[dict[str, Any]]) -> str:
 
 
 def upper_bound(found: int, tries: int) -> float:
-    """One-sided Clopper-Pearson bound at 95 %."""
+    """Return the one-sided Clopper-Pearson bound at 95 %."""
     return clopper_pearson(found, tries, confidence=0.90)[1]  # two sides of 5 %
 
 

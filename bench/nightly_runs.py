@@ -1,7 +1,7 @@
-"""What real nightly runs of the ten-minute profile came to: ``python -m bench.nightly_runs SITE`` counts them.
+"""Count the results of real nightly runs of the ten-minute profile: ``python -m bench.nightly_runs SITE``.
 
-Every one under SITE whose runs are all there, and that has correctness alone, becomes a row of
-docs/data/nightly_runs.json, once; ``bench.trust`` counts them.
+Every complete nightly run under SITE that checks only correctness becomes one row of docs/data/nightly_runs.json, which
+``bench.trust`` counts.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from history.results.nightly import NightlyResult
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "data" / "nightly_runs.json"
-CONTROL = "acks1_lag_leader_kill"  # of the profile: it must lose records
+CONTROL = "acks1_lag_leader_kill"  # the profile's positive control: it must lose records
 
 
 def row_of(folder: CampaignFolder) -> dict[str, Any] | None:
-    """What counts of a nightly run; None where it measured, or runs are missing."""
+    """Return a nightly run's row, or None if it measured performance or runs are missing."""
     result = NightlyResult.read(folder.result)
     if result.measures or any(not run.run_id for run in result.runs):
         return None
@@ -40,7 +40,7 @@ def row_of(folder: CampaignFolder) -> dict[str, Any] | None:
 
 
 def main(site: Path) -> None:
-    """Add what is new under a site to the rows."""
+    """Add the new nightly runs of a site to the rows."""
     results = sorted((site / "nightly").glob("*/result.json"))
     keep(RESULTS, "created_at", (row_of(CampaignFolder(path.parent)) for path in results))
 

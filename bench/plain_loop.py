@@ -1,6 +1,7 @@
-"""An ordinary loop of kafka-python that keeps the offset of each record, and nothing else: what the library itself can
-do, beside which the costs of our ledger show. ``python -m bench.plain_loop BOOTSTRAP TOPIC BYTES WARM_S MEASURED_S
-LINGER_MS BATCH_BYTES`` prints records per second that were acknowledged once it was warm.
+"""Run a plain kafka-python loop that stores only each record's offset, to show the cost of our ledger.
+
+``python -m bench.plain_loop BOOTSTRAP TOPIC BYTES WARM_S MEASURED_S LINGER_MS BATCH_BYTES`` prints the acknowledged
+records per second after the warm-up.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ IN_FLIGHT = 20_000
 
 
 def main(bootstrap: str, topic: str, *numbers: str) -> None:
-    """Send as fast as the library takes records."""
+    """Send as fast as the library accepts records."""
     record_bytes, warm_s, measured_s, linger_ms, batch_bytes = (int(number) for number in numbers)
     producer = KafkaProducer(
         bootstrap_servers=bootstrap.split(","),
@@ -48,7 +49,7 @@ def main(bootstrap: str, topic: str, *numbers: str) -> None:
     before = send_until(start_s + warm_s)
     after = send_until(start_s + warm_s + measured_s)
     print((after - before) / measured_s)
-    with suppress(KafkaError):  # what is in flight does not count
+    with suppress(KafkaError):  # records in flight do not count
         producer.close(timeout=0)
 
 

@@ -47,7 +47,7 @@ def host(rng: np.random.Generator, kind: str, runs: int) -> Logs:
 def comparison(
     rng: np.random.Generator, kind: str, noise: float, slowdown: float, *, interleaved: bool = True
 ) -> list[float]:
-    """Return log-ratios of ten pairs, head being slower by ``slowdown``: ABBA order with a random start, or base first."""
+    """Return log-ratios of ten pairs, head slower by ``slowdown``: in ABBA order with a random start, or base first."""
     runs = host(rng, kind, 2 * PAIRS) + rng.normal(0, noise, 2 * PAIRS)
     first, second = (runs[::2], runs[1::2]) if interleaved else (runs[:PAIRS], runs[PAIRS:])
     turned = (np.arange(PAIRS) + rng.integers(2)) % 2 if interleaved else np.zeros(PAIRS)

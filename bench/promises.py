@@ -1,6 +1,6 @@
-"""What Plimsoll promises of itself under faults of its own, the test of each promise, and what was measured.
+"""Write the section of docs/trust.md on Plimsoll's guarantees under its own faults, with tests and results.
 
-A section of docs/trust.md; the figures follow from the rows that each command writes into docs/data/.
+The figures come from the rows in docs/data/.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from bench import (
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
 NOT_MEASURED = "not measured yet"
-ANSWER = "answer to "  # how rows of damaged answers begin
+ANSWER = "answer to "  # prefix of the kinds of damaged answers
 
 
 class Promise(NamedTuple):
-    """A promise, the command or test that tries it, and what its rows show."""
+    """A guarantee, the command or test that tries it, and what its rows show."""
 
     words: str
     tried_by: str
@@ -44,8 +44,8 @@ class Promise(NamedTuple):
 
 
 def after_kills(rows: Rows) -> str:
-    """Rows of ``bench.kills``; a try whose process had ended already is no kill."""
-    left = sum(bool(row["left"] or row["clean"]) for row in rows)  # a failed clean may not have seen what is left
+    """Summarise rows of ``bench.kills``; a try whose process had already ended is not a kill."""
+    left = sum(bool(row["left"] or row["clean"]) for row in rows)  # a failed clean may have missed leftovers
     judged = [run for row in rows for run in row["judged"]]
     passed = [run for run in judged if run["verdict"] == "pass"]
     unearned = sum(not run["whole"] for run in passed)
@@ -59,7 +59,7 @@ def after_kills(rows: Rows) -> str:
 
 
 def failing_starts(rows: Rows) -> str:
-    """Rows of ``bench.starts``."""
+    """Summarise rows of ``bench.starts``."""
     failing, controls = ([row for row in rows if (row["name"] in starts.CONTROLS) is each] for each in (False, True))
     met, passed = (sum(not row["wrong"] for row in group) for group in (failing, controls))
     return (
@@ -69,7 +69,7 @@ def failing_starts(rows: Rows) -> str:
 
 
 def bad_inputs(rows: Rows) -> str:
-    """Rows of ``bench.bad_input``."""
+    """Summarise rows of ``bench.bad_input``."""
     own = [row for row in rows if not row["kind"].startswith(ANSWER)]
     hand = sum(row["by_hand"] for row in own)
     refused, tried = (sum(row[name] for row in own) for name in ("refused", "inputs"))
@@ -77,14 +77,14 @@ def bad_inputs(rows: Rows) -> str:
 
 
 def damaged_answers(rows: Rows) -> str:
-    """Rows of ``bench.damaged_answers``."""
+    """Summarise rows of ``bench.damaged_answers``."""
     own = [row for row in rows if row["kind"].startswith(ANSWER)]
     tried, crashes = (sum(row[name] for row in own) for name in ("inputs", "crashes"))
     return f"{tried:,} answers: {crashes} crashes"
 
 
 def fuzzed(rows: Rows) -> str:
-    """Rows of ``bench.fuzz_files``."""
+    """Summarise rows of ``bench.fuzz_files``."""
     minutes = Counter[str]()
     for row in rows:
         minutes[fuzz_files.TARGETS[row["target"]].kind] += row["clean_minutes"]
@@ -97,7 +97,7 @@ def fuzzed(rows: Rows) -> str:
 
 
 def clean_runs(rows: Rows) -> str:
-    """Rows of ``bench.reliability`` and ``bench.matrix``."""
+    """Summarise rows of ``bench.reliability`` and ``bench.matrix``."""
     clean = [row for row in rows if row["scenario"] in CLEAN]
     decided = [row for row in clean if row["verdict"] != "unknown" or row["anomalies"]]
     alarms = sum(not reliability.nothing_found(dict(row)) for row in decided)
@@ -105,7 +105,7 @@ def clean_runs(rows: Rows) -> str:
 
 
 def nightly(rows: Rows) -> str:
-    """Rows of ``bench.nightly_runs``."""
+    """Summarise rows of ``bench.nightly_runs``."""
     runs = [run for row in rows for run in row["runs"]]
     controls = [run for run in runs if run["scenario"] == nightly_runs.CONTROL]
     lost = sum("lost_write" in run["shown"] for run in controls)
@@ -117,15 +117,15 @@ def nightly(rows: Rows) -> str:
 
 
 def airflow_troubles(rows: Rows) -> str:
-    """Rows of ``bench.under_airflow``; the first of them is the control."""
+    """Summarise rows of ``bench.under_airflow``; the first has no disturbance."""
     met = sum(not under_airflow.wrong(row) for row in rows)
     return f"{met} of {len(rows)} runs: the DAG run ends, its cluster is gone, and only a whole record passes"
 
 
 def soaked(rows: Rows) -> str:
-    """Rows of ``bench.soak``; what was not proven accuses nobody, and a bug that Kafka has is no accusation.
+    """Summarise rows of ``bench.soak``; unknown results and known bugs of Kafka are not failures.
 
-    A row whose verdict was found to be wrong stays, with the reason in ``withdrawn``; its verdict counts for nothing.
+    A row whose verdict proved wrong has the reason in ``withdrawn``; its verdict does not count.
     """
     bugs = [" and ".join(row.get("known_bugs", ())) for row in rows]
     told = ", ".join(
@@ -150,7 +150,7 @@ def _withdrawn(row: Row) -> str:
 
 
 def drawn(rows: Rows) -> str:
-    """Rows of ``bench.schedules``; the bound is of those that could be judged."""
+    """Summarise rows of ``bench.schedules``; the bound excludes those that could not be judged."""
     tried, unknown, violated = (
         sum(row["schedules"] for row in rows),
         *(sum(len(row[name]) for row in rows) for name in ("unknown", "violations")),
@@ -163,7 +163,7 @@ def drawn(rows: Rows) -> str:
 
 
 def together(rows: Rows) -> str:
-    """Rows of ``bench.side_by_side``."""
+    """Summarise rows of ``bench.side_by_side``."""
     runs = [run for row in rows for run in row["runs"]]
     touched = sum(bool(side_by_side.wrong(row)) for row in rows)
     passed = sum(run["verdict"] == "pass" for run in runs)
@@ -175,7 +175,7 @@ def together(rows: Rows) -> str:
 
 
 def suites(rows: Rows) -> str:
-    """Rows of ``bench.flakiness``."""
+    """Summarise rows of ``bench.flakiness``."""
     told = []
     for words, loaded in (("on a quiet host", False), ("beside a busy loop for each core", True)):
         tries = [row for row in rows if flakiness.TRIES[row["try"]] is loaded]
@@ -280,7 +280,7 @@ PROMISES = (
 
 
 def section(promises: Sequence[Promise] = PROMISES) -> list[str]:
-    """The lines of the page."""
+    """Return the lines of the section."""
     return [
         "## Does it survive its own faults?",
         "",

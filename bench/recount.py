@@ -1,6 +1,6 @@
-"""Counts losses and duplicates of a run from its raw ledgers, with neither Spark nor any code of the judge.
+"""Count losses and duplicates from a run's raw ledgers, without Spark or the judge's code.
 
-``python -m bench.recount RUN [RUN …]`` prints a line a run and exits 1 where verdict.json says otherwise.
+``python -m bench.recount RUN [RUN …]`` prints one line per run and exits with 1 if a verdict.json differs.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 
 
 def recount(run: Path) -> dict[str, int]:
-    """Acknowledged, lost and duplicated records, as sets and counters tell them."""
+    """Count sent, acknowledged, lost and duplicated records with sets and counters."""
     sends = _rows(run / "sends", ["topic", "producer_id", "seq", "outcome"])
     polls = _rows(run / "polls", ["topic", "producer_id", "seq", "pass"])
     acked = {_record(row) for row in sends if row["outcome"] == "ok"}
-    sent_to = {row["topic"] for row in sends}  # a copier's output is not a producer's
+    sent_to = {row["topic"] for row in sends}  # a copier's output does not come from a producer
     copies = Counter(_record(row) for row in polls if row["pass"] == "final" and row["topic"] in sent_to)
     return {
         "sent": len(sends),
@@ -35,12 +35,12 @@ def _record(row: dict[str, Any]) -> tuple[str, str, int]:
 
 
 def _rows(table: Path, columns: list[str]) -> list[dict[str, Any]]:
-    """None where the client never began."""
+    """Return the rows of a table; empty if the client never began."""
     return [row for file in sorted(table.glob("*.parquet")) for row in pq.read_table(file, columns=columns).to_pylist()]
 
 
 def judged(run: Path) -> dict[str, int]:
-    """The same figures as the judge has them; what it calls unseen is not read either."""
+    """Return the judge's figures; records that it calls unseen were not read either."""
     delivery = json.loads((run / "verdict" / "verdict.json").read_text())["delivery"]
     return {
         **{name: delivery[name] for name in ("sent", "acked", "duplicated", "duplicate_copies")},
@@ -49,7 +49,7 @@ def judged(run: Path) -> dict[str, int]:
 
 
 def main(folders: list[str]) -> int:
-    """Compare; returns 1 when one differs."""
+    """Compare, print, and return 1 if one differs."""
     differ = 0
     for folder in map(Path, folders):
         own, theirs = recount(folder), judged(folder)

@@ -1,9 +1,9 @@
-"""How often a scenario shows what it must: repeated runs, counted in docs/data/reliability.json.
+"""Count how often a scenario has its expected result in repeated runs: docs/data/reliability.json.
 
 ``python -m bench.reliability TRIES [SCENARIO …]`` brings every row of CAMPAIGN, or those of some scenarios, to that
-many tries; ``python -m bench.trust`` then writes the page. Runs are recorded two at a time by the calls that the DAG's
-tasks make, then judged together in one Spark application, and each has its page. It may be interrupted and started
-again: what is counted stays counted, and what is recorded is judged.
+many tries; ``python -m bench.trust`` then writes the page. Runs are recorded two at a time with the calls of the DAG's
+tasks, then judged together in one Spark application, each with a page. After an interruption, a new call judges what is
+recorded and continues.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TOGETHER = 6  # runs that one application judges
 
 
 class Claim(NamedTuple):
-    """What a run of a scenario on a version of Kafka must show; ``changes`` to its file are told by ``variant``."""
+    """The expected result of a scenario on a version of Kafka; ``variant`` names the ``changes`` to its file."""
 
     scenario: str
     kafka: str
@@ -49,14 +49,14 @@ class Claim(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What its runs and rows are told by."""
+        """Return the identity of its runs and rows."""
         return self.scenario, self.kafka, self.variant
 
 
 def nothing_found(row: dict[str, Any]) -> bool:
-    """A pass without anomalies; or nothing but bugs that this version has, each named with the broker's own line.
+    """Return whether a run passed without anomalies, or failed only by known bugs of its version.
 
-    What a version does by design is no anomaly.
+    Such a bug is named with the broker's own log line. A version's designed behaviour is not an anomaly.
     """
     told = row["verdict"] == "pass" or bool(row.get("known_bugs"))
     return told and set(row["anomalies"]) <= {"behaviour_change"}
@@ -78,12 +78,12 @@ CAMPAIGN = [
 
 
 def main(tries: int, scenarios: list[str]) -> None:
-    """Bring the campaign, or some scenarios of it, to so many tries."""
+    """Bring the campaign, or some of its scenarios, to ``tries`` tries."""
     count([claim for claim in CAMPAIGN if not scenarios or claim.scenario in scenarios], tries, RUNS, RESULTS)
 
 
 def count(claims: Sequence[Claim], tries: int, runs: Path, results: Path) -> list[dict[str, Any]]:
-    """Record what is missing, then judge and count whatever is recorded; returns all rows of ``results``."""
+    """Record missing runs, judge and count everything recorded, and return all rows of ``results``."""
     rows: list[dict[str, Any]] = json.loads(results.read_text()) if results.exists() else []
     manifests = [read_manifest(RunFolder(run).manifest) for run in recorded(runs)]
     done = Counter((row["scenario"], row["kafka"], row.get("variant", "")) for row in rows)
@@ -103,10 +103,10 @@ def count(claims: Sequence[Claim], tries: int, runs: Path, results: Path) -> lis
 
 
 def _attempt(claim: Claim, runs: Path) -> str:
-    """One run; what it broke by, so that the others go on, or nothing."""
+    """Record one run; return the error, so that the others continue, or ""."""
     try:
         record(claim.scenario, claim.kafka, runs, claim.variant, claim.changes)
-    except Exception as error:  # noqa: BLE001  # whatever it is, the next run may be recorded
+    except Exception as error:  # noqa: BLE001  # any failure: the next run may succeed
         told = f"{claim.scenario} on {claim.kafka}: {error}"
         print(f"broke {told}", flush=True)
         return told
@@ -114,7 +114,7 @@ def _attempt(claim: Claim, runs: Path) -> str:
 
 
 def recorded(runs: Path) -> list[Path]:
-    """Sealed runs that are not counted yet; one that the harness gave up is no try, and stays where it is."""
+    """Return sealed runs that are not counted yet, except those that the harness aborted."""
     return sorted(path.parent for path in runs.glob("*/sealed.json") if not _was_given_up(path.parent))
 
 
@@ -125,7 +125,7 @@ def _was_given_up(run: Path) -> bool:
 def record(
     scenario: str, kafka: str, runs: Path = RUNS, variant: str = "", changes: Mapping[str, Any] | None = None
 ) -> Path:
-    """One run, as the DAG's tasks would make it; returns its folder."""
+    """Record one run as the DAG's tasks would; return its folder."""
     labels = {"variant": variant} if variant else {}
     run = experiment.prepare(scenario, kafka=kafka, runs=runs, lease="process", changes=changes, labels=labels)
     recorder.record(run)
@@ -134,7 +134,7 @@ def record(
 
 
 def counted(run: Path) -> dict[str, Any]:
-    """What the judge and the recount say of a run, and how large its page is."""
+    """Return the results of the judge and the recount, and the size of the page."""
     verdict = json.loads(RunFolder(run).verdict_file.read_text())
     manifest = read_manifest(RunFolder(run).manifest)
     own = recount(run)
@@ -155,14 +155,16 @@ def counted(run: Path) -> dict[str, Any]:
 
 
 def known_bugs(verdict: dict[str, Any]) -> list[str]:
-    """The bugs that account for every broken invariant; empty when one has another cause, or none is broken."""
+    """Return the known bugs that explain all violated invariants; empty if any has another cause or none is
+    violated.
+    """
     broken = [found["reason"] for found in verdict["invariants"].values() if found["violations"]]
     issues = [re.search(r"This is ([A-Z]+-\w+)", reason) for reason in broken]
     return sorted({issue[1] for issue in issues if issue}) if all(issues) else []
 
 
 def lower_bound(shown: int, tries: int) -> float:
-    """One-sided Clopper-Pearson bound at 95 %."""
+    """Return the one-sided Clopper-Pearson bound at 95 %."""
     return clopper_pearson(shown, tries, confidence=0.90)[0]  # two sides of 5 %
 
 

@@ -1,4 +1,4 @@
-"""Rows of cases that are made once each and kept in a file, so that an interrupted series goes on."""
+"""Make rows once each and store them in a file, so that an interrupted series continues."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def make_missing(
     attempt: Callable[[Case], Row],
     tell: Callable[[Row], str],
 ) -> list[Row]:
-    """Make the rows that are missing, or those of these names anew; returns all, in the order of ``cases``.
+    """Make the missing rows, or remake the named ones; return all in the order of ``cases``.
 
-    ``key`` is the column with a case's name. Each row is written, and told on the screen, as soon as it is made.
+    ``key`` is the column with a case's name. Each row is written and printed as soon as it is made.
     """
     rows: dict[str, Row] = {row[key]: row for row in json.loads(file.read_text())} if file.exists() else {}
     wanted = set(names)

@@ -1,8 +1,8 @@
-"""Randomised schedules on the newest release: ``python -m bench.schedules [SERIES …]``, into docs/data/schedules.json.
+"""Run randomised schedules on the newest release: ``python -m bench.schedules [SERIES …]``.
 
-Each row is one ``plimsoll fuzz`` with a fault mix: what its schedules violated, and how many could not be judged. Runs
-and pages stay in ``.cache/schedules``. A series that was interrupted goes on; only one without a row is made, or those
-that are named.
+Each row of docs/data/schedules.json is one ``plimsoll fuzz`` with a fault mix: its violations, and how many schedules
+could not be judged. Runs and pages are in ``.cache/schedules``. An interrupted series continues; only the missing or
+the named ones run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SCHEDULES, SECONDS = 15, 60
 
 
 class Series(NamedTuple):
-    """A fault mix, what is changed in it, and the seed of its first schedule."""
+    """A fault mix, its changes, and the seed of its first schedule."""
 
     name: str
     mix: Path
@@ -37,7 +37,10 @@ class Series(NamedTuple):
     changes: Mapping[str, Any] = {}
 
 
-SIX = {"topics": {"orders": {"partitions": 6}}, "load": {"rate": "1200/s"}}  # each is sent what the mix's one is
+SIX = {
+    "topics": {"orders": {"partitions": 6}},
+    "load": {"rate": "1200/s"},
+}  # each partition gets the same rate as the mix's only one
 SERIES = (
     Series("one partition", FAULT_MIX, 1000),
     Series("without eligible leader replicas", FAULT_MIX, 2000, {"cluster": {"elr": False}}),
@@ -50,7 +53,7 @@ SERIES = (
 
 
 def attempt(series: Series) -> dict[str, Any]:
-    """One campaign; a row."""
+    """Run one campaign and return its row."""
     name = series.name.replace(" ", "-")
     asked = ["--schedules", str(SCHEDULES), "--seconds", str(SECONDS), "--seed", str(series.seed), "--name", name]
     play("fuzz", FOLDER / name, series.mix, series.changes, ["--kafka", DEFAULT_RELEASE, *asked])
@@ -59,7 +62,7 @@ def attempt(series: Series) -> dict[str, Any]:
 
 
 def row(series: Series, result: SchedulesResult) -> dict[str, Any]:
-    """What a campaign's result says."""
+    """Return the row of a campaign's result."""
     return {
         "series": series.name,
         "kafka": result.kafka,
@@ -72,7 +75,7 @@ def row(series: Series, result: SchedulesResult) -> dict[str, Any]:
 
 
 def main(names: Iterable[str]) -> int:
-    """Make the rows that are missing, or those of these names anew; 1 when a guarantee was violated."""
+    """Make the missing rows, or remake the named ones; return 1 if a guarantee was violated."""
     rows = make_missing(
         RESULTS, "series", {series.name: series for series in SERIES}, names, attempt=attempt, tell=_told
     )

@@ -1,7 +1,7 @@
-"""What the nightly screen finds and what it imagines, on simulated histories: ``python -m bench.screen``.
+"""Simulate the detection and false-alarm rates of the nightly screen: ``python -m bench.screen``.
 
-Writes docs/data/screen.json, which ``bench.trust`` tells of. Nothing here is measured on Kafka: the histories are
-drawn with known noise, so that a change is there because it was injected, or not there at all.
+Writes docs/data/screen.json, which ``bench.trust`` shows. The histories are random with known noise and injected
+changes; nothing is measured on Kafka.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ KINDS: dict[Kind, str] = {
 
 @dataclass
 class History:
-    """Logarithms of every run, by nightly run: the subject, the pinned release, the control, and the rerun pairs."""
+    """The logarithm of every run by nightly run: subject, pinned release, control series, and rerun pairs."""
 
     subject: Logs
     release: Logs
@@ -58,7 +58,7 @@ class History:
 
 @dataclass(frozen=True)
 class NightlyRun:
-    """What one nightly run would report: a candidate regression, the host's or a confirmed one, and the change."""
+    """The result of one nightly run: quiet, the host's change, a candidate regression or a confirmed one."""
 
     state: Literal["quiet", "host", "candidate", "confirmed"]
     since: int = -1
@@ -69,7 +69,7 @@ class NightlyRun:
 
 
 def draw(rng: np.random.Generator, kind: Kind, sd: float, *, since: int = NIGHTLY_RUNS, log: float = 0.0) -> History:
-    """A history whose subject is slower by ``log`` from nightly run ``since`` on; ``sd`` is a run's, as a logarithm."""
+    """Return a random history, slower by ``log`` from nightly run ``since`` on; ``sd`` is a run's, as a logarithm."""
     host, own = np.zeros(NIGHTLY_RUNS), np.zeros(NIGHTLY_RUNS)
     if kind == "host_ar1":
         host = _ar1(rng, sd)
@@ -89,12 +89,12 @@ def draw(rng: np.random.Generator, kind: Kind, sd: float, *, since: int = NIGHTL
         return noise
 
     still = np.zeros(NIGHTLY_RUNS)
-    pairs = runs(slow, PAIRS) - runs(still, PAIRS)  # the host of the nightly run is in both, and cancels out
+    pairs = runs(slow, PAIRS) - runs(still, PAIRS)  # both contain the nightly run's host effect, which cancels out
     return History(runs(slow, RUNS), runs(still, RUNS), runs(still, CONTROL_RUNS), pairs)
 
 
 def _ar1(rng: np.random.Generator, sd: float) -> Logs:
-    """Nightly run effects of standard deviation ``sd`` that are correlated from one nightly run to the next."""
+    """Return effects of standard deviation ``sd``, correlated between consecutive nightly runs."""
     effects = [rng.normal(0, sd)]
     for _ in range(NIGHTLY_RUNS - 1):
         effects.append(AR * effects[-1] + rng.normal(0, sd * math.sqrt(1 - AR**2)))
@@ -105,7 +105,7 @@ def _ar1(rng: np.random.Generator, sd: float) -> Logs:
 
 
 def nightly_run(history: History, current: int) -> NightlyRun:
-    """Screen, control and reruns on one nightly run, by the functions that a real nightly run uses."""
+    """Evaluate one nightly run with the functions of a real one."""
     start = max(0, current - WINDOW)
     nightly_runs = range(start, current + 1)
     values = [median(history.subject[index]) for index in nightly_runs]
@@ -132,7 +132,7 @@ def _point(index: int, log: float) -> Point:
 
 
 def nightly_runs(history: History) -> list[NightlyRun]:
-    """Every nightly run of a history that has a basis."""
+    """Evaluate every nightly run that has enough earlier ones."""
     return [nightly_run(history, current) for current in range(changes.MIN_NIGHTLY_RUNS, NIGHTLY_RUNS)]
 
 
@@ -140,7 +140,7 @@ def nightly_runs(history: History) -> list[NightlyRun]:
 
 
 def false_alarms(kind: Kind, sd: float, histories: int, seed: int) -> dict[str, Any]:
-    """How many histories without any change had a candidate regression, and a confirmed one, in any nightly run."""
+    """Count the histories without a change that had a candidate or a confirmed regression in any nightly run."""
     rng = np.random.default_rng(seed)
     judged = [nightly_runs(draw(rng, kind, sd)) for _ in range(histories)]
     every = [told.state for history in judged for told in history]
@@ -160,10 +160,10 @@ def false_alarms(kind: Kind, sd: float, histories: int, seed: int) -> dict[str, 
 
 
 def detections(percents: int, sd: float, histories: int, seed: int) -> dict[str, Any]:
-    """How often an injected slowdown is a candidate in its first run, and confirmed by the first, third and seventh.
+    """Count how often a slowdown is a candidate in its first run, and confirmed by the first, third and seventh.
 
-    ``right_run``: of the candidates in the seventh nightly run, those whose change is placed within one nightly run of
-    the injected one. ``size``: median and central 95 % of what confirmations say.
+    ``right_run``: candidates in the seventh nightly run whose change is placed within one nightly run of the injected
+    one. ``size``: median and central 95 % of the confirmed changes.
     """
     rng = np.random.default_rng(seed)
     judged = []
@@ -195,7 +195,7 @@ def _rate(shown: Sequence[bool]) -> dict[str, Any]:
 
 
 def measure(histories: int = 200, seed: int = 1) -> dict[str, Any]:
-    """Every figure."""
+    """Return all figures."""
     return {
         "nightly_runs": NIGHTLY_RUNS,
         "runs": RUNS,
@@ -203,7 +203,7 @@ def measure(histories: int = 200, seed: int = 1) -> dict[str, Any]:
         "window": WINDOW,
         "margin": MARGIN,
         "alpha": changes.ALPHA,
-        "worst_change": True,  # rows of before 2026-11-29 lack the comparison with all earlier levels
+        "worst_change": True,  # rows before 2026-11-29 lack the comparison with all earlier levels
         "seed": seed,
         "false_alarms": [false_alarms(kind, 0.03, histories, seed) for kind in KINDS],
         "detections": [
@@ -213,7 +213,7 @@ def measure(histories: int = 200, seed: int = 1) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure, and write the figures."""
+    """Measure and write the figures."""
     RESULTS.write_text(json.dumps(measure(), indent=1) + "\n")
 
 

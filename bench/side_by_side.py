@@ -1,10 +1,10 @@
-"""Whether runs side by side touch each other: ``python -m bench.side_by_side TRIES``, into docs/data/side_by_side.json.
+"""Test that concurrent runs do not affect each other: ``python -m bench.side_by_side TRIES``.
 
-Each try starts four runs at once, of different versions, faults and runtimes; two of them are another user's, without
-root's rights, from a checkout of their own. Then their addresses must differ, no node may have been started or ended
-but by its own run, no file of a run may be another user's, no verdict may be ``fail`` but by a bug that this version
-of Kafka is known for, each exit code is that of its verdict, and the host has what it had before. It may be interrupted
-and started again. Nothing else may run on the host, and root has to start it, with a Python that all users may execute.
+Each try, a row of docs/data/side_by_side.json, starts four runs at once with different versions, faults and runtimes;
+two belong to another, unprivileged user with a separate checkout. Then: addresses differ; nodes were started and ended
+only by their own run; every file of a run belongs to its user; a verdict is ``fail`` only by a known bug of this
+version of Kafka; each exit code is that of its verdict; and the host is as before. After an interruption, a new call
+continues. Start it as root, with nothing else on the host and a Python that all users may execute.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from history.manifest import read_manifest
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "data" / "side_by_side.json"
-USER = pwd.getpwnam("nobody")  # the other one; every Linux host has it
+USER = pwd.getpwnam("nobody")  # the other user; every Linux host has it
 OWN = pwd.getpwuid(os.getuid()).pw_name
 OTHER = ROOT / ".cache" / "other-checkout"
 DOCKER = Path("/var/run/docker.sock")
-RATE = 100  # records a second: two cores carry a dozen brokers
+RATE = 100  # records per second: two cores carry a dozen brokers
 LIMIT_S = 900
 
 
@@ -58,11 +58,11 @@ ASKED = (
 
 
 def check_out() -> None:
-    """A checkout of what is committed here, the other user's, with the same packages and jars."""
+    """Clone the current commit for the other user, with the same packages and jars."""
     shutil.rmtree(OTHER, ignore_errors=True)
     subprocess.run(["git", "clone", "--quiet", "--shared", ROOT, OTHER], check=True)
     (OTHER / ".venv").symlink_to(ROOT / ".venv")
-    for name in ("clients", "ivy", "java", "java-in-image", "kafka"):  # the locks in them are each user's own
+    for name in ("clients", "ivy", "java", "java-in-image", "kafka"):  # their locks belong to each user
         (OTHER / ".cache" / name).mkdir(parents=True)
         for found in (ROOT / ".cache" / name).glob("[!.]*"):
             (OTHER / ".cache" / name / found.name).symlink_to(found)
@@ -74,7 +74,7 @@ def check_out() -> None:
 
 
 def attempt(number: int, folder: Path) -> dict[str, Any]:
-    """Start all, wait for all, look; a row."""
+    """Start all runs, wait for them, check, and return the row."""
     before = inventory()
     places = [folder / str(place) for place in range(len(ASKED))]
     started = [_start(asked, number, place) for asked, place in zip(ASKED, places, strict=True)]
@@ -96,7 +96,7 @@ def attempt(number: int, folder: Path) -> dict[str, Any]:
 
 
 def _start(asked: Asked, seed: int, place: Path) -> subprocess.Popen[bytes]:
-    """Its runs, and the pages beside them, lie in a folder of its user's."""
+    """Start a run whose files and pages are in a folder of its user."""
     place.mkdir(parents=True)
     command = [str((OTHER if asked.other else ROOT) / "plimsoll"), "run", asked.scenario, "--kafka", asked.kafka]
     command += ["--runtime", asked.runtime, "--rate", str(RATE), "--seed", str(seed), "--runs", str(place / "runs")]
@@ -107,7 +107,7 @@ def _start(asked: Asked, seed: int, place: Path) -> subprocess.Popen[bytes]:
 
 
 def _as_the_other() -> dict[str, Any]:
-    """How a process is started as the other user, who may ask Docker's daemon."""
+    """Return the arguments that start a process as the other user, with access to Docker's daemon."""
     variables = os.environ | {"HOME": str(OTHER), "USER": USER.pw_name, "LOGNAME": USER.pw_name}
     groups = [DOCKER.stat().st_gid]
     return {"user": USER.pw_uid, "group": USER.pw_gid, "extra_groups": groups, "env": variables, "cwd": OTHER}
@@ -123,7 +123,7 @@ def _code(process: subprocess.Popen[bytes]) -> int | None:
 
 
 def seen(run: Path | None) -> dict[str, Any]:
-    """The verdict of a run, and what happened to its nodes that was not its own doing."""
+    """Return a run's verdict, and what others did to its nodes."""
     if run is None:
         return {"verdict": None, "known_bugs": [], "touched": ["nothing was recorded"]}
     folder = RunFolder(run)
@@ -136,7 +136,7 @@ def seen(run: Path | None) -> dict[str, Any]:
 
 
 def restarts(folder: RunFolder) -> list[str]:
-    """Nodes that were started more often than the run itself ended them."""
+    """Return nodes that were started more often than their own run ended them."""
     ended = Counter[str]()
     for event in read_events(folder.events):
         if event.kind == "inject":
@@ -146,26 +146,26 @@ def restarts(folder: RunFolder) -> list[str]:
 
 
 def foreign(folder: Path, user: str) -> list[str]:
-    """Files in a run's folder that are not its user's."""
+    """Return files in a run's folder that belong to another user."""
     return [
         f"{path.relative_to(folder)} is {path.owner()}'s" for path in sorted(folder.rglob("*")) if path.owner() != user
     ]
 
 
 def addresses(manifest: Path) -> set[str]:
-    """Where the nodes of a run listened."""
+    """Return the addresses on which a run's nodes listened."""
     listeners = ("advertised.listeners", "listeners")
     told = [node.config.get(name, "") for node in read_manifest(manifest).nodes for name in listeners]
     return {each.split("://")[-1] for line in told for each in line.split(",") if each}
 
 
 def shared(of_runs: Sequence[set[str]]) -> list[str]:
-    """What two runs listened on at once."""
+    """Return the addresses that two runs used at once."""
     return sorted(set().union(*(first & second for first, second in combinations(of_runs, 2))))
 
 
 def wrong(row: Mapping[str, Any]) -> list[str]:
-    """What a row shows that must not be."""
+    """Return the violated expectations of a row."""
     return [
         *(f"{run['scenario']}: {what}" for run in row["runs"] for what in [*run["touched"], *run.get("foreign", [])]),
         *(f"{run['scenario']}: fail" for run in row["runs"] if run["verdict"] == "fail" and not run.get("known_bugs")),
@@ -180,11 +180,11 @@ def wrong(row: Mapping[str, Any]) -> list[str]:
 
 
 def main(count: int) -> int:
-    """Bring the rows to so many tries; 1 when a row shows what must not be."""
+    """Bring the rows to ``count`` tries; return 1 if one violates an expectation."""
     rows: list[dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     check_out()
     kept = Path(tempfile.mkdtemp(prefix="side-by-side-", dir=ROOT / ".cache"))
-    kept.chmod(0o755)  # the other user's runs lie there too
+    kept.chmod(0o755)  # it also contains the other user's runs
     for number in range(len(rows), count):
         row = attempt(number, kept / f"try {number}")
         rows.append(row)

@@ -1,8 +1,8 @@
-"""A build of Kafka that is slower than its release by a known amount: ``python -m bench.slow_build FOLDER [MS]``.
+"""Make a build of Kafka that is slower than its release by a known amount: ``python -m bench.slow_build FOLDER [MS]``.
 
-FOLDER gets the release's jars. In one of them the class that checks the CRC of a batch waits for so many milliseconds
-first; a broker does that once for each batch it appends, as the leader and as a follower. Nightly runs and
-comparisons have to find it, and to tell it as what it is. It needs a JDK's compiler.
+FOLDER gets the release's jars. In one of them, the class that checks a batch's CRC first waits MS milliseconds; a
+broker does that once for each appended batch, as leader and as follower. Nightly runs and comparisons must detect it
+and attribute it correctly. Needs a JDK's compiler.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ public final class Crc32C {{
 
 
 def make(folder: Path, waits_ms: float = WAITS_MS, kafka: str = KAFKA) -> Path:
-    """Write the jars into a folder that is not there yet, and return it.
+    """Write the jars into a new folder and return it.
 
     Raises:
-        HarnessError: there is no compiler, or it refused.
-        FileExistsError: the folder is there.
+        HarnessError: the compiler is missing or failed.
+        FileExistsError: the folder exists.
     """
     shutil.copytree(kafka_jars(kafka), folder)
     jar = folder / f"kafka-clients-{kafka}.jar"

@@ -1,8 +1,8 @@
-"""An hour of randomised faults in each mode: ``python -m bench.soak [MODE …]``, into docs/data/soak.json.
+"""Run an hour of randomised faults in each mode: ``python -m bench.soak [MODE …]`` writes docs/data/soak.json.
 
-Each row is one ``plimsoll soak``: what it violated, how far the memory of each process grew from the second quarter of
-the run to the last, the most that drain and judge used, and what the record takes on disk. Runs and pages stay in
-``.cache/soak``. Only a mode without a row is made, or those that are named.
+Each row is one ``plimsoll soak``: its violations, each process's memory growth from the second quarter of the run to
+the last, the peak memory of drain and judge, and the record's size on disk. Runs and pages are in ``.cache/soak``. Only
+the missing or the named modes run.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from reports.timeline import end_of_run
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "data" / "soak.json"
 FOLDER = ROOT / ".cache" / "soak"
-MINUTES = 62  # of a plan: what is recorded may be a minute less
-WATCHED = {  # by what stands in their command lines
+MINUTES = 62  # of a plan: the record may be a minute shorter
+WATCHED = {  # by a part of their command lines
     "drain": "clusters.clients.drain",
     "driver": "spark/application.py",
     "driver's JVM": "org.apache.spark.deploy.SparkSubmit",
 }
 KAFKAS_OWN = re.compile("broker|controller|zookeeper")  # processes whose memory is not Plimsoll's
-FLAT = 0.2  # a share of its memory that a process may grow by
-MAX_BYTES_PER_RECORD = 1000  # of a run folder for each acknowledged record, which has 100 bytes
+FLAT = 0.2  # the allowed growth of a process, as a share of its memory
+MAX_BYTES_PER_RECORD = 1000  # of a run folder, per acknowledged record of 100 bytes
 
 
 class Soak(NamedTuple):
-    """What is soaked."""
+    """The mode, version and seed of a soak."""
 
     mode: str
     kafka: str
@@ -53,7 +53,7 @@ SOAKS = (Soak("kraft", "4.4.0", 1), Soak("zookeeper", "3.9.1", 2))
 
 
 class Peaks:
-    """The most resident memory that watched processes of this host had, in MB, while it is open."""
+    """While open, track the peak resident memory of watched processes of this host, in MB."""
 
     def __init__(self) -> None:
         self.mb: dict[str, float] = {}
@@ -79,7 +79,7 @@ class Peaks:
 
 
 def attempt(soak: Soak) -> dict[str, Any]:
-    """One soak; a row."""
+    """Run one soak and return its row."""
     asked = ["--kafka", soak.kafka, "--minutes", str(MINUTES), "--seed", str(soak.seed)]
     with Peaks() as peaks:
         code = play("soak", FOLDER / soak.mode, FAULT_MIX, {"cluster": {"mode": soak.mode}}, asked)
@@ -87,7 +87,7 @@ def attempt(soak: Soak) -> dict[str, Any]:
 
 
 def row(soak: Soak, code: int, run: Path, peaks_mb: Mapping[str, float]) -> dict[str, Any]:
-    """What a run folder and its judge say."""
+    """Return the row of a run folder and its verdict."""
     data = read_run(run)
     delivery = data.verdict.get("delivery", {})
     return {
@@ -108,7 +108,7 @@ def row(soak: Soak, code: int, run: Path, peaks_mb: Mapping[str, float]) -> dict
 
 
 def wrong(found: Mapping[str, Any]) -> list[str]:
-    """What a row shows that must not be; a bug that this version of Kafka is known for may show."""
+    """Return the violated expectations of a row; known bugs of this version of Kafka are allowed."""
     grew = {name: share for name, share in found["grew"].items() if not KAFKAS_OWN.match(name)}
     size = found["record_mb"] * 1e6 / max(found["acked"], 1)
     return [
@@ -120,7 +120,7 @@ def wrong(found: Mapping[str, Any]) -> list[str]:
 
 
 def main(modes: Iterable[str]) -> int:
-    """Make the rows that are missing, or those of these modes anew; 1 when one shows what must not be."""
+    """Make the missing rows, or remake the named modes; return 1 if one violates an expectation."""
     rows = make_missing(RESULTS, "mode", {soak.mode: soak for soak in SOAKS}, modes, attempt=attempt, tell=_told)
     return 1 if any(map(wrong, rows)) else 0
 

@@ -1,7 +1,7 @@
-"""The performance that judge and clients have to reach, each target once: ``python -m bench.targets`` prints them.
+"""Define the performance targets of judge and clients: ``python -m bench.targets`` prints them.
 
-Benchmarks append what they measure to ``bench/results.json``, one row a figure: the target, the figure and its unit,
-whether the target was met, and what else says how it was measured. The table in docs/dev/performance.md follows.
+Benchmarks append one row per figure to ``bench/results.json``: target, figure, unit, whether the target was met, and
+the conditions. The table in docs/dev/performance.md comes from these rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 
 class Target(NamedTuple):
-    """A bound that a figure must not pass; ``at`` says on which side of it the figure has to be."""
+    """A limit for a figure; ``at`` is the allowed side, at most or at least."""
 
     name: str
     about: str
@@ -35,7 +35,7 @@ class Target(NamedTuple):
 
 
 SIZES = {100: "100 bytes", 1000: "1 kB", 10_000: "10 kB"}  # of a value
-BESIDE_KAFKA = (  # our clients with all that they record, what of them is measured, and beside which of Kafka's tools
+BESIDE_KAFKA = (  # our clients with full recording, the measured quantity, and Kafka's counterpart
     ("confluent-kafka", "producer confluent-kafka", "kafka-producer-perf-test", 1.0),
     ("kafka-python", "producer kafka-python", "kafka-producer-perf-test", 0.3),
     ("drain", "final drain", "kafka-consumer-perf-test", 0.8),
@@ -44,7 +44,7 @@ BESIDE_KAFKA = (  # our clients with all that they record, what of them is measu
 
 
 def beside_kafka(client: str, value_bytes: int) -> str:
-    """The name of a client's target at one size of values."""
+    """Return the name of a client's target at one value size."""
     return f"{client}_{SIZES[value_bytes]}".replace("-", "_").replace(" ", "_")
 
 
@@ -78,7 +78,7 @@ TARGETS = {
 
 
 def row(name: str, figure: float, **more: Any) -> Json:
-    """A result; ``more`` says how it was measured, as JSON values.
+    """Return a result; ``more`` has the conditions of the measurement, as JSON values.
 
     Raises:
         KeyError: there is no such target.
@@ -89,16 +89,16 @@ def row(name: str, figure: float, **more: Any) -> Json:
 
 
 def record(rows: Sequence[Json], results: Path = RESULTS, page: Path = PAGE) -> None:
-    """Append results, and write the page's table anew."""
+    """Append results and rewrite the page's table."""
     write_atomically(results, json.dumps([*read(results), *rows], indent=1) + "\n")
     write_page(read(results), page)
 
 
 def write_page(results: Sequence[Mapping[str, Any]], page: Path = PAGE) -> None:
-    """Put the table of these results between the marks of the page.
+    """Write the table of these results between the page's markers.
 
     Raises:
-        ValueError: the page has no such marks.
+        ValueError: the page lacks the markers.
     """
     before, _, rest = page.read_text().partition(BEGIN)
     _, end, after = rest.partition(END)
@@ -108,18 +108,18 @@ def write_page(results: Sequence[Mapping[str, Any]], page: Path = PAGE) -> None:
 
 
 def read(results: Path = RESULTS) -> list[Json]:
-    """All results, the oldest first."""
+    """Return all results, oldest first."""
     return list(json.loads(results.read_text())) if results.exists() else []
 
 
 def all_met(results: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the last figure of every target meets it."""
+    """Return whether the last figure of every target meets it."""
     last = {each["target"]: each["met"] for each in results}
     return all(last.get(name, False) for name in TARGETS)
 
 
 def lines(results: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line for each target: its bound, the last figure, and whether that met it."""
+    """Return a line per target: its limit, the last figure, and whether that met it."""
     last = {each["target"]: each for each in results}
     return [_line(target, last.get(target.name)) for target in TARGETS.values()]
 
@@ -134,7 +134,7 @@ def _line(target: Target, result: Mapping[str, Any] | None) -> str:
 
 
 def table(results: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The targets as Markdown, each with its last two figures."""
+    """Return the targets as a Markdown table, each with its last two figures."""
     head = ["| target | what | bound | the last two figures |", "|---|---|---|---|"]
     return head + [_row(target, results) for target in TARGETS.values()]
 

@@ -1,7 +1,7 @@
-"""How far the judge and the campaigns can be trusted: ``python -m bench.trust`` writes docs/trust.md.
+"""Write docs/trust.md, the error rates of the judge and the campaigns: ``python -m bench.trust``.
 
-Everything counted comes from docs/data/, one file for each bench module that measures (mutate, reliability,
-comparisons, power, screen, and what ``bench.promises`` lists). The page begins with the limits of that evidence.
+All counts come from docs/data/, one file per measuring bench module (mutate, reliability, comparisons, power, screen,
+and those of ``bench.promises``). The page begins with the limits of that evidence.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MANY_PAIRS = 10
 
 
 def page() -> str:
-    """The page that follows from the files in docs/data/."""
+    """Return the page of the files in docs/data/."""
     return render(
         damaged=_read(mutate.RESULTS),
         deleted=_read(absence.RESULTS),
@@ -55,7 +55,7 @@ def render(
     bisected: Sequence[Row],
     bug_scenarios: frozenset[str] = frozenset(),
 ) -> str:
-    """The page of these rows, each argument being the content of one file."""
+    """Return the page of these rows; each argument is the content of one file."""
     sections = [
         limits(damaged, repeated, compared, bug_scenarios),
         recordings(damaged, repeated),
@@ -81,7 +81,7 @@ def render(
 
 
 def _prose(text: str, *, bullet: bool = False) -> list[str]:
-    """A paragraph, or a bullet, as lines of the page."""
+    """Wrap a paragraph or bullet into lines of the page."""
     start, more = ("- ", "  ") if bullet else ("", "")
     wide = textwrap.TextWrapper(118, initial_indent=start, subsequent_indent=more, break_on_hyphens=False)
     return wide.wrap(" ".join(text.split()))
@@ -92,7 +92,7 @@ def _read(path: Path) -> Any:
 
 
 def _scenarios_of_bugs() -> frozenset[str]:
-    """The scenarios of known bugs that have been counted on the page on known bugs."""
+    """Return the scenarios of known bugs that are counted on their own page."""
     counted = {row["bug"] for row in _read(KNOWN_BUGS)}
     return frozenset(bug.scenario for bug in BUGS if bug.name in counted)
 
@@ -103,7 +103,7 @@ def _scenarios_of_bugs() -> frozenset[str]:
 def limits(
     damaged: Sequence[Row], repeated: Sequence[Row], compared: Sequence[Row], bug_scenarios: frozenset[str]
 ) -> list[str]:
-    """What the figures below cannot show, first of all."""
+    """Return the section on what the figures cannot show."""
     versions = {row["kafka"] for row in [*damaged, *repeated]}
     counted = {row["scenario"] for row in repeated}
     uncounted = [name for name in scenario_names() if name not in counted | bug_scenarios]
@@ -132,7 +132,7 @@ def limits(
 
 
 def untested_checks() -> list[str]:
-    """Invariants and anomalies that no kind of damage is meant to show."""
+    """Return the invariants and anomalies without a kind of damage."""
     targets = {name for kind in KINDS for name in kind.found_by}
     every = [*SEVERITY, *sorted(invariants.INVARIANTS, key=lambda name: int(name[1:]))]
     return [name for name in every if name not in targets]
@@ -152,7 +152,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _dates(days: Iterable[str]) -> str:
-    """The first and the last of some days; "" is a row without one."""
+    """Describe the first and last of some dates; "" is a row without one."""
     told = set(days)
     every = sorted(told - {""})
     if not every:
@@ -166,7 +166,7 @@ def _dates(days: Iterable[str]) -> str:
 
 
 def recordings(damaged: Sequence[Row], repeated: Sequence[Row]) -> list[str]:
-    """What the judge finds of damage that was done to recordings, and how often it accuses a clean run."""
+    """Return the section on detected damage and on the false-alarm rate of clean runs."""
     undamaged = {kind.name for kind in mutate.UNDAMAGED}
     rows = [row for row in damaged if row["kind"] not in undamaged]
     legal = [row for row in damaged if row["kind"] in {kind.name for kind in HARMLESS}]
@@ -216,7 +216,7 @@ def recordings(damaged: Sequence[Row], repeated: Sequence[Row]) -> list[str]:
 
 
 def absences(rows: Sequence[Row]) -> list[str]:
-    """What the judge says of folders without one piece of their evidence."""
+    """Return the section on folders with one piece of evidence missing."""
     wrong = sum(len(row["wrong"]) for row in rows)
     return [
         "## Does the judge pass what it did not see?",
@@ -240,7 +240,7 @@ def absences(rows: Sequence[Row]) -> list[str]:
 
 
 def _by_group(rows: Sequence[Row]) -> list[tuple[str, str, list[Row]]]:
-    """(what was damaged, how it must be reported, its rows)."""
+    """Return tuples of (what was damaged, how it must be reported, its rows)."""
     kinds = {kind.name: kind for kind in KINDS}
     groups: dict[tuple[str, str], list[Row]] = {
         ("records and clients' ledgers", "an anomaly"): [],
@@ -256,7 +256,7 @@ def _by_group(rows: Sequence[Row]) -> list[tuple[str, str, list[Row]]]:
 
 
 def scenarios(rows: Sequence[Row]) -> list[str]:
-    """How often a scenario had its expected result, counted again without the judge's code."""
+    """Return the section on how often scenarios had their expected result, recounted without the judge's code."""
     lines = [
         "## Does a scenario have its expected result every time?",
         "",
@@ -294,7 +294,7 @@ def _range(counts: Iterable[int]) -> str:
 
 
 def real_comparisons(rows: Sequence[Row]) -> list[str]:
-    """False alarms of a version against itself, and how often each injected slowdown was found."""
+    """Return the section on false alarms of a version against itself and on detected injected slowdowns."""
     itself = [row["verdicts"] for row in rows if not row["injected"]]
     of_many = [row["verdicts"] for row in rows if not row["injected"] and row["pairs"] >= MANY_PAIRS]
     calibrated = [row["calibration"] for row in rows if row["calibration"]]
@@ -329,7 +329,7 @@ def real_comparisons(rows: Sequence[Row]) -> list[str]:
 
 
 def _alarms(verdicts: Sequence[Sequence[str]]) -> str:
-    """In how many comparisons of a version with itself something was called worse, and how often at most."""
+    """Describe in how many comparisons of a version with itself something was called worse, with the upper bound."""
     alarms, tried = sum("regression" in own for own in verdicts), len(verdicts)
     if not tried:
         return "none has run yet"
@@ -340,7 +340,7 @@ def _alarms(verdicts: Sequence[Sequence[str]]) -> str:
 
 
 def _span(low: float, high: float, digits: int = 0) -> str:
-    """An interval of rates."""
+    """Format an interval of rates."""
     return f"{100 * low:.{digits}f}–{high:.{digits}%}"
 
 
@@ -352,7 +352,7 @@ def _change(effect: Row) -> str:
 
 
 def simulated_comparisons(found: Row) -> list[str]:
-    """How often a comparison of ten pairs calls each slowdown a regression, on simulated runs."""
+    """Return the section on how often ten simulated pairs call each slowdown a regression."""
     steady = [row for row in found["rows"] if row["host"] == "steady"]
     simulations = found["rows"][0]["simulations"]
     lines = [
@@ -402,7 +402,7 @@ def simulated_comparisons(found: Row) -> list[str]:
 
 
 def _farthest(rows: Sequence[Row]) -> float:
-    """The largest difference in the share of regressions between a steady host and another one."""
+    """Return the largest difference in the share of regressions between a steady host and another one."""
     steady = {(r["noise"], r["slowdown"]): r["regression"] / r["simulations"] for r in rows if r["host"] == "steady"}
     away = (
         abs(row["regression"] / row["simulations"] - steady[row["noise"], row["slowdown"]])
@@ -418,7 +418,7 @@ def _family(row: Row) -> str:
 
 
 def _share(events: int, of: int) -> str:
-    """A rate with its exact interval at 95 %."""
+    """Format a rate with its exact interval at 95 %."""
     low, high = clopper_pearson(events, of)
     return f"{100 * events / of:.1f}% ({_span(low, high, 1)})"
 
@@ -427,7 +427,7 @@ def _share(events: int, of: int) -> str:
 
 
 def nightly_screen(found: Row) -> list[str]:
-    """What the screen confirms of changes that are there, and of changes that are not, on simulated histories."""
+    """Return the section on what the screen confirms, with and without a change, on simulated histories."""
     first = found["false_alarms"][0]
     lines = [
         "## What does the nightly screen find? (simulated)",
@@ -496,7 +496,7 @@ def _rate(rate: Row) -> str:
 
 
 def bisections(rows: Sequence[Row]) -> list[str]:
-    """How often a bisection calls a build of a known kind bad, good or neither, and after how many runs."""
+    """Return the section on how often a bisection calls a known build bad, good or neither, and after how many runs."""
     shares, changed = ([row for row in rows if (row["sd"] is None) == of_runs] for of_runs in (True, False))
     lines = [
         "## How often is a bisection's answer about a build wrong? (simulated)",
