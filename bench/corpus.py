@@ -38,12 +38,12 @@ from spark.submit import judge
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "docs" / "examples"
-AT_ONCE = 2  # clusters that are recorded side by side
+AT_ONCE = 2  # clusters that are recorded at once
 TOGETHER = 16  # folders that one application judges
 SEED = 1
 MAIN = "follower_lag_then_leader_kill"
 MAIN_ON = ("2.8.2", "3.0.2", "3.9.1", "4.3.1")
-# A scenario runs on the newest Kafka unless it is another version that makes it worth a run.
+# Scenarios run on the newest Kafka, except those whose result needs another version.
 VERSIONS: Mapping[str, str] = {"rolling_upgrade": "3.8.1"}
 MORE = (
     ("survived_faults", "2.8.2"),
@@ -56,9 +56,9 @@ IMPORTS: Mapping[Origin, str] = {
     "ledger": "ledger.jsonl",
     "jepsen": "jepsen.edn",
 }
-DAMAGED_ON = defaultdict(lambda: "3.9.1", share_group="4.3.0")  # the version whose clean runs are damaged, by scenario
+DAMAGED_ON = defaultdict(lambda: "3.9.1", share_group="4.3.0")  # the version of the damaged clean runs, by scenario
 TABLES = ("anomaly_counts", "anomalies", "invariants", "delivery", "recovery", "latency", "metrics")
-KEYS: Mapping[str, Sequence[str]] = {  # what names a row; a row without a name is there or not
+KEYS: Mapping[str, Sequence[str]] = {  # a row's name; a row without one is only compared for presence
     "anomaly_counts": ("anomaly", "allowed"),
     "invariants": ("invariant",),
     "delivery": ("topic", "partition"),
@@ -66,19 +66,19 @@ KEYS: Mapping[str, Sequence[str]] = {  # what names a row; a row without a name 
     "latency": ("phase",),
     "metrics": ("metric", "phase"),
 }
-# Keys of verdict.json that repeat a table, and the one that differs between any two judges.
+# Keys of verdict.json that repeat a table, and the one that always differs between judges.
 IN_TABLES = frozenset({"anomalies", "invariants", "delivery"}) | {"judge"}
 
 
 class Item(NamedTuple):
-    """A run of the corpus; ``make`` records it below a folder and returns where it lies."""
+    """A run of the corpus; ``make`` records it below a folder and returns its path."""
 
     name: str
     make: Callable[[Path], Path]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 when everything is there, or nothing differs."""
+    """Return 0 if everything exists, or nothing differs."""
     parser = argparse.ArgumentParser(prog="python -m bench.corpus", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     recording = commands.add_parser("record")

@@ -1,1 +1,1 @@
-"""Forty-eight claims about replication, each answered by what a run recorded."""
+"""Forty-eight claims about replication, each answered from recorded runs."""

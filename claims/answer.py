@@ -1,4 +1,4 @@
-"""What a claim's answer is: shown, refuted or not observable, a sentence, and the rows that it rests on."""
+"""Define a claim's answer: shown, refuted or not observable, with a sentence and its evidence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_EVIDENCE = 6
 
 
 class Evidence(NamedTuple):
-    """One row: the file or table in the run folder, when (seconds since the run began), and what it says."""
+    """One row: its file or table in the run folder, its time (seconds since the run began), and its content."""
 
     source: str
     at_s: float | None
@@ -20,7 +20,7 @@ class Evidence(NamedTuple):
 
 @dataclass(frozen=True)
 class Answer:
-    """What one recording says of one claim."""
+    """The answer of one recording to one claim."""
 
     verdict: Verdict
     sentence: str
@@ -28,21 +28,21 @@ class Answer:
 
 
 def shown(sentence: str, evidence: Iterable[Evidence] = ()) -> Answer:
-    """The claim was seen to hold."""
+    """Return the answer that the claim held."""
     return Answer("shown", sentence, list(evidence)[:MAX_EVIDENCE])
 
 
 def refuted(sentence: str, evidence: Iterable[Evidence] = ()) -> Answer:
-    """There is a counterexample, whose rows are the evidence."""
+    """Return the answer that there is a counterexample, with its rows as evidence."""
     return Answer("refuted", sentence, list(evidence)[:MAX_EVIDENCE])
 
 
 def unseen(why: str) -> Answer:
-    """Not observable; ``why`` is a sentence."""
+    """Return the answer that the claim was not observable; ``why`` is a sentence."""
     return Answer("not observable", why)
 
 
 def decisive(answers: Sequence[Answer]) -> Answer:
-    """Of several experiments' answers the one that counts: one counterexample outweighs any number of examples."""
+    """Return the answer that counts: one counterexample outweighs any number of examples."""
     order: list[Verdict] = ["refuted", "shown", "not observable"]
     return min(answers, key=lambda answer: order.index(answer.verdict))

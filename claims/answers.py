@@ -1,4 +1,4 @@
-"""Answers the claims from recordings: ``python -m claims.answers RUN…`` prints them, an experiment a run folder."""
+"""Answer the claims from recordings: ``python -m claims.answers RUN…``, one run folder per experiment, prints them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from history.results.claims import Answer, Evidence
 
 
 def answer(claim: Claim, recordings: Mapping[str, Recording]) -> tuple[answered.Answer, str]:
-    """The decisive answer, and the experiment that gave it; ``recordings`` maps experiments to what they recorded."""
+    """Return the decisive answer and its experiment; ``recordings`` are by experiment."""
     if claim.ask is None:
         return unseen(claim.unobservable), ""
     given = {name: claim.ask(recordings[name]) for name in claim.experiments if name in recordings}
@@ -27,7 +27,7 @@ def answer(claim: Claim, recordings: Mapping[str, Recording]) -> tuple[answered.
 
 
 def answers(recordings: Mapping[str, Recording]) -> dict[str, Answer]:
-    """Every claim's answer, and which run it rests on."""
+    """Return every claim's answer and the run it comes from."""
     found = {}
     for name, claim in CLAIMS.items():
         best, experiment = answer(claim, recordings)
@@ -42,15 +42,15 @@ def answers(recordings: Mapping[str, Recording]) -> dict[str, Answer]:
 
 
 def read_runs(runs: Mapping[str, Path]) -> dict[str, Recording]:
-    """Open the run folders of some experiments."""
+    """Open the run folders of experiments."""
     return {name: open_recording(run) for name, run in runs.items()}
 
 
 def experiment_of(run: Path) -> str:
-    """The experiment that a run folder's name tells.
+    """Return the experiment named in a run folder's name.
 
     Raises:
-        BadInput: it is none of the claims'.
+        BadInput: it is not a claims experiment.
     """
     for experiment in (*EXPERIMENTS, *WALKTHROUGHS):
         if f"claims-{experiment.replace('_', '-')}" in run.name:

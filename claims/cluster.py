@@ -1,4 +1,4 @@
-"""Claims about the cluster: its defaults, its controller, who takes records."""
+"""Answer claims about the cluster: its defaults, its controller, and which brokers accept records."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from history.words import counted
 
 
 def default_factor_is_1(recording: Recording) -> Answer:
-    """C28."""
+    """Answer claim C28."""
     return default_is(recording, "default.replication.factor", "1")
 
 
 def only_leaders_take_records(recording: Recording) -> Answer:
-    """C29."""
+    """Answer claim C29."""
     if taken := next(_taken(recording), None):
         return refuted("A broker that does not lead acknowledged records.", taken)
     refused = []
@@ -37,7 +37,7 @@ def only_leaders_take_records(recording: Recording) -> Answer:
 
 
 def _taken(recording: Recording) -> Iterator[list[Evidence]]:
-    """Records that a scenario's own ``write`` had acknowledged by a broker that led neither before nor afterwards."""
+    """Yield the evidence that a broker acknowledged records of a ``write`` step without leading before or after it."""
     asked: Event | None = None
     for event in recording.events:
         if event.kind != "step":
@@ -53,7 +53,7 @@ def _taken(recording: Recording) -> Iterator[list[Evidence]]:
 
 
 def controller_depends_on_zookeeper(recording: Recording) -> Answer:
-    """C32."""
+    """Answer claim C32."""
     sources = {state.source for history in recording.states.values() for state in history}
     states = [state for history in recording.states.values() for state in history]
     evidence = [
@@ -68,7 +68,7 @@ def controller_depends_on_zookeeper(recording: Recording) -> Answer:
 
 
 def kraft_exists(recording: Recording) -> Answer:
-    """C33."""
+    """Answer claim C33."""
     states = [s for history in recording.states.values() for s in history if s.source == "metadata_log"]
     if not states:
         return unseen("These runs are with ZooKeeper; KRaft takes runs of its own.")

@@ -1,4 +1,4 @@
-"""Claims about elections: who leads next, what its log holds, what the others do with theirs."""
+"""Answer claims about elections: the next leader, its log, and the other replicas' logs."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def _lines(recording: Recording, kind: str, where: TopicPartition, broker: int) 
 
 
 def _leader_started(recording: Recording, where: TopicPartition, epoch: int) -> Mapping[str, Any] | None:
-    """The line of the leader with which an epoch began; its LEO is where the logs of earlier epochs end."""
+    """Return the log line with which an epoch's leader started; its LEO is the end of earlier epochs' logs."""
     starts = (line for line in recording.lines if line["kind"] == "leader_started")
     own = (line for line in starts if (line["topic"], line["partition"]) == where)
     return next((line for line in own if line["leader_epoch"] == epoch), None)
 
 
 def new_leader_has_what_was_visible(recording: Recording) -> Answer:
-    """C6."""
+    """Answer claim C6."""
     evidence: list[Evidence] = []
     count = 0
     for change in leader_changes(recording):
@@ -64,7 +64,7 @@ def _both(recording: Recording, change: Change) -> list[Evidence]:
 
 
 class Survivor(NamedTuple):
-    """A follower that got another leader: its line on it, and where it cut its log before the next one, if it did."""
+    """A follower that got another leader: its log line, and where it truncated before the next one, if it did."""
 
     where: TopicPartition
     started: Mapping[str, Any]
@@ -73,14 +73,14 @@ class Survivor(NamedTuple):
 
 
 def _cut_at(hw: int, cut: Mapping[str, Any] | None, leads: Mapping[str, Any] | None) -> bool | None:
-    """Whether a log with records above a HW was cut at it; None where that is also where it left its leader's log."""
+    """Return whether a log with records above HW was cut at HW; None if its leader's log also ends there."""
     if cut is None or cut["log_end_offset"] > hw:
         return False
     return True if leads and leads["log_end_offset"] > hw else None
 
 
 def _survivors(recording: Recording) -> Iterator[Survivor]:
-    """The followers whose leader failed or was stopped."""
+    """Yield the followers whose leader failed or was stopped."""
     for change in leader_changes(recording):
         if change.before.leader in change.after.isr:
             continue
@@ -91,7 +91,7 @@ def _survivors(recording: Recording) -> Iterator[Survivor]:
             if broker in (change.after.leader, change.before.leader) or not own:
                 continue
             if any((change.before.t_ns or 0) < boot["t_ns"] <= own[0]["t_ns"] for boot in boots):
-                continue  # it came back from a restart, which is another claim
+                continue  # it restarted, which is another claim
             until_ns = min(
                 (line["t_ns"] for line in starts if line["leader_epoch"] > change.after.leader_epoch), default=2**63
             )
@@ -106,10 +106,10 @@ def _survivors(recording: Recording) -> Iterator[Survivor]:
 
 
 def followers_first_cut_to_their_hw(recording: Recording) -> Answer:
-    """C26."""
+    """Answer claim C26."""
     above = [s for s in _survivors(recording) if s.started["log_end_offset"] > s.started["high_watermark"]]
     told = [(s, _cut_at(s.started["high_watermark"], s.cut, s.leads)) for s in above]
-    # One that cut its log above its HW comes first: it says most.
+    # A log cut above its HW comes first: it is the stronger evidence.
     kept = sorted((s for s, at_hw in told if at_hw is False), key=lambda s: s.cut is None)
     if kept:
         first = kept[0]
@@ -141,7 +141,7 @@ def _still_there(recording: Recording, survivor: Survivor) -> list[Evidence]:
 
 
 def alike_but_not_without_loss(recording: Recording) -> Answer:
-    """C27."""
+    """Answer claim C27."""
     read = {(poll["producer_id"], poll["seq"]) for poll in recording.final}
     if not read:
         return unseen("No final drain read everything.")
@@ -158,12 +158,12 @@ def alike_but_not_without_loss(recording: Recording) -> Answer:
 
 
 def replicas_nominate_themselves(recording: Recording) -> Answer:
-    """C34."""
+    """Answer claim C34."""
     preferred: list[list[Evidence]] = []
     for change in leader_changes(recording):
         elected = _leader_started(recording, change.where, change.after.leader_epoch)
         if change.before.leader in change.after.isr or elected is None:
-            continue  # a leader that stays in the ISR was no candidate's rival, but made way for the preferred one
+            continue  # an old leader in the ISR made way for the preferred one: no candidates competed
         for other in _began_to_follow(recording, change):
             evidence = [recording.said(elected), recording.said(other), *_both(recording, change)]
             if other["log_end_offset"] > elected["log_end_offset"]:
@@ -187,14 +187,14 @@ def replicas_nominate_themselves(recording: Recording) -> Answer:
 
 
 def _began_to_follow(recording: Recording, change: Change) -> Iterator[Mapping[str, Any]]:
-    """The first line on a new leader of each other member of the ISR; its LEO is that before the first fetch."""
+    """Yield each other ISR member's first line on a new leader; its LEO is that before the first fetch."""
     for member in set(change.after.isr) & set(change.before.isr) - {change.after.leader}:
         starts = _lines(recording, "follower_started", change.where, member)
         yield from [line for line in starts if line["leader_epoch"] == change.after.leader_epoch][:1]
 
 
 def first_live_member_in_order_leads(recording: Recording) -> Answer:
-    """C35."""
+    """Answer claim C35."""
     if another := recording.against("I20"):
         return refuted("Another than the first member of the ISR was elected.", another)
     changes = [change for change in leader_changes(recording) if not change.after.recovering]
@@ -204,7 +204,7 @@ def first_live_member_in_order_leads(recording: Recording) -> Answer:
 
 
 def elections_only_when_leaders_fail(recording: Recording) -> Answer:
-    """C36."""
+    """Answer claim C36."""
     count = 0
     for change in leader_changes(recording):
         count += 1
@@ -226,7 +226,7 @@ def elections_only_when_leaders_fail(recording: Recording) -> Answer:
 
 
 def preferred_election_restores_the_first(recording: Recording) -> Answer:
-    """C37."""
+    """Answer claim C37."""
     for event in recording.events:
         if event.kind != "elected" or event.detail["refused"] or event.detail.get("who") != "preferred":
             continue
@@ -248,7 +248,7 @@ def preferred_election_restores_the_first(recording: Recording) -> Answer:
 
 
 class Boot(NamedTuple):
-    """A replica that came back: HW from its checkpoint, LEO with which it began to follow, and its first cut."""
+    """A replica that restarted: its checkpointed HW, the LEO at which it began to follow, and its first truncation."""
 
     where: TopicPartition
     loaded: Mapping[str, Any]
@@ -279,7 +279,7 @@ def _boots(recording: Recording) -> Iterator[Boot]:
 
 
 def returning_replica_cuts_to_hw_on_disk(recording: Recording) -> Answer:
-    """C39."""
+    """Answer claim C39."""
     above = [b for b in _boots(recording) if b.started["log_end_offset"] > b.loaded["high_watermark"]]
     if not above:
         return unseen("No replica came back with records above the HW on its disk.")
@@ -302,7 +302,7 @@ def returning_replica_cuts_to_hw_on_disk(recording: Recording) -> Answer:
 
 
 class Floor(NamedTuple):
-    """A replica's own HW, the highest HW that any replica had shown by then, and the end of its log."""
+    """A replica's own HW, the highest HW that any replica had shown by then, and its log's end."""
 
     own: int
     committed: int
@@ -311,12 +311,12 @@ class Floor(NamedTuple):
 
     @property
     def gone(self) -> int:
-        """Committed records that a cut at its own HW would take from it."""
+        """Return how many committed records a truncation at its own HW would remove."""
         return min(self.committed, self.end) - self.own
 
 
 def cutting_above_hw_is_safe(recording: Recording) -> Answer:
-    """C40."""
+    """Answer claim C40."""
     floors = list(_floors(recording))
     if not floors:
         return unseen("No replica came back or got another leader.")
@@ -336,7 +336,7 @@ def _floors(recording: Recording) -> Iterator[Floor]:
     for where, said, started in told:
         earlier = [sample for sample in recording.samples.get(where, ()) if sample.received_ns < said["t_ns"]]
         own = [sample for sample in earlier if sample.broker == said["broker_id"]]
-        # What was committed in an epoch that it did not follow is not in its log.
+        # Records committed in an epoch that it did not follow are not in its log.
         known = [sample for sample in earlier if own and sample.epoch <= own[-1].epoch]
         if known:
             highest = max(known, key=lambda sample: sample.hw)
@@ -345,7 +345,7 @@ def _floors(recording: Recording) -> Iterator[Floor]:
 
 
 def nothing_read_vanishes(recording: Recording) -> Answer:
-    """C46."""
+    """Answer claim C46."""
     changes = list(leader_changes(recording))
     if not (changes and recording.final and recording.polls):
         return unseen("No leader changed while consumers read.")
@@ -363,7 +363,7 @@ def nothing_read_vanishes(recording: Recording) -> Answer:
 
 
 def _dips(recording: Recording, changes: list[Change]) -> Iterator[tuple[TopicPartition, Sample, Sample]]:
-    """Leaders whose first HW was below the last one of the leader before."""
+    """Yield leader changes after which the first HW was below the old leader's last one."""
     for change in changes:
         lead = recording.lead(change.where)
         before = [sample for sample in lead if sample.epoch < change.after.leader_epoch]

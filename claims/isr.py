@@ -1,4 +1,4 @@
-"""Claims about the ISR: who belongs to it, who leaves it, and what then becomes of the HW."""
+"""Answer claims about the ISR: its members, who leaves it, and the HW afterwards."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from history.events import Event
 from history.words import counted
 
 KAFKAS_LAG_MS = 30_000
-SLACK_S = 1.0  # what a paused broker's last answer and the line on it may be late on a busy host
-RETURN_NS = 30 * SECOND_NS  # a broker that was started has caught up with a few records by then
+SLACK_S = 1.0  # delay of a paused broker's last answer and of the log line, on a busy host
+RETURN_NS = 30 * SECOND_NS  # time for a restarted broker to fetch a few records
 
 
 def outsiders_do_not_count(recording: Recording) -> Answer:
-    """C5."""
+    """Answer claim C5."""
     for moment in at_rest(recording):
         behind = [sample for sample in moment.outside if sample.leo < moment.leader.hw]
         if behind:
@@ -35,7 +35,7 @@ def outsiders_do_not_count(recording: Recording) -> Answer:
 
 
 def hw_is_looked_at_again(recording: Recording) -> Answer:
-    """C12."""
+    """Answer claim C12."""
     shrinks = [shrink for shrink in shrinks_at_rest(recording) if _enough(recording, shrink)]
     if stuck := [shrink for shrink in shrinks if shrink.after.hw < shrink.least]:
         return refuted(
@@ -68,12 +68,12 @@ def hw_is_looked_at_again(recording: Recording) -> Answer:
 
 
 def _enough(recording: Recording, shrink: Shrink) -> bool:
-    """Whether the ISR that is left has min.insync.replicas members."""
+    """Return whether the remaining ISR has min.insync.replicas members."""
     return len(shrink.state.isr) >= recording.effective_min_isr.get(shrink.where.topic, 1)
 
 
 def _alone(moment: Moment) -> bool:
-    """Whether a leader of several replicas had appended while it was the only one in the ISR."""
+    """Return whether a leader of several replicas had appended while alone in the ISR."""
     return moment.appended and moment.state.isr == (moment.state.leader,) and len(moment.state.replicas) > 1
 
 
@@ -86,7 +86,7 @@ def _before_and_after(recording: Recording, shrink: Shrink) -> list[Evidence]:
 
 
 def joins_when_it_reached_the_hw(recording: Recording) -> Answer:
-    """C15."""
+    """Answer claim C15."""
     joins = []
     for where, history in recording.states.items():
         for before, after in pairwise(history):
@@ -115,7 +115,7 @@ def joins_when_it_reached_the_hw(recording: Recording) -> Answer:
 
 
 def leaves_when_it_does_not_fetch(recording: Recording) -> Answer:
-    """C16."""
+    """Answer claim C16."""
     lag_ns = int(recording.settings.get("replica.lag.time.max.ms", KAFKAS_LAG_MS)) * 1_000_000
     evicted = []
     for broker, from_ns, until_ns in recording.faults("pause"):
@@ -142,7 +142,7 @@ def leaves_when_it_does_not_fetch(recording: Recording) -> Answer:
 
 
 def lag_is_10_s(recording: Recording) -> Answer:
-    """C17; how often the lag is looked at shows in how long an eviction takes: the lag to half as much again."""
+    """Answer C17; an eviction takes 1 to 1.5 times the lag, as the leader checks every half of it."""
     answer = default_is(recording, "replica.lag.time.max.ms", "10000")
     if answer.verdict == "not observable":
         return answer
@@ -160,7 +160,7 @@ def lag_is_10_s(recording: Recording) -> Answer:
 
 
 def _evictions(recording: Recording) -> Iterator[tuple[float, Evidence, Mapping[str, Any]]]:
-    """Seconds from a paused follower's last answer to its leader's line on an ISR without it, and both of them."""
+    """Yield the seconds from a paused follower's last answer to the ISR without it, with the evidence of both."""
     lines = [line for line in recording.lines if line["kind"] == "isr_shrinking"]
     for broker, from_ns, until_ns in recording.faults("pause"):
         for where in recording.states:
@@ -174,12 +174,12 @@ def _evictions(recording: Recording) -> Iterator[tuple[float, Evidence, Mapping[
 
 
 def lag_is_30_s(recording: Recording) -> Answer:
-    """C31."""
+    """Answer claim C31."""
     return default_is(recording, "replica.lag.time.max.ms", "30000")
 
 
 def default_is(recording: Recording, setting: str, claimed: str) -> Answer:
-    """Whether a broker names this value as its default of a setting."""
+    """Answer whether a broker reports this value as the default of a setting."""
     told = default_of(recording, setting)
     if told is None:
         return unseen("No broker was asked for its settings.")
@@ -191,7 +191,7 @@ def default_is(recording: Recording, setting: str, claimed: str) -> Answer:
 
 
 def default_of(recording: Recording, setting: str) -> tuple[Event, str] | None:
-    """The event in which a broker named its default of a setting, and the value; None where none was asked."""
+    """Return the event in which a broker reported its default of a setting, and the value, or None."""
     for event in recording.described():
         said = event.detail["settings"]["broker"].get(setting, {})
         if "default" in said:
@@ -200,7 +200,7 @@ def default_of(recording: Recording, setting: str) -> tuple[Event, str] | None:
 
 
 def hw_is_taken_over_who_is_left(recording: Recording) -> Answer:
-    """C18."""
+    """Answer claim C18."""
     shrinks = list(shrinks_at_rest(recording))
     enough = [shrink for shrink in shrinks if _enough(recording, shrink)]
     if not enough:
@@ -221,7 +221,7 @@ def hw_is_taken_over_who_is_left(recording: Recording) -> Answer:
 
 
 def leader_is_in_the_isr(recording: Recording) -> Answer:
-    """C20."""
+    """Answer claim C20."""
     led = [state for history in recording.states.values() for state in history if state.leader >= 0]
     if outside := next((state for state in led if state.leader not in state.isr), None):
         return refuted("A leader was not in the ISR.", [recording.decided(outside)])
@@ -231,7 +231,7 @@ def leader_is_in_the_isr(recording: Recording) -> Answer:
 
 
 def joins_after_a_first_sync(recording: Recording) -> Answer:
-    """C24."""
+    """Answer claim C24."""
     first = [history[0] for history in recording.states.values() if history and history[0].partition_epoch == 0]
     if not first:
         return unseen("No partition's first state was recorded.")
@@ -245,7 +245,7 @@ def joins_after_a_first_sync(recording: Recording) -> Answer:
 
 
 def assigned_are_in_or_out_of_sync(recording: Recording) -> Answer:
-    """C30."""
+    """Answer claim C30."""
     states = [state for history in recording.states.values() for state in history]
     if stray := next((s for s in states if not set(s.isr) <= set(s.replicas)), None):
         return refuted("The ISR held a replica that was not assigned.", [recording.decided(stray)])
@@ -260,7 +260,7 @@ def assigned_are_in_or_out_of_sync(recording: Recording) -> Answer:
 
 
 def stopped_replica_leaves_and_returns(recording: Recording) -> Answer:
-    """C38."""
+    """Answer claim C38."""
     if other := next(_stayed_or_lost(recording), None):
         return refuted(*other)
     for broker, from_ns, _ in recording.faults("stop"):
@@ -282,7 +282,9 @@ def stopped_replica_leaves_and_returns(recording: Recording) -> Answer:
 
 
 def _stayed_or_lost(recording: Recording) -> Iterator[tuple[str, list[Evidence]]]:
-    """Stopped brokers that an ISR kept, or did not take in again, in a sentence and with the state."""
+    """Yield stopped brokers that stayed in an ISR, or restarted ones that did not rejoin, as a sentence and the
+    state.
+    """
     for broker, from_ns, until_ns in recording.faults("stop"):
         for where, history in recording.states.items():
             before = [state for state in history if (state.t_ns or 0) <= until_ns]
@@ -299,7 +301,7 @@ def _stayed_or_lost(recording: Recording) -> Iterator[tuple[str, list[Evidence]]
 
 
 def alone_hw_is_leo(recording: Recording) -> Answer:
-    """C48."""
+    """Answer claim C48."""
     alone = [moment for moment in at_rest(recording) if _alone(moment)]
     short = [m for m in alone if recording.effective_min_isr.get(m.where.topic, 1) > 1]
     behind = next((m for m in alone if m.leader.hw < m.leader.leo), None)

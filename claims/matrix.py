@@ -1,6 +1,6 @@
-"""Writes docs/claims.md: ``python -m claims.matrix RESULT…`` takes results of ``make claims`` into docs/claims.json.
+"""Write docs/claims.md: ``python -m claims.matrix RESULT…`` adds results of ``make claims`` to docs/claims.json.
 
-A result is the ``result.json`` of a campaign; a version's newer one takes the place of its older of the same mode.
+A result is a campaign's ``result.json``; it replaces an older one of the same version and mode.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from claims.table import CLAIMS, NOTES
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 WORDS = {"shown": "shown", "refuted": "**refuted**", "not observable": "–"}
-KEPT_EVIDENCE = 3  # rows of an answer that the page shows
+KEPT_EVIDENCE = 3  # rows of evidence per answer on the page
 _INTRODUCTION = """\
 # Forty-eight claims about replication
 
@@ -54,7 +54,7 @@ Told = Mapping[str, Any]
 
 
 def main(results: Sequence[str]) -> None:
-    """Take in some results, and write the page anew."""
+    """Add results and rewrite the page."""
     kept = DOCS / "claims.json"
     known: dict[str, Any] = json.loads(kept.read_text()) if kept.is_file() else {}
     known = taken_in(known, [json.loads(Path(path).read_text()) for path in results])
@@ -63,18 +63,18 @@ def main(results: Sequence[str]) -> None:
 
 
 def taken_in(known: Mapping[str, Told], results: Sequence[Told]) -> dict[str, Told]:
-    """What was kept, by version and mode, with what is kept of new results, in the order of versions."""
+    """Merge new results into the stored ones, by version and mode, in the order of versions."""
     fresh = {f"{result['kafka']} ({', '.join(result['modes'])})": condensed(result) for result in results}
     return dict(sorted({**known, **fresh}.items(), key=lambda item: _numbers(item[0])))
 
 
 def _numbers(version: str) -> tuple[list[int], str]:
-    """``4.1.0-SNAPSHOT (kraft)`` → its numbers, then all of it."""
+    """Return the sort key of ``4.1.0-SNAPSHOT (kraft)``: its numbers, then the whole text."""
     return [int(number) for number in re.findall(r"\d+", version)], version
 
 
 def condensed(result: Told) -> dict[str, Any]:
-    """What the page keeps of a result."""
+    """Return the parts of a result that the page needs."""
     return {
         "date": result["created_at"][:10],
         "answers": {
@@ -90,7 +90,7 @@ def condensed(result: Told) -> dict[str, Any]:
 
 
 def page(versions: Mapping[str, Told]) -> str:
-    """The page; ``versions`` maps each to what was kept of its result."""
+    """Return the page; ``versions`` maps each version to its stored result."""
     parts = [_INTRODUCTION, *_matrix(versions), *_differing(versions), *_unobserved(versions), *_steps(versions), _HOW]
     parts += [
         f"| {name} | {claim.known} | {claim.shows} | {claim.refutes} | {claim.changes} |\n"
@@ -112,7 +112,7 @@ def _matrix(versions: Mapping[str, Told]) -> Iterator[str]:
 
 
 def _columns(versions: Mapping[str, Told]) -> list[tuple[str, Told]]:
-    """(title, one version's result) of each column: neighbours that answer everything alike share one."""
+    """Return each column's title and result; neighbouring versions with equal answers share a column."""
     of_version = list(versions.items())
     verdicts = {version: [each["verdict"] for each in told["answers"].values()] for version, told in of_version}
     columns = []
@@ -124,7 +124,7 @@ def _columns(versions: Mapping[str, Told]) -> list[tuple[str, Told]]:
 
 
 def _days(versions: Mapping[str, Told]) -> str:
-    """When the answers were recorded."""
+    """Describe when the answers were recorded."""
     days = sorted({told["date"] for told in versions.values()})
     return f"Recorded on {days[0]}." if len(days) == 1 else f"Recorded from {days[0]} to {days[-1]}."
 
@@ -135,7 +135,7 @@ def _counts(told: Told) -> str:
 
 
 def _differing(versions: Mapping[str, Told]) -> Iterator[str]:
-    """Each claim that versions answer differently, with one version's words and evidence for each answer."""
+    """Yield each claim that versions answer differently, with one version's sentence and evidence per answer."""
     yield "\n## Where versions differ\n"
     for name, claim in CLAIMS.items():
         said: dict[str, tuple[str, Told]] = {}
@@ -152,7 +152,7 @@ def _differing(versions: Mapping[str, Told]) -> Iterator[str]:
 
 
 def _steps(versions: Mapping[str, Told]) -> Iterator[str]:
-    """The notes' walk-throughs, each on the newest version that recorded it."""
+    """Yield the notes' walk-throughs, each from the newest version that recorded it."""
     newest = {table["title"]: (version, table) for version, told in versions.items() for table in told["walkthroughs"]}
     if newest:
         yield "## Step by step\n\nWhat the notes go through, as the scenarios `claims_…` recorded it.\n\n"

@@ -1,4 +1,4 @@
-"""Stretches of a recording in which nothing moved but what is looked at."""
+"""Find intervals of a recording in which nothing changed except the observed quantity."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from claims.recording import Recording, Sample
 from history.partition import TopicPartition
 from kafka_files.states import State
 
-SILENCE_NS = 150_000_000  # a replica that is paused gave its last answer not longer ago than three probes take
-REST_NS = 700_000_000  # longer than a parked fetch waits (replica.fetch.wait.max.ms, 500)
+SILENCE_NS = 150_000_000  # a paused replica's last answer is at most three probes old
+REST_NS = 700_000_000  # longer than replica.fetch.wait.max.ms (500)
 
 
 class Moment(NamedTuple):
-    """Neither HW nor LEO of a leader moved for a while, and its partition's state stayed as it was.
+    """An interval in which a leader's HW and LEO and its partition's state did not change.
 
-    ``leader`` is its last sample of that while, ``live`` the last ones of replicas that answered during it, and
-    ``known`` these and those of silent ones whose last answer tells where they stand. ``heard`` are replicas that
-    answered for so long that they have fetched, too. ``appended``: in this state it had appended before.
+    ``leader`` is the leader's last sample; ``live`` has the last samples of replicas that answered, and ``known`` also
+    those of silent replicas whose last answer shows their position. ``heard``: replicas that answered for long enough
+    to have fetched, too. ``appended``: the leader had appended in this state.
     """
 
     where: TopicPartition
@@ -37,30 +37,31 @@ class Moment(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether it is known where every member of the ISR stands, to the leader, too: one that fell silent between an
-        append and its next fetch has records of which the leader has not heard.
+        """Return whether every ISR member's position is known, also to the leader.
+
+        A member that fell silent between an append and its next fetch has records that the leader does not know of.
         """
         isr = set(self.state.isr)
         return isr <= self.known.keys() and (isr <= self.heard or self.leader.hw >= self.least)
 
     @property
     def least(self) -> int:
-        """The least LEO in the ISR of a whole moment."""
+        """Return the smallest LEO in the ISR of a whole moment."""
         return min(self.known[member].leo for member in self.state.isr)
 
     @property
     def outside(self) -> list[Sample]:
-        """Replicas out of sync."""
+        """Return the samples of replicas outside the ISR."""
         return [self.known[r] for r in self.state.replicas if r not in self.state.isr and r in self.known]
 
     @property
     def followers(self) -> list[Sample]:
-        """Followers that answered, as of their last answer."""
+        """Return the last samples of followers that answered."""
         return [sample for broker, sample in self.live.items() if broker != self.state.leader]
 
 
 def at_rest(recording: Recording, least_ns: int = REST_NS) -> Iterator[Moment]:
-    """All such stretches of at least ``least_ns``, partition by partition."""
+    """Yield all such intervals of at least ``least_ns``, by partition."""
     for where in recording.states:
         yield from _of_partition(recording, where, least_ns)
 
@@ -76,7 +77,7 @@ def _of_partition(recording: Recording, where: TopicPartition, least_ns: int) ->
             groups[-1][1].append(sample)
         else:
             groups.append((state, [sample]))
-    begun: dict[int, int] = {}  # partition epoch → LEO with which the state began
+    begun: dict[int, int] = {}  # partition epoch → LEO at the beginning of that state
     for state, samples in groups:
         first = begun.setdefault(state.partition_epoch, samples[0].leo)
         if samples[-1].received_ns - samples[0].sent_ns >= least_ns:
@@ -88,7 +89,7 @@ def _moment(
 ) -> Moment:
     first, last = samples[0], samples[-1]
     known = {sample.broker: sample for sample in replicas if sample.received_ns <= last.received_ns}
-    # Only the last third: a follower may hear of the new HW as late as a parked fetch returns.
+    # Only the last third: a follower may get the new HW only when a waiting fetch returns.
     late_ns = last.received_ns - (last.received_ns - first.sent_ns) // 3
     live = {broker: sample for broker, sample in known.items() if sample.sent_ns >= late_ns}
     late = [sample for sample in replicas if late_ns <= sample.sent_ns <= (late_ns + last.received_ns) // 2]
@@ -99,23 +100,23 @@ def _moment(
 
 
 def _had_all(silent: Sample, of_leader: Sequence[Sample]) -> bool:
-    """Whether a replica's last answer tells where it stood when it fell silent: there was nothing more to fetch."""
+    """Return whether a silent replica's last answer shows its final position: it had nothing more to fetch."""
     after = (sample for sample in of_leader if sample.sent_ns > silent.received_ns + SILENCE_NS)
     return next((sample.leo == silent.leo for sample in after), False)
 
 
 class Shrink(NamedTuple):
-    """An ISR that shrank under a leader that stayed: its sample before, and its last one with the HW that followed."""
+    """An ISR that shrank without a leader change: the leader's sample before, and its last one with the next HW."""
 
     where: TopicPartition
     state: State
     before: Sample
     after: Sample
-    least: int  # of the LEOs in the ISR that is left
+    least: int  # of the LEOs in the remaining ISR
 
 
 def shrinks_at_rest(recording: Recording, least_ns: int = REST_NS) -> Iterator[Shrink]:
-    """Shrinks after which the leader appended nothing for a while, and which had something to let go of."""
+    """Yield shrinks that could release records, and after which the leader appended nothing for a while."""
     for where, history in recording.states.items():
         samples = recording.lead(where)
         for state, after in pairwise(history):
@@ -131,7 +132,7 @@ def shrinks_at_rest(recording: Recording, least_ns: int = REST_NS) -> Iterator[S
                 s for s in held if before and s.leo == before[-1].leo and s.sent_ns >= (after.t_ns or 0) + least_ns
             ]
             if still and before[-1].hw < before[-1].leo:
-                # A member that comes back moves the HW with its first fetch, before the ISR has it again.
+                # A returning member moves the HW with its first fetch, before it is in the ISR again.
                 last = [s for s in still if s.hw == still[0].hw][-1]
                 known = {s.broker: s for s in recording.samples[where] if s.received_ns <= last.received_ns}
                 least = min(known[member].leo for member in after.isr if member in known)
@@ -139,7 +140,7 @@ def shrinks_at_rest(recording: Recording, least_ns: int = REST_NS) -> Iterator[S
 
 
 class Change(NamedTuple):
-    """A partition got another leader, directly or after none."""
+    """A partition got another leader, possibly after having none."""
 
     where: TopicPartition
     before: State  # the last state with a leader
@@ -147,7 +148,7 @@ class Change(NamedTuple):
 
 
 def leader_changes(recording: Recording) -> Iterator[Change]:
-    """Every change of a leader, in order, partition by partition."""
+    """Yield every leader change in order, by partition."""
     for where, history in recording.states.items():
         led = [state for state in history if state.leader >= 0]
         for before, after in pairwise(led):

@@ -1,4 +1,4 @@
-"""Claims about a replica's files, its log start, and what may be read from it."""
+"""Answer claims about a replica's files, its log start, and what can be read from it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _file(recording: Recording, broker: int, file: Path, text: str) -> Evidence:
 
 
 def segments_roll_at_1_gib(recording: Recording) -> Answer:
-    """C41."""
+    """Answer claim C41."""
     told = default_of(recording, "log.segment.bytes")
     if told is None:
         return unseen("No broker was asked for its settings.")
@@ -63,7 +63,7 @@ def segments_roll_at_1_gib(recording: Recording) -> Answer:
 
 
 class Checked(NamedTuple):
-    """Look-ups through indexes against a scan of the whole segment."""
+    """The comparison of index look-ups with a scan of the whole segment."""
 
     offsets: int
     times: int
@@ -72,7 +72,7 @@ class Checked(NamedTuple):
 
 
 def check_indexes(segment: Segment) -> Checked:
-    """Look up every 97th offset and its time through the indexes, and by reading the whole segment."""
+    """Look up every 97th offset and its time through the indexes and by reading the whole segment."""
     every = segment.batches
     offsets = times = read = 0
     largest = 0
@@ -96,7 +96,7 @@ def check_indexes(segment: Segment) -> Checked:
 
 
 def files_are_log_index_timeindex(recording: Recording) -> Answer:
-    """C42."""
+    """Answer claim C42."""
     kinds: Counter[str] = Counter()
     offsets = times = read = 0
     evidence: list[Evidence] = []
@@ -129,7 +129,7 @@ def files_are_log_index_timeindex(recording: Recording) -> Answer:
 
 
 def _look_ups(recording: Recording) -> tuple[int, Evidence | None]:
-    """How many look-ups that a leader answered agree with its segments, and the first that does not."""
+    """Return how many of a leader's look-up answers agree with its segments, and the first that does not."""
     answered = 0
     for event in recording.described():
         for asked in event.detail["look_ups"]:
@@ -152,7 +152,7 @@ def _look_ups(recording: Recording) -> tuple[int, Evidence | None]:
 
 
 def log_start_moves(recording: Recording) -> Answer:
-    """C43."""
+    """Answer claim C43."""
     begun = [samples[0] for samples in recording.samples.values() if samples]
     if any(sample.log_start for sample in begun):
         where = next(w for w, samples in recording.samples.items() if samples and samples[0].log_start)
@@ -170,7 +170,7 @@ def log_start_moves(recording: Recording) -> Answer:
 
 
 def log_starts_are_equal(recording: Recording) -> Answer:
-    """C44."""
+    """Answer claim C44."""
     for where, lead, follower, for_ns in _apart(recording):
         return refuted(
             f"For {for_ns / SECOND_NS:.1f} s or longer a follower's log began at {follower.log_start} and its leader's "
@@ -192,7 +192,7 @@ def _began(recording: Recording, where: TopicPartition, sample: Sample) -> Evide
 
 
 def _apart(recording: Recording) -> Iterator[tuple[TopicPartition, Sample, Sample, int]]:
-    """Log starts of a leader and a follower that differed for longer than a parked fetch waits, and for how long."""
+    """Yield log starts of a leader and a follower that differed for longer than a fetch waits, and for how long."""
     for where in recording.states:
         lead = recording.lead(where)
         leaders = {sample.broker for sample in lead}
@@ -211,7 +211,7 @@ def _apart(recording: Recording) -> Iterator[tuple[TopicPartition, Sample, Sampl
 
 
 def _side_by_side(lead: Sequence[Sample], following: Sequence[Sample]) -> Iterator[tuple[Sample, Sample]]:
-    """The last samples of both, again with each new one of either."""
+    """Yield the last samples of both, again with each new one of either."""
     last: dict[bool, Sample] = {}
     told = [*((sample, True) for sample in lead), *((sample, False) for sample in following)]
     for sample, leads in sorted(told, key=lambda each: each[0].received_ns):
@@ -221,7 +221,7 @@ def _side_by_side(lead: Sequence[Sample], following: Sequence[Sample]) -> Iterat
 
 
 def followers_read_up_to_the_leo(recording: Recording) -> Answer:
-    """C45."""
+    """Answer claim C45."""
     moments = sorted(at_rest(recording), key=lambda m: m.leader.hw - m.leader.leo)
     for moment in moments:
         for follower in moment.followers:

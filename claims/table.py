@@ -1,4 +1,4 @@
-"""The claims as data: what each says, which experiment decides it and how, and where the answer changes and why."""
+"""Define the claims as data: their text, the experiment that decides them, and where and why answers differ."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from claims.recording import Recording
 from history.kafka_versions import RELEASES
 
 EXPERIMENTS = ("propagation", "eviction", "elections")  # scenarios/claims_<experiment>.yaml
-WALKTHROUGHS = ("log_start", "factor")  # recorded beside them, for what the notes go through step by step
+WALKTHROUGHS = ("log_start", "factor")  # also recorded, for the walk-throughs of the notes
 NOTES = {
     "N0": "what HW and LEO are, and when they move",
     "N1": "HW, LEO and ISR illustrated",
@@ -25,9 +25,9 @@ LINES = tuple(release.minor_release for release in RELEASES)
 class Claim(NamedTuple):
     """One claim.
 
-    ``known`` is what Kafka's source and its KIPs say of 2.8 to 4.x; no answer reads it. ``experiments`` are looked at
-    in turn, and one counterexample outweighs any number of examples. ``changes`` says where the answer depends on
-    the version or the mode, and why; ``unobservable`` why no experiment can decide it.
+    ``known`` is what Kafka's source and its KIPs say about 2.8 to 4.x; answers do not use it. ``experiments`` are
+    examined in order, and one counterexample outweighs any number of examples. ``changes``: where and why the answer
+    depends on version or mode; ``unobservable``: why no experiment can decide it.
     """
 
     text: str

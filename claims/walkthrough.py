@@ -1,7 +1,7 @@
-"""The notes' walk-throughs, told by recordings: tables of what was expected and what was seen.
+"""Make the notes' walk-throughs from recordings: tables of expected and observed values.
 
-A table is ``{"title", "short", "words", "columns", "rows"}``, ``short`` for the page's navigation; a row's values are
-text or numbers.
+A table is ``{"title", "short", "words", "columns", "rows"}``, ``short`` for the page's navigation; values are text or
+numbers.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ LOOK_NS = 100_000_000  # two probes
 
 
 def walkthroughs(recordings: Mapping[str, Recording]) -> list[Table]:
-    """Every table that these recordings give; one that was not recorded is left out."""
+    """Return every table that these recordings provide."""
     makers = {"propagation": rounds, "elections": described, "log_start": out_of_range, "factor": factor_costs}
     return [table for name, make in makers.items() if name in recordings for table in make(recordings[name])]
 
 
-# --- how the HW spreads, fetch by fetch ------------------------------------------------------------
+# --- how the HW spreads, by fetch ------------------------------------------------------------------
 
 
 def rounds(recording: Recording) -> Iterator[Table]:
-    """Each fetch that the leader noted around the first record of an idle partition, and the replicas after it."""
+    """Yield a table of the fetches that the leader logged around an idle partition's first record, with the
+    replicas after each.
+    """
     quiet = [send for send in recording.sends if send["outcome"] == "ok" and send["producer_id"] == "write-2"]
     if not quiet or not recording.remotes:
         return
@@ -81,13 +83,13 @@ def _round(recording: Recording, note: Remote, until_ns: int, remote: Mapping[in
 
 
 def _seen(recording: Recording, note: Remote, broker: int, until_ns: int) -> Sample | None:
-    """A replica's last answer to a question that was asked after a note."""
+    """Return a replica's last answer to a request made after a logged fetch."""
     own = [s for s in recording.of(note.where, broker) if s.sent_ns >= note.t_ns and s.received_ns <= until_ns]
     return own[-1] if own else None
 
 
 def _end(recording: Recording, note: Remote) -> int:
-    """The leader's LEO at a note: what it said before, and what it has acknowledged since."""
+    """Return the leader's LEO at a logged fetch, from its samples and its acknowledgements so far."""
     said = [s.leo for s in recording.of(note.where, note.leader) if s.received_ns <= note.t_ns]
     sends = [send for send in recording.sends if (send["topic"], send["partition"]) == note.where]
     acked = [int(send["offset"]) + 1 for send in sends if send["outcome"] == "ok" and send["done_ns"] <= note.t_ns]
@@ -98,7 +100,7 @@ def _end(recording: Recording, note: Remote) -> int:
 
 
 def described(recording: Recording) -> Iterator[Table]:
-    """What the brokers said of a topic's partitions at each ``describe``."""
+    """Yield a table of the brokers' descriptions of a topic at each ``describe`` step."""
     rows = [
         [
             f"{recording.at_s(event.t_ns):.1f} s",
@@ -124,7 +126,7 @@ def described(recording: Recording) -> Iterator[Table]:
 
 
 def _before(recording: Recording, t_ns: int) -> str:
-    """The last thing that the scenario did until then."""
+    """Return the scenario's last action before a time."""
     done = [e for e in recording.events if e.t_ns < t_ns and e.kind in {"injected", "healed", "elected"}]
     words = {"injected": "{} {}", "healed": "the end of {} {}", "elected": "the preferred election"}
     return words[done[-1].kind].format(done[-1].step, done[-1].target) if done else "the start"
@@ -138,7 +140,7 @@ def _ids(brokers: list[int]) -> str:
 
 
 def out_of_range(recording: Recording) -> Iterator[Table]:
-    """Each replica's first and last sample of a log start, of those in which it or the LEO changed."""
+    """Yield a table of samples at which a replica's log start or LEO changed: the first and last per log start."""
     for where in recording.states:
         rows: list[list[Any]] = []
         last: dict[tuple[int, int | None], tuple[int, int]] = {}
@@ -169,7 +171,7 @@ def out_of_range(recording: Recording) -> Iterator[Table]:
 
 
 def _ends(rows: list[list[Any]]) -> list[list[Any]]:
-    """The first and the last row of each replica, incarnation and log start."""
+    """Return the first and last row of each replica, incarnation and log start."""
     first = {tuple(row[1:4]): row for row in reversed(rows)}
     last = {tuple(row[1:4]): row for row in rows}
     return [row for row in rows if row in (first[tuple(row[1:4])], last[tuple(row[1:4])])]
@@ -179,7 +181,7 @@ def _ends(rows: list[list[Any]]) -> list[list[Any]]:
 
 
 def factor_costs(recording: Recording) -> Iterator[Table]:
-    """One row a topic: rate and latency of the same acks=all writes, and what the brokers' disks and networks did."""
+    """Yield a table by topic: rate and latency of equal acks=all writes, and the brokers' disk and network use."""
     rows = []
     for topic, history in sorted((where.topic, states) for where, states in recording.states.items()):
         factor = len(history[0].replicas)
@@ -216,7 +218,7 @@ _COUNTERS = ("disk_write_bytes", "network_in_bytes", "network_out_bytes")
 
 
 def _used(recording: Recording, from_ns: int, until_ns: int, name: str) -> float | None:
-    """How much all brokers' counters of a name grew over an interval, between the boundaries around it."""
+    """Return the growth of all brokers' counters of a name over an interval, between the boundaries around it."""
     own = [row for row in recording.usage if row["name"] == name and row["source"].startswith("broker-")]
     total = 0.0
     for source in {row["source"] for row in own}:

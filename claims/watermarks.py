@@ -1,4 +1,4 @@
-"""Claims about HW and LEO: what they are, what moves them, who may read what."""
+"""Answer claims about HW and LEO: what they are, what moves them, and what can be read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _pair(recording: Recording, moment: Moment, other: Sample, note: str = "") -
 
 
 def committed_is_on_all_of_the_isr(recording: Recording) -> Answer:
-    """C1."""
+    """Answer claim C1."""
     moments = [moment for moment in at_rest(recording) if moment.whole]
     for moment in moments:
         lacking = [s for member in moment.state.isr if (s := moment.known.get(member)) and s.leo < moment.leader.hw]
@@ -51,7 +51,7 @@ def committed_is_on_all_of_the_isr(recording: Recording) -> Answer:
 
 
 def consumers_read_up_to_the_hw(recording: Recording) -> Answer:
-    """C2."""
+    """Answer claim C2."""
     if early := recording.against("precommitted_read"):
         return refuted("A consumer was given a record that the leader did not count as committed.", early)
     for moment in _most_held(recording):
@@ -79,13 +79,13 @@ def consumers_read_up_to_the_hw(recording: Recording) -> Answer:
 
 
 def _most_held(recording: Recording) -> list[Moment]:
-    """Moments of a second or more in which all is known of the ISR, the most records above the HW first."""
+    """Return moments of at least 1 s with a known ISR, those with the most records above the HW first."""
     moments = [moment for moment in at_rest(recording, SECOND_NS) if moment.whole]
     return sorted(moments, key=lambda moment: moment.leader.hw - moment.leader.leo)
 
 
 def replicas_keep_hw_and_leo(recording: Recording) -> Answer:
-    """C3."""
+    """Answer claim C3."""
     told = {(where, sample.broker) for where, samples in recording.samples.items() for sample in samples}
     kept = {(remote.where, remote.leader, remote.follower) for remote in recording.remotes}
     if not recording.remotes:
@@ -104,7 +104,7 @@ def replicas_keep_hw_and_leo(recording: Recording) -> Answer:
 
 
 def hw_is_the_least_leo_in_the_isr(recording: Recording) -> Answer:
-    """C4."""
+    """Answer claim C4."""
     moments = [moment for moment in at_rest(recording) if moment.whole]
     if not moments:
         return unseen(NO_REST)
@@ -122,7 +122,7 @@ def hw_is_the_least_leo_in_the_isr(recording: Recording) -> Answer:
 
 
 def leo_is_the_next_offset(recording: Recording) -> Answer:
-    """C7."""
+    """Answer claim C7."""
     found = []
     for send, before, after in _alone(recording):
         if send["offset"] != before.leo or after.leo != send["offset"] + 1:
@@ -141,7 +141,7 @@ def leo_is_the_next_offset(recording: Recording) -> Answer:
 
 
 def _alone(recording: Recording) -> Iterator[tuple[Mapping[str, Any], Sample, Sample]]:
-    """Acknowledged sends with the leader's samples before and after, between which nothing else was sent."""
+    """Yield acknowledged sends with the leader's samples before and after, without another send in between."""
     by_partition: dict[TopicPartition, list[Mapping[str, Any]]] = {}
     for send in recording.sends:
         if send["outcome"] != "fail":
@@ -163,7 +163,7 @@ def _alone(recording: Recording) -> Iterator[tuple[Mapping[str, Any], Sample, Sa
 
 
 def leo_moves_on_append(recording: Recording) -> Answer:
-    """C8."""
+    """Answer claim C8."""
     for where in recording.samples:
         if ahead := _ahead_of_leader(recording, where):
             return refuted("A follower's LEO was ahead of its leader's.", [recording.saw(where, s) for s in ahead])
@@ -180,7 +180,7 @@ def leo_moves_on_append(recording: Recording) -> Answer:
 
 
 def _ahead_of_leader(recording: Recording, where: TopicPartition) -> list[Sample]:
-    """A follower's sample and a later one of its leader in the same epoch with a smaller LEO."""
+    """Return a follower's sample and a later one of its leader in the same epoch with a smaller LEO."""
     lead = recording.lead(where)
     largest: dict[int, Sample] = {}
     following = recording.following(where)
@@ -198,7 +198,7 @@ def _ahead_of_leader(recording: Recording, where: TopicPartition) -> list[Sample
 
 
 def leaders_note_leos_that_followers_lack(recording: Recording) -> Answer:
-    """C10."""
+    """Answer claim C10."""
     checked: dict[tuple[TopicPartition, int], list[Remote]] = {}
     for remote, later in _with_what_followed(recording):
         if later.leo < remote.leo:
@@ -225,9 +225,9 @@ def leaders_note_leos_that_followers_lack(recording: Recording) -> Answer:
 
 
 def _with_what_followed(recording: Recording) -> Iterator[tuple[Remote, Sample]]:
-    """Each note with the follower's own first answer to a question that was asked after it, of the same epoch.
+    """Yield each stored LEO with the follower's next own answer of the same epoch.
 
-    A later epoch may have taken from the follower what it had at the note.
+    In a later epoch the follower may have truncated.
     """
     replicas = {(remote.where, remote.follower) for remote in recording.remotes}
     own = {replica: recording.of(*replica) for replica in replicas}
@@ -243,7 +243,7 @@ def _with_what_followed(recording: Recording) -> Iterator[tuple[Remote, Sample]]
 
 
 def _unanswered(recording: Recording) -> Iterator[tuple[TopicPartition, int, Sample]]:
-    """Followers that were paused while their leader appended, with its last sample of that while."""
+    """Yield followers that were paused while their leader appended, with the leader's last sample during the pause."""
     for broker, from_ns, until_ns in recording.faults("pause"):
         for where in recording.states:
             lead = [s for s in recording.lead(where) if s.broker != broker and from_ns <= s.sent_ns <= until_ns]
@@ -252,7 +252,7 @@ def _unanswered(recording: Recording) -> Iterator[tuple[TopicPartition, int, Sam
 
 
 def follower_hw_is_the_lesser(recording: Recording) -> Answer:
-    """C11."""
+    """Answer claim C11."""
     seen: list[tuple[Moment, Sample]] = []
     for moment in at_rest(recording):
         for follower in moment.followers:
@@ -268,7 +268,7 @@ def follower_hw_is_the_lesser(recording: Recording) -> Answer:
 
 
 def leader_hw_is_the_partitions(recording: Recording) -> Answer:
-    """C13."""
+    """Answer claim C13."""
     if early := recording.against("precommitted_read"):
         return refuted("A consumer was given what the leader did not count as committed.", early)
     ahead, first = 0, None
@@ -291,7 +291,7 @@ def leader_hw_is_the_partitions(recording: Recording) -> Answer:
 def _next_samples(
     polls: Sequence[Mapping[str, Any]], samples: Sequence[Sample]
 ) -> Iterator[tuple[Mapping[str, Any], Sample]]:
-    """Each poll with the first sample that was asked for after it."""
+    """Yield each poll with the first sample requested after it."""
     at = 0
     for poll in polls:
         while at < len(samples) and samples[at].sent_ns <= poll["received_ns"]:
@@ -301,7 +301,7 @@ def _next_samples(
 
 
 def hw_is_at_most_leo(recording: Recording) -> Answer:
-    """C14."""
+    """Answer claim C14."""
     if above := recording.against("I2"):
         return refuted("A replica's HW was above its LEO.", above)
     count = sum(sample.single for samples in recording.samples.values() for sample in samples)
@@ -312,7 +312,7 @@ def hw_is_at_most_leo(recording: Recording) -> Answer:
 
 
 def slow_member_holds_the_hw(recording: Recording) -> Answer:
-    """C19."""
+    """Answer claim C19."""
     for moment in _most_held(recording):
         members = [moment.known[m] for m in moment.state.isr]
         slow = min(members, key=lambda s: s.leo)
@@ -329,7 +329,7 @@ def slow_member_holds_the_hw(recording: Recording) -> Answer:
 
 
 def fetch_carries_leo_and_brings_hw(recording: Recording) -> Answer:
-    """C21."""
+    """Answer claim C21."""
     for before, note in pairwise([r for r in recording.remotes if r.where in set(recording.states)]):
         if (before.where, before.follower) == (note.where, note.follower):
             continue
@@ -356,7 +356,7 @@ def fetch_carries_leo_and_brings_hw(recording: Recording) -> Answer:
 
 
 def follower_leo_is_leaders_plus_one(recording: Recording) -> Answer:
-    """C22."""
+    """Answer claim C22."""
     seen = [(m, s) for m in at_rest(recording) for s in m.followers if s.leo >= m.leader.leo]
     if not seen:
         return unseen(NO_REST)
@@ -369,7 +369,7 @@ def follower_leo_is_leaders_plus_one(recording: Recording) -> Answer:
 
 
 def moving_hw_commits_and_deletes(recording: Recording) -> Answer:
-    """C23."""
+    """Answer claim C23."""
     committed = [folder for data in recording.data.values() for folder in data.glob("__consumer_offsets-*")]
     for where in recording.states:
         lead = recording.lead(where)
@@ -385,7 +385,7 @@ def moving_hw_commits_and_deletes(recording: Recording) -> Answer:
 
 
 def hw_is_least_of_all_plus_one(recording: Recording) -> Answer:
-    """C25."""
+    """Answer claim C25."""
     moments = [m for m in at_rest(recording) if len(m.known) == len(m.state.replicas) and m.leader.leo]
     for moment in moments:
         least = min(sample.leo for sample in moment.known.values())
@@ -400,7 +400,7 @@ def hw_is_least_of_all_plus_one(recording: Recording) -> Answer:
 
 
 def follower_hw_is_a_fetch_behind(recording: Recording) -> Answer:
-    """C47."""
+    """Answer claim C47."""
     late_ns: list[int] = []
     evidence: list[Evidence] = []
     replicas = {where: list(_replicas(recording, where)) for where in recording.samples}
@@ -429,7 +429,7 @@ def follower_hw_is_a_fetch_behind(recording: Recording) -> Answer:
 
 
 def _replicas(recording: Recording, where: TopicPartition) -> Iterator[tuple[list[Sample], list[int], list[int]]]:
-    """Each replica's samples, when each was asked for, and the highest HW from each on."""
+    """Yield each replica's samples, their request times, and the highest HW from each on."""
     for broker in {sample.broker for sample in recording.samples[where]}:
         own = recording.of(where, broker)
         highest = list(accumulate((sample.hw for sample in reversed(own)), max))[::-1]
