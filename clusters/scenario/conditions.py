@@ -1,4 +1,4 @@
-"""Conditions, for which the steps wait, slow and require look."""
+"""Conditions of the steps wait, slow and require."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clusters.scenario.values import Model, without_none
 
 
 class OffsetBetween(Model):
-    """An offset of one replica, as its own broker tells it, within bounds; the bounds are part of it."""
+    """An inclusive range for an offset of one replica, as reported by its own broker."""
 
     node: Node
     at_least: int | None = Field(default=None, ge=0)
@@ -28,7 +28,7 @@ class OffsetBetween(Model):
         return without_none(handler(self))
 
     def holds(self, offset: int | None) -> bool:
-        """Whether an offset lies within; an unknown one does not."""
+        """Return whether an offset is in the range; an unknown one is not."""
         return (
             offset is not None and (self.at_least or 0) <= offset and (self.at_most is None or offset <= self.at_most)
         )
@@ -39,7 +39,7 @@ class OffsetBetween(Model):
 
 
 class Condition(Model):
-    """One of these conditions."""
+    """A condition: exactly one field is set."""
 
     out_of_isr: Node | None = None
     in_isr: Node | None = None
@@ -56,12 +56,12 @@ class Condition(Model):
 
     @property
     def about(self) -> str | None:
-        """The topic or partition that it is about, where it is about one."""
+        """Return the condition's topic or partition, if any."""
         return self.isr_full or self.leader_changed or self.caught_up or self.balanced
 
     @property
     def target(self) -> Target | None:
-        """The brokers that it is about, where it is about some."""
+        """Return the condition's brokers, if any."""
         offset = self.log_end_offset or self.high_watermark or self.log_start_offset
         return self.out_of_isr or self.in_isr or self.leads or (offset.node if offset else None)
 

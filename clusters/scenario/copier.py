@@ -1,4 +1,4 @@
-"""The copier of a scenario: it reads the load's topic and writes another one (consume, transform, produce)."""
+"""Define a scenario's copier, which consumes the load's topic and produces to another one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from clusters.scenario.values import Model, Seconds
 
 
 class Copier(Model):
-    """``to`` is the topic that it writes; ``offsets`` says how it commits how far it has read.
+    """A copier; ``to`` is its output topic, ``offsets`` how it commits its input offsets.
 
-    in_transaction: within the transaction that has the records (KIP-98, KIP-447), which promises exactly once. apart:
-    every few seconds, as a consumer does by itself, which promises at least once. ``timeout`` is
-    transaction.timeout.ms. It reads the topic of the load that ``load`` names, or of the only one.
+    in_transaction: in the transaction of the records (KIP-98, KIP-447), for exactly once. apart: every few seconds, as
+    a consumer does by default, for at least once. ``timeout`` is transaction.timeout.ms. ``load`` names the load whose
+    topic it reads (default: the only one).
     """
 
     to: str

@@ -1,6 +1,4 @@
-"""The group of a load: a consumer group, whose members share its topic's partitions, or a share group, whose members
-share the records of each partition.
-"""
+"""Define a load's group: a consumer group shares the topic's partitions, a share group each partition's records."""
 
 from __future__ import annotations
 
@@ -17,16 +15,16 @@ _ASSIGNORS = {"classic": ("range", "roundrobin", "cooperative-sticky"), "consume
 
 
 class Group(Model):
-    """``protocol``: classic, or consumer (KIP-848). ``assignor`` runs in the members (classic) or in the brokers.
+    """A consumer group; ``protocol`` is classic, or consumer (KIP-848).
 
-    A member processes a record by writing it down. ``commit: after`` commits what is written (at least once), ``ahead``
-    what was fetched and will be written next (at most once). A member that its coordinator does not hear for
-    ``session_timeout`` loses its partitions.
+    ``assignor`` runs in the members (classic) or in the brokers. A member processes a record by writing it to its
+    stream. ``commit: after`` commits processed records (at least once), ``ahead`` fetched ones before processing (at
+    most once). A member loses its partitions if the coordinator does not hear from it for ``session_timeout``.
     """
 
     protocol: Literal["classic", "consumer"] = "classic"
     members: int = Field(default=3, ge=1, le=8)
-    assignor: str | None = None  # None: the protocol's own
+    assignor: str | None = None  # None: the protocol's default
     session_timeout: Seconds = 6.0
     commit_every: Seconds = 1.0
     commit: Literal["after", "ahead"] = "after"
@@ -41,13 +39,13 @@ class Group(Model):
         return self
 
     def broker_settings(self, _brokers: int) -> dict[str, str]:
-        """What the brokers must permit for this session time-out, for which a group may not ask by itself."""
+        """Return the broker settings that allow this session timeout."""
         if self.protocol == "classic":
             return {"group.min.session.timeout.ms": str(int(self.session_timeout * 1000))}
         return _session_settings("consumer", self.session_timeout)
 
     def unknown_to(self, kafka_version: str, mode: str) -> str | None:
-        """Why brokers cannot have this group, in one sentence; None: they can."""
+        """Return why brokers do not support this group, or None."""
         if self.protocol == "classic" or (has("consumer_protocol", kafka_version) and mode == "kraft"):
             return None
         return (
@@ -57,23 +55,23 @@ class Group(Model):
 
 
 class ShareGroup(Model):
-    """A share group (KIP-932). Each member acknowledges each record that it is given, once it has written it down.
+    """A share group (KIP-932). A member acknowledges each record after writing it to its stream.
 
-    A record that a member was given is its own for ``lock``; unless it is accepted it is delivered again, at most
-    ``delivery_limit`` times in all. A member works on what a poll gave it for ``processing``. Of records whose offset
-    divides by ``release_every`` it accepts none: it releases them, at every delivery.
+    A delivered record is locked for ``lock``; unless accepted, it is delivered again, at most ``delivery_limit`` times
+    in total. Processing a poll takes ``processing``. Records whose offset divides by ``release_every`` are always
+    released, never accepted.
     """
 
     protocol: Literal["share"]
     members: int = Field(default=3, ge=1, le=8)
     session_timeout: Seconds = 6.0
     lock: Annotated[Seconds, Field(ge=1, le=60)] = 5.0
-    delivery_limit: int = Field(default=5, ge=2, le=10)  # what brokers take
+    delivery_limit: int = Field(default=5, ge=2, le=10)  # the brokers' range
     processing: Annotated[Seconds, Field(le=0.5)] = 0.2
     release_every: int | None = Field(default=None, ge=2)
 
     def broker_settings(self, brokers: int) -> dict[str, str]:
-        """Locks and deliveries as asked for, short sessions, and a topic of the group's state that fits the cluster."""
+        """Return the broker settings for locks, delivery limit, short sessions and the group's state topic."""
         lock_ms, replicas = str(int(self.lock * 1000)), min(brokers, 3)
         return {
             **_session_settings("share", self.session_timeout),
@@ -86,11 +84,11 @@ class ShareGroup(Model):
         }
 
     def group_settings(self, isolation: str) -> dict[str, str]:
-        """What is set on the group itself, before its first member: it reads the topic from its beginning."""
+        """Return the group's own settings, made before its first member; it reads the topic from the beginning."""
         return {"share.auto.offset.reset": "earliest", "share.isolation.level": isolation}
 
     def unknown_to(self, kafka_version: str, mode: str) -> str | None:
-        """Why brokers cannot have this group, in one sentence; None: they can."""
+        """Return why brokers do not support this group, or None."""
         if has("share_groups", kafka_version) and mode == "kraft":
             return None
         return (
@@ -100,7 +98,7 @@ class ShareGroup(Model):
 
 
 def _session_settings(kind: str, session_timeout_s: float) -> dict[str, str]:
-    """A session time-out, and six heartbeats in it, of every group of a kind whose members do not ask for their own."""
+    """Return a session timeout with six heartbeats, for group kinds whose members cannot set their own."""
     session_ms, heartbeat_ms = str(int(session_timeout_s * 1000)), str(int(session_timeout_s * 1000 / 6))
     return {
         f"group.{kind}.min.session.timeout.ms": session_ms,
@@ -111,7 +109,7 @@ def _session_settings(kind: str, session_timeout_s: float) -> dict[str, str]:
 
 
 def _of_protocol(value: object) -> object:
-    """The protocol says which group it is, and so which fields it has."""
+    """Validate a group as the model of its protocol."""
     if not isinstance(value, dict):
         return value
     try:

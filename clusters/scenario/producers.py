@@ -1,4 +1,4 @@
-"""The nodes that send: one for each process of each load, named after it."""
+"""Define the producer nodes: one per process of each load, named after it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from history import verifiable
 if TYPE_CHECKING:
     from clusters.scenario.scenario import Load
 
-PRODUCER = "producer"  # the name of the one load of ``load:``
-MAX_PRODUCERS = 32  # each is a process with an address of its own
-MAX_NAME = 35  # with the number of a record, the name fits into the smallest record
+PRODUCER = "producer"  # the name of the single load of ``load:``
+MAX_PRODUCERS = 32  # each is a process with its own address
+MAX_NAME = 35  # with a record number, the name fits into the smallest record
 _NAME = re.compile(rf"[A-Za-z0-9-]{{1,{MAX_NAME}}}")
-# Other nodes, other clients' records and reads, and what lies beside the nodes' folders.
+# Names of other nodes, other clients' records and reads, and other files next to the nodes' folders.
 _TAKEN = re.compile(
     "(broker|controller|zookeeper|consumer|prober|drain|copier|member|read|write|verifiable)(-[0-9]+)?"
     "|host|lease|prefix|security|step|streams"
@@ -25,10 +25,10 @@ _TAKEN = re.compile(
 
 
 class Producer(NamedTuple):
-    """A node that sends for a load; ``rate`` is its share of the load's.
+    """A producer node of a load; ``rate`` is its share of the load's.
 
-    Its records are told by ``producer_id``: its name, or of Kafka's VerifiableProducer, which cannot send a name, what
-    one with the prefix ``value_prefix`` is called.
+    ``producer_id`` identifies its records: its name or, for Kafka's VerifiableProducer, which cannot send a name, the
+    id for ``value_prefix``.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Producer(NamedTuple):
 
 
 def producers_of(loads: Mapping[str, Load]) -> list[Producer]:
-    """The producers of all loads, in their order: a load with several processes has ``<name>-1`` and so on."""
+    """Return the producers of all loads in order; several processes are called ``<name>-1`` and so on."""
     prefixes = count(verifiable.PREFIX)
     return [
         Producer(node, name, load, shared(load.rate, load.processes), *_known_by(node, load, prefixes))
@@ -61,7 +61,7 @@ def _known_by(node: str, load: Load, prefixes: Iterator[int]) -> tuple[str, int 
 
 
 def wrong_names(producers: list[Producer]) -> Iterator[str]:
-    """Why producers cannot be called so, or are too many; one sentence each."""
+    """Yield why producers' names or their number are invalid, as sentences."""
     names = [producer.name for producer in producers]
     for producer in producers:
         if not _NAME.fullmatch(producer.name):

@@ -1,7 +1,7 @@
-"""A scenario: one YAML file, data only, that says what to set up and what to break.
+"""Define a scenario: one YAML file that describes the cluster, the load and the faults.
 
-Every model forbids unknown fields; ``load_scenario`` turns the first thing wrong into one sentence.
-docs/scenarios.md explains the language with examples.
+Every model rejects unknown fields; ``load_scenario`` reports the first error in one sentence. docs/scenarios.md
+explains the language with examples.
 """
 
 from __future__ import annotations
@@ -54,28 +54,28 @@ from history.partition import TopicPartition
 from history.refusals import Place, dotted, first_wrong
 from history.yaml_files import parse, read_text
 
-CONTROLLERS = ("active controller", "controllers")  # nodes of their own in KRaft mode
+CONTROLLERS = ("active controller", "controllers")  # separate nodes in KRaft mode
 SCENARIOS = ROOT / "scenarios"
 
 
 class Allowance(Model):
-    """What each broker may use of its host; the CPU sets are shared, one by all brokers, one by all other nodes."""
+    """A broker's limits on its host; the CPU sets are shared, one by all brokers, one by all other nodes."""
 
-    cpus: float | None = Field(default=None, ge=0.05, allow_inf_nan=False)  # CPU seconds a second
+    cpus: float | None = Field(default=None, ge=0.05, allow_inf_nan=False)  # CPU seconds per second
     cpu_set: CpuSet | None = None
     clients_cpu_set: CpuSet | None = None
-    network: BytesPerSecond | None = None  # what it sends
-    disk_read: BytesPerSecond | None = None  # what is not in the page cache
+    network: BytesPerSecond | None = None  # sent bytes
+    disk_read: BytesPerSecond | None = None  # reads outside the page cache
 
 
 def cpus_of(cpu_set: str) -> set[int]:
-    """``0,2-3`` → {0, 2, 3}."""
+    """Parse ``0,2-3`` to {0, 2, 3}."""
     ends = (part.partition("-") for part in cpu_set.split(","))
     return {cpu for first, _, last in ends for cpu in range(int(first), int(last or first) + 1)}
 
 
 class Security(Model):
-    """TLS and SASL on all listeners of the brokers; certificates and the password are made for the run."""
+    """TLS and SASL on all broker listeners; certificates and the password are made for each run."""
 
     tls: Literal["one_way", "mutual"] | None = None
     sasl: Literal["PLAIN", "SCRAM-SHA-512"] | None = None
@@ -88,7 +88,7 @@ class Security(Model):
 
 
 def _is_none(value: object) -> bool:
-    """What did not exist when a scenario was written is left out of it, so that its digest stays."""
+    """Return whether to omit a field from the dump: fields added later must not change old scenarios' digests."""
     return value is None
 
 
@@ -96,13 +96,13 @@ SettingName = Annotated[str, Field(pattern=r"^[\w.-]+$")]
 
 
 class Cluster(Model):
-    """``session_timeout`` becomes broker.session.timeout.ms (KRaft) or zookeeper.session.timeout.ms.
+    """A cluster. ``session_timeout`` is broker.session.timeout.ms (KRaft) or zookeeper.session.timeout.ms.
 
-    ``metadata_version`` is metadata.version (KRaft) or inter.broker.protocol.version (ZooKeeper); one that is older
-    than the brokers is what an upgrade has before it is finalised.
+    ``metadata_version`` is metadata.version (KRaft) or inter.broker.protocol.version (ZooKeeper); an older one than the
+    brokers' is the state before an upgrade is finalised.
 
-    ``jvm``: fast_start starts within seconds and is no basis for a benchmark; production is what Kafka's own scripts
-    give. ``jvm_flags`` stand in place of the brokers' flags for speed, as KAFKA_JVM_PERFORMANCE_OPTS does in these.
+    ``jvm``: fast_start starts within seconds and is unsuitable for benchmarks; production uses the flags of Kafka's own
+    scripts. ``jvm_flags`` replace the brokers' performance flags, like KAFKA_JVM_PERFORMANCE_OPTS.
     """
 
     brokers: int = Field(ge=1, le=26)
@@ -113,18 +113,18 @@ class Cluster(Model):
     security: Security | None = Field(default=None, exclude_if=_is_none)  # None: plaintext
     session_timeout: Seconds = 9.0
     jvm: Literal["fast_start", "production"] = "fast_start"
-    java: JavaVersion | None = Field(default=None, exclude_if=_is_none)  # of the servers alone; None: as JAVA= says
+    java: JavaVersion | None = Field(default=None, exclude_if=_is_none)  # of the servers only; None: from JAVA=
     heap: str | None = Field(default=None, pattern=r"^[1-9]\d*[mMgG]$")  # of a broker; None: by jvm
     jvm_flags: list[JvmFlag] | None = Field(default=None, exclude_if=_is_none)
     resource_limits: Allowance | None = None
     disks: dict[Letter, Bytes] = Field(default_factory=dict)  # brokers with a small disk of their own
     log_dirs: int = Field(default=1, ge=1, le=8, exclude_if=lambda number: number == 1)  # of each broker, on one disk
-    # broker.rack of each broker; consumers may then read from the replica of their own rack (KIP-392)
+    # broker.rack of each broker; consumers may then read from a replica in their rack (KIP-392)
     racks: dict[Letter, Rack] = Field(default_factory=dict, exclude_if=lambda racks: not racks)
-    metrics: bool = False  # brokers tell of their requests and garbage collection
+    metrics: bool = False  # brokers export metrics of requests and garbage collection
     debug: list[str] = Field(
         default_factory=list
-    )  # loggers of the brokers that say more, such as kafka.cluster.Partition
+    )  # loggers of the brokers at another level, such as kafka.cluster.Partition
     config: Settings = Field(default_factory=dict)
     allow_unknown: list[SettingName] = Field(default_factory=list, exclude_if=lambda names: not names)  # of plug-ins
 
@@ -151,19 +151,19 @@ class Cluster(Model):
 
     @property
     def broker_ids(self) -> dict[str, int]:
-        """Letter → broker id: A is 1."""
+        """Return the broker id of each letter: A is 1."""
         return {chr(ord("A") + index): index + 1 for index in range(self.brokers)}
 
 
 class Topic(Model):
-    """``replicas`` names the brokers of partition 0, preferred leader first; partition p starts p further."""
+    """A topic; ``replicas`` are partition 0's brokers, preferred leader first. Partition p starts p places further."""
 
     partitions: int = Field(default=1, ge=1)
     replicas: list[str] = Field(min_length=1)
     config: Settings = Field(default_factory=dict)
 
     def assigned(self, partition: int, broker_ids: dict[str, int]) -> list[int]:
-        """The broker ids of a partition."""
+        """Return the broker ids of a partition."""
         ids = [broker_ids[name] for name in self.replicas]
         turn = partition % len(ids)
         return ids[turn:] + ids[:turn]
@@ -173,7 +173,7 @@ class Topic(Model):
 
 
 class Transaction(Model):
-    """Records go out in transactions of so many, one after the other; every ``abort_every``th is aborted on purpose."""
+    """Sends records in consecutive transactions of ``records``; every ``abort_every``th is aborted on purpose."""
 
     records: int = Field(default=20, gt=0)
     abort_every: int | None = Field(default=None, ge=2)
@@ -181,17 +181,17 @@ class Transaction(Model):
 
 
 def _in_project(path: object) -> object:
-    """A relative path counts from the project's folder, wherever Airflow's tasks run."""
+    """Resolve a relative path from the project's folder, wherever Airflow's tasks run."""
     return str(ROOT / path) if isinstance(path, str | Path) else path  # a plan is JSON, where a path is a string
 
 
 def _as_told(path: Path) -> str:
-    """The same on every machine, where it is a file of the project."""
+    """Return a project file's relative path, which is the same on every machine."""
     return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 
 class Payload(Model):
-    """What records are filled with: so much that does not compress, or the bytes of a file, stretch by stretch."""
+    """The content of records: padding that compresses to a share, or consecutive parts of a file."""
 
     compresses_to: Share | None = None
     file: Annotated[Path, BeforeValidator(_in_project), PlainSerializer(_as_told)] | None = None
@@ -204,12 +204,12 @@ class Payload(Model):
 
 
 MAX_MESSAGE_BYTES = 1_048_588  # Kafka's default of message.max.bytes
-BATCH_OVERHEAD = 100  # at most, of one record with a key of ours: a batch's header, and what frames the record
+BATCH_OVERHEAD = 100  # upper limit for one record with a key of ours: batch header and record framing
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 
 class Load(Model):
-    """An open-loop producer, running through all phases; so many ``processes`` share its rate."""
+    """An open-loop producer during all phases; its ``processes`` share the rate."""
 
     topic: str
     rate: Rate = 1000.0
@@ -223,34 +223,36 @@ class Load(Model):
     linger: Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(seconds)] = 0.005
     batch_bytes: int = Field(default=MAX_BATCH_BYTES, ge=100, le=MAX_BATCH_BYTES)
     compression: Codec = "none"
-    payload: Payload | None = Field(default=None, exclude_if=_is_none)  # None: padding that repeats itself
+    payload: Payload | None = Field(default=None, exclude_if=_is_none)  # None: repetitive padding
     engine: Literal["kafka-python", "confluent-kafka", "java"] = "kafka-python"
-    client: KafkaRelease | None = Field(default=None, exclude_if=_is_none)  # of engine: java; None: the brokers' own
+    client: KafkaRelease | None = Field(
+        default=None, exclude_if=_is_none
+    )  # of engine: java; None: the brokers' version
     transaction: Transaction | None = None
-    group: AnyGroup | None = Field(default=None, exclude_if=_is_none)  # that reads the topic, beside the live consumer
-    p99_limit: Seconds | None = None  # up to this p99 a rate counts as sustained
+    group: AnyGroup | None = Field(default=None, exclude_if=_is_none)  # reads the topic, next to the live consumer
+    p99_limit: Seconds | None = None  # a rate counts as sustained up to this p99
     keys: Keys | None = Field(default=None, exclude_if=_is_none)  # None: records have none
-    # Who chooses a record's partition; None: the client where there are keys, and else they take turns.
+    # None: the client if there are keys, otherwise in turn.
     partitioner: Literal["in_turn", "client"] | None = Field(default=None, exclude_if=_is_none)
 
     @property
     def sizes(self) -> draws.Sizes:
-        """The sizes of its records, whichever record has which."""
+        """Return the record sizes, without regard to order."""
         return draws.Sizes.of(as_written(self.record_bytes))
 
     @property
     def usual_rate(self) -> float:
-        """Records a second in the long run: a wave's mean, what a ramp reaches, the last of steps."""
+        """Return the long-term records per second: a wave's mean, a ramp's end, the last of steps."""
         return usual(self.rate)
 
     @property
     def peak_rate(self) -> float:
-        """The most records a second that its rate reaches."""
+        """Return the highest records per second."""
         return peak(self.rate)
 
     @property
     def client_partitions(self) -> bool:
-        """Whether the client chooses partitions."""
+        """Return whether the client chooses partitions."""
         return self.partitioner == "client" or (self.partitioner is None and self.keys is not None)
 
     @model_validator(mode="after")
@@ -320,7 +322,7 @@ class Phase(Model):
 
     @property
     def is_warm_up(self) -> bool:
-        """Whether it is there to wait for a steady state, so that its own figures are those of none."""
+        """Return whether the phase waits for a steady state, so that its metrics are not reported."""
         return any(isinstance(step, Wait) and step.condition.steady_state for step in self.steps)
 
 
@@ -339,7 +341,7 @@ AnyPhase = Annotated[
 
 
 def _no_folder(name: str) -> str:
-    """Kafka refuses these, too: a topic's name begins that of a folder."""
+    """Reject . and .., as Kafka does: a topic's name is also a folder's."""
     if name in (".", ".."):
         raise ValueError(f"{name!r} is no name of a topic; give it letters, digits, dots, dashes or underscores")
     return name
@@ -353,9 +355,9 @@ def _names(topic: str, told: Topic) -> list[str]:
 
 
 class Scenario(Model):
-    """What to set up, what to break, and nothing about what should hold.
+    """The cluster, the load and the faults of a run, without expected results.
 
-    ``load`` is one load, ``loads`` are several by name, as they were written; ``named_loads`` has either.
+    ``load`` is a single load, ``loads`` are several by name; ``named_loads`` has either.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_]{0,40}$")
@@ -366,7 +368,7 @@ class Scenario(Model):
     loads: dict[str, Load] = Field(default_factory=dict, exclude_if=lambda loads: not loads)
     phases: list[AnyPhase] = Field(min_length=1)
     copier: Copier | None = Field(default=None, exclude_if=_is_none)  # from the load's topic to another one
-    # The anomaly that a sound checker must see here.
+    # The anomaly that a sound checker must detect here.
     control: Literal["lost_write", "duplicate", "duplicate_output", "group_skip", "archived_record"] | None = None
 
     @model_validator(mode="after")
@@ -414,7 +416,7 @@ class Scenario(Model):
             raise ValueError(f"a run has one group at most; take it out of loads.{grouped[1]}")
 
     def _check_copier(self) -> None:
-        """Its input has to be read committed, as its output has."""
+        """Check that the copier's input is transactional, as its output is, and that its topics exist."""
         if self.copier is None:
             if any(isinstance(step, KillCopier) for phase in self.phases for step in phase.steps):
                 raise ValueError("a step is kill_copier, and there is no copier")
@@ -431,7 +433,7 @@ class Scenario(Model):
             raise ValueError(f"copier needs as many partitions of {self.copier.to} as of {source}")
 
     def _load_for(self, where: str, name: str | None) -> Load:
-        """The load that is named, or the only one."""
+        """Return the named load, or the only one."""
         if name is None and len(self.named_loads) > 1:
             raise ValueError(f"{where}: say which load; this scenario has {', '.join(self.named_loads)}")
         if name is not None and name not in self.named_loads:
@@ -439,7 +441,7 @@ class Scenario(Model):
         return self.named_loads[self.load_name(name)]
 
     def _check_sizes(self, where: str, load: Load) -> None:
-        """A broker would refuse each record above its limit, which counts the whole batch, here one of a record."""
+        """Reject records above the broker's limit, which applies to the whole batch, here of one record."""
         default = self.cluster.config.get("message.max.bytes", str(MAX_MESSAGE_BYTES))
         limit = self.topics[load.topic].config.get("max.message.bytes", default)
         largest = load.sizes.largest
@@ -450,7 +452,9 @@ class Scenario(Model):
             )
 
     def _check_disk(self, phase: str, step: Step) -> None:
-        """A full disk has to be one of its own, or it would be the host's; files are changed on the host's."""
+        """Require private disks for disk faults that would affect the host, and the host's disk for changes of
+        files.
+        """
         disks, named = self.cluster.disks, {target.name for target in step.targets if target.name}
         if isinstance(step, FillDisk) and not (disks.keys() >= (named or self.cluster.broker_ids.keys())):
             who = ", ".join(sorted(named)) or "every broker"
@@ -480,15 +484,15 @@ class Scenario(Model):
 
     @property
     def _flushes(self) -> bool:
-        """Whether brokers write what they append through to their disks."""
+        """Return whether brokers flush appended records to disk."""
         topics = any("flush.messages" in topic.config for topic in self.topics.values())
         return topics or "log.flush.interval.messages" in self.cluster.config
 
     def _check_rate_seen(self, where: str, follower: Target) -> None:
-        """The rate at which a partition grows is measured in the files of another replica, on the host's disk."""
+        """Require another replica on the host's disk, whose files show the partition's growth rate."""
         topic = self.topics[follower.of.topic] if follower.of else next(iter(self.topics.values()))
         on_host = set(topic.replicas) - self.cluster.disks.keys() - {follower.name}
-        if len(on_host) < (1 if follower.name else 2):  # whoever has a role may be one of them
+        if len(on_host) < (1 if follower.name else 2):  # a role may be bound to one of them
             raise ValueError(
                 f"{where}: the rate is measured at another replica, on the host's disk; take one that cannot be "
                 f"{follower} out of cluster.disks"
@@ -513,7 +517,7 @@ class Scenario(Model):
             raise ValueError(f"topic {name} has {setting} {min_isr}, above its replication factor {replication_factor}")
 
     def unknown_setting(self, versions: Collection[Version] = ()) -> str | None:
-        """Return why the first setting that none of these versions of Kafka knows is refused; without versions, any."""
+        """Return why the first setting unknown to all these versions is rejected; without versions, to any version."""
         for where, kind, names in self._settings():
             for name in names:
                 if why := unknown_setting(kind, name, versions, self.cluster.allow_unknown):
@@ -521,7 +525,7 @@ class Scenario(Model):
         return None
 
     def _settings(self) -> Iterator[tuple[str, Kind, Iterable[str]]]:
-        """Yield every place that names settings of brokers or of topics."""
+        """Yield each place that names broker or topic settings."""
         yield "cluster.config", "broker", self.cluster.config
         for name, topic in self.topics.items():
             yield f"topics.{name}.config", "topic", topic.config
@@ -586,62 +590,62 @@ class Scenario(Model):
 
     @property
     def named_loads(self) -> dict[str, Load]:
-        """All loads by name, in their order."""
+        """Return all loads by name, in order."""
         return {PRODUCER: self.load} if self.load else self.loads
 
     def load_name(self, asked: str | None) -> str:
-        """The name of the load that a step or the copier means: the one that it names, or the only one."""
+        """Return the name of the load for a step or the copier: the given one, or the only one."""
         return asked or next(iter(self.named_loads))
 
     def loads_of(self, topic: str) -> list[Load]:
-        """The loads that write a topic."""
+        """Return the loads that write to a topic."""
         return [load for load in self.named_loads.values() if load.topic == topic]
 
     def rate_of(self, topic: str) -> float:
-        """Records a second that a topic is sent: by its loads, or by a copier, which keeps up with them."""
+        """Return the records per second sent to a topic by its loads, or by a copier, which keeps up with its input."""
         copied = self.copied if self.copier and self.copier.to == topic else ()
         return math.fsum(load.usual_rate for load in (*self.loads_of(topic), *copied))
 
     @property
     def copied(self) -> list[Load]:
-        """The loads whose topic the copier reads; none without a copier."""
+        """Return the loads whose topic the copier reads."""
         return self.loads_of(self.named_loads[self.load_name(self.copier.load)].topic) if self.copier else []
 
     @property
     def producers(self) -> list[Producer]:
-        """The nodes that send."""
+        """Return the producer nodes."""
         return producers_of(self.named_loads)
 
     @property
     def isolation(self) -> str:
-        """How readers read; what a transaction wrote counts once it is committed."""
+        """Return the readers' isolation level: read_committed if a load uses transactions."""
         transactional = any(load.transaction for load in self.named_loads.values())
         return "read_committed" if transactional else "read_uncommitted"
 
     @property
     def grouped(self) -> Load | None:
-        """The load whose topic a consumer group reads."""
+        """Return the load whose topic a group reads."""
         return next((load for load in self.named_loads.values() if load.group), None)
 
     @property
     def group(self) -> Group | ShareGroup | None:
-        """The consumer or share group of a load."""
+        """Return the consumer or share group of a load."""
         return self.grouped.group if self.grouped else None
 
     @property
     def aims_at_controller(self) -> bool:
-        """Whether some step means the broker that is the controller; KRaft's controller is a node of its own."""
+        """Return whether a step targets the broker that is the controller; KRaft's controller is a separate node."""
         targets = (target for phase in self.phases for step in phase.steps for target in step.targets)
         return any(target.role == "controller" for target in targets)
 
     @property
     def faults(self) -> list[str]:
-        """Kinds of the faults that its steps inject, in order."""
+        """Return the kinds of the injected faults, in order."""
         return [fault for phase in self.phases for step in phase.steps for fault in step.breaks]
 
     @property
     def needs(self) -> frozenset[str]:
-        """The optional parts of a runtime that the cluster and the steps need."""
+        """Return the optional runtime capabilities that the cluster and the steps need."""
         of_cluster = frozenset({"resource_limits"} if self.cluster.resource_limits else ())
         of_cluster |= frozenset({"disks"} if self.cluster.disks else ())
         return of_cluster.union(*(step.needs for phase in self.phases for step in phase.steps))
@@ -652,10 +656,10 @@ class Scenario(Model):
 
 
 def parse_scenario(text: str, where: str, changes: Mapping[str, Any] | None = None) -> Scenario:
-    """Read a scenario from YAML, with ``changes`` merged into it first (``merge_patch``).
+    """Read a scenario from YAML, after merging ``changes`` into it (``merge_patch``).
 
     Raises:
-        BadInput: it is no YAML or no scenario; the message names the first thing wrong.
+        BadInput: it is not YAML or not a scenario; the message names the first error.
     """
     told = parse(text, where)
     merged = merge_patch(told, changes) if changes else told
@@ -667,7 +671,7 @@ def parse_scenario(text: str, where: str, changes: Mapping[str, Any] | None = No
 
 
 def _named(document: Any, place: Place) -> str:
-    """A place in a scenario; a step by its phase, its number and its key."""
+    """Describe a place in a scenario; a step by its phase, number and key."""
     match place:
         case ("phases", int(phase), "steps", int(step), *more):
             of: Any = _phase(document["phases"][phase])
@@ -678,7 +682,7 @@ def _named(document: Any, place: Place) -> str:
 
 
 def merge_patch(told: object, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A JSON merge patch (RFC 7396): mappings are merged, null drops a key, anything else is replaced whole."""
+    """Apply a JSON merge patch (RFC 7396): mappings are merged, null removes a key, other values are replaced."""
     merged = dict(told) if isinstance(told, Mapping) else {}
     for key, value in changes.items():
         if value is None:
@@ -689,7 +693,7 @@ def merge_patch(told: object, changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def scenario_names() -> list[str]:
-    """The scenarios that come with the project, sorted."""
+    """Return the names of the shipped scenarios, sorted."""
     return sorted(path.stem for path in SCENARIOS.glob("*.yaml"))
 
 
@@ -697,10 +701,10 @@ def load_scenario(name_or_path: str, changes: Mapping[str, Any] | None = None) -
     """Load ``scenarios/<name>.yaml``, or a file by its path, with changes merged into it.
 
     Raises:
-        BadInput: there is no such scenario, or it is wrong.
+        BadInput: it does not exist or is invalid.
     """
     path = Path(name_or_path) if name_or_path.endswith((".yaml", ".yml")) else SCENARIOS / f"{name_or_path}.yaml"
-    escapes = not name_or_path.endswith((".yaml", ".yml")) and "/" in name_or_path  # a name is no path
+    escapes = not name_or_path.endswith((".yaml", ".yml")) and "/" in name_or_path  # a name is not a path
     if escapes or not is_file(path):
         known = ", ".join(scenario_names())
         raise BadInput(f"There is no scenario {name_or_path!r}; known: {known}, or give a path to a .yaml file.")

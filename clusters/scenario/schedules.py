@@ -1,7 +1,7 @@
-"""Random schedules of faults: a seed, a length and a fault mix make an ordinary scenario. Pure functions.
+"""Make random fault schedules: a seed, a length and a fault mix determine an ordinary scenario. Pure functions.
 
-A fault is a phase: what the fault mix says, then everything is healed and the ISR is awaited. Between faults there is a
-quiet phase. The fault mix is data (``fault_mix.yaml``).
+A fault is a phase that ends when everything is healed and the ISR is full; a quiet phase follows. The fault mix is data
+(``fault_mix.yaml``).
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ FAULT_MIX = Path(__file__).with_name("fault_mix.yaml")
 HEALED_LIMIT_S = 90.0
 MAX_DIGITS = 12  # of a number in a span
 _MAX_DURING = 2
-_USUAL_S = 8.0  # of a fault beyond its holds: taking effect, an election, catching up
+_USUAL_S = 8.0  # of a fault in addition to its holds: taking effect, an election, catching up
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)?\.\.(\d+(?:\.\d+)?)(ms|s|m)?")
 
 
 class FaultTemplate(Model):
-    """A fault with gaps: ``$who`` stands for one of ``who``, ``$during`` for some of the fault mix's ``during``."""
+    """A fault with placeholders: ``$who`` for one of ``who``, ``$during`` for some steps of the mix's ``during``."""
 
     who: list[str] = Field(default_factory=list)
     steps: list[Any] = Field(min_length=1)
 
 
 class FaultMix(Model):
-    """What a randomised schedule is drawn from; cluster, topics and load are a scenario's own.
+    """The source of randomised schedules; cluster, topics and load are as in a scenario.
 
-    ``first`` is what a schedule without load begins with, so that there is something to be lost; where ``at_rest`` is
-    false, none is without.
+    A schedule without load begins with the steps ``first``, so that there are records to lose. If ``at_rest`` is false,
+    every schedule has load.
     """
 
     cluster: dict[str, Any]
@@ -57,10 +57,10 @@ class FaultMix(Model):
 
 
 def read_fault_mix(path: Path = FAULT_MIX) -> FaultMix:
-    """A fault mix from its file.
+    """Read a fault mix from its file.
 
     Raises:
-        BadInput: it is missing, no YAML, or no fault mix.
+        BadInput: it is missing, not YAML, or not a fault mix.
     """
     try:
         return FaultMix.model_validate(read_mapping(path, "The fault mix"))
@@ -69,7 +69,7 @@ def read_fault_mix(path: Path = FAULT_MIX) -> FaultMix:
 
 
 def possible(mix: FaultMix, can: Collection[str], lacking: Collection[str] = ()) -> FaultMix:
-    """The fault mix without what a runtime of these capabilities cannot do, or a kernel that lacks these parts.
+    """Remove faults that the runtime's capabilities or the kernel do not allow.
 
     Raises:
         BadInput: nothing is left.
@@ -88,7 +88,7 @@ def possible(mix: FaultMix, can: Collection[str], lacking: Collection[str] = ())
 
 
 def kernel_parts(mix: FaultMix) -> set[str]:
-    """What the steps on the fault mix need of a host's kernel."""
+    """Return the kernel parts that the mix's steps need."""
     return _kernel_parts(mix.during).union(*(_kernel_parts(fault.steps) for fault in mix.faults.values()))
 
 
@@ -101,7 +101,9 @@ def _needs(steps: list[Any]) -> set[str]:
 
 
 def _need_load(steps: list[Any]) -> bool:
-    """Nobody trails an idle leader, and an idle broker or link does not miss what it is denied."""
+    """Return whether steps need load: an idle leader has no lagging followers, and limits on idle brokers have no
+    impact.
+    """
     return any(Trait.NEEDS_LOAD in STEPS[key].traits for key in _keys(steps) if key in STEPS)
 
 
@@ -110,10 +112,10 @@ def _keys(steps: list[Any]) -> set[str]:
 
 
 def randomised_schedule(mix: FaultMix, *, seed: int, length_s: float, load: bool = True) -> Scenario:
-    """The schedule of a seed, about so long: the same for the same fault mix, seed and length.
+    """Return the schedule of a seed, about ``length_s`` long; equal arguments give equal schedules.
 
     Raises:
-        BadInput: the fault mix makes no scenario; the message names the first thing wrong.
+        BadInput: the mix makes no valid scenario; the message names the first error.
     """
     rng = random.Random(seed)
     loaded = load and mix.load is not None
@@ -158,7 +160,9 @@ def _quiet(mix: FaultMix, rng: random.Random) -> dict[str, Any]:
 
 
 def _fault(mix: FaultMix, rng: random.Random, least: int) -> tuple[str, list[dict[str, Any]]]:
-    """A fault's name and steps, with no fewer than ``least`` of the mix's ``during`` where it has a place for them."""
+    """Return a random fault's name and steps, with at least ``least`` of the mix's ``during`` if it has a place for
+    them.
+    """
     name = rng.choice(sorted(mix.faults))
     fault = mix.faults[name]
     gaps = {"$who": rng.choice(fault.who)} if fault.who else {}
@@ -168,7 +172,7 @@ def _fault(mix: FaultMix, rng: random.Random, least: int) -> tuple[str, list[dic
 
 
 def _drawn(value: Any, gaps: dict[str, str], rng: random.Random) -> Any:
-    """The value with its gaps filled; a span becomes a duration in whole hundredths of a second, or a number."""
+    """Replace placeholders; a span becomes a random duration in hundredths of a second, or a number."""
     if isinstance(value, dict):
         return {key: _drawn(inner, gaps, rng) for key, inner in value.items()}
     if not isinstance(value, str):
@@ -214,7 +218,7 @@ def _number(digits: str, span: str) -> int:
 
 
 def as_yaml(scenario: Scenario) -> str:
-    """A scenario as a file that can be read, kept and run again: ``make run SCENARIO=<path>``."""
+    """Return a scenario as YAML that can be run again: ``make run SCENARIO=<path>``."""
     told = scenario.model_dump(mode="json", exclude_defaults=True)
     told["phases"] = scenario.model_dump(mode="json")["phases"]
     return yaml.safe_dump(told, sort_keys=False, width=120, allow_unicode=True)

@@ -1,4 +1,4 @@
-"""The shape of a load: its rate over time, the sizes of its records, and their keys."""
+"""Define a load's shape: its rate over time, and its records' sizes and keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from history.refusals import first_wrong
 
 
 def _plain_or(plain: Any, what: str, *shapes: type[Model]) -> BeforeValidator:
-    """A plain value, or the shape that has a mapping's first field; ``what`` lists them for who wrote neither."""
+    """Validate a plain value or the shape whose first field a mapping has; ``what`` lists the choices in the error."""
     adapter = TypeAdapter(plain)
 
     def read(value: object) -> object:
@@ -33,7 +33,7 @@ def _plain_or(plain: Any, what: str, *shapes: type[Model]) -> BeforeValidator:
 
 
 def as_written(shape: Any) -> Any:
-    """A plain value as it is, a shape as data for JSON."""
+    """Return a plain value unchanged, and a shape as JSON data."""
     return shape.model_dump(mode="json") if isinstance(shape, Model) else shape
 
 
@@ -41,7 +41,7 @@ def as_written(shape: Any) -> Any:
 
 
 class Ramp(Model):
-    """Rises or falls evenly from the load's first record on, and then stays."""
+    """Changes linearly from the load's first record on, then stays constant."""
 
     start: PerSecond = Field(alias="from")
     to: PerSecond
@@ -64,7 +64,7 @@ class Ramp(Model):
 
 
 class Wave(Model):
-    """A sine that begins at its mean and rises first; ``amplitude`` is a share of the mean."""
+    """A sine that starts at its mean and rises first; ``amplitude`` is a share of the mean."""
 
     mean: PerSecond
     amplitude: Annotated[Share, Field(gt=0, lt=1)]
@@ -86,7 +86,7 @@ _Since = Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(seco
 
 
 class Stairs(Model):
-    """Each rate holds from its time on, counted from the load's first record, until the next one's."""
+    """Rates with their start times, counted from the load's first record; each holds until the next."""
 
     steps: list[tuple[_Since, PerSecond]] = Field(min_length=1)
 
@@ -114,17 +114,17 @@ Rate = Annotated[float | Ramp | Wave | Stairs, _plain_or(PerSecond, _RATES, Ramp
 
 
 def usual(rate: Rate) -> float:
-    """Records a second in the long run: a wave's mean, what a ramp reaches, the last of steps."""
+    """Return the long-term records per second: a wave's mean, a ramp's end, the last of steps."""
     return rate.usual if isinstance(rate, Model) else rate
 
 
 def peak(rate: Rate) -> float:
-    """The most records a second that it reaches."""
+    """Return the highest records per second."""
     return rate.peak if isinstance(rate, Model) else rate
 
 
 def shared(rate: Rate, processes: int) -> Rate:
-    """What each of several processes sends of a rate."""
+    """Return the rate of each of several processes."""
     return rate.times(1 / processes) if isinstance(rate, Model) else rate / processes
 
 
@@ -135,7 +135,7 @@ RecordBytes = Annotated[int, Field(ge=MIN_RECORD_BYTES, le=MAX_BATCH_BYTES)]
 
 
 class UniformSizes(Model):
-    """Every size between two, both included, equally often."""
+    """Every size between two, inclusive, with equal frequency."""
 
     uniform: tuple[RecordBytes, RecordBytes]
 
@@ -147,8 +147,7 @@ class UniformSizes(Model):
 
 
 class Lognormal(Model):
-    """Half of the records are at most ``median`` long and 99 % at most ``p99``; longer
-    ones than ``max`` are cut to it."""
+    """Half of the records have at most ``median`` bytes, 99 % at most ``p99``; longer ones are cut to ``max``."""
 
     median: RecordBytes
     p99: RecordBytes
@@ -168,7 +167,7 @@ class LognormalSizes(Model):
 
 
 class MixedSizes(Model):
-    """So many sizes, each with its share of the records."""
+    """Several sizes, each with its share of the records."""
 
     mix: dict[RecordBytes, Annotated[Share, Field(gt=0)]] = Field(min_length=1)
 
@@ -190,7 +189,7 @@ Sizes = Annotated[
 
 
 class Keys(Model):
-    """So many keys. zipf: the k-th is drawn as often as 1/k^``exponent`` says; hot: one has the share ``hot``."""
+    """``count`` keys; zipf: the k-th has frequency 1/k^``exponent``; hot: one key has the share ``hot``."""
 
     count: int = Field(default=10_000, ge=2, le=MAX_KEYS)
     distribution: Literal["uniform", "zipf", "hot"] = "uniform"

@@ -1,7 +1,7 @@
-"""Makes a scenario smaller that shows something: delta debugging over its steps. Pure; an oracle says what shows it.
+"""Reduce a scenario that shows an effect, by delta debugging of its steps. Pure; a callback tests for the effect.
 
-The algorithm is Zeller's and Hildebrandt's ddmin (2002): the result is 1-minimal, so that no single step can be left
-out of it.
+The algorithm is ddmin by Zeller and Hildebrandt (2002). The result is 1-minimal: removing any single step loses the
+effect.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ T = TypeVar("T")
 
 
 def ddmin(items: Sequence[T], shows: Callable[[list[T]], bool]) -> list[T]:
-    """A part of ``items``, in their order, that still ``shows`` and no longer does without any single one of them.
+    """Return a minimal ordered part of ``items`` that still ``shows`` the effect; no single item can be removed.
 
-    ``items`` themselves must show; they are not asked again. Nothing at all is never asked.
+    ``items`` must show the effect and are not tested again. The empty list is never tested.
     """
     left, parts = list(items), 2
     while len(left) >= 2:
@@ -39,9 +39,9 @@ def ddmin(items: Sequence[T], shows: Callable[[list[T]], bool]) -> list[T]:
 
 
 def shrink(scenario: Scenario, shows: Callable[[Scenario], bool]) -> Scenario:
-    """The scenario with as few steps as still show; whole phases are left out first, and one without steps is gone.
+    """Return the scenario with a minimal set of steps; whole phases are removed first, as are empty ones.
 
-    A scenario that cannot be run is not asked about: it would end what this phase did not break.
+    Invalid scenarios are not tested, such as those that heal a fault of another phase.
     """
     phases = ddmin(scenario.phases, lambda left: shows(scenario.model_copy(update={"phases": left})))
     steps = [(phase.name, step) for phase in phases for step in phase.steps]
@@ -62,7 +62,7 @@ def _with_steps(scenario: Scenario, steps: Sequence[tuple[str, Step]]) -> Scenar
 
 
 def is_sound(scenario: Scenario) -> bool:
-    """Whether every step that ends a fault ends one that its own phase began, and each has what it needs before it."""
+    """Return whether the scenario is valid and every healing step heals a fault of its own phase."""
     try:
         Scenario.model_validate(scenario.model_dump(mode="json"))
     except ValidationError:
@@ -86,7 +86,7 @@ def _ends_what_it_began(phase: Phase) -> bool:
 
 
 def _aim(step: Step) -> str:
-    """Whom a fault or its end is aimed at; a cut is between a node and the others that it names."""
+    """Return the target of a fault or its end; a disconnect also includes its peers."""
     told = step.model_dump()[step.key]
     others = f" from {told['from']}" if isinstance(step, Disconnect | Reconnect) else ""
     return f"{told.get('node', told.get('into'))}{others}"

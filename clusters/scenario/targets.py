@@ -1,4 +1,4 @@
-"""Whom a step is aimed at, and the partitions that it names."""
+"""Define a step's targets and partitions."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from history.partition import TopicPartition
 
 
 class Target(Model):
-    """Who a step is aimed at: a role that is bound to brokers when the phase reaches it.
+    """A step's target: a role that is resolved to brokers when the phase reaches the step.
 
-    ``leader of orders-0`` · ``follower of orders-0`` (the last one in the assignment that does not lead) ·
-    ``followers of orders-0`` (all) · ``uninvolved broker of orders-0`` (the last one that neither leads nor is the
-    controller) · ``preferred leader of orders-0`` · ``controller`` · ``A`` (a named broker) · ``A of orders-0`` (the
-    same, as a replica of that partition) · ``random broker`` (by the run's seed) · ``replicas of orders-0`` (all) ·
-    ``brokers`` (all) · ``active controller`` (KRaft: the one that leads the quorum) · ``controllers`` (KRaft: all,
-    ZooKeeper: nobody) · ``member 2`` (of the load's consumer group) · ``members`` (all of them).
+    ``leader of orders-0`` · ``follower of orders-0`` (the last in the assignment that does not lead) · ``followers of
+    orders-0`` (all) · ``uninvolved broker of orders-0`` (the last that neither leads nor is the controller) ·
+    ``preferred leader of orders-0`` · ``controller`` · ``A`` (a broker) · ``A of orders-0`` (the same, as a replica of
+    that partition) · ``random broker`` (by the run's seed) · ``replicas of orders-0`` (all) · ``brokers`` (all) ·
+    ``active controller`` (KRaft: the quorum's leader) · ``controllers`` (KRaft: all, ZooKeeper: none) · ``member 2``
+    (of the load's consumer group) · ``members`` (all).
     """
 
     role: Literal[
@@ -44,7 +44,7 @@ class Target(Model):
 
     @property
     def of_members(self) -> bool:
-        """Whether it means members of the consumer group."""
+        """Return whether it targets members of the consumer group."""
         return self.role in ("member", "members")
 
     def __str__(self) -> str:
@@ -88,7 +88,7 @@ def _target(value: object) -> object:
 
 
 def _partition(value: object) -> object:
-    """``orders-0`` → the partition."""
+    """Parse ``orders-0`` to a partition."""
     return TopicPartition.parse(value) if isinstance(value, str) else value
 
 
@@ -98,7 +98,7 @@ Letter = Annotated[str, Field(pattern=r"^[A-Z]$")]
 
 
 def listed(value: object) -> list[object]:
-    """One or several, as several."""
+    """Return a list of one or several values."""
     return value if isinstance(value, list) else [value]
 
 
@@ -112,7 +112,7 @@ def _brokers(value: object) -> object:
 
 _AsWritten = PlainSerializer(lambda peers: [str(peer) for peer in peers], when_used="unless-none")
 Brokers = Annotated[list[Target], Field(min_length=1), BeforeValidator(_brokers), _AsWritten]
-# ``controller`` is here the node that elects leaders or keeps who does: KRaft's controller, or ZooKeeper.
+# Here ``controller`` is the node that elects leaders or stores the leader: KRaft's controller, or ZooKeeper.
 Peers = Annotated[
     list[Literal["clients", "controller"] | Target], Field(min_length=1), BeforeValidator(_peers), _AsWritten
 ]

@@ -1,4 +1,4 @@
-"""The small values that a scenario is written in, and the model that all of its parts are."""
+"""Define a scenario's basic values and the base class of its models."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
 
 def seconds(value: object) -> object:
-    """``500ms``, ``5s``, ``2m`` → seconds."""
+    """Parse ``500ms``, ``5s`` or ``2m`` to seconds."""
     if isinstance(value, str):
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m)", value)
         if not match:
@@ -21,7 +21,7 @@ def seconds(value: object) -> object:
 
 
 def _per_second(value: object) -> object:
-    """``1000/s`` → 1000.0."""
+    """Parse ``1000/s`` to 1000.0."""
     if isinstance(value, str):
         match = re.fullmatch(r"(-?\d+(?:\.\d+)?)\s*/\s*s", value)
         if not match:
@@ -31,7 +31,7 @@ def _per_second(value: object) -> object:
 
 
 def _bytes_per_second(value: object) -> object:
-    """``20MB/s`` → 20000000.0."""
+    """Parse ``20MB/s`` to 20000000.0."""
     if isinstance(value, str):
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMG]?)B\s*/\s*s", value)
         if not match:
@@ -41,7 +41,7 @@ def _bytes_per_second(value: object) -> object:
 
 
 def _bytes(value: object) -> object:
-    """``64MB`` → 64000000."""
+    """Parse ``64MB`` to 64000000."""
     if isinstance(value, str):
         match = re.fullmatch(r"(\d+)\s*([kMG]?)B", value)
         if not match:
@@ -51,7 +51,7 @@ def _bytes(value: object) -> object:
 
 
 def _share(value: object) -> object:
-    """``50%`` → 0.5."""
+    """Parse ``50%`` to 0.5."""
     if isinstance(value, str):
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", value)
         if not match:
@@ -61,24 +61,24 @@ def _share(value: object) -> object:
 
 
 def _setting(value: object) -> object:
-    """A Kafka setting as Kafka's own files spell it."""
+    """Return a Kafka setting in the spelling of Kafka's files."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else value
 
 
 def _release(value: object) -> object:
-    """YAML reads ``3.8`` as a number."""
+    """Convert a release such as ``3.8``, which YAML reads as a number, to text."""
     return str(value) if isinstance(value, float) else value
 
 
 def _acks(value: object) -> object:
-    """YAML reads ``acks: 1`` as a number."""
+    """Convert ``acks: 1``, which YAML reads as a number, to text."""
     return str(value) if isinstance(value, int) else value
 
 
 def without_none(told: dict[str, Any]) -> dict[str, Any]:
-    """What was said, where None stands for what was left out."""
+    """Return the mapping without its None values."""
     return {name: value for name, value in told.items() if value is not None}
 
 
@@ -91,7 +91,7 @@ CpuSet = Annotated[str, Field(pattern=r"^\d+(-\d+)?(,\d+(-\d+)?)*$")]
 
 
 def _starts_nothing(flag: str) -> str:
-    """A JVM runs what OnError says in a shell, and reads more flags from files."""
+    """Reject JVM flags that run a shell command (OnError) or read flags from files."""
     if match := re.match(r"-XX:(OnError|OnOutOfMemoryError|Flags|VMOptionsFile)\b", flag):
         raise ValueError(f"jvm_flags: {match[0]} makes the JVM run a command or read flags elsewhere; leave it out")
     return flag
@@ -109,19 +109,19 @@ Settings = dict[str, Annotated[str, BeforeValidator(_setting)]]
 
 
 class Model(BaseModel):
-    """Refuses an unknown field and names the known ones."""
+    """A model that rejects an unknown field and names the known ones."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     @classmethod
     def names(cls) -> list[str]:
-        """Its fields as they are written."""
+        """Return the field names as written in YAML."""
         return [field.alias or name for name, field in cls.model_fields.items()]
 
     @model_validator(mode="before")
     @classmethod
     def _known_fields(cls, value: object) -> object:
-        """Pydantic's own refusal of an unknown field does not tell the known ones."""
+        """Name the known fields, which pydantic's own error does not."""
         known = cls.names()
         if isinstance(value, dict) and (unknown := [name for name in value if name not in known]):
             raise ValueError(f"unknown field {unknown[0]!r}; known: {', '.join(known)}")

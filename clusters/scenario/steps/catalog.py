@@ -1,4 +1,4 @@
-"""All steps, by their keys."""
+"""List all steps by key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEPS: dict[str, type[Step]] = {
 
 
 def traits_by_step() -> dict[str, frozenset[Trait]]:
-    """The traits of every step that has any, as a manifest holds them."""
+    """Return the traits of every step that has any, as in a manifest."""
     return {key: step.traits for key, step in STEPS.items() if step.traits}
 
 
@@ -38,7 +38,7 @@ def _step(value: object) -> object:
 
 
 def _refusal(step: type[Step], settings: object, error: ValidationError) -> str:
-    """What is wrong with a step's settings; where only pydantic says it, also what the step takes, and an example."""
+    """Return what is wrong with a step's settings; for pydantic's own errors, also the step's fields and an example."""
     first = error.errors()[0]
     if first["type"] == "value_error":
         return first_wrong(error)
@@ -47,7 +47,7 @@ def _refusal(step: type[Step], settings: object, error: ValidationError) -> str:
 
 
 def example_of(key: str) -> str:
-    """A step as docs/scenarios.md has it, the first of its kind."""
+    """Return the first example of a step in docs/scenarios.md."""
     found = re.search(
         rf"^ *- ({key}: [^#\n]*\w.*?) *(#.*)?$", (ROOT / "docs" / "scenarios.md").read_text(), re.MULTILINE
     )

@@ -1,4 +1,4 @@
-"""Steps that harm what a broker has on disk."""
+"""Steps that damage a broker's disk or data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from history.traits import DOWN, SLOWED, Trait
 
 
 class FillDisk(Step):
-    """Leave no space on a broker's own small disk (``cluster.disks``); it gives up its log directory and ends."""
+    """Fill a broker's private small disk (``cluster.disks``); it gives up its log directory and exits."""
 
     key = "fill_disk"
     traits = DOWN
@@ -24,7 +24,7 @@ class FillDisk(Step):
 
 
 class ReadOnlyDisk(Step):
-    """Take a broker's right to write into its log directory; it gives it up and ends."""
+    """Make a broker's log directory read-only; it gives up the directory and exits."""
 
     key = "read_only_disk"
     traits = DOWN
@@ -35,7 +35,7 @@ class ReadOnlyDisk(Step):
 
 
 class FailLogDir(Step):
-    """Take a broker's right to write into one of its log directories, that of a replica; it goes on with the others."""
+    """Make one of a broker's log directories, that of a replica, read-only; it continues with the others."""
 
     key = "fail_log_dir"
     traits = frozenset(
@@ -54,7 +54,7 @@ class FailLogDir(Step):
 
 
 class SlowDisk(Step):
-    """Let a broker's disk take only so many bytes a second of what is written through to it (``flush.messages``)."""
+    """Limit a broker's disk to ``rate``; applies to what is written through to it (``flush.messages``)."""
 
     key = "slow_disk"
     traits = SLOWED
@@ -77,7 +77,7 @@ class Wipe(Step):
 
 
 class Truncate(Step):
-    """Cut the end off a replica's last segment while its broker is down: whole batches, or bytes."""
+    """Truncate a replica's last segment, by batches or bytes, while its broker is down."""
 
     key = "truncate"
     traits = frozenset({Trait.NEW_LOG, Trait.LOSES_RECORDS, Trait.MAY_MOVE_LEADER})
@@ -107,7 +107,7 @@ class DeleteCheckpoint(Step):
 
 
 class FlipBit(Step):
-    """Flip one bit of a batch on one broker's disk. It stays so: Kafka does not look for it."""
+    """Flip one bit of a batch on a broker's disk; permanent, as Kafka does not look for it."""
 
     key = "flip_bit"
     traits = frozenset({Trait.NEW_LOG})

@@ -1,4 +1,4 @@
-"""Steps that break nothing: waiting, looking, and clients of the scenario's own."""
+"""Steps without faults: waiting, observing, and the scenario's own clients."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from history.partition import TopicPartition
 from history.steady import MIN_SECONDS
 from history.traits import Trait
 
-STEADY_STATE_S = MIN_SECONDS + 10  # what is looked at, answered and flushed
+STEADY_STATE_S = MIN_SECONDS + 10  # to observe, answer and flush
 
 
 class Hold(Step):
-    """Let the cluster and the load run on."""
+    """Let the cluster and the load run."""
 
     key = "hold"
     traits = frozenset[Trait]()
@@ -27,17 +27,17 @@ class Hold(Step):
 
 
 class SetRate(Step):
-    """Let a load go on at another rate, from now on and into the phases after this one."""
+    """Change a load's rate from now on, including later phases."""
 
     key = "set_rate"
     traits = frozenset[Trait]()
     shorthand = "rate"
     rate: PerSecond
-    load: str | None = None  # which one, where there are several
+    load: str | None = None  # needed if there are several
 
 
 class Wait(Step):
-    """Wait for a condition; running out of time is evidence, not an error."""
+    """Wait for a condition; a timeout is evidence, not an error."""
 
     key = "wait"
     traits = frozenset[Trait]()
@@ -52,7 +52,7 @@ class Wait(Step):
 
 
 class Require(Step):
-    """Look whether a condition holds now, and record it: whether what this scenario is about could happen at all."""
+    """Record whether a precondition holds now: whether what the scenario tests is possible."""
 
     key = "require"
     traits = frozenset[Trait]()
@@ -70,7 +70,7 @@ class Require(Step):
 
 
 class Heal(Step):
-    """End every fault of this phase that is still active, and prove it."""
+    """End every active fault of this phase and verify its recovery."""
 
     key = "heal"
     traits = frozenset[Trait]()
@@ -79,7 +79,7 @@ class Heal(Step):
 
 
 class Describe(Step):
-    """Record what brokers say of a topic: its partitions, settings with their defaults, look-ups in its logs."""
+    """Record a topic's partitions, settings with their defaults, and look-ups in its logs, as brokers report them."""
 
     key = "describe"
     traits = frozenset[Trait]()
@@ -92,7 +92,7 @@ class Describe(Step):
 
 
 class DropCache(Step):
-    """Take every broker's log segments out of the host's page cache."""
+    """Evict every broker's log segments from the host's page cache."""
 
     key = "drop_cache"
     traits = frozenset[Trait]()
@@ -101,9 +101,9 @@ class DropCache(Step):
 
 
 class Write(Step):
-    """Send so many records to a named broker with its own acks, beside or instead of the load.
+    """Send ``records`` to a named broker with their own acks, in addition to the load.
 
-    A request holds one batch of ``batch`` records. In the background the scenario goes on meanwhile.
+    A request holds one batch of ``batch`` records. With ``background``, the scenario continues meanwhile.
     """
 
     key = "write"
@@ -123,9 +123,10 @@ class Write(Step):
 
 
 class Read(Step):
-    """Consume from one replica, leader or follower, in the background, from an offset on until the phase ends.
+    """Consume from one replica, leader or follower, in the background, from an offset until the phase ends.
 
-    With a ``rack`` (``client.rack``) the reader asks that replica first, and reads from the one that its answer names.
+    With a ``rack`` (``client.rack``) the reader queries that replica first and reads from the one that its answer
+    names.
     """
 
     key = "read"

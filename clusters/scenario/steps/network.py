@@ -1,4 +1,4 @@
-"""Steps that stand between nodes."""
+"""Steps that affect traffic between nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Direction = Literal["both", "in", "out", "answers"]
 
 
 class Lag(Step):
-    """Keep a follower alive and fetching, but about so many records behind, in the ISR."""
+    """Keep a follower fetching and in the ISR, but about ``records`` behind."""
 
     key = "lag"
     traits = frozenset({Trait.RECOVERY_EXPECTED, Trait.NEEDS_LOAD})
@@ -27,7 +27,7 @@ class Lag(Step):
 
 
 class Slow(Step):
-    """Feed a follower far less than is produced until a condition holds; stays so until healed."""
+    """Limit a follower's bandwidth far below the load until a condition holds; the limit stays until healed."""
 
     key = "slow"
     traits = frozenset({Trait.HOLDS_BACK_FOLLOWER, Trait.RECOVERY_EXPECTED, Trait.NEEDS_LOAD})
@@ -39,11 +39,11 @@ class Slow(Step):
 
 
 class Disconnect(Step):
-    """Drop all packets between a node and others; the probe's port stays open.
+    """Drop all packets between a node and others, except to the probe's port.
 
-    TCP needs both ways, so one way is meant of requests: ``in`` drops what others ask of the node, ``out`` what the
-    node asks of others, each with its answers. ``answers`` drops no more than the answers to what the node asks:
-    others receive its requests, and act upon them.
+    TCP needs both ways, so a direction refers to requests: ``in`` drops others' requests to the node, ``out`` the
+    node's requests to others, each with the answers. ``answers`` drops only the answers to the node's requests: others
+    receive and process its requests.
     """
 
     key = "disconnect"
@@ -72,7 +72,7 @@ class Disconnect(Step):
 
 
 class Reconnect(Step):
-    """End the cut between a node and the same others."""
+    """End the disconnect between a node and the same others."""
 
     key = "reconnect"
     traits = frozenset[Trait]()
@@ -84,7 +84,7 @@ class Reconnect(Step):
 
 
 class _ToFetchers(Step):
-    """Something done to what brokers (all others where none are named) send to a node's replica fetchers."""
+    """A change of the traffic from brokers (default: all others) to a node's replica fetchers."""
 
     fault = True
     needs = frozenset({"network"})
@@ -93,7 +93,7 @@ class _ToFetchers(Step):
 
 
 class LimitBandwidth(_ToFetchers):
-    """Limit what brokers (all others where none are named) send to a node's replica fetchers."""
+    """Limit the bandwidth from brokers (default: all others) to a node's replica fetchers."""
 
     key = "limit_bandwidth"
     traits = frozenset({Trait.RECOVERY_EXPECTED, Trait.NEEDS_LOAD, Trait.BETWEEN_NODES})
@@ -102,7 +102,7 @@ class LimitBandwidth(_ToFetchers):
 
 
 class RestoreBandwidth(Step):
-    """Lift the limit on what a node's replica fetchers get."""
+    """Remove the bandwidth limit of a node's replica fetchers."""
 
     key = "restore_bandwidth"
     traits = frozenset[Trait]()
@@ -113,7 +113,7 @@ class RestoreBandwidth(Step):
 
 
 class Delay(_ToFetchers):
-    """Let what brokers (all others where none are named) send to a node's replica fetchers arrive later by so much."""
+    """Delay the traffic from brokers (default: all others) to a node's replica fetchers by ``by``."""
 
     key = "delay"
     traits = frozenset({Trait.RECOVERY_EXPECTED, Trait.BETWEEN_NODES})
@@ -122,7 +122,7 @@ class Delay(_ToFetchers):
 
 
 class Reorder(_ToFetchers):
-    """Let so many per cent of what brokers send to a node's replica fetchers overtake the rest, which is held back."""
+    """Let ``percent`` of the packets to a node's replica fetchers overtake the rest, which is delayed."""
 
     key = "reorder"
     traits = frozenset({Trait.RECOVERY_EXPECTED, Trait.BETWEEN_NODES})
@@ -132,7 +132,7 @@ class Reorder(_ToFetchers):
 
 
 class Lose(Step):
-    """Lose so many of the packets that other brokers (all where none are named) send to a node."""
+    """Drop a share of the packets from other brokers (default: all) to a node."""
 
     key = "lose"
     traits = frozenset({Trait.MAY_BE_UNREACHABLE, Trait.MAY_MOVE_LEADER, Trait.RECOVERY_EXPECTED, Trait.BETWEEN_NODES})

@@ -1,4 +1,4 @@
-"""Steps that pause, end, start or exchange a node's process."""
+"""Steps that pause, stop, start or replace a node's process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clusters.scenario.targets import Node
 from clusters.scenario.values import MetadataVersion, Seconds, Settings
 from history.traits import DOWN, SLOWED, Trait
 
-# What must hold follows from these.
+# The judge's expectations depend on these.
 FIXED_SETTINGS = frozenset(
     {
         "log.cleanup.policy",
@@ -24,7 +24,7 @@ FIXED_SETTINGS = frozenset(
 
 
 class Pause(Step):
-    """Pause a node: its connections stay open, nothing answers."""
+    """Pause a node (SIGSTOP): its connections stay open without answers."""
 
     key = "pause"
     traits = DOWN
@@ -36,7 +36,7 @@ class Pause(Step):
 
 
 class Resume(Step):
-    """Let a paused node run on."""
+    """Resume a paused node."""
 
     key = "resume"
     traits = frozenset[Trait]()
@@ -48,7 +48,7 @@ class Resume(Step):
 
 
 class Kill(Step):
-    """SIGKILL."""
+    """Kill a node with SIGKILL."""
 
     key = "kill"
     traits = DOWN
@@ -60,7 +60,7 @@ class Kill(Step):
 
 
 class Stop(Step):
-    """SIGTERM: a controlled shutdown."""
+    """Stop a node with SIGTERM: a controlled shutdown."""
 
     key = "stop"
     traits = DOWN
@@ -72,7 +72,7 @@ class Stop(Step):
 
 
 class LimitCpu(Step):
-    """Let a broker have little CPU time: it runs, but slowly."""
+    """Limit a broker's CPU time."""
 
     key = "limit_cpu"
     traits = SLOWED
@@ -99,7 +99,7 @@ class Start(Step):
 
 
 class Restart(Step):
-    """SIGTERM and start again, perhaps with other settings from then on."""
+    """Stop with SIGTERM and start again, optionally with other settings from then on."""
 
     key = "restart"
     traits = frozenset[Trait]()
@@ -116,7 +116,7 @@ class Restart(Step):
     @field_validator("settings")
     @classmethod
     def _what_must_hold_stays(cls, value: dict[str, str]) -> dict[str, str]:
-        """The judge takes them from the manifest, for the whole run."""
+        """Reject settings that the judge reads from the manifest for the whole run."""
         if fixed := FIXED_SETTINGS & value.keys():
             raise ValueError(f"{min(fixed)} cannot be changed within a run; set it under cluster or topics")
         return value
@@ -127,7 +127,7 @@ class Restart(Step):
 
 
 class Bounce(Step):
-    """Restart whoever plays a role, several times; the role is looked up anew each time."""
+    """Restart the holder of a role several times; the role is resolved each time."""
 
     key = "bounce"
     traits = frozenset[Trait]()
@@ -142,7 +142,7 @@ class Bounce(Step):
 
 
 class CrashLoop(Step):
-    """A broker that dies again and again, some time after each start."""
+    """Kill a broker repeatedly, some time after each start."""
 
     key = "crash_loop"
     traits = frozenset[Trait]()
@@ -157,7 +157,9 @@ class CrashLoop(Step):
 
 
 class Upgrade(Step):
-    """SIGTERM and start again with another Kafka, one node after the other; what is finalised stays as it is."""
+    """Stop with SIGTERM and start with another Kafka, one node after the other; the finalised version is not
+    changed.
+    """
 
     key = "upgrade"
     traits = frozenset[Trait]()
@@ -171,7 +173,7 @@ class Upgrade(Step):
 
 
 class Rollback(Step):
-    """SIGTERM and start again with the Kafka that the run began with; possible until the upgrade is finalised."""
+    """Stop with SIGTERM and start with the run's first Kafka; possible until the upgrade is finalised."""
 
     key = "rollback"
     traits = frozenset[Trait]()
@@ -185,7 +187,7 @@ class Rollback(Step):
 
 
 class Finalise(Step):
-    """Let the brokers speak as a release does: metadata.version, or each broker's inter.broker.protocol.version."""
+    """Finalise a release: set metadata.version, or each broker's inter.broker.protocol.version."""
 
     key = "finalise"
     traits = frozenset[Trait]()
@@ -194,7 +196,7 @@ class Finalise(Step):
 
 
 class KillCopier(Step):
-    """SIGKILL to the copier, which is started again at once, so many times."""
+    """Kill the copier with SIGKILL and restart it at once, ``times`` times."""
 
     key = "kill_copier"
     traits = frozenset[Trait]()

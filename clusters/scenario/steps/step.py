@@ -1,4 +1,4 @@
-"""What every step is; the modules beside this one hold a family of steps each."""
+"""Define the base class of all steps; each other module has a family of steps."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from history.traits import Trait
 
 
 class Step(Model):
-    """One call inside a phase, told apart by its key: ``- pause: {node: …}``.
+    """One call in a phase, identified by its key: ``- pause: {node: …}``.
 
-    ``traits`` say what it may do to the nodes that it is aimed at; each step classifies itself, most with none.
-    ``shorthand`` names the field that a bare value fills (``- hold: 5s``). ``fault`` says whether the step breaks
-    something that must be healed in its phase, and ``ends`` which faults it heals. ``needs`` lists runtime
-    capabilities, ``kernel`` what docker's host must have (``runtimes.kernel``). ``of_dead`` says that it acts on a
-    broker that is down, ``of_controllers`` and ``of_members`` whether it may be aimed at KRaft's controllers, and at
-    members of the load's consumer group.
+    ``traits`` are its possible impact on its targets; most steps have none. ``shorthand`` is the field that a bare
+    value fills (``- hold: 5s``). ``fault``: it must be healed in its phase; ``ends``: the faults that it heals.
+    ``needs`` are runtime capabilities, ``kernel`` the host's parts for docker (``runtimes.kernel``). ``of_dead``: it
+    acts on a broker that is down. ``of_controllers`` and ``of_members``: it may target KRaft's controllers and members
+    of the load's consumer group.
     """
 
     key: ClassVar[str]
@@ -44,7 +43,7 @@ class Step(Model):
 
     @classmethod
     def takes(cls) -> str:
-        """Its settings, those that it needs first, as part of a sentence."""
+        """Return the step's fields, required ones first, as part of a sentence."""
         named: dict[bool, list[str]] = {True: [], False: []}
         for name, field in cls.model_fields.items():
             named[field.is_required()].append(field.alias or name)
@@ -59,29 +58,29 @@ class Step(Model):
 
     @property
     def targets(self) -> list[Target]:
-        """The targets that it names, its condition's included."""
+        """Return the step's targets, including its condition's."""
         named = [condition.target for condition in self.conditions]
         values = (each for value in dict(self).values() for each in listed(value))
         return [value for value in (*values, *named) if isinstance(value, Target)]
 
     @property
     def breaks(self) -> list[str]:
-        """The faults that it injects, by their kind, one for each time."""
+        """Return the kinds of the faults that it injects, one for each time."""
         return [self.key] if self.fault else []
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """The partitions that it names beside those of its targets and conditions."""
+        """Return the partitions that it names, apart from those of targets and conditions."""
         return [value for value in dict(self).values() if isinstance(value, TopicPartition)]
 
     @property
     def letters(self) -> list[str]:
-        """The brokers that it names by their letters beside its targets."""
+        """Return the letters of brokers that it names, apart from targets."""
         return []
 
     @property
     def conditions(self) -> list[Condition]:
-        """What it waits for or looks at."""
+        """Return the conditions that it waits for or checks."""
         return [value for _, value in self if isinstance(value, Condition)]
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Steps that ask Kafka itself: who leads, who has a replica, which settings hold."""
+"""Steps that change leadership, replicas or settings through Kafka itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from history.traits import Trait
 
 
 class Elect(Step):
-    """Give leadership back to the preferred leader of every partition; or, where none leads, to any live replica."""
+    """Return leadership to every partition's preferred leader or, if a partition has no leader, elect any live
+    replica.
+    """
 
     key = "elect"
     traits = frozenset({Trait.MAY_MOVE_LEADER})
@@ -23,7 +25,7 @@ class Elect(Step):
 
 
 class TransferLeadership(Step):
-    """Let a replica lead its partition: put it first in the assignment, then elect the preferred leader."""
+    """Make a replica the leader: put it first in the assignment, then elect the preferred leader."""
 
     key = "transfer_leadership"
     traits = frozenset({Trait.MAY_MOVE_LEADER})
@@ -32,7 +34,9 @@ class TransferLeadership(Step):
 
 
 class Reassign(Step):
-    """Move a topic's partitions to other brokers; ``to`` reads as ``replicas`` of a topic. Moved back to heal."""
+    """Move a topic's partitions to other brokers and, to heal, back; ``to`` has the meaning of a topic's
+    ``replicas``.
+    """
 
     key = "reassign"
     traits = frozenset({Trait.MAY_MOVE_LEADER, Trait.MOVES_REPLICAS})
@@ -51,7 +55,7 @@ class Reassign(Step):
 
 
 class ChurnLeadership(Step):
-    """Move a partition's leadership to and fro, each move as soon as the one before is seen."""
+    """Move a partition's leadership back and forth, each time as soon as the last move is visible."""
 
     key = "churn_leadership"
     traits = frozenset({Trait.MAY_MOVE_LEADER})
@@ -66,7 +70,7 @@ class ChurnLeadership(Step):
 
 
 class DeleteRecords(Step):
-    """Move a partition's log start forward (KIP-107); what was deleted stays deleted."""
+    """Move a partition's log start forward (KIP-107); the deletion is permanent."""
 
     key = "delete_records"
     traits = frozenset[Trait]()
@@ -76,7 +80,7 @@ class DeleteRecords(Step):
 
 
 class Configure(Step):
-    """Change dynamic settings of a topic or of a broker; taken back to heal."""
+    """Change dynamic settings of a topic or broker; healing reverts them."""
 
     key = "configure"
     traits = frozenset[Trait]()
@@ -97,7 +101,7 @@ class Configure(Step):
 
 
 class Throttle(Step):
-    """Limit what a broker replicates while it is not in sync (KIP-73); a member of the ISR is never throttled."""
+    """Limit the replication of an out-of-sync broker (KIP-73); ISR members are never throttled."""
 
     key = "throttle"
     traits = frozenset({Trait.HOLDS_BACK_FOLLOWER})
