@@ -1,6 +1,6 @@
-"""Runs suites as one Great Expectations Checkpoint, keeps every result, and publishes them as Data Docs.
+"""Run suites as one Great Expectations Checkpoint, keep every result, and publish them as Data Docs.
 
-Great Expectations takes seconds to import, so that nothing here is imported before a run is judged.
+Great Expectations takes seconds to import, so it is imported only when a run is judged.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from typing import Any
 from history.errors import EvidenceError
 
 SITE = "verdict"
-RESULTS = "results"  # beside the site's pages: each suite's result as JSON, which a later run's index names too
-KEPT_RESULTS = 60  # that the index names, newest first
+RESULTS = "results"  # next to the site's pages: each suite's result as JSON, also for a later run's index
+KEPT_RESULTS = 60  # in the index, newest first
 
-_CURRENT = Lock()  # Great Expectations has one current context in a process; runs are judged side by side
+_CURRENT = Lock()  # one current context per process, although runs are judged in parallel
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite and what it is run on: a DataFrame of rows, or of files (``slices.of_files``). ``expectations`` are Great
-    Expectations' own objects, whose ``meta["name"]`` says what each is about.
+    """A suite and its DataFrame, of rows or of files (``slices.of_files``).
+
+    ``expectations`` are Great Expectations' objects, whose ``meta["name"]`` is their subject.
     """
 
     name: str
@@ -36,7 +37,7 @@ class Suite:
 
 @dataclass(frozen=True)
 class Result:
-    """Whether one expectation was met, and what was observed."""
+    """Whether an expectation was met, and the observed values."""
 
     suite: str
     name: str
@@ -46,17 +47,17 @@ class Result:
 
 
 def run(suites: Sequence[Suite], data_docs: Path) -> list[Result]:
-    """Run all suites as one Checkpoint, and add their results to the Data Docs in ``data_docs``.
+    """Run all suites as one Checkpoint and add their results to the Data Docs in ``data_docs``.
 
     Raises:
-        EvidenceError: an expectation could not be evaluated, which is neither met nor violated.
+        EvidenceError: an expectation could not be evaluated: neither met nor violated.
     """
     with _CURRENT:
         return _run(suites, data_docs)
 
 
 def load() -> None:
-    """Import what takes seconds; may be called in a thread while a run is judged."""
+    """Import Great Expectations, which takes seconds; a thread may do it while a run is judged."""
     _library()
 
 
@@ -65,14 +66,14 @@ def _run(suites: Sequence[Suite], data_docs: Path) -> list[Result]:
     context = gx.get_context(mode="ephemeral", project_config=_project(data_docs))
     context.variables.progress_bars = {"globally": False}
     asset = context.data_sources.add_pandas("pandas").add_dataframe_asset("table")
-    batch = asset.add_batch_definition_whole_dataframe("whole")  # one for all, as each takes a while to be added
+    batch = asset.add_batch_definition_whole_dataframe("whole")  # one for all: adding each takes time
     validations = []
     for suite in suites:
         added = context.suites.add(gx.ExpectationSuite(name=suite.name, expectations=list(suite.expectations)))
         validation = parts.Validation(name=suite.name, data=batch, suite=added)
         validation.hold(suite.frame)
         context.validation_definitions.add(validation)
-        validations.append(validation)  # what a store gives back is of the library's own class
+        validations.append(validation)  # a store returns instances of the library's own class
     checkpoint = gx.Checkpoint(name=SITE, validation_definitions=validations, actions=[parts.Publish()])
     context.checkpoints.add(checkpoint)
     done = checkpoint.run()
@@ -114,7 +115,7 @@ def _project(data_docs: Path) -> Any:
             "renderer": _own("IndexContent"),
             "view": _own("IndexView"),
         },
-        # A suite's own page says nothing that its results do not, and takes as long to render.
+        # A suite's own page only repeats its results and takes as long to render.
         "site_section_builders": {
             "expectations": "none",
             "profiling": "none",

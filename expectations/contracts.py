@@ -1,8 +1,8 @@
-"""What the recorded tables must be like before anything is concluded from them: one contract per table, as data.
+"""Define the contract of each recorded table as data.
 
-Types and required columns come from ``history.tables``. A rule is something that our recorder, or an import, sees to by
-its construction whatever Kafka does; so a broken one says that the recording cannot be trusted, and never that Kafka
-violated a guarantee. What Kafka owes is checked elsewhere; where a rule states it too, its severity is ``warning``.
+``history.tables`` has types and required columns. A rule is something that our recorder or import guarantees whatever
+Kafka does: a violation means that the recording is unreliable, never that Kafka violated a guarantee. Kafka's
+guarantees are checked elsewhere; a rule that also depends on them has severity ``warning``.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ Rule = OneOf | AtLeast | InOrder | Unique | Never
 
 @dataclass(frozen=True)
 class Contract:
-    """The rules of one recorded table beside its schema."""
+    """The rules of a recorded table, in addition to its schema."""
 
     table: str
     schema: pa.Schema
@@ -83,17 +83,17 @@ class Contract:
 
     @property
     def types(self) -> dict[str, str]:
-        """Column → type, in Arrow's words."""
+        """Return each column's Arrow type."""
         return {field.name: str(field.type).replace("item: ", "").replace("element: ", "") for field in self.schema}
 
     @property
     def required(self) -> list[str]:
-        """The columns without nulls."""
+        """Return the columns without nulls."""
         return [field.name for field in self.schema if not field.nullable]
 
     @property
     def optional(self) -> list[str]:
-        """Columns that folders of an earlier date lack."""
+        """Return the columns that older run folders lack."""
         return sorted(LATER & set(self.schema.names))
 
 

@@ -1,6 +1,6 @@
-"""Expectations of our own, written so that others can reuse them: they know nothing of Kafka.
+"""Define reusable expectations, independent of Kafka.
 
-They work on pandas' DataFrames, and on Parquet files of any size (``expectations.slices.of_files``). Import this module
+They work on pandas' DataFrames and on Parquet files of any size (``expectations.slices.of_files``). Import this module
 late: Great Expectations takes seconds to import.
 """
 
@@ -33,7 +33,7 @@ TYPES = "table.column_types_by_name"
 
 
 def sentence(where: Sequence[Term]) -> str:
-    """The terms as one condition that a person can read."""
+    """Format the terms as one readable condition."""
     return " and ".join(" ".join(map(_word, term)) for term in where)
 
 
@@ -44,7 +44,7 @@ def _word(part: Any) -> str:
 
 
 class RowsWhere(TableMetricProvider):  # type: ignore[misc]  # the library ships no types
-    """[rows in all, those that satisfy all terms, each as often as ``weight_column`` says, the first rows found]."""
+    """[all rows, rows that satisfy all terms (counted by ``weight_column``), the first of them]."""
 
     metric_name = COUNTS
     value_keys = ("where", "weight_column", "show")
@@ -61,35 +61,35 @@ def _domain(execution_engine: Any, metric_domain_kwargs: Any) -> Any:
 
 
 class Once:
-    """An expectation that writes its configuration down once. The library's do so at each of about forty questions
-    that a validation asks of it, which takes a third of the time of a small table. A class that uses this has a private
-    attribute ``_written``; pydantic allows it on no other base.
+    """A mixin that serialises an expectation's configuration once.
+
+    The library does so for each of about forty queries of a validation, a third of a small table's time. The class must
+    define a private attribute ``_written``; pydantic allows it on no other base.
     """
 
     _written: Any
 
     @property
     def configuration(self) -> Any:
-        """What is validated, as the base class writes it; not to be changed after its first use."""
+        """Return the base class's configuration; do not change the expectation after the first use."""
         if self._written is None:
             self._written = super().configuration  # type: ignore[misc]
         return self._written
 
 
 class ExpectNoRowsWhere(Once, BatchExpectation):  # type: ignore[misc]
-    """Expect that no row of the batch satisfies all of ``where``: a CHECK constraint, told by what it forbids.
+    """Expect that no row satisfies all of ``where``: a CHECK constraint on what is forbidden.
 
-    It says in one expectation what else takes a row condition and a second expectation (``done_ns`` is filled where
-    ``outcome`` is ok), and it compares columns of one row. As in SQL a comparison with a null is not satisfied. Built
-    in are ``UnexpectedRowsExpectation``, which does not work on pandas, and map expectations, which take several
-    metrics each.
+    It replaces a row condition with a second expectation (``done_ns`` is filled where ``outcome`` is ok) and can
+    compare columns of a row. As in SQL, a comparison with null is not satisfied. The built-in
+    ``UnexpectedRowsExpectation`` does not work on pandas, and map expectations need several metrics each.
 
     Args:
         where: terms that a forbidden row satisfies, all of them: ``(column, "is null")``, ``(column, "is not null")``,
             or ``(column, operator, operand)`` with ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` or ``not in``;
             an operand ``{"column": name}`` is another column.
-        weight_column: where a row stands for several cases, the column that says for how many; may be 0.
-        show: columns of the failing rows that the result shows; all, if not given.
+        weight_column: the number of cases that a row represents; may be 0.
+        show: columns of the failing rows in the result (default: all).
 
     Example:
         >>> ExpectNoRowsWhere(where=[["high_watermark", ">", {"column": "log_end_offset"}]])
@@ -134,7 +134,7 @@ class ExpectNoRowsWhere(Once, BatchExpectation):  # type: ignore[misc]
 
 
 class NullCounts(TableMetricProvider):  # type: ignore[misc]
-    """How many nulls each of some columns has, in their order."""
+    """The number of nulls in each of some columns, in order."""
 
     metric_name = NULLS
     value_keys = ("columns",)
@@ -145,11 +145,12 @@ class NullCounts(TableMetricProvider):  # type: ignore[misc]
 
 
 class ExpectColumnsToNotBeNull(Once, BatchExpectation):  # type: ignore[misc]
-    """Expect that none of several columns has a null: ``ExpectColumnValuesToNotBeNull`` for all required columns of a
-    table at once, with one metric in place of three for each column.
+    """Expect that none of several columns has a null.
+
+    Replaces an ``ExpectColumnValuesToNotBeNull`` per column: one metric instead of three for each.
 
     Args:
-        columns: the columns that must be filled.
+        columns: the required columns.
     """
 
     columns: list[str]
@@ -171,7 +172,7 @@ class ExpectColumnsToNotBeNull(Once, BatchExpectation):  # type: ignore[misc]
 
 
 class ColumnTypes(TableMetricProvider):  # type: ignore[misc]
-    """The type of each column in Arrow's words: column → type."""
+    """The Arrow type of each column."""
 
     metric_name = TYPES
 
@@ -181,8 +182,9 @@ class ColumnTypes(TableMetricProvider):  # type: ignore[misc]
 
 
 class ExpectColumnsToHaveTypes(Once, BatchExpectation):  # type: ignore[misc]
-    """Expect that the batch has these columns with these types, and no others. Types are named as Arrow names them
-    (``int64``, ``double``, ``list<int32>``); built-in ones name each engine's own types.
+    """Expect exactly these columns with these types.
+
+    Types have Arrow's names (``int64``, ``double``, ``list<int32>``); built-in expectations use each engine's own.
 
     Args:
         types: column → type.
@@ -239,7 +241,7 @@ def _examples(result: Any) -> Any:
 
 
 class DuplicatedRows(TableMetricProvider):  # type: ignore[misc]
-    """[rows of which another has the same values in all columns, the first of those values]."""
+    """[the number of rows whose values in all columns occur again, the first of those values]."""
 
     metric_name = DUPLICATED
     value_keys = ("columns",)
@@ -250,11 +252,12 @@ class DuplicatedRows(TableMetricProvider):  # type: ignore[misc]
 
 
 class ExpectUniqueTogether(Once, BatchExpectation):  # type: ignore[misc]
-    """Expect that no two rows have the same values in all columns: ``ExpectCompoundColumnsToBeUnique``, in 8 bytes a
-    row.
+    """Expect that no two rows have the same values in all columns.
+
+    Like ``ExpectCompoundColumnsToBeUnique``, but with 8 bytes per row.
 
     Args:
-        columns: the columns of the key; a null is a value like any other.
+        columns: the columns of the key; null equals null.
     """
 
     columns: list[str]

@@ -1,4 +1,4 @@
-"""Parts of a Checkpoint that Great Expectations lets one replace. Import this module late: it imports the library."""
+"""Replace parts of a Great Expectations Checkpoint. Import this module late: it imports the library."""
 
 from __future__ import annotations
 
@@ -18,43 +18,41 @@ from great_expectations.render.view import DefaultJinjaPageView
 
 
 class Validation(ValidationDefinition):  # type: ignore[misc]  # the library ships no types
-    """A ValidationDefinition that holds its DataFrame: a Checkpoint passes the same parameters to all of its own."""
+    """A ValidationDefinition with its own DataFrame: a Checkpoint passes the same parameters to all definitions."""
 
     _frame: Any = PrivateAttr(default=None)
 
     def hold(self, frame: Any) -> None:
-        """The DataFrame that the suite is run on."""
+        """Set the DataFrame for the suite."""
         self._frame = frame
 
     def is_fresh(self) -> ValidationDefinitionFreshnessDiagnostics:
-        """Always: it was stored a moment ago, and comparing it five times took a tenth of a run's time."""
+        """Return no errors: it was just stored, and the library's five comparisons took a tenth of a run's time."""
         return ValidationDefinitionFreshnessDiagnostics(errors=[])
 
     def run(self, *, batch_parameters: Any = None, result_format: Any = "SUMMARY", **options: Any) -> Any:  # noqa: ARG002
-        """As the base class does it, on the DataFrame that is held."""
+        """Run the suite on the stored DataFrame."""
         return super().run(batch_parameters={"dataframe": self._frame}, result_format=result_format, **options)
 
 
 class Publish(ValidationAction):  # type: ignore[misc]
-    """Renders the results of a Checkpoint's run and the index, once; ``UpdateDataDocsAction`` renders the index again
-    for each suite.
-    """
+    """Renders a Checkpoint's results and the index once; ``UpdateDataDocsAction`` renders the index for each suite."""
 
     type: Literal["publish"] = "publish"
     name: str = "publish"
 
     def run(self, checkpoint_result: Any, action_context: Any = None) -> dict[str, Any]:  # noqa: ARG002
-        """Build the pages of these results; pages of earlier results stay."""
+        """Build the pages of these results and keep earlier ones."""
         built = self._data_context.build_data_docs(resource_identifiers=list(checkpoint_result.run_results))
-        for index in built.values():  # its fonts and pictures, 4 MB in each run folder, are for the library's own pages
+        for index in built.values():  # fonts and pictures of the library's own pages, 4 MB per run folder
             shutil.rmtree(Path(url2pathname(urlparse(index).path)).parent / "static", ignore_errors=True)
         return {}
 
 
 class PageView(DefaultJinjaPageView):  # type: ignore[misc]
-    """The page of one result, readable without a network: the library's takes styles, scripts and icons from the web.
+    """A result's page without network access: the library's loads styles, scripts and icons from the web.
 
-    Its templates are compiled once in a process and not for each page.
+    Its templates are compiled once per process, not per page.
     """
 
     def __init__(self, custom_styles_directory: Any = None, custom_views_directory: Any = None) -> None:
@@ -62,30 +60,28 @@ class PageView(DefaultJinjaPageView):  # type: ignore[misc]
         self.env: Any = _ENVIRONMENTS.setdefault(type(self), self.env)
 
     def render(self, document: Any, template: Any = None, **options: Any) -> str:
-        """The page as HTML."""
+        """Return the page as HTML."""
         page = _TO_SUITE.sub(r"\1", _FETCHED.sub("", super().render(document, template, **options)))
         styled = str(page).replace("</head>", f"<style>{_STYLE}</style></head>", 1)
         return styled.replace("<head>", f"<head>{_POLICY}", 1)
 
 
 class IndexContent:
-    """What the index page shows, as the index builder found it: the library's renderer makes a table of it that a
-    script from the web would draw.
-    """
+    """The index page's data; the library's renderer makes a table that needs a script from the web."""
 
     def render(self, index_links_dict: Any) -> Any:
-        """The results, newest first."""
+        """Return the results, newest first."""
         return index_links_dict.get("validations_links", [])
 
 
 class IndexView:
-    """The index page: a line for each result that was ever found of this run, newest first."""
+    """The index page: a line for each result of this run, newest first."""
 
     def __init__(self, **_: Any) -> None:
-        """Takes what the library gives each view."""
+        """Accept the library's arguments for views."""
 
     def render(self, document: Any, **_: Any) -> str:
-        """The page as HTML."""
+        """Return the page as HTML."""
         lines = "".join(
             f"<tr><td>{link['run_time']:%Y-%m-%d %H:%M:%S} UTC</td>"
             f"<td><a href='{html.escape(link['filepath'])}'>{html.escape(link['expectation_suite_name'])}</a></td>"
@@ -103,8 +99,10 @@ class IndexView:
 
 _ENVIRONMENTS: dict[type, Any] = {}
 _FETCHED = re.compile(r"<script\b.*?</script>|<link\b[^>]*>|<footer\b.*?</footer>|<img\b[^>]*>", re.DOTALL)
-_TO_SUITE = re.compile(r'<a\b[^>]*href="[^"]*/expectations/[^"]*"[^>]*>(.*?)</a>', re.DOTALL)  # a page that is not made
-# No script runs and nothing is fetched, whatever a result says.
+_TO_SUITE = re.compile(
+    r'<a\b[^>]*href="[^"]*/expectations/[^"]*"[^>]*>(.*?)</a>', re.DOTALL
+)  # a link to a page that is not built
+# No scripts and no downloads, whatever a result contains.
 _POLICY = (
     "<meta http-equiv='Content-Security-Policy' "
     "content=\"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">"

@@ -1,7 +1,7 @@
-"""What expectations ask of rows, on Arrow tables: of a DataFrame one slice, of Parquet files one for each million rows.
+"""Evaluate expectations on Arrow tables: a DataFrame as one slice, Parquet files in slices of a million rows.
 
-A recorded table may have hundreds of millions of rows. Each question reads only the columns that it needs, a slice at
-a time, so that memory does not grow with the table; ``duplicated`` keeps 8 bytes a row on disk.
+A recorded table may have hundreds of millions of rows. Each function reads only the needed columns, slice by slice, so
+that memory use does not grow with the table; ``duplicated`` stores 8 bytes per row on disk.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from history.remote import parquet_file, path_of
 
-FILES = "parquet_file"  # the one column of a DataFrame that stands for the rows of these files
+FILES = "parquet_file"  # the only column of a DataFrame that represents the rows of these files
 _ROWS_AT_ONCE = 1 << 20  # row groups may be small: one for each of a thousand partitions
 _FILE_BITS = 4
-MAX_EXAMPLES = 20  # rows that a result shows of those that broke an expectation
+MAX_EXAMPLES = 20  # rows in a result that violate an expectation
 
 # (column, operator) or (column, operator, operand); an operand {"column": name} is another column of the same row.
 Term = Sequence[Any]
@@ -42,12 +42,12 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 def of_files(files: Sequence[Path]) -> pd.DataFrame:
-    """A DataFrame that stands for all rows of some Parquet files; a column that a file lacks is null there."""
+    """Return a DataFrame that represents the rows of Parquet files; a column that a file lacks is null there."""
     return pd.DataFrame({FILES: [str(file) for file in files]})
 
 
 def slices(frame: pd.DataFrame, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """The rows, with at least those of the columns that there are."""
+    """Yield the rows with at least the given columns that exist."""
     if list(frame.columns) != [FILES]:
         yield pa.Table.from_pandas(frame, preserve_index=False)
         return
@@ -59,7 +59,7 @@ def slices(frame: pd.DataFrame, columns: Sequence[str]) -> Iterator[pa.Table]:
 
 
 def types(frame: pd.DataFrame) -> dict[str, str]:
-    """Column → its type in Arrow's words; of files that differ all of its types."""
+    """Return each column's Arrow type; all types if files differ."""
     if list(frame.columns) != [FILES]:
         return {str(name): str(getattr(kind, "pyarrow_dtype", kind)) for name, kind in frame.dtypes.items()}
     found: dict[str, list[str]] = {}
@@ -73,7 +73,7 @@ def types(frame: pd.DataFrame) -> dict[str, str]:
 def rows_where(
     frame: pd.DataFrame, where: Sequence[Term], weight: str | None = None, show: Sequence[str] | None = None
 ) -> tuple[int, int, list[dict[str, Any]]]:
-    """Rows in all; those that satisfy all terms, each as often as its weight says; and the first of them."""
+    """Return the number of rows, the weighted number that satisfy all terms, and the first of those."""
     rows, counted = 0, 0
     for part in slices(frame, [*_asked(where), *([weight] if weight else [])]):
         mask = _mask(part, where)
@@ -103,7 +103,7 @@ def _asked(where: Sequence[Term]) -> list[str]:
 
 
 def _mask(part: pa.Table, where: Sequence[Term]) -> Any:
-    """Which rows satisfy all terms; as in SQL a comparison with a null is not satisfied."""
+    """Return which rows satisfy all terms; as in SQL, a comparison with null is not satisfied."""
     return reduce(pc.and_, (pc.fill_null(_term(part, *term), fill_value=False) for term in where))
 
 
@@ -123,7 +123,7 @@ def _term(part: pa.Table, column: str, relation: str, operand: Any = None) -> An
 
 
 def null_counts(frame: pd.DataFrame, columns: Sequence[str]) -> list[int]:
-    """How many nulls each column has."""
+    """Return the number of nulls in each column."""
     found = np.zeros(len(columns), dtype=np.int64)
     for part in slices(frame, columns):
         there = set(part.column_names)
@@ -132,8 +132,10 @@ def null_counts(frame: pd.DataFrame, columns: Sequence[str]) -> list[int]:
 
 
 def duplicated(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[int, list[dict[str, Any]]]:
-    """Rows of which another has the same values in all columns, and the first of those values; a null is a value like
-    any other. Rows with equal 64-bit hashes are looked at again, so that the count is exact.
+    """Return the number of rows whose values in all columns occur again, and the first of those values; null equals
+    null.
+
+    Rows with equal 64-bit hashes are compared by value, so the count is exact.
     """
     several = _more_than_once(_hashes(part, columns) for part in slices(frame, columns))
     if not several.size:
@@ -147,7 +149,7 @@ def duplicated(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[int, list[d
 
 
 def _more_than_once(parts: Iterator[_Hashes]) -> _Hashes:
-    """The hashes that come again. Equal ones lie in one file, and a file at a time is looked at."""
+    """Return the hashes that repeat; equal ones are in one file, read one at a time."""
     with ExitStack() as opened:
         files = [opened.enter_context(TemporaryFile()) for _ in range(1 << _FILE_BITS)]
         for hashes in parts:
@@ -166,7 +168,7 @@ def _again(file: IO[bytes]) -> _Hashes:
 
 
 def _hashes(part: pa.Table, columns: Sequence[str]) -> _Hashes:
-    """A 64-bit hash of each row's values in some columns."""
+    """Return a 64-bit hash of each row's values in some columns."""
     return reduce(
         lambda known, new: (known * np.uint64(0x100000001B3)) ^ new,
         (_hash(part[name].combine_chunks()) for name in columns),

@@ -1,8 +1,8 @@
-"""What must hold in a run, as Great Expectations suites; the verdict is read off their results.
+"""Build the Great Expectations suites of a run and derive the verdict from their results.
 
-- ``evidence``: one row per item that the run owes the judge;
-- ``anomalies``: what was found of each kind, with an exact count and examples;
-- ``invariants``: what was found of each invariant that was considered;
+- ``evidence``: one row per item that the judge requires;
+- ``anomalies``: each kind's findings, with an exact count and examples;
+- ``invariants``: each considered invariant's findings;
 - a contract for each recorded table (``expectations/contracts.py``).
 """
 
@@ -24,7 +24,7 @@ from history.manifest import Manifest
 
 EVIDENCE, ANOMALIES, INVARIANTS = "evidence", "anomalies", "invariants"
 
-Item = tuple[str, str | None]  # what the judge needs, and in one sentence what of it is missing
+Item = tuple[str, str | None]  # a required item, and a sentence on what is missing of it
 
 _CASES = pa.schema(
     [
@@ -44,9 +44,10 @@ _LISTED = pa.schema([("item", pa.string()), ("missing", pa.string())])
 
 @dataclass(frozen=True)
 class Outcome:
-    """A verdict and the names of the expectations behind it. ``untrusted`` are sentences about contracts of recorded
-    tables that are broken: missing evidence, to be told like any other. ``undecided`` maps each check that reads such a
-    table to the sentence.
+    """A verdict and the names of the expectations behind it.
+
+    ``untrusted`` are sentences on violated contracts of recorded tables, which count as missing evidence. ``undecided``
+    maps each check that reads such a table to the sentence.
     """
 
     verdict: Verdict
@@ -69,22 +70,22 @@ def validate(
     reads: Mapping[str, Collection[str]],
     data_docs: Path,
 ) -> Outcome:
-    """Run all suites as one Checkpoint, publish them in ``data_docs``, and read the verdict off the results.
+    """Run all suites as one Checkpoint, publish them in ``data_docs``, and derive the verdict.
 
     Args:
-        evidence: every item that a verdict needs.
+        evidence: every required item.
         anomalies: rows of ``history.tables.ANOMALIES``, examples; ``None``: the run could not be judged.
-        anomaly_counts: rows of ``ANOMALY_COUNTS``: how many cases there are, which decides.
+        anomaly_counts: rows of ``ANOMALY_COUNTS``, the decisive numbers of cases.
         invariants: rows of ``INVARIANTS``.
         recorded: the readable Parquet files of each recorded table.
-        manifest: ``None`` where it could not be read.
-        permitted: anomaly → why this configuration permits it to some producer.
-        severities: anomaly → ``S1`` or ``S2``, of all kinds that there are.
-        reads: anomaly or invariant → the recorded tables, and other sources, that it rests on.
-        data_docs: where the site lies; what is there of earlier runs stays.
+        manifest: ``None`` if it could not be read.
+        permitted: anomaly → why this configuration allows it for some producer.
+        severities: every anomaly → ``S1`` or ``S2``.
+        reads: anomaly or invariant → the recorded tables and other sources that it uses.
+        data_docs: the site's folder; earlier runs' pages are kept.
 
     Raises:
-        EvidenceError: an expectation could not be evaluated, which is neither met nor violated.
+        EvidenceError: an expectation could not be evaluated: neither met nor violated.
     """
     checkpoint.load()
     judged = anomaly_counts is not None and invariants is not None
@@ -103,9 +104,10 @@ def validate(
 
 
 def outcome(results: Sequence[Result], reads: Mapping[str, Collection[str]]) -> Outcome:
-    """Return the verdict of results: a violated guarantee is fail, else missing or untrustworthy evidence is unknown.
+    """Return the verdict of results: fail if a guarantee is violated, else unknown if evidence is missing or
+    unreliable.
 
-    A table that breaks its contract decides nothing: neither that a check that ``reads`` it held, nor that it did not.
+    A check that ``reads`` a table with a violated contract is undecided.
     """
     unmet = [result for result in results if not result.met]
     untrusted = [(each.suite, _untrusted(each)) for each in unmet if _breaks_a_contract(each)]
@@ -128,7 +130,7 @@ def _untrusted(result: Result) -> str:
 
 
 def configuration(manifest: Manifest) -> str:
-    """The settings that the expectations follow from, as one line."""
+    """Return the settings that the expectations depend on, as one line."""
     acks = sorted({producer.acks for producer in manifest.producers})
     idempotence = sorted({str(producer.idempotence).lower() for producer in manifest.producers})
     topics = [
@@ -144,7 +146,7 @@ def configuration(manifest: Manifest) -> str:
 
 
 def severity_of(severity: str) -> str:
-    """S1 violates a guarantee; S2 needs review and fails no run."""
+    """Return the severity's name: S1 violates a guarantee; S2 needs review but does not fail a run."""
     return "critical" if severity == "S1" else "warning"
 
 
@@ -192,7 +194,7 @@ def _anomalies(
 
 
 def cases(counts: pa.Table, examples: pa.Table | None) -> pa.Table:
-    """Each kind's count as one row, and behind it its examples, which count nothing: the counts are exact."""
+    """Return each kind's exact count as one row, followed by its examples, which count as 0."""
     counted = counts.to_pylist()
     shown = [] if examples is None else examples.to_pylist()
     kept = [dict.fromkeys(_CASES.names) | {name: row.get(name) for name in _CASES.names} for row in shown]
@@ -207,7 +209,7 @@ def cases(counts: pa.Table, examples: pa.Table | None) -> pa.Table:
         for row in counted
     ]
     known = {(row["anomaly"], row["allowed"]) for row in counted}
-    stray = [(row["anomaly"], row["allowed"]) not in known for row in kept]  # counted, lest they pass for nothing
+    stray = [(row["anomaly"], row["allowed"]) not in known for row in kept]  # counted, so that they are not ignored
     return pa.Table.from_pylist(
         [*totals, *(row | {"cases": int(alone)} for row, alone in zip(kept, stray, strict=True))], _CASES
     )
@@ -241,8 +243,9 @@ def _invariants(invariants: pa.Table, setting: str) -> Suite:
 
 
 def contract_suite(contract: Contract, frame: Any, *, foreign: bool = False) -> Suite:
-    """The suite of one recorded table. Of an imported history nobody knows with which clocks it was recorded, so that
-    the order of its times is only shown.
+    """Return the suite of one recorded table.
+
+    The clocks of an imported history are unknown, so violations of its time order are only shown.
     """
     from expectations.custom import ExpectColumnsToHaveTypes, ExpectColumnsToNotBeNull
 
@@ -291,7 +294,7 @@ def _expectation(rule: Rule, *, foreign: bool) -> Any:
 
 
 def to_pandas(table: pa.Table) -> Any:
-    """A DataFrame with Arrow's types, in which null is null and an integer stays one."""
+    """Return a DataFrame with Arrow's types, which keep nulls and integers."""
     import pandas as pd
 
     return table.to_pandas(types_mapper=pd.ArrowDtype)

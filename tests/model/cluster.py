@@ -1,8 +1,7 @@
-"""A small model of a Kafka cluster with several partitions, producers, consumers and a consumer group.
+"""Model a small Kafka cluster with several partitions, producers, consumers and a consumer group.
 
-Its partitions (``tests.model.replicated_log``) live in lock-step: what happens to a broker happens to its replica of
-each. A ``Plan`` says all that happens; ``Recorded`` is what a run would have recorded of it. Like its parts this
-imports nothing of the project.
+Its partitions (``tests.model.replicated_log``) run in lock-step: an event of a broker applies to all its replicas. A
+``Plan`` lists all events; ``Recorded`` is what a run would have recorded. The model imports nothing of the project.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ FAULTS = {"kill": "kill", "stop": "stop", "pause": "pause", "cut": "disconnect",
 LOST_ANSWER_TICKS = 10
 STARVED_FROM_STEP = 2
 RETURN_TICKS = 25  # until every broker is back in each ISR
-PATIENCE_NS = 3_000 * MS  # for which a reader may stand still
-IDLE_NS = 5_000 * MS  # for which all is at rest in the end
+PATIENCE_NS = 3_000 * MS  # a reader without progress for longer is stuck
+IDLE_NS = 5_000 * MS  # rest at the end
 CONSUMERS = ("consumer", "consumer-2", "consumer-3")
 OTHER_ORDERS = ((1, 2, 3), (2, 3, 1), (3, 1, 2), (1, 3, 2))
 
 
 class Event(NamedTuple):
-    """A line of the run's events, in the words of the run folder."""
+    """A line of the run's events, as in the run folder."""
 
     t_ns: int
     kind: str
@@ -38,14 +37,14 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that happens in a history; of two equal plans come equal histories.
+    """All events of a history; equal plans give equal histories.
 
-    ``orders`` are the brokers of each partition, preferred leader first. ``acks_1`` and ``acks_all`` count the
-    producers; those with acks=all are idempotent. The partition ``flawed`` has the ``flaw``, the group has
-    ``group_flaw`` for that partition, and the reader ``starved`` polls no more from the third step on. ``ends_early``:
-    nothing is healed and nothing comes to rest. Unless it ``ends_quietly``, every producer writes to every partition
-    once more when all faults are over. ``eventful``: with these steps each flaw takes effect. ``damages`` are
-    done to the record afterwards (``tests.model.damages``), each with a number that decides where.
+    ``orders`` are the brokers of each partition, preferred leader first. ``acks_1`` and ``acks_all`` are numbers of
+    producers; those with acks=all are idempotent. Partition ``flawed`` has the ``flaw`` and, in the group,
+    ``group_flaw``; the reader ``starved`` stops polling at the third step. ``ends_early``: nothing is healed and there
+    is no rest. Unless ``ends_quietly``, every producer writes to every partition again after the faults. ``eventful``:
+    every flaw takes effect with these steps. ``damages`` are then applied to the record (``tests.model.damages``), each
+    with a number as seed.
     """
 
     steps: tuple[Step, ...]
@@ -68,7 +67,7 @@ class Plan:
 
 @dataclass
 class Recorded:
-    """What a run would have recorded, in plain rows."""
+    """What a run would have recorded, as plain rows."""
 
     plan: Plan
     partitions: dict[int, History]
@@ -76,22 +75,22 @@ class Recorded:
     events: list[Event]
     group: Group | None
     quiesced_ns: int
-    looked_ns: int  # when readers were looked at for the last time
+    looked_ns: int  # the time of the readers' last check
     ended_ns: int
-    positions: list[dict[str, Any]] = field(default_factory=list)  # where they were then
-    alive: list[str] = field(default_factory=list)  # the readers that reported then; none: nobody looked
-    lacking: set[str] = field(default_factory=set)  # pieces that a damage took, by the names of ``tests.model.folder``
-    told: dict[str, int] = field(default_factory=dict)  # client → rows that it wrote, where some are gone
-    stopped: dict[int, int] = field(default_factory=dict)  # partition → where its drain stopped before the end
+    positions: list[dict[str, Any]] = field(default_factory=list)  # their positions then
+    alive: list[str] = field(default_factory=list)  # the readers that reported then; empty: there was no check
+    lacking: set[str] = field(default_factory=set)  # pieces removed by a damage, as named in ``tests.model.folder``
+    told: dict[str, int] = field(default_factory=dict)  # client → rows that it wrote, if some are lost
+    stopped: dict[int, int] = field(default_factory=dict)  # partition → offset at which its drain stopped early
 
 
 class Cluster:
-    """The cluster at one moment."""
+    """The cluster at one time."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.events: list[Event] = []
-        self.active: dict[tuple[str, str], int] = {}  # (step, target) → when its fault was asked for
+        self.active: dict[tuple[str, str], int] = {}  # (step, target) → when its fault was requested
         counters = {name: count() for name in CONSUMERS[: plan.readers]}
         names = {f"all-{n}": "all" for n in range(plan.acks_all)} | {f"one-{n}": "1" for n in range(plan.acks_1)}
         numbers = {name: count() for name in names}
@@ -122,7 +121,7 @@ class Cluster:
         return max(each.now for each in self._clocks)
 
     def play(self) -> Recorded:
-        """Take every step, heal everything, come to rest, read everything once more."""
+        """Perform every step, heal everything, wait for rest, and read everything again."""
         for each in self.partitions:
             each.capture("before")
         for number, (verb, whom, amount) in enumerate(self.plan.steps):
@@ -183,7 +182,7 @@ class Cluster:
     # --- steps ------------------------------------------------------------------------------------------
 
     def _act(self, verb: str, whom: int, amount: int) -> int:
-        """Take a step; returns how many ticks it lasts."""
+        """Perform a step and return its length in ticks."""
         if verb == "wait":
             return 3 * amount + 1
         if verb in MEMBER_VERBS:
@@ -268,7 +267,7 @@ class Cluster:
                 self._end(step, target)
 
     def _booted(self) -> Iterator[tuple[str, str]]:
-        """Return the faults that ended: of brokers that are up again, of answers that were lost long ago."""
+        """Yield the faults that ended: their broker restarted, or their answer was lost long ago."""
         for (step, target), at in self.active.items():
             if step in {"kill", "stop"} and target.startswith("broker"):
                 if all(each.replicas[int(target[-1])].up for each in self.partitions):
@@ -308,7 +307,7 @@ class Cluster:
 
 
 def _readable(of: Partition) -> int | None:
-    """Return where the committed records end, as the leader shows it; None without a leader."""
+    """Return the end of the committed records according to the leader, or None without one."""
     leader = of.replicas.get(of.state.leader) if of.state.leader != NOBODY else None
     return leader.hw if leader is not None and leader.runs and leader.leads else None
 

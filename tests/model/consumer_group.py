@@ -1,11 +1,10 @@
-"""A small model of a consumer group, against which the judge is tested.
+"""Model a small consumer group, to test the judge.
 
-It is written from Kafka's own rules (KIP-429, KIP-848) and imports nothing of this project. Each tick the members that
-live read what they own and commit it; the coordinator moves a partition when its owner has given it up, or when it has
-not heard that one for a session. What members would record of it are plain rows. A ``flaw`` breaks one rule for one
-partition, and only that.
+The model follows Kafka's rules (KIP-429, KIP-848) and imports nothing of this project. Each tick, live members read
+their partitions and commit; the coordinator moves a partition when its owner has revoked it or its session has expired.
+The members' records are plain rows. A ``flaw`` violates one rule for one partition.
 
-Times are nanoseconds. Simplified: the coordinator never fails, and the offsets of a partition have no gaps.
+Times are nanoseconds. Simplifications: the coordinator never fails, and a partition's offsets have no gaps.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 MS = 1_000_000
 SESSION_NS = 1_000 * MS
 COMMIT_TICKS = 3
-FLAWS = {  # what is broken, and what has to name it
+FLAWS = {  # violated rule → the checks that must report it
     "skips": {"I29"},
     "rereads": {"I30"},
     "commits_less": {"I31"},
@@ -29,7 +28,7 @@ FLAWS = {  # what is broken, and what has to name it
 
 @dataclass
 class Life:
-    """One life of a member, from its start to its end; ``positions`` maps what it owns to the next offset."""
+    """One life of a member; ``positions`` maps its partitions to their next offsets."""
 
     name: str
     started_ns: int
@@ -47,7 +46,7 @@ class Life:
 
 
 class Group:
-    """The group and its coordinator at one moment; ``fired`` says that the flaw had an effect."""
+    """The group and its coordinator at one time; ``fired``: the flaw took effect."""
 
     def __init__(self, members: int, partitions: int, *, flaw: str = "", flawed: int = 0) -> None:
         self.flaw, self.flawed, self.fired = flaw, flawed, False
@@ -65,13 +64,13 @@ class Group:
             self.start(name)
 
     def current(self, name: str) -> Life | None:
-        """Return the life that a member leads now, if it lives."""
+        """Return the current life of a member, if any."""
         return next((life for life in self.lives[name] if life.ended_ns is None), None)
 
-    # --- what happens to members ------------------------------------------------------------------------
+    # --- events of members ------------------------------------------------------------------------------
 
     def start(self, name: str) -> bool:
-        """Begin another life of a member that has none; return whether it began."""
+        """Start another life of a dead member; return whether it began."""
         if self.current(name) is not None:
             return False
         life = Life(f"{name}.{len(self.lives[name]) + 1}", self.now, heard_ns=self.now)
@@ -80,7 +79,7 @@ class Group:
         return True
 
     def kill(self, name: str) -> bool:
-        """End a member without a word; its session goes on."""
+        """End a member without notice; its session continues."""
         life = self.current(name)
         if life is None:
             return False
@@ -101,7 +100,7 @@ class Group:
         return True
 
     def pause(self, name: str) -> bool:
-        """Stop a member's process for a while."""
+        """Pause a member's process."""
         life = self.current(name)
         if life is None or life.paused:
             return False
@@ -109,7 +108,7 @@ class Group:
         return True
 
     def resume(self, name: str) -> bool:
-        """Let it go on."""
+        """Resume a paused member."""
         life = self.current(name)
         if life is None or not life.paused:
             return False
@@ -123,9 +122,7 @@ class Group:
         return self.now
 
     def tick(self, readable: Mapping[int, int | None]) -> None:
-        """Let a tenth of a second pass; ``readable`` maps a partition to where its committed records end (None: it has
-        no leader).
-        """
+        """Advance by 100 ms; ``readable`` maps a partition to the end of its committed records (None: no leader)."""
         self.ticks += 1
         for lives in self.lives.values():
             for life in lives:
@@ -138,7 +135,7 @@ class Group:
     def _work(self, life: Life, readable: Mapping[int, int | None]) -> None:
         self._answer(life)
         self._read(life, readable)
-        if life not in self.joined:  # the coordinator has given it up while it was paused
+        if life not in self.joined:  # the coordinator removed it during its pause
             for partition in list(life.positions):
                 self._changed(life, partition, "lost")
                 del life.positions[partition]
@@ -173,7 +170,7 @@ class Group:
         life.commits += 1
 
     def _answer(self, life: Life) -> None:
-        """Take what a member asked to commit, unless the coordinator has given the partition to another one."""
+        """Accept a member's commits, unless the coordinator has assigned the partition to another one."""
         for row in life.unanswered:
             taken = self.owners[row["partition"]] is life
             if (
@@ -189,7 +186,7 @@ class Group:
         life.unanswered = []
 
     def _give_up(self, life: Life, partition: int) -> None:
-        """Commit what was read of a partition, and give it up."""
+        """Commit the reads of a partition and revoke it."""
         self._answer(life)
         self._ask(life, [partition])
         self._answer(life)
@@ -213,7 +210,7 @@ class Group:
                         self.owners[partition] = None
 
     def _assign(self, readable: Mapping[int, int | None]) -> None:
-        """Give each partition to the member whose turn it is, as soon as its owner has given it up."""
+        """Assign each partition to the member whose turn it is, as soon as its owner has revoked it."""
         members = sorted(self.joined, key=lambda life: life.name)
         for partition, owner in self.owners.items() if members else ():
             wanted = members[partition % len(members)]
@@ -226,7 +223,7 @@ class Group:
                     self._give_up(owner, partition)
                     if self._flawed("never_assigns", partition):
                         self.stuck.add(partition)
-                    continue  # the next one is given it a tick later
+                    continue  # the next owner gets it a tick later
             self._begin(wanted, partition, readable)
 
     def _begin(self, life: Life, partition: int, readable: Mapping[int, int | None]) -> None:
@@ -243,6 +240,6 @@ class Group:
         return self.flaw == flaw and partition == self.flawed
 
     def end(self) -> None:
-        """Let every member finish, commit and leave; no partition is assigned after that."""
+        """Let every member finish, commit and leave, without further assignments."""
         for name in self.lives:
             self.stop(name)

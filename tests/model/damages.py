@@ -1,7 +1,7 @@
-"""What may be missing from a record, and what may have happened to records without any cause.
+"""Remove evidence from a record, or records from the logs, without a cause.
 
-A damage changes what the model recorded and says what follows for a judge: that evidence is missing, so that nothing
-passes, or that a guarantee was violated. Like the model this imports nothing of the project.
+A damage changes the model's record and returns the consequence for a judge: evidence is missing, so that the run must
+not pass, or a guarantee was violated. The model imports nothing of the project.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from dataclasses import dataclass, field
 from tests.model.cluster import Recorded
 from tests.model.replicated_log import BROKERS, MS, Batch, History
 
-CERTAIN_NS = 3_000 * MS  # a former leader that has known of the next one for so long takes no records
+CERTAIN_NS = 3_000 * MS  # a former leader that has known of a later epoch for so long accepts no records
 
 
 @dataclass
 class Effects:
-    """What follows from damages: ``missing`` in words with the partition (None: all), ``stolen`` by partition the
-    records that are gone without cause, ``hidden`` how many of a partition's states a snapshot replaces, ``undecided``
-    the invariants whose violations cannot be told.
+    """The consequences of damages.
+
+    ``missing``: descriptions with their partition (None: all). ``stolen``: the records lost without cause, by
+    partition. ``hidden``: how many states a snapshot replaces, by partition. ``undecided``: invariants whose violation
+    cannot be decided.
     """
 
     missing: list[tuple[str, int | None]] = field(default_factory=list)
@@ -29,7 +31,7 @@ class Effects:
     undecided: set[str] = field(default_factory=set)
 
     def spares(self, partition: int) -> bool:
-        """Return whether nothing is missing that is about a partition."""
+        """Return whether a partition's evidence is complete."""
         touched = {of for _, of in self.missing}
         return None not in touched and partition not in touched and self.hidden.get(partition, 0) <= 1
 
@@ -38,23 +40,23 @@ Damage = Callable[[Recorded, random.Random, Effects], None]
 
 
 def _some(recorded: Recorded, chance: random.Random) -> tuple[int, History, int]:
-    """Draw a partition with its history, and a broker."""
+    """Choose a random partition with its history, and a broker."""
     number = chance.randrange(len(recorded.partitions))
     return number, recorded.partitions[number], chance.choice(BROKERS)
 
 
-# --- evidence that is missing ------------------------------------------------------------------------
+# --- missing evidence --------------------------------------------------------------------------------
 
 
 def no_metadata(recorded: Recorded, chance: random.Random, found: Effects) -> None:
-    """Take every broker's view of a partition."""
+    """Remove every broker's view of a partition."""
     number, history, _ = _some(recorded, chance)
     history.views = []
     found.missing.append((f"metadata of {number}", number))
 
 
 def no_samples(recorded: Recorded, chance: random.Random, found: Effects) -> None:
-    """Take every probe of a replica."""
+    """Remove every probe of a replica."""
     number, history, broker = _some(recorded, chance)
     history.samples = [row for row in history.samples if row["broker_id"] != broker]
     history.silent = [row for row in history.silent if row["broker_id"] != broker]
@@ -62,14 +64,14 @@ def no_samples(recorded: Recorded, chance: random.Random, found: Effects) -> Non
 
 
 def no_states(recorded: Recorded, chance: random.Random, found: Effects) -> None:
-    """Take a partition from the controller's history."""
+    """Remove a partition from the controller's history."""
     number, _, _ = _some(recorded, chance)
     recorded.lacking.add(f"states {number}")
     found.missing.append((f"history of {number}", number))
 
 
 def no_capture(recorded: Recorded, chance: random.Random, found: Effects) -> None:
-    """Take a replica's answer from the last capture."""
+    """Remove a replica's answer from the last capture."""
     number, history, broker = _some(recorded, chance)
     _uncapture(history, broker)
     found.missing.append((f"last capture of {number} on {broker}", number))
@@ -80,14 +82,14 @@ def _uncapture(history: History, broker: int) -> None:
 
 
 def no_segment(recorded: Recorded, chance: random.Random, found: Effects) -> None:
-    """Take a replica's exported log."""
+    """Remove a replica's exported log."""
     number, _, broker = _some(recorded, chance)
     recorded.lacking.add(f"segment {number} {broker}")
     found.missing.append((f"segment of {number} on {broker}", number))
 
 
 def short_segment(recorded: Recorded, chance: random.Random, found: Effects) -> None:
-    """Take the last batches of a replica's exported log."""
+    """Remove the last batches of a replica's exported log."""
     number, history, broker = _some(recorded, chance)
     if history.logs[broker]:
         history.logs[broker] = history.logs[broker][: -chance.randint(1, 3)]
@@ -95,7 +97,7 @@ def short_segment(recorded: Recorded, chance: random.Random, found: Effects) -> 
 
 
 def short_segment_without_capture(recorded: Recorded, chance: random.Random, found: Effects) -> None:
-    """Take the last batches of a replica's exported log, and the capture that shows where it ended."""
+    """Remove the last batches of a replica's exported log, and the capture that shows its end."""
     number, history, broker = _some(recorded, chance)
     if history.logs[broker]:
         history.logs[broker] = history.logs[broker][: -chance.randint(1, 3)]
@@ -104,7 +106,7 @@ def short_segment_without_capture(recorded: Recorded, chance: random.Random, fou
 
 
 def no_drain(recorded: Recorded, chance: random.Random, found: Effects) -> None:
-    """Take the final drain of a partition."""
+    """Remove the final drain of a partition."""
     number, history, _ = _some(recorded, chance)
     history.polls = [row for row in history.polls if row["pass"] == "live"]
     recorded.lacking.add(f"drain {number}")
@@ -112,7 +114,7 @@ def no_drain(recorded: Recorded, chance: random.Random, found: Effects) -> None:
 
 
 def short_drain(recorded: Recorded, chance: random.Random, found: Effects) -> None:
-    """Let the final drain of a partition stop before its end."""
+    """Stop the final drain of a partition before its end."""
     number, history, _ = _some(recorded, chance)
     if history.drain_end:
         cut = chance.randrange(history.drain_end)
@@ -122,7 +124,7 @@ def short_drain(recorded: Recorded, chance: random.Random, found: Effects) -> No
 
 
 def no_last_words(recorded: Recorded, chance: random.Random, found: Effects) -> None:
-    """Take a client's last words."""
+    """Remove a client's final summary."""
     lives = sorted({row["member"] for row in recorded.group.rebalances}) if recorded.group else []
     name = chance.choice(
         [*recorded.readers, *(each.name for each in recorded.partitions[0].producers), *lives, "probe-1"]
@@ -132,7 +134,7 @@ def no_last_words(recorded: Recorded, chance: random.Random, found: Effects) -> 
 
 
 def short_ledger(recorded: Recorded, chance: random.Random, found: Effects) -> None:
-    """Take a row of a producer's ledger, of which its last words count one more."""
+    """Remove a row of a producer's ledger but not from the count in its summary."""
     _, history, _ = _some(recorded, chance)
     if history.sends:
         row = chance.choice(history.sends)
@@ -144,7 +146,7 @@ def short_ledger(recorded: Recorded, chance: random.Random, found: Effects) -> N
 
 
 def short_polls(recorded: Recorded, chance: random.Random, found: Effects) -> None:
-    """Take the last row of a reader, of which its last words count one more."""
+    """Remove a reader's last row but not from the count in its summary."""
     _, history, _ = _some(recorded, chance)
     live = [row for row in history.polls if row["pass"] == "live"]
     if live:
@@ -157,20 +159,20 @@ def short_polls(recorded: Recorded, chance: random.Random, found: Effects) -> No
 
 
 def no_positions(recorded: Recorded, chance: random.Random, found: Effects) -> None:
-    """Take the last look at where readers were."""
+    """Remove the last check of the readers' positions."""
     recorded.positions, recorded.alive = [], []
     if any(history.drain_end for history in recorded.partitions.values()):
         found.missing.append(("positions", None))
 
 
 def impatient(recorded: Recorded, chance: random.Random, found: Effects) -> None:
-    """Look at readers too soon: one that is not at the end may still get there."""
+    """Check the readers too early: one that is not at the end may still reach it."""
     recorded.looked_ns = recorded.quiesced_ns + MS
     found.undecided.add("I37")
 
 
 def not_healed(recorded: Recorded, chance: random.Random, found: Effects) -> None:
-    """Take the end of a fault from the events."""
+    """Remove the end of a fault from the events."""
     healed = [event for event in recorded.events if event.kind == "healed" and event.step != "transfer_leadership"]
     if healed:
         gone = chance.choice(healed)
@@ -180,7 +182,7 @@ def not_healed(recorded: Recorded, chance: random.Random, found: Effects) -> Non
 
 
 def snapshot(recorded: Recorded, chance: random.Random, found: Effects) -> None:
-    """Let the controller's log begin with a snapshot: of the states before it has each partition's last one only."""
+    """Begin the controller's log with a snapshot, which has only each partition's last state."""
     every = sorted((state.t_ns, number) for number, history in recorded.partitions.items() for state in history.states)
     if len(every) > len(recorded.partitions):
         at = chance.randint(len(recorded.partitions) + 1, len(every))
@@ -189,13 +191,13 @@ def snapshot(recorded: Recorded, chance: random.Random, found: Effects) -> None:
             found.hidden[number] = sum(each == number for _, each in every[:at])
 
 
-# --- records that are gone without a cause ------------------------------------------------------------
+# --- records lost without a cause ---------------------------------------------------------------------
 
 
 def last_leader_forgets(recorded: Recorded, chance: random.Random, found: Effects) -> None:
-    """Take a batch that the last leader acknowledged from every log and reader, although nobody led after it.
+    """Remove a batch that the last leader acknowledged from every log and reader, although it led to the end.
 
-    No former leader can have acknowledged it in ignorance of the last one.
+    No former leader can have acknowledged it without knowing of the last one.
     """
     candidates = [
         (number, batch)
@@ -213,7 +215,7 @@ def last_leader_forgets(recorded: Recorded, chance: random.Random, found: Effect
 
 
 def _certain(recorded: Recorded, history: History, number: int) -> Iterator[Batch]:
-    """Return the acknowledged batches of the last epoch that only its leader can have taken, but for the log's last."""
+    """Yield the acknowledged batches that only the last epoch's leader can have accepted, except the log's last."""
     last = max((state.epoch for state in history.states), default=0)
     former = {state.leader for state in history.states if state.epoch < last and state.leader > 0}
     acked = {(row["producer_id"], row["seq"]): row for row in history.sends if row["outcome"] == "ok"}
@@ -235,8 +237,8 @@ def _certain(recorded: Recorded, history: History, number: int) -> Iterator[Batc
 
 
 def _knew(recorded: Recorded, history: History, broker: int, sent_ns: int) -> bool:
-    """Return whether a former leader had been killed since it led, or had shown for long that it knew of a later epoch,
-    when a record was sent.
+    """Return whether a former leader, when a record was sent, had been killed since, or had long known a later
+    epoch.
     """
     led_ns, epoch = max((state.t_ns, state.epoch) for state in history.states if state.leader == broker)
     killed = any(
@@ -260,7 +262,7 @@ DAMAGES: dict[str, Damage] = {
 
 
 def damage(recorded: Recorded) -> Effects:
-    """Do to a record what its plan says, and return what follows."""
+    """Apply a plan's damages to a record and return the consequences."""
     found = Effects()
     for name, number in recorded.plan.damages:
         DAMAGES[name](recorded, random.Random(number), found)

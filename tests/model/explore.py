@@ -1,8 +1,8 @@
-"""Explores: ``python -m tests.model.explore --minutes 120`` judges histories of the model, a new seed each.
+"""Judge random histories of the model: ``python -m tests.model.explore --minutes 120``, each with a new seed.
 
-A seed gives a plan (``tests.model.plans``), a plan a history, and the model knows what a judge must say of it. What the
-judge says otherwise is printed with the one command that shows it again, and with the smallest plan that was found to
-do the same. The same command with the same ``--from-seed`` goes on where it was interrupted.
+A seed determines a plan (``tests.model.plans``), and a plan a history for which the model knows the right answer. A
+wrong answer of the judge is printed with the command that repeats it and the smallest plan found that shows it. The
+same ``--from-seed`` continues an interrupted series.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ Row = dict[str, Any]
 
 
 def command(seed: int) -> str:
-    """Return the command that shows the answer to a seed again."""
+    """Return the command that repeats the answer to a seed."""
     return f"python -m tests.model.explore --seed {seed}"
 
 
 def answer(seed: int) -> tuple[str, list[str]]:
-    """Return the verdict on a seed's history, and what the judge says otherwise than it must."""
+    """Return the verdict on a seed's history and the judge's errors."""
     try:
         said, found = judged_plan(plan_of(seed))
-    except Exception as error:  # noqa: BLE001  # the judge has to have an answer to every history
+    except Exception as error:  # noqa: BLE001  # the judge must answer for every history
         return "none", [f"the judge failed: {type(error).__name__}: {error}"]
     return said.verdict, found
 
 
 def kind_of(found: Sequence[str]) -> str:
-    """Return what wrong answers have in common, whatever the numbers of records and partitions."""
+    """Return a wrong answer's kind: its text without the numbers of records and partitions."""
     return re.sub(r"\[[^]]*\]|\d+", "#", found[0])[:90]
 
 
@@ -54,7 +54,7 @@ def kind_of(found: Sequence[str]) -> str:
 
 
 def smaller(plan: Plan) -> Iterator[Plan]:
-    """Return plans with a part less: large parts first."""
+    """Yield plans with one part less, large parts first."""
     yield from (replace(plan, damages=plan.damages[:n] + plan.damages[n + 1 :]) for n in range(len(plan.damages)))
     if plan.members and not plan.group_flaw:
         yield replace(plan, members=0)
@@ -71,7 +71,7 @@ def smaller(plan: Plan) -> Iterator[Plan]:
 
 
 def shrunk(plan: Plan, fails: Callable[[Plan], bool], limit_s: float = SHRINK_S) -> Plan:
-    """Return the smallest plan that fails, as far as it is found within a time."""
+    """Return the smallest failing plan found within a time limit."""
     until_s = time.monotonic() + limit_s
     going = True
     while going and time.monotonic() < until_s:
@@ -92,7 +92,7 @@ def literal(plan: Plan) -> str:
 
 
 def tell(seed: int, found: Sequence[str], *, shrink: bool) -> None:
-    """Print a wrong answer, the command that shows it again, and a small plan."""
+    """Print a wrong answer, the command that repeats it, and a small plan."""
     print(f"seed {seed}: {command(seed)}", *(f"  {sentence}" for sentence in found), sep="\n", flush=True)
     if shrink and not found[0].startswith("the judge failed"):
         kind = kind_of(found)
@@ -108,7 +108,7 @@ def tell(seed: int, found: Sequence[str], *, shrink: bool) -> None:
 
 
 def begun(first_seed: int, file: Path) -> Row:
-    """Return the row of a series as far as it came."""
+    """Return a series' stored row, or a new one."""
     row: Row = {"generator": generator(), "judge": judge(), "first_seed": first_seed, "next_seed": first_seed}
     row |= {"date": "", "histories": 0, "minutes": 0.0, "cpu_minutes": 0.0, "verdicts": {}, "failing": []}
     return next(
@@ -117,7 +117,7 @@ def begun(first_seed: int, file: Path) -> Row:
 
 
 def explore(row: Row, minutes: float, file: Path) -> Row:
-    """Judge a history after the other for a time; keep the row while that goes on."""
+    """Judge histories for some minutes and store the row meanwhile."""
     began_s = kept_s = time.monotonic()
     before, verdicts = dict(row), Counter(row["verdicts"])
     kinds = {each["kind"] for each in row["failing"]}
@@ -139,7 +139,7 @@ def explore(row: Row, minutes: float, file: Path) -> Row:
 
 
 def _keep(row: Row, before: Row, taken_s: float, file: Path) -> None:
-    """Write the row as far as it came; a busy host gives a process fewer minutes of its CPUs than pass."""
+    """Write the row's current state; on a busy host, CPU minutes are fewer than elapsed ones."""
     minutes = before["minutes"] + taken_s / 60
     row |= {"minutes": round(minutes, 1), "cpu_minutes": round(before["cpu_minutes"] + time.process_time() / 60, 1)}
     row["date"] = datetime.now(UTC).date().isoformat()
@@ -153,14 +153,14 @@ def _keep(row: Row, before: Row, taken_s: float, file: Path) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Explore, or show the answer to one seed; 1 when an answer is wrong."""
+    """Explore, or show the answer to one seed; return 1 if an answer is wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.model.explore", description="Judge histories of the model.")
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--from-seed", type=int, help="of the first history; a new one by default")
     parser.add_argument("--seed", type=int, help="show the answer to this one alone")
     parser.add_argument("--results", type=Path, default=exploration.RESULTS, help="the file of rows")
     asked = parser.parse_args(argv)
-    pa.set_cpu_count(1)  # histories are small: threads only cost
+    pa.set_cpu_count(1)  # histories are small: threads only add overhead
     pa.set_io_thread_count(1)
     if asked.seed is not None:
         verdict, found = answer(asked.seed)

@@ -1,4 +1,4 @@
-"""Writes what the model recorded as a run folder, in the formats of brokers and clients."""
+"""Write the model's record as a run folder, in the formats of brokers and clients."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def shifted(row: Row) -> Row:
 
 
 def wall(t_ns: int) -> datetime:
-    """Return the wall-clock time of a moment of the run."""
+    """Return the wall-clock time of a time of the run."""
     return STARTED + timedelta(microseconds=t_ns // 1000)
 
 
@@ -54,7 +54,7 @@ def broker_name(broker_id: int) -> str:
 
 
 def tables(recorded: Recorded) -> Iterator[tuple[str, str, list[Row]]]:
-    """Return every recorded table in parts: (table, file, rows)."""
+    """Yield every recorded table in parts: (table, file, rows)."""
     rows: dict[tuple[str, str], list[Row]] = {}
     for number, history in recorded.partitions.items():
         order = list(recorded.plan.orders[number])
@@ -92,7 +92,7 @@ def write_tables(recorded: Recorded, folder: RunFolder) -> None:
 
 @lru_cache(maxsize=4096)
 def encoded(one: Batch) -> bytes:
-    """Return a batch as a segment has it."""
+    """Return a batch as in a segment."""
     data = bytearray(batch(one.base, values(*one.seqs, producer_id=one.producer), one.epoch))
     if one.base_sequence >= 0:
         kafka_id = google_crc32c.value(one.producer.encode())
@@ -102,7 +102,7 @@ def encoded(one: Batch) -> bytes:
 
 
 def text_of(line: Row, number: int) -> str:
-    """Return a broker's line as Kafka 4.3 writes it."""
+    """Return a broker's log line as Kafka 4.3 writes it."""
     name, broker = f"{TOPIC}-{number}", line["broker_id"]
     stamp = wall(line["t_ns"] + BEGUN_NS)
     if line["kind"] == "log_loaded":
@@ -151,14 +151,14 @@ def _ids(brokers: Iterable[int]) -> bytes:
 
 
 def _whole(number: int, order: tuple[int, ...], state: State) -> bytes:
-    """Return a PartitionRecord: the whole state."""
+    """Return a PartitionRecord, which has the whole state."""
     lists = _ids(order) + _ids(sorted(state.isr)) + _ids([]) + _ids([])
     numbers = struct.pack(">iii", state.leader, state.epoch, state.partition_epoch)
     return b"\1\3\1" + struct.pack(">i", number) + TOPIC_ID + lists + numbers + b"\1" + b"\0"
 
 
 def _change(number: int, before: State, state: State) -> bytes | None:
-    """Return a PartitionChangeRecord; None if none leads from one state to the other."""
+    """Return a PartitionChangeRecord between two states, or None if there is none."""
     if (state.epoch - before.epoch, state.partition_epoch - before.partition_epoch) not in {(0, 1), (1, 1)}:
         return None
     if (state.epoch != before.epoch) != (state.leader != before.leader):
@@ -190,7 +190,7 @@ def _metadata_batch(offset: int, t_ns: int, *records: bytes) -> bytes:
 
 
 def write_controller(recorded: Recorded, folder: RunFolder) -> None:
-    """Write KRaft's metadata log; ``snapshot at N``: it begins behind a snapshot of the first N records."""
+    """Write KRaft's metadata log; with ``snapshot at N``, a snapshot replaces the first N records."""
     log = folder.brokers / "controller" / "data" / "__cluster_metadata-0"
     log.mkdir(parents=True)
     topic = b"\1\2\0" + _uvarint(len(TOPIC) + 1) + TOPIC.encode() + TOPIC_ID + b"\0"
@@ -285,7 +285,7 @@ def _step(event: Any) -> dict[str, Any]:
 
 
 def events(recorded: Recorded) -> Iterator[Row]:
-    """Return the lines of events.jsonl."""
+    """Yield the lines of events.jsonl."""
     proofs: dict[str, Row] = {"injected": {"effect_verified": True}, "healed": {"recovery_verified": True}}
     yield _event(0, "run_started")
     yield _event(BEGUN_NS, "phase_started", phase="steps")
@@ -310,7 +310,7 @@ def _event(t_ns: int, kind: str, **other: Any) -> Row:
 
 
 def clients(recorded: Recorded) -> Iterator[tuple[str, Row]]:
-    """Return what each client said when it ended."""
+    """Yield each client's final summary."""
     histories = list(recorded.partitions.values())
 
     def rows(of: str, key: str, name: str) -> int:

@@ -1,4 +1,4 @@
-"""From the model's plain rows to a partition's evidence, and what the judge says of a history."""
+"""Convert the model's rows to a partition's evidence and judge it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WHERE = TopicPartition(**TP)
 
 
 def states(history: History) -> list[State]:
-    """The controller's history."""
+    """Return the controller's history."""
     return [
         State(*WHERE, "metadata_log", n, s.t_ns, s.leader, s.epoch, s.partition_epoch, BROKERS, tuple(sorted(s.isr)))
         for n, s in enumerate(history.states)
@@ -39,12 +39,12 @@ def states(history: History) -> list[State]:
 
 
 def placed(rows: list[dict[str, Any]], **where: Any) -> list[dict[str, Any]]:
-    """Rows with their topic and partition."""
+    """Return rows with their topic and partition."""
     return [{**TP, **where, **row} for row in rows]
 
 
 def starts(history: History) -> dict[int, int]:
-    """Where each epoch begins, by the smallest entry of the epoch files."""
+    """Return each epoch's start: its smallest entry in the epoch files."""
     found: dict[int, int] = {}
     for epoch, start in (entry for epochs in history.epochs.values() for entry in epochs):
         found[epoch] = min(start, found.get(epoch, start))
@@ -52,7 +52,7 @@ def starts(history: History) -> dict[int, int]:
 
 
 def facts(history: History) -> Facts:
-    """What is known of the partition beside its samples."""
+    """Return the facts about the partition other than its samples."""
     return Facts(
         states=states(history),
         starts=starts(history),
@@ -65,7 +65,7 @@ def facts(history: History) -> Facts:
 
 
 def replicas(history: History, folder: Path) -> Iterator[Replica]:
-    """The replicas' files, written into a folder."""
+    """Write the replicas' files into a folder and yield them."""
     for broker_id, log in history.logs.items():
         file = folder / f"{broker_id}.log"
         file.write_bytes(b"".join(map(encoded, log)))
@@ -73,14 +73,14 @@ def replicas(history: History, folder: Path) -> Iterator[Replica]:
 
 
 def held(history: History, broker_id: int) -> Iterator[dict[str, Any]]:
-    """Every record of a replica's log."""
+    """Yield every record of a replica's log."""
     for one in history.logs[broker_id]:
         for n, seq in enumerate(one.seqs):
             yield {"offset": one.base + n, "seq": seq, "producer_id": one.producer, "leader_epoch": one.epoch}
 
 
 def evidence_of(history: History, folder: Path) -> PartitionEvidence:
-    """Everything that a run would hold of the partition."""
+    """Return all evidence that a run would have of the partition."""
     known = facts(history)
     files = tuple(replicas(history, folder))
     of = partition(
@@ -110,7 +110,7 @@ def evidence_of(history: History, folder: Path) -> PartitionEvidence:
 
 
 def judged(history: History, permitted: Permitted | None = None) -> Findings:
-    """What all checks say of a history, and what is ``permitted``."""
+    """Return the findings of all checks on a history, including what is ``permitted``."""
     run, findings = RunFacts(Path(), permitted=permitted or {}), Findings()
     with TemporaryDirectory() as folder:
         of = evidence_of(history, Path(folder))

@@ -1,4 +1,4 @@
-"""What the judge says of a history of the model, and whether that is what it must say."""
+"""Judge a history of the model and compare the result with the right answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Said:
-    """What the judge says: ``cases`` are rows of its anomalies, ``missing`` the reasons for unknown."""
+    """The judge's result: ``cases`` are rows of its anomalies, ``missing`` the reasons for unknown."""
 
     verdict: str
     cases: list[Row]
@@ -32,12 +32,12 @@ class Said:
 
     @property
     def reported(self) -> set[str]:
-        """Return everything that it reports as violated, or as forbidden; an undecided case is neither."""
+        """Return everything reported as violated or forbidden, without undecided cases."""
         violated = {row["invariant"] for row in self.invariants if row["violations"]}
         return violated | {row["anomaly"] for row in self.cases if row["allowed"] is False}
 
     def found(self, fate: str, partition: int, *, forbidden: bool = False) -> frozenset[tuple[str, int]]:
-        """Return the records of a fate (``GONE``, ``DUPLICATE``) in a partition, all or the forbidden ones."""
+        """Return a partition's records of one fate (``GONE``, ``DUPLICATE``), all or the forbidden ones."""
         return frozenset(
             (row["producer_id"], row["seq"])
             for row in self.cases
@@ -47,7 +47,7 @@ class Said:
 
 
 def said_of(judged: Judged) -> Said:
-    """Return the verdict as docs/verdicts.md states it, without Great Expectations."""
+    """Return the verdict as in docs/verdicts.md, without Great Expectations."""
     invariants = judged.tables["invariants"].to_pylist()
     counts = judged.tables["anomaly_counts"].to_pylist()
     items = [
@@ -64,13 +64,13 @@ def said_of(judged: Judged) -> Said:
 
 
 def judge(recorded: Recorded) -> Said:
-    """Return what the judge says of a record."""
+    """Judge a record."""
     with TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         return said_of(judge_run(open_folder(write(recorded, Path(folder) / "run")), one_by_one))
 
 
 def disagreements(wanted: Demand, said: Said) -> list[str]:
-    """Return what the judge says otherwise than it must, one sentence each."""
+    """Return the differences between the result and the right answer, as sentences."""
     found = []
     if said.verdict not in wanted.verdicts:
         shown = sorted(said.reported) or said.missing or "nothing"
@@ -89,7 +89,7 @@ def disagreements(wanted: Demand, said: Said) -> list[str]:
 
 
 def judged_plan(plan: Plan) -> tuple[Said, list[str]]:
-    """Return what the judge says of a plan's history, and what of that is otherwise than it must be."""
+    """Judge a plan's history; return the result and its errors."""
     recorded = play(plan)
     effects = damage(recorded)
     wanted, said = demand(recorded, effects), judge(recorded)
@@ -97,5 +97,5 @@ def judged_plan(plan: Plan) -> tuple[Said, list[str]]:
 
 
 def wrong(plan: Plan) -> list[str]:
-    """Return what the judge says of a plan's history otherwise than it must, one sentence each."""
+    """Judge a plan's history and return the errors, as sentences."""
     return judged_plan(plan)[1]

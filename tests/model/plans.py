@@ -1,4 +1,4 @@
-"""Draws plans by chance: the same seed and the same version of this module give the same plan."""
+"""Make random plans: the same seed and version of this module give the same plan."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from tests.model.damages import MISSING
 from tests.model.replicated_log import BROKERS, Step
 from tests.model.truth import FLAWS, TWICE
 
-# Everything that the model can do, in half a minute; producer 0 has acks=all, producer 1 acks=1.
+# All events of the model in half a minute; producer 0 has acks=all, producer 1 acks=1.
 EVENTFUL: list[Step] = [
     ("write", 0, 3), ("write", 1, 3), ("poll", 0, 0),
-    # Broker 3 is held behind until it has left the ISR, and comes back.
+    # Broker 3 is slowed until it has left the ISR, and returns.
     ("slow", 2, 0), ("write", 0, 4), ("write", 0, 4), ("write", 1, 4), ("wait", 0, 4), ("fast", 2, 0), ("wait", 0, 2),
     # Broker 2 is paused under traffic, then nothing is written for six seconds.
     ("pause", 1, 0), ("write", 1, 4), ("write", 0, 1), ("wait", 0, 22), ("resume", 1, 0),
     ("wait", 0, 2), ("lose_answer", 0, 0), ("write", 0, 2), ("wait", 0, 3), ("poll", 0, 0),
-    # Broker 3 is out of the ISR when leader 1 is cut off, which goes on taking records with acks=1.
+    # Broker 3 is out of the ISR when leader 1 is disconnected; the leader continues to accept acks=1.
     ("slow", 2, 0), ("write", 0, 4), ("write", 1, 4), ("write", 0, 4), ("wait", 0, 4),
     ("cut", 0, 0), ("write", 1, 4), ("wait", 0, 4), ("poll", 0, 0), ("write", 0, 3), ("fast", 2, 0), ("wait", 0, 5),
     ("poll_follower", 1, 0), ("wait", 0, 1), ("join", 0, 0), ("wait", 0, 4), ("poll", 0, 0),
-    # Leader 2 is killed, and returns slowly.
+    # Leader 2 is killed and returns slowly.
     ("kill", 1, 0), ("wait", 0, 4), ("write", 0, 4), ("write", 1, 4), ("wait", 0, 4), ("slow", 1, 0), ("restart", 1, 0),
     ("wait", 0, 4), ("fast", 1, 0), ("wait", 0, 4),
     # The leader is alone, below min.insync.replicas.
@@ -37,7 +37,7 @@ OF_GROUP = ("start_member", "stop_member", "wait")
 
 
 class Draw:
-    """Draws the parts of one plan."""
+    """The random choices of one plan."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -58,14 +58,14 @@ class Draw:
         return [self.write(*place, self.chance.randint(1, 2), "also_write") for place in places] + [("wait", 0, 1)]
 
     def some(self, verbs: Sequence[str], most: int) -> list[Step]:
-        """Draw single steps."""
+        """Return random single steps."""
         return [
             (self.chance.choice(verbs), self.chance.randrange(60), self.chance.randint(1, 4))
             for _ in range(self.chance.randint(2, most))
         ]
 
     def motif(self) -> list[Step]:
-        """Draw steps that lead somewhere together, which single ones rarely do."""
+        """Return random steps with a combined effect that single steps rarely have."""
         broker, member, partition = (
             *(self.chance.randrange(3) for _ in range(2)),
             self.chance.randrange(self.partitions),
@@ -90,7 +90,7 @@ class Draw:
         return self.chance.choice(motifs)
 
     def steps(self, *, calm: bool) -> tuple[Step, ...]:
-        """Draw a script."""
+        """Return a random script."""
         found = [] if self.maybe(0.1) else self.written()
         for _ in range(self.chance.randint(1, 3)):
             if calm:
@@ -100,7 +100,7 @@ class Draw:
         return tuple(found)
 
     def damages(self, *, steals: bool) -> tuple[tuple[str, int], ...]:
-        """Draw what is done to the record."""
+        """Return random damages of the record."""
         found = []
         if steals and self.maybe(0.2):
             found.append("last_leader_forgets")
@@ -145,7 +145,7 @@ def plan_of(seed: int) -> Plan:
 
 
 def eventful(draw: Draw, partition: int) -> list[Step]:
-    """Return the eventful script for one partition; the others are written to as well."""
+    """Return the eventful script for one partition, with some writes to the others."""
     found: list[Step] = []
     for verb, whom, amount in EVENTFUL:
         if verb == "write":
@@ -159,7 +159,7 @@ def eventful(draw: Draw, partition: int) -> list[Step]:
 
 
 def rebalanced(draw: Draw, partition: int) -> list[Step]:
-    """Return steps in which members leave and come back under load, so that a partition has new owners."""
+    """Return steps in which members leave and return under load, so that a partition changes its owner."""
     found: list[Step] = []
     for member in (partition % draw.members, 0):
         for verb in ("stop_member", "start_member"):

@@ -1,11 +1,11 @@
-"""A small model of one Kafka partition with three replicas, against which the judge is tested.
+"""Model one Kafka partition with three replicas, to test the judge.
 
-It is written from Kafka's own rules (KIP-101, KIP-279, KIP-497, KIP-966) and imports nothing of this project, so that
-a mistake of the judge is not repeated here. A script of steps drives it, tick by tick; what a prober, clients, the
-controller and the brokers' files would tell of it is a ``History``. A ``flaw`` breaks one rule, and only that.
+The model follows Kafka's rules (KIP-101, KIP-279, KIP-497, KIP-966) and imports nothing of this project, so as not to
+repeat a mistake of the judge. A script of steps drives it, tick by tick; a ``History`` has what a prober, clients, the
+controller and the brokers' files would record. A ``flaw`` violates exactly one rule.
 
-Times are nanoseconds. Simplified: offsets start at 0 and nothing is deleted; a broker that is cut off hears neither
-brokers nor controller, but clients and the prober reach it; one batch of a producer is in flight.
+Times are nanoseconds. Simplifications: offsets start at 0 and nothing is deleted; a disconnected broker reaches neither
+brokers nor the controller, but clients and the prober reach it; each producer has one batch in flight.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ VERBS = (
     "kill", "stop", "restart", "pause", "resume", "cut", "join", "move",
 )  # fmt: skip
 
-Step = tuple[str, int, int]  # verb, whom it is about (any number), how much
+Step = tuple[str, int, int]  # verb, its object (any number), amount
 
 
 class Batch(NamedTuple):
@@ -50,7 +50,7 @@ class Batch(NamedTuple):
 
 
 class State(NamedTuple):
-    """What the controller decided."""
+    """A decision of the controller."""
 
     t_ns: int
     leader: int
@@ -60,7 +60,7 @@ class State(NamedTuple):
 
 
 class Remote(NamedTuple):
-    """What a leader knows of a follower; ``leo`` is -1 until it has fetched in this epoch."""
+    """A leader's knowledge of a follower; ``leo`` is -1 until it has fetched in this epoch."""
 
     leo: int = -1
     leader_leo: int = 0
@@ -69,7 +69,7 @@ class Remote(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """An answer to a fetch, on its way; ``diverges`` is (epoch, end offset), and then there is nothing else."""
+    """A fetch response in flight; ``diverges`` is (epoch, end offset), without other content."""
 
     epoch: int
     hw: int = 0
@@ -79,7 +79,7 @@ class Reply(NamedTuple):
 
 @dataclass
 class Replica:
-    """One broker's copy, and what it believes."""
+    """One broker's copy and its knowledge of the partition."""
 
     broker_id: int
     log: list[Batch] = field(default_factory=list)
@@ -94,12 +94,12 @@ class Replica:
     slow: bool = False
     told: State | None = None
     isr: frozenset[int] = frozenset()
-    joining: frozenset[int] = frozenset()  # proposed: they hold HW back already (KIP-497)
+    joining: frozenset[int] = frozenset()  # proposed: they already limit HW (KIP-497)
     proposal: tuple[int, frozenset[int]] | None = None
     epoch_start: int = 0
     remote: dict[int, Remote] = field(default_factory=dict)
     reply: Reply | None = None
-    unread: list[Sending] = field(default_factory=list)  # requests that came while it was paused
+    unread: list[Sending] = field(default_factory=list)  # requests received while paused
 
     @property
     def leo(self) -> int:
@@ -119,11 +119,11 @@ class Replica:
             self.begin_epoch(batch.epoch, batch.base)
 
     def begin_epoch(self, epoch: int, start: int) -> None:
-        """An epoch without a batch leaves the file as soon as the next one begins at its place."""
+        """Append an epoch; one without a batch is removed when the next begins at its offset."""
         self.epochs = [(e, s) for e, s in self.epochs if e < epoch and s < start] + [(epoch, start)]
 
     def end_of(self, epoch: int) -> tuple[int, int]:
-        """The latest epoch up to this one, and where it ends."""
+        """Return the latest epoch up to this one and its end offset."""
         known = [e for e, _ in self.epochs if e <= epoch]
         after = [s for e, s in self.epochs if e > epoch]
         return (known[-1] if known else epoch), (after[0] if after else self.leo)
@@ -136,7 +136,7 @@ class Replica:
 
 @dataclass
 class Sending:
-    """A batch on its way: sequence numbers are given at the first try; ``answer`` is (leader, epoch, base, end)."""
+    """A batch in flight: the first try sets its sequence numbers; ``answer`` is (leader, epoch, base, end)."""
 
     producer: str
     seqs: tuple[int, ...]
@@ -153,7 +153,7 @@ class Sending:
 
 @dataclass
 class Producer:
-    """A client that writes to whom it believes to lead."""
+    """A client that writes to the broker that it believes to be the leader."""
 
     name: str
     acks: str = "all"
@@ -174,12 +174,12 @@ class Reader:
     positions: Iterator[int] = field(default_factory=count)
     source: int = 1
     next_offset: int = 0
-    starved: bool = False  # it polls no more, though it lives
+    starved: bool = False  # alive, but no longer polling
 
 
 @dataclass
 class History:
-    """What could be recorded of the partition, in plain rows; ``drain_end`` is where the final drain stopped.
+    """What can be recorded of the partition, as plain rows; ``drain_end`` is where the final drain stopped.
 
     ``silent`` are the probes without an answer.
     """
@@ -193,8 +193,8 @@ class History:
     views: list[dict[str, Any]] = field(default_factory=list)
     lines: list[dict[str, Any]] = field(default_factory=list)
     captures: list[dict[str, Any]] = field(default_factory=list)
-    faults: list[list[int]] = field(default_factory=list)  # broker, asked, active, healed
-    starts: list[tuple[int, int, int]] = field(default_factory=list)  # broker, incarnation, when
+    faults: list[list[int]] = field(default_factory=list)  # broker, requested, active, healed
+    starts: list[tuple[int, int, int]] = field(default_factory=list)  # broker, incarnation, time
     sends: list[dict[str, Any]] = field(default_factory=list)
     polls: list[dict[str, Any]] = field(default_factory=list)
     seeks: list[dict[str, Any]] = field(default_factory=list)
@@ -205,25 +205,25 @@ class History:
     drain_end: int = 0
 
     def final_log(self) -> Iterator[tuple[int, str, int]]:
-        """(offset, producer, seq) of what the last leader holds as committed."""
+        """Yield (offset, producer, seq) of the last leader's committed records."""
         for batch in self.logs.get(self.leader, ()):
             for n, seq in enumerate(batch.seqs):
                 if batch.base + n < self.high_watermarks[self.leader]:
                     yield batch.base + n, batch.producer, seq
 
     def lost(self) -> set[tuple[str, int]]:
-        """Acknowledged records that are gone."""
+        """Return the acknowledged records that are lost."""
         acked = {(row["producer_id"], row["seq"]) for row in self.sends if row["outcome"] == "ok"}
         return acked - {(producer, seq) for _, producer, seq in self.final_log()}
 
     def doubled(self) -> set[tuple[str, int]]:
-        """Records that stand at more than one offset."""
+        """Return the records at more than one offset."""
         found = [(producer, seq) for _, producer, seq in self.final_log()]
         return {value for value in found if found.count(value) > 1}
 
 
 class Partition:
-    """The partition, its controller and its clients, at one moment; ``assigned`` has the preferred leader first."""
+    """The partition, its controller and its clients at one time; ``assigned`` has the preferred leader first."""
 
     def __init__(
         self,
@@ -252,7 +252,7 @@ class Partition:
     # --- the script ---------------------------------------------------------------------------------
 
     def play(self, steps: Iterable[Step]) -> History:
-        """Take every step, heal everything, come to rest, read everything once more."""
+        """Perform every step, heal everything, wait for rest, and read everything again."""
         self.capture("before")
         for verb, whom, amount in steps:
             self.act(verb, whom, amount)
@@ -265,7 +265,7 @@ class Partition:
         return self.history
 
     def act(self, verb: str, whom: int, amount: int) -> None:
-        """Take one step."""
+        """Perform one step."""
         getattr(self, f"_{verb}")(self.replicas[BROKERS[whom % 3]], whom, amount)
 
     def heal(self) -> None:
@@ -275,7 +275,7 @@ class Partition:
                 heal(replica, 0, 0)
 
     def _write(self, _: Replica, whom: int, amount: int) -> None:
-        """A producer's next batches, one record longer each."""
+        """Queue a producer's next batches, each one record longer."""
         producer = self.history.producers[whom % len(self.history.producers)]
         for size in range(1, amount + 1):
             seqs = tuple(islice(producer.numbers, size))
@@ -318,7 +318,7 @@ class Partition:
             self._exit(replica)
 
     def _stop(self, replica: Replica, _: int, __: int) -> None:
-        """SIGTERM: the controller moves leadership and ISR first, and the high watermark is written down."""
+        """Stop with SIGTERM: the controller first moves leadership and ISR, and the high watermark is checkpointed."""
         if replica.runs and not replica.cut and replica.told is not None:
             self._fault(replica)
             self._leave(replica.broker_id)
@@ -344,7 +344,7 @@ class Partition:
             self._healed(replica)
 
     def _move(self, _: Replica, __: int, ___: int) -> None:
-        """A preferred election."""
+        """Hold a preferred election."""
         preferred = self.assigned[0]
         if self.state.leader not in {preferred, NOBODY} and preferred in self.state.isr - self.fenced:
             self._decide(preferred, self.state.isr)
@@ -365,7 +365,7 @@ class Partition:
         return self.now
 
     def tick(self) -> None:
-        """A tenth of a second of everybody's work; who is asked by the prober in between changes from tick to tick."""
+        """Advance all parts by 100 ms; the probed broker changes from tick to tick."""
         begun = self.now
         self.ticks += 1
         self._each(self._deliver, self._fetch)
@@ -411,7 +411,7 @@ class Partition:
             if found < last or end < follower.leo:
                 follower.reply = Reply(told.epoch, diverges=(found, end))
                 return
-        hw = leader.hw  # captured before this request's offset counts
+        hw = leader.hw  # before this request's offset counts
         self._hear(leader, follower)
         missing = [batch for batch in leader.log if batch.base >= follower.leo]
         follower.reply = Reply(told.epoch, hw, tuple(missing[:1] if follower.slow else missing))
@@ -434,7 +434,7 @@ class Partition:
         follower.hw = max(0, min(hw, follower.leo))
 
     def _hear(self, leader: Replica, follower: Replica) -> None:
-        """A fetch from an offset says that everything below it is there."""
+        """Record a fetch: the follower has everything below its offset."""
         known = leader.remote[follower.broker_id]
         caught_up_ns = known.caught_up_ns
         if follower.leo >= leader.leo:
@@ -462,12 +462,14 @@ class Partition:
             waits = [leo for leo in waits if leo >= leader.hw]
         for broker_id, remote in leader.remote.items():
             recent = remote.leo == leader.leo or self.now - remote.caught_up_ns <= LAG_NS
-            if remote.leo >= 0 and recent and broker_id not in self.fenced:  # it will be back soon
+            if remote.leo >= 0 and recent and broker_id not in self.fenced:  # it will soon be back
                 waits.append(remote.leo)
         leader.hw = max(leader.hw, min([leader.leo, *waits]))
 
     def _keep_isr(self, leader: Replica) -> None:
-        """Every half of the lag time: who has not been at the end of the log for that time has to go."""
+        """Propose, every half of the lag time, an ISR without members that were not at the log's end during that
+        time.
+        """
         if leader.told is None or not leader.leads or self.ticks % 5 or leader.proposal is not None:
             return
         late = {
@@ -512,7 +514,7 @@ class Partition:
         self._leave(broker_id)
 
     def _leave(self, broker_id: int) -> None:
-        """Out of the ISR, unless it is the last member; if it led, another member leads."""
+        """Remove a broker from the ISR unless it is the last member; if it led, elect another member."""
         self.fenced.add(broker_id)
         isr = self.state.isr - {broker_id} or self.state.isr
         if self.state.leader == broker_id:
@@ -552,7 +554,7 @@ class Partition:
         leader.joining = frozenset()
 
     def _publish(self, replica: Replica) -> None:
-        """Everybody hears of a decision, one of the brokers a tick later than the others."""
+        """Deliver a decision to a broker; one of the brokers gets it a tick later."""
         late = self.now - self.state.t_ns < TICK_NS // 2 and replica.broker_id % 3 == self.state.partition_epoch % 3
         if not replica.cut and not late and (replica.told is None or replica.told != self.state):
             self._learn(replica)
@@ -583,7 +585,7 @@ class Partition:
     # --- clients --------------------------------------------------------------------------------------
 
     def _work(self, producer: Producer) -> None:
-        """One request, one answer, or one time-out."""
+        """Perform one request, one answer or one timeout."""
         if not producer.queue:
             return
         sending = producer.queue[0]
@@ -622,7 +624,7 @@ class Partition:
             producer.sequence += len(sending.seqs)
 
     def _append(self, leader: Replica, sending: Sending) -> bool:
-        """Whether a broker took the batch; a repetition of an idempotent one is answered like the first."""
+        """Return whether a broker accepted the batch; a repeated idempotent one gets the first one's answer."""
         acks = self.producers[sending.producer].acks
         if not leader.leads or leader.told is None or (acks == "all" and self._is_short(leader)):
             return False
@@ -646,7 +648,7 @@ class Partition:
         return len(leader.isr) < self.history.effective_min_isr and self.flaw != "acknowledges_below_min_isr"
 
     def _take_late_requests(self, replica: Replica) -> None:
-        """What came while it was paused; nobody waits for the answers any more."""
+        """Process the requests received while paused; their answers are discarded."""
         late, replica.unread = replica.unread, []
         for sending in late:
             waited_for = sending.in_flight
@@ -729,7 +731,7 @@ class Partition:
     # --- observers ------------------------------------------------------------------------------------
 
     def _probe(self, turn: int) -> None:
-        """The prober's question to one broker; the others are asked at other points of the tick."""
+        """Probe one broker; the others are probed at other points of the tick."""
         replica = self.replicas[BROKERS[(self.ticks + turn) % 3]]
         sent_ns = self._later()
         if replica.runs and replica.told is not None:
@@ -762,14 +764,14 @@ class Partition:
             self.history.captures.append(row | dict(zip(("log_end_offset", "high_watermark"), shown, strict=True)))
 
     def finish(self) -> None:
-        """Write down what is left in the end, and what the final drain reads of the leader's log, if there is one."""
+        """Store the final state, and the final drain of the leader's log if there is a leader."""
         history = self.history
         history.leader = self.state.leader
         for broker_id, replica in self.replicas.items():
             history.logs[broker_id] = replica.log
             history.epochs[broker_id] = replica.epochs
             history.high_watermarks[broker_id] = replica.hw
-        for producer in history.producers:  # a producer that ends hears of nothing any more
+        for producer in history.producers:  # a producer that ends receives nothing more
             for sending in list(producer.queue):
                 self._give_up(producer, sending)
         if history.leader == NOBODY:

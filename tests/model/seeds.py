@@ -1,4 +1,4 @@
-"""Where a series of seeds begins, and what a seed means: the digests of the generator and of the judge."""
+"""Choose the first seed of a series, and identify what a seed means by digests of generator and judge."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Iterable
 from pathlib import Path
 
 SEED = "PLIMSOLL_MODEL_SEED"
-FRESH = 32  # histories that a run of the test suite tries
+FRESH = 32  # histories per run of the test suite
 ROOT = Path(__file__).resolve().parents[2]
 GENERATOR = ("replicated_log", "consumer_group", "cluster", "damages", "truth", "plans", "folder", "judged_run")
 JUDGE = ("judge", "evidence", "kafka_files")
 
 
 def fresh_seed() -> int:
-    """Return the seed that the environment names, or a new one."""
+    """Return the seed from the environment, or a new one."""
     return int(os.environ.get(SEED) or int.from_bytes(os.urandom(4)))
 
 
 def generator() -> str:
-    """Return the digest of everything that makes a history, and its truth, of a seed."""
+    """Return the digest of the sources that make a history, and its right answer, from a seed."""
     return _digest(Path(__file__).with_name(f"{name}.py") for name in GENERATOR)
 
 

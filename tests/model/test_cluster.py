@@ -1,4 +1,4 @@
-"""The cluster of the model: that its parts hang together, and that a group does what Kafka's groups do."""
+"""Test the model of a cluster: its parts are consistent, and its group behaves like Kafka's."""
 
 from itertools import product
 
@@ -8,23 +8,23 @@ from tests.model.plans import plan_of
 from tests.model.replicated_log import Step
 
 TWO = ((1, 2, 3), (2, 3, 1))
-# Both partitions are written to, by the producers with acks=all (0, 1) and acks=1 (2, 3).
+# Writes to both partitions, by the producers with acks=all (0, 1) and acks=1 (2, 3).
 WRITTEN: tuple[Step, ...] = (*(("also_write", whom, 2) for whom in range(4)), ("wait", 0, 1))
 MEMBER_KILLED: tuple[Step, ...] = (*WRITTEN, ("kill_member", 0, 0), ("wait", 0, 6), ("write", 0, 2), ("wait", 0, 1))
 
 
 def sequence(recorded: Recorded, target: str) -> list[str]:
-    """What happened to a node, in order."""
+    """Return a node's events in order."""
     return [f"{event.kind} {event.step}" for event in recorded.events if event.target == target]
 
 
 def owners(recorded: Recorded, partition: int) -> list[tuple[str, str]]:
-    """How a partition went from member to member."""
+    """Return a partition's assignments and revocations by member."""
     return [(row["member"], row["change"]) for row in recorded.group.rebalances if row["partition"] == partition]
 
 
 def test_one_plan_gives_one_history():
-    """A seed says everything."""
+    """A seed determines everything."""
     one, other = (play(plan_of(7)) for _ in range(2))
 
     assert (one.partitions, one.events) == (other.partitions, other.events)
@@ -32,7 +32,7 @@ def test_one_plan_gives_one_history():
 
 
 def test_what_happens_to_a_broker_happens_to_its_replica_of_each_partition():
-    """Broker 1 leads one partition and follows in the other; both lose it from the ISR."""
+    """Broker 1 leads one partition and follows in the other; both remove it from the ISR."""
     recorded = play(Plan((*WRITTEN, ("kill", 0, 0), ("wait", 0, 4), ("restart", 0, 0)), TWO))
     leaders = [[state.leader for state in history.states] for history in recorded.partitions.values()]
 
@@ -42,7 +42,7 @@ def test_what_happens_to_a_broker_happens_to_its_replica_of_each_partition():
 
 
 def test_a_producers_numbers_are_those_of_all_its_partitions():
-    """No number is used twice."""
+    """Numbers are unique."""
     recorded = play(Plan(WRITTEN, TWO, ends_quietly=True))
     own = [
         row["seq"] for history in recorded.partitions.values() for row in history.sends if row["producer_id"] == "all-0"
@@ -53,7 +53,7 @@ def test_a_producers_numbers_are_those_of_all_its_partitions():
 
 
 def test_a_member_that_is_killed_gives_its_partitions_up_when_its_session_ends():
-    """It says nothing of it; the next owner reads on from what was committed, up to the end."""
+    """It sends no notice; the next owner continues at the committed offset, up to the end."""
     recorded = play(Plan(MEMBER_KILLED, TWO, members=2))
 
     assert owners(recorded, 0)[:2] == [("member-1.1", "assigned"), ("member-2.1", "assigned")]
@@ -64,7 +64,7 @@ def test_a_member_that_is_killed_gives_its_partitions_up_when_its_session_ends()
 
 
 def test_a_paused_member_has_its_commits_refused_when_it_returns():
-    """Only after its session, and then it has lost its partitions; before that nothing happens to it."""
+    """Only after its session, when it has lost its partitions; a shorter pause changes nothing."""
     steps = (
         *WRITTEN,
         ("write", 0, 2),
@@ -81,7 +81,7 @@ def test_a_paused_member_has_its_commits_refused_when_it_returns():
 
 
 def test_a_starved_reader_stands_still_and_others_do_not():
-    """Of two readers the first polls no more."""
+    """The first of two readers stops polling."""
     recorded = play(Plan((*WRITTEN, ("poll", 1, 0), ("write", 0, 2)), readers=2, starved=0))
     read = [row["consumer_id"] for row in recorded.partitions[0].polls]
 
@@ -90,7 +90,7 @@ def test_a_starved_reader_stands_still_and_others_do_not():
 
 
 def test_a_history_that_ends_early_has_no_last_capture_and_faults_without_end():
-    """Nothing is healed and nothing comes to rest."""
+    """Nothing is healed and there is no rest."""
     steps = (*WRITTEN, ("kill", 0, 0), ("wait", 0, 1))
     early, whole = (play(Plan(steps, TWO, ends_early=ends)) for ends in (True, False))
 
@@ -102,7 +102,7 @@ def test_a_history_that_ends_early_has_no_last_capture_and_faults_without_end():
 
 
 def test_each_flaw_of_a_group_can_take_effect():
-    """Member 1 leaves and returns, so that its partitions change their owner twice; without a flaw nothing is wrong."""
+    """Member 1 leaves and returns, so its partitions change owners twice; without a flaw nothing is wrong."""
     steps = [*WRITTEN]
     for polls, verb in product((2, 3, 4), ("stop_member", "start_member")):
         steps += [("write", 0, 4), *[("poll", 0, 0)] * polls, (verb, 0, 0), ("wait", 0, 4)]

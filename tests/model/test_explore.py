@@ -1,4 +1,4 @@
-"""Exploring: series that go on, plans that get smaller, and commands that show an answer again."""
+"""Test exploring: series that continue, plans that shrink, and commands that repeat an answer."""
 
 import json
 
@@ -11,7 +11,7 @@ PLAN = Plan((("write", 0, 1), ("kill", 0, 0), ("write", 1, 2), ("wait", 0, 1)), 
 
 
 def test_a_plan_gets_as_small_as_it_can_while_it_fails():
-    """It fails as long as a broker is killed and something is written after that."""
+    """It fails as long as a broker is killed before a write."""
 
     def fails(plan):
         verbs = [verb for verb, _, _ in plan.steps]
@@ -22,20 +22,20 @@ def test_a_plan_gets_as_small_as_it_can_while_it_fails():
 
 
 def test_a_plan_is_printed_as_what_it_is():
-    """For a test that keeps it."""
+    """For use in a test."""
     for plan in (PLAN, plan_of(3), plan_of(4)):
         assert eval(explore.literal(plan), {"Plan": Plan}) == plan
 
 
 def test_wrong_answers_of_one_kind_differ_in_their_numbers_only():
-    """So that each kind is made smaller once."""
+    """Each kind is then shrunk only once."""
     one, other = (explore.kind_of([f"gone in partition {n}: [('one-0', {n})], not []"]) for n in (1, 23))
 
     assert one == other != explore.kind_of(["not reported: I3"])
 
 
 def test_a_series_goes_on_where_it_ended(tmp_path, monkeypatch, capsys):
-    """The same first seed, generator and judge; another first seed is another row."""
+    """A row has a first seed, a generator and a judge; another first seed is another row."""
     seen, file = [], tmp_path / "rows.json"
     monkeypatch.setattr(
         explore, "answer", lambda seed: (seen.append(seed) or "pass", ["not reported: I3"] * (seed == 6))

@@ -1,4 +1,4 @@
-"""New histories of the model in each run of the suite, whose seeds pytest's last lines name."""
+"""Judge new histories of the model in each run of the suite; pytest's last lines show the seeds."""
 
 import pytest
 
@@ -10,7 +10,7 @@ EACH = 4
 
 @pytest.mark.parametrize("part", range(FRESH // EACH))
 def test_the_judge_says_what_the_model_knows(part):
-    """Each wrong answer stands behind the command that shows it again."""
+    """Each wrong answer is shown with the command that repeats it."""
     first = fresh_seed() + part * EACH
     answers = {explore.command(seed): explore.answer(seed)[1] for seed in range(first, first + EACH)}
 
@@ -18,7 +18,7 @@ def test_the_judge_says_what_the_model_knows(part):
 
 
 def test_a_seed_of_the_environment_is_taken(monkeypatch):
-    """Without one, two are hardly ever the same."""
+    """Without one, two seeds almost always differ."""
     monkeypatch.setenv(SEED, "77")
     assert fresh_seed() == 77
     monkeypatch.delenv(SEED)

@@ -1,4 +1,4 @@
-"""Plans whose histories once got a wrong answer; each stands beside a near miss."""
+"""Test plans whose histories once got a wrong answer, each with a near miss."""
 
 from dataclasses import replace
 
@@ -10,13 +10,13 @@ from tests.model.plans import EVENTFUL
 from tests.model.replicated_log import Step
 
 TWO = ((1, 2, 3), (2, 3, 1))
-# Both partitions are written to, by the producers with acks=all (0, 1) and acks=1 (2, 3).
+# Writes to both partitions, by the producers with acks=all (0, 1) and acks=1 (2, 3).
 WRITTEN: tuple[Step, ...] = (*(("also_write", whom, 2) for whom in range(4)), ("wait", 0, 2))
-# Broker 1 goes on alone while broker 2 leads: what it took with acks=1 is lost.
+# Broker 1 continues alone while broker 2 leads: records that it accepted with acks=1 are lost.
 LEADER_CUT_OFF: tuple[Step, ...] = (
     ("cut", 0, 0), ("write", 2, 3), ("wait", 0, 4), ("write", 0, 2), ("wait", 0, 4), ("join", 0, 0), ("wait", 0, 3),
 )  # fmt: skip
-# Broker 2 takes records while broker 1, the leader before, is dead.
+# Broker 2 accepts records while the former leader, broker 1, is dead.
 LEADER_KILLED: tuple[Step, ...] = (
     ("kill", 0, 0), ("wait", 0, 4), ("write", 2, 3), ("write", 2, 2), ("wait", 0, 3), ("restart", 0, 0), ("wait", 0, 4),
 )  # fmt: skip
@@ -28,7 +28,7 @@ MEMBER_AWAY: tuple[Step, ...] = (
 OF_THE_FIRST: tuple[Step, ...] = tuple((verb, 2 * whom if verb == "write" else whom, n) for verb, whom, n in EVENTFUL)
 GONE = ("last_leader_forgets", 1)
 
-# What was wrong, the plan, its verdict, and the verdict on the near miss: the same without its flaw or its damages.
+# The earlier error, the plan, its verdict, and the verdict on the near miss: the plan without flaw or damages.
 CASES: dict[str, tuple[Plan, str, str]] = {
     "a history that begins with a snapshot permitted every loss": (
         Plan((*WRITTEN, *FOLLOWER_KILLED), TWO, damages=(GONE, ("snapshot", 1))), "unknown", "pass"),
@@ -75,7 +75,7 @@ CASES: dict[str, tuple[Plan, str, str]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_an_answer_that_was_wrong_once(name: str) -> None:
-    """The judge says of each what the model knows, and of its near miss as well."""
+    """The judge gives the right answer to each plan and its near miss."""
     plan, verdict, near_verdict = CASES[name]
     near_miss = replace(plan, flaw="", group_flaw="", starved=None, damages=())
     answers = [judged_plan(each) for each in (plan, near_miss)]

@@ -1,4 +1,4 @@
-"""The model itself: that it shows what real clusters show."""
+"""Test that the model behaves like real clusters."""
 
 from tests.model.replicated_log import TICK_NS, History, Partition, Producer, Step
 
@@ -6,17 +6,17 @@ PLAIN = {"acks": "1", "idempotent": False}
 
 
 def played(steps: list[Step], **rules: object) -> History:
-    """A history of two producers: 0 with acks=all, 1 with acks=1."""
+    """Return a history of two producers: 0 with acks=all, 1 with acks=1."""
     return Partition([Producer("all"), Producer("one", **PLAIN)], **rules).play(steps)
 
 
 def outcomes(history: History, producer: str) -> list[str]:
-    """How a producer's sends ended."""
+    """Return the outcomes of a producer's sends."""
     return [row["outcome"] for row in history.sends if row["producer_id"] == producer]
 
 
 def test_a_quiet_history_is_replicated_and_acknowledged():
-    """Six records at six offsets on three replicas, all of them committed."""
+    """Six records at six offsets on three replicas, all committed."""
     history = played([("write", 0, 3), ("wait", 0, 3)])
 
     assert outcomes(history, "all") == ["ok"] * 6
@@ -26,7 +26,7 @@ def test_a_quiet_history_is_replicated_and_acknowledged():
 
 
 def test_a_follower_learns_the_high_watermark_later_than_its_leader():
-    """The high watermark of an answer is that of before the request."""
+    """A response has the high watermark from before the request."""
     samples = played([("write", 0, 1)]).samples
     reached = {b: min(s["sent_ns"] for s in samples if (s["broker_id"], s["high_watermark"]) == (b, 1)) for b in (1, 2)}
 
@@ -37,7 +37,7 @@ LOSS: list[Step] = [("cut", 0, 1), ("write", 1, 3), ("wait", 0, 4), ("write", 0,
 
 
 def test_a_leader_that_was_cut_off_loses_what_it_took_alone():
-    """acks=1 was acknowledged by it, and its log is cut where the next leader began; acks=all waited and was saved."""
+    """It acknowledged acks=1 and its log is truncated at the next leader's start; acks=all waited and survived."""
     history = played(LOSS)
 
     assert history.lost() == {("one", seq) for seq in range(6)}
@@ -47,14 +47,14 @@ def test_a_leader_that_was_cut_off_loses_what_it_took_alone():
 
 
 def test_a_lost_answer_doubles_a_plain_record_only():
-    """A retry of an idempotent batch is answered and not appended again."""
+    """A repeated idempotent batch is answered but not appended again."""
     steps: list[Step] = [("lose_answer", 0, 1), ("write", 1, 1), ("wait", 0, 3), ("lose_answer", 0, 1), ("write", 0, 1)]
 
     assert played(steps).doubled() == {("one", 0)}
 
 
 def test_below_min_insync_replicas_the_high_watermark_stands_still():
-    """With the strict rule of 3.7; without it a lone leader's goes on."""
+    """With the strict rule of 3.7; without it, a lone leader's high watermark advances."""
     alone: list[Step] = [("kill", 1, 1), ("kill", 2, 1), ("wait", 0, 4), ("write", 1, 2), ("wait", 0, 1)]
 
     def at_last_alone(**rules: object) -> tuple[int, int]:
@@ -67,7 +67,7 @@ def test_below_min_insync_replicas_the_high_watermark_stands_still():
 
 
 def test_a_new_leaders_high_watermark_may_lie_below_the_old_ones():
-    """It knows what it knew as a follower (KIP-207): somewhere between two fetches the old leader was ahead."""
+    """It knows only what it knew as a follower (KIP-207): between two fetches the old leader was ahead."""
 
     def dips(wait: int) -> bool:
         history = played([("write", 1, 4), *[("poll", 0, 1)] * wait, ("kill", 0, 1), ("wait", 0, 4)])

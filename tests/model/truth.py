@@ -1,6 +1,6 @@
-"""What a judge must say of a history of the model, as the model itself knows it.
+"""Derive the judge's right answer to a history from the model.
 
-Like the model this imports nothing of the project.
+The model imports nothing of the project.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from tests.model import consumer_group
 from tests.model.cluster import Recorded
 from tests.model.damages import Effects
 
-GONE = "gone"  # acknowledged, and in no log any more
+GONE = "gone"  # acknowledged, but in no log
 DUPLICATE = "duplicate"
 TWICE = "appends_plain_batches_twice"
 Records = frozenset[tuple[str, int]]
-REVIEW = frozenset({"I22", "I23"})  # findings that fail no run
-OPEN = frozenset({"undrained", "unseen"})  # nobody knows what became of these records: no accusation
-# A rule that a partition breaks → what has to name it.
+REVIEW = frozenset({"I22", "I23"})  # findings that do not fail a run
+OPEN = frozenset({"undrained", "unseen"})  # the fate of these records is unknown, which is not a violation
+# Violated rule of a partition → the checks that must report it.
 FLAWS: dict[str, set[str]] = {
     "hw_ignores_followers": {"I7", "I8"},
     "follower_hw_is_leo": {"I9"},
@@ -45,11 +45,11 @@ FLAWS: dict[str, set[str]] = {
 
 @dataclass(frozen=True)
 class Demand:
-    """What a judge must say.
+    """The judge's right answer.
 
-    ``verdicts`` are those that it may give; ``named`` what it must report as violated or forbidden. ``counts`` maps
-    (partition, GONE or DUPLICATE) to the records that it must find, and ``forbidden`` to those of them that nothing
-    permits; what is missing of a partition spares it that. It may report ``may``, and None: anything.
+    ``verdicts`` are the allowed ones; ``named`` must be reported as violated or forbidden. ``counts`` maps (partition,
+    GONE or DUPLICATE) to the records to be found, and ``forbidden`` to those of them that nothing allows; a partition
+    with missing evidence is exempt. ``may`` limits all reports; None: no limit.
     """
 
     verdicts: frozenset[str]
@@ -61,7 +61,7 @@ class Demand:
 
 
 def demand(recorded: Recorded, effects: Effects) -> Demand:
-    """Return what a judge must say of a record."""
+    """Return the right answer to a record."""
     plan = recorded.plan
     forbidden = {(number, GONE): frozenset(gone) for number, gone in effects.stolen.items()}
     if plan.flaw == TWICE and (twice := frozenset(recorded.partitions[plan.flawed].doubled())):
@@ -105,7 +105,7 @@ def _verdicts(
 
 
 def _named(recorded: Recorded, effects: Effects) -> set[str]:
-    """What must be named: a flaw that took effect in a partition of which nothing is missing."""
+    """Return the checks that must report: those of a flaw that took effect in a partition with complete evidence."""
     plan = recorded.plan
     named = {"I37"} if plan.starved is not None and _starved(recorded) and not effects.missing else set()
     if plan.ends_early or not effects.spares(plan.flawed):
@@ -127,7 +127,7 @@ def _of_group(recorded: Recorded) -> set[str]:
 
 
 def _starved(recorded: Recorded) -> bool:
-    """Return whether a reader that lived was left without records that were there."""
+    """Return whether a live reader did not get all records."""
     plan, group = recorded.plan, recorded.group
     if plan.starved is not None:
         name = recorded.readers[plan.starved]
@@ -139,7 +139,7 @@ def _starved(recorded: Recorded) -> bool:
 
 
 def _unexplained(recorded: Recorded, effects: Effects) -> list[str]:
-    """Return the partitions with records that are gone, all of whose leader changes a snapshot hides, in words."""
+    """Describe the partitions with lost records whose leader changes are all hidden by a snapshot."""
     found = []
     for number, hidden in effects.hidden.items():
         history = recorded.partitions[number]
