@@ -97,8 +97,6 @@ def by_duckdb(run: Path) -> Accounts:
 
 
 class _Reads:
-    """The reads of one partition, in plain Python."""
-
     def __init__(self) -> None:
         self.first: dict[tuple[str, int], int] = {}
         self.last: dict[tuple[str, int], int] = {}

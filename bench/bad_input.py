@@ -328,7 +328,6 @@ def _waivers(folder: Path, content: bytes) -> object:
 
 
 def _demand(folder: Path, content: bytes) -> object:
-    """Plan capacity with the load from a file of cluster metrics."""
     (folder / "metrics").write_bytes(content)
     settings = yaml.safe_load((ROOT / "capacity.yaml").read_text())
     settings["question"]["demand"] = str(folder / "metrics")
@@ -352,7 +351,6 @@ def _file(name: str, read: Callable[[Path], object], folder: Path, content: byte
 
 
 def _judged(folder: Path, content: bytes) -> object:
-    """Return the archive's rows of a run with this verdict."""
     run = RunFolder(folder)
     _manifest_of().write(run.manifest)
     run.events.write_text("")
@@ -431,7 +429,7 @@ def groups() -> list[Group]:
 
 
 def _metrics_by_hour() -> str:
-    """Return five weeks of a cluster's metrics."""
+    """Return five weeks of metrics."""
     start = datetime(2026, 1, 5, tzinfo=UTC)
     hours = (start + timedelta(hours=number) for number in range(5 * 7 * 24))
     rows = (f"{at.isoformat()},{200_000_000 + 10_000 * at.day},{400_000_000}\n" for at in hours)
@@ -439,7 +437,6 @@ def _metrics_by_hour() -> str:
 
 
 def _of_results() -> list[Group]:
-    """Return groups of the files that pages and campaigns read."""
     plan = Campaign(kind="nightly", settings={"a": 1}, items=[], **_PLANNED).model_dump_json()
     schedules = {**_SUMMARY, "kind": "fuzz", "kafka": "4.3.0", "settings": {}, "runs": []}
     sealed = json.dumps({"manifest.json": "0" * 64})
@@ -475,7 +472,7 @@ def _text_mutations(text: str) -> Iterator[Input]:
 
 
 def _event_mutations(text: str) -> Iterator[Input]:
-    """Yield mutations followed by a valid line: a torn last line is allowed, since a writer may still be active."""
+    """Yield mutations followed by a valid line: a torn last line is allowed, as a writer may still be active."""
     for each in json_mutations(text):
         yield each._replace(content=each.content + b"\n" + text.encode())
 
@@ -522,7 +519,7 @@ _started: list[str] = []
 
 @cache
 def _watch() -> None:
-    """Record every process start and connection from here on; Python cannot remove such a hook."""
+    """Record every process start and connection from now on; Python cannot remove such a hook."""
     sys.addaudithook(lambda event, _: _started.append(event) if event in _STARTS else None)
 
 

@@ -361,7 +361,6 @@ def lateness(bench: Bench, record_bytes: int, capacities: Sequence[float]) -> It
 
 
 def _tool(name: str, arguments: Sequence[str]) -> str:
-    """Return the output of one of Kafka's own tools."""
     command = [java_of().command, "-cp", f"{tools_jars(KAFKA)}/*", f"org.apache.kafka.tools.{name}", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -177,7 +177,6 @@ def record(folder: Path, until: float = math.inf) -> list[str]:
 
 
 def _make(item: Item, recorded: Path, unfinished: Path, until: float) -> None:
-    """Make one item unless it exists; a failure is printed and the others continue."""
     if _is_there(item, recorded) or time.monotonic() > until:
         return
     to = unfinished / item.name
@@ -245,7 +244,6 @@ def read_verdict(folder: Path) -> dict[str, Any]:
 
 
 def _of_table(table: str, one: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Compare rows of the same name by column; report rows without a counterpart as added or missing."""
     names = KEYS.get(table, JUDGED[table].names)
     left, right = (_by_name(rows, names) for rows in (one, other))
     for name in sorted({*left, *right}):

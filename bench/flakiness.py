@@ -80,7 +80,7 @@ def clean(row: Mapping[str, Any]) -> bool:
 
 
 def main(names: Iterable[str]) -> int:
-    """Make the missing rows, or remake the named ones; return 1 if a test failed."""
+    """Make the missing or the named rows; return 1 if a test failed."""
     rows = make_missing(RESULTS, "try", {name: name for name in TRIES}, names, attempt=attempt, tell=_told)
     return 0 if all(map(clean, rows)) else 1
 

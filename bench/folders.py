@@ -140,7 +140,6 @@ def plan_of(argv: Sequence[str]) -> tuple[Plan, Path]:
 
 
 def _whole(text: str) -> int:
-    """Parse a whole number such as ``1000``, ``1e6`` or ``1.26e6``."""
     value = float(text)
     if not value.is_integer():
         raise argparse.ArgumentTypeError(f"{text} is no whole number")

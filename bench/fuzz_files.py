@@ -36,10 +36,10 @@ CACHE = ROOT / ".cache" / "fuzz"
 EXAMPLES = ROOT / "docs" / "examples"
 RECORDED = ROOT / "tests" / "kafka_files" / "recorded"
 INPUT_LIMIT_S = 5
-START_S = 5  # of Python, on a busy host
+START_S = 5  # Python's start, on a busy host
 MEMORY_MB = 2048
-MAX_BYTES = 1 << 14  # of an input
-MOST_RUNS = 100_000  # of one process: atheris keeps about 9 kB per traced input
+MAX_BYTES = 1 << 14  # per input
+MOST_RUNS = 100_000  # per process: atheris keeps about 9 kB per traced input
 _CLOCK = Clock([(0, 0), (1_000_000_000, 5)])
 
 

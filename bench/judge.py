@@ -109,7 +109,6 @@ def measure(name: str, case: Case, scratch: Path) -> Measured:
 
 
 def _used_s() -> float:
-    """Return the CPU seconds of all ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

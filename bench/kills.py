@@ -237,8 +237,6 @@ def attempt(at: Moment, runs: Path) -> dict[str, Any]:
 
 
 class _Screen:
-    """A command's output, followed by a thread."""
-
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.text = ""
         self._process = process
@@ -307,7 +305,7 @@ def is_whole(run: Path) -> bool:
 
 
 def wrong(row: Mapping[str, Any]) -> list[str]:
-    """Return the violated expectations of a row."""
+    """Return what is wrong with a row."""
     passed = any(run["verdict"] == "pass" and not run["whole"] for run in row["judged"])
     code = row["exit_code"]
     return [

@@ -73,7 +73,7 @@ def tries_of(result: Mapping[str, Any]) -> list[Json]:
 
 
 def _report(bug: Bug, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the lines of the report of a bug found here, with all its runs; empty without a report."""
+    """Return the lines on a bug found here, with all its runs; empty without a report."""
     file = REPORTS / f"{bug.name}.md"
     if not file.exists():
         return []
@@ -134,7 +134,6 @@ def render(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _days(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the dates of the tries."""
     days = sorted({row["date"] for row in rows})
     return f"on {days[0]}" if days[0] == days[-1] else f"from {days[0]} to {days[-1]}"
 
@@ -167,7 +166,6 @@ def _counts(rows: Sequence[Mapping[str, Any]], what: str) -> str:
 
 
 def _keep_timeline(bug: Bug, result: Mapping[str, Any], runs: Path) -> None:
-    """Store the timelines of a bug's first found and first clean run whose folders exist."""
     file = TIMELINES / f"{bug.name}.json"
     kept: Json = _read(file, {})
     fresh: Json = {}
@@ -212,7 +210,9 @@ _OLD_NS = 500_000_000  # the broker of an older sample does not answer
 
 
 def _moments(folder: RunFolder, partition: tuple[str, int]) -> list[Json]:
-    """Return each action and observation (seconds since the first phase began) with each replica's state before it."""
+    """Return actions and observations, in seconds since the first phase began, with each replica's state before
+    them.
+    """
     events = list(read_events(folder.events))
     start_ns = next(event.t_ns for event in events if event.kind == "phase_started")
     samples = _samples(folder, partition)
@@ -258,7 +258,6 @@ def _step(event: Event) -> str:
 
 
 def _samples(folder: RunFolder, partition: tuple[str, int]) -> dict[int, list[Json]]:
-    """Return the probe's valid samples of a partition by broker, in order."""
     names = ["broker_id", "topic", "partition", "received_ns", "leader_epoch", "high_watermark", "log_end_offset"]
     table = pq.read_table(folder.table("replicas"), columns=names).sort_by("received_ns")
     found: dict[int, list[Json]] = {}
@@ -388,7 +387,7 @@ _FATES = {"sent": "sent", "ok": "acknowledged", "info": "unknown", "fail": "refu
 
 
 def _fates(sends: Sequence[Json]) -> list[str]:
-    """Return the table of outcomes by client; unknown and rejected sends have columns only if there are any."""
+    """Return the table of outcomes by client; unknown and rejected sends have columns only if any occurred."""
     shown = {
         name: words for name, words in _FATES.items() if name not in ("info", "fail") or any(r[name] for r in sends)
     }
@@ -405,7 +404,6 @@ def _fate(row: Json, shown: Mapping[str, str]) -> list[str]:
 
 
 def _replicas(moments: Sequence[Json]) -> list[str]:
-    """Return a row for each state of the replicas, with everything that began in it."""
     brokers = list(moments[0]["replicas"])
     lines = [
         f"| done and seen | {' | '.join(f'broker {number}' for number in brokers)} |",
@@ -421,7 +419,7 @@ def _replicas(moments: Sequence[Json]) -> list[str]:
 
 
 def _findings(told: Mapping[str, Any], file: str) -> list[str]:
-    """Return invariants with their first violation and anomalies with their first case; permitted ones are only
+    """Return the first violation of each invariant and the first case of each anomaly; permitted ones are only
     counted.
     """
     lines = [

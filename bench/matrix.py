@@ -60,7 +60,6 @@ def variants() -> Iterator[Variant]:
 
 
 def _values(model: type[BaseModel], field: str) -> list[str]:
-    """Return the values of a Literal field, which may also be None."""
     told = model.model_fields[field].annotation
     literal = next((each for each in get_args(told) if get_origin(each) is Literal), told)
     return list(get_args(literal))

@@ -97,7 +97,7 @@ def rows(simulations: int = SIMULATIONS) -> Iterator[dict[str, Any]]:
             for slowdown in SLOWDOWNS:
                 seed += 1
                 found = verdicts(seed, kind, noise, slowdown, simulations=simulations)
-                sd = noise * math.sqrt(2)  # of the difference of two runs
+                sd = noise * math.sqrt(2)  # standard deviation of a pair's difference
                 computed = detection_rate(math.log1p(slowdown), sd=sd, pairs=PAIRS, margin=MARGIN)
                 yield {
                     "host": kind,

@@ -35,7 +35,6 @@ def _record(row: dict[str, Any]) -> tuple[str, str, int]:
 
 
 def _rows(table: Path, columns: list[str]) -> list[dict[str, Any]]:
-    """Return the rows of a table; empty if the client never began."""
     return [row for file in sorted(table.glob("*.parquet")) for row in pq.read_table(file, columns=columns).to_pylist()]
 
 

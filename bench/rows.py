@@ -22,7 +22,7 @@ def make_missing(
 ) -> list[Row]:
     """Make the missing rows, or remake the named ones; return all in the order of ``cases``.
 
-    ``key`` is the column with a case's name. Each row is written and printed as soon as it is made.
+    ``key`` is the column of a case's name. Each row is stored and printed when it is made.
     """
     rows: dict[str, Row] = {row[key]: row for row in json.loads(file.read_text())} if file.exists() else {}
     wanted = set(names)

@@ -37,10 +37,7 @@ class Series(NamedTuple):
     changes: Mapping[str, Any] = {}
 
 
-SIX = {
-    "topics": {"orders": {"partitions": 6}},
-    "load": {"rate": "1200/s"},
-}  # each partition gets the same rate as the mix's only one
+SIX = {"topics": {"orders": {"partitions": 6}}, "load": {"rate": "1200/s"}}  # the mix's rate per partition
 SERIES = (
     Series("one partition", FAULT_MIX, 1000),
     Series("without eligible leader replicas", FAULT_MIX, 2000, {"cluster": {"elr": False}}),
@@ -75,7 +72,7 @@ def row(series: Series, result: SchedulesResult) -> dict[str, Any]:
 
 
 def main(names: Iterable[str]) -> int:
-    """Make the missing rows, or remake the named ones; return 1 if a guarantee was violated."""
+    """Make the missing or the named rows; return 1 if a guarantee was violated."""
     rows = make_missing(
         RESULTS, "series", {series.name: series for series in SERIES}, names, attempt=attempt, tell=_told
     )

@@ -94,7 +94,7 @@ def draw(rng: np.random.Generator, kind: Kind, sd: float, *, since: int = NIGHTL
 
 
 def _ar1(rng: np.random.Generator, sd: float) -> Logs:
-    """Return effects of standard deviation ``sd``, correlated between consecutive nightly runs."""
+    """Return effects that are correlated between consecutive nightly runs; ``sd`` is their standard deviation."""
     effects = [rng.normal(0, sd)]
     for _ in range(NIGHTLY_RUNS - 1):
         effects.append(AR * effects[-1] + rng.normal(0, sd * math.sqrt(1 - AR**2)))

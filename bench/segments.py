@@ -315,7 +315,6 @@ def _line(row: Row, ours: Row | None, start: Row) -> str:
 
 
 def _speeds(row: Row, start: Row) -> tuple[float, float]:
-    """Return the records per second, and per second of CPU."""
     starts = (start.seconds, start.cpu_s) if row.reader in (DUMP, DUMP_BATCHES) else ([0.0], [0.0])
     wall, cpu = (median(all_of) - median(its) for all_of, its in zip((row.seconds, row.cpu_s), starts, strict=True))
     return row.records / max(wall, 0.01), row.records / max(cpu, 0.01)

@@ -96,7 +96,6 @@ def attempt(number: int, folder: Path) -> dict[str, Any]:
 
 
 def _start(asked: Asked, seed: int, place: Path) -> subprocess.Popen[bytes]:
-    """Start a run whose files and pages are in a folder of its user."""
     place.mkdir(parents=True)
     command = [str((OTHER if asked.other else ROOT) / "plimsoll"), "run", asked.scenario, "--kafka", asked.kafka]
     command += ["--runtime", asked.runtime, "--rate", str(RATE), "--seed", str(seed), "--runs", str(place / "runs")]
@@ -165,7 +164,7 @@ def shared(of_runs: Sequence[set[str]]) -> list[str]:
 
 
 def wrong(row: Mapping[str, Any]) -> list[str]:
-    """Return the violated expectations of a row."""
+    """Return what is wrong with a row."""
     return [
         *(f"{run['scenario']}: {what}" for run in row["runs"] for what in [*run["touched"], *run.get("foreign", [])]),
         *(f"{run['scenario']}: fail" for run in row["runs"] if run["verdict"] == "fail" and not run.get("known_bugs")),

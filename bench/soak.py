@@ -30,7 +30,7 @@ from reports.timeline import end_of_run
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "data" / "soak.json"
 FOLDER = ROOT / ".cache" / "soak"
-MINUTES = 62  # of a plan: the record may be a minute shorter
+MINUTES = 62  # the plan; the record may be a minute shorter
 WATCHED = {  # by a part of their command lines
     "drain": "clusters.clients.drain",
     "driver": "spark/application.py",
@@ -38,7 +38,7 @@ WATCHED = {  # by a part of their command lines
 }
 KAFKAS_OWN = re.compile("broker|controller|zookeeper")  # processes whose memory is not Plimsoll's
 FLAT = 0.2  # the allowed growth of a process, as a share of its memory
-MAX_BYTES_PER_RECORD = 1000  # of a run folder, per acknowledged record of 100 bytes
+MAX_BYTES_PER_RECORD = 1000  # in a run folder, per acknowledged record of 100 bytes
 
 
 class Soak(NamedTuple):
@@ -120,7 +120,7 @@ def wrong(found: Mapping[str, Any]) -> list[str]:
 
 
 def main(modes: Iterable[str]) -> int:
-    """Make the missing rows, or remake the named modes; return 1 if one violates an expectation."""
+    """Make the missing or the named rows; return 1 if one is wrong."""
     rows = make_missing(RESULTS, "mode", {soak.mode: soak for soak in SOAKS}, modes, attempt=attempt, tell=_told)
     return 1 if any(map(wrong, rows)) else 0
 

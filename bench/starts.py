@@ -87,9 +87,7 @@ _LEADER_DIES = "grep -qs 'the leader dies' $RUNS/*/events.jsonl"
 
 
 def _once(when: str, then: str) -> str:
-    """Return shell code that runs in the background, on its own line: otherwise the commands before it in the list
-    would, too.
-    """
+    """Return shell code that runs in the background, on its own line: else the list's earlier commands would, too."""
     return f"\n(until {when}; do sleep 0.1; done; {then}) > /dev/null 2>&1 &"
 
 
@@ -293,9 +291,7 @@ STARTS = (
         command=f"unshare --mount sh -c '{_NO_FREEZER} && {RUN}'",
     ),
 )
-CONTROLS = frozenset(
-    start.name for start in STARTS if start.code == PASS
-)  # starts that must pass: a run does not need the removed resource
+CONTROLS = frozenset(start.name for start in STARTS if start.code == PASS)  # starts that must pass
 # Clean-up of the host's namespaces; private ones end with their first process.
 AFTER = {
     "an address range that a bridge has": "ip link del plimsoll-starts",
@@ -456,7 +452,7 @@ def sentence(stderr: str) -> str:
 
 
 def wrong(start: Start, found: Mapping[str, Any]) -> list[str]:
-    """Return the violated expectations of a row."""
+    """Return what is wrong with a row."""
     from bench.bad_input import wrong_with  # heavy, and private namespaces may lack the memory
 
     said = found["sentence"].removesuffix(ADVICE).rstrip()
@@ -491,7 +487,7 @@ def recorded() -> dict[str, dict[str, Any]]:
 
 
 def main(names: Iterable[str]) -> int:
-    """Make the missing rows, or remake the named ones; return 1 if one violates an expectation."""
+    """Make the missing or the named rows; return 1 if one is wrong."""
     rows = recorded()
     wanted = set(names)
     for start in STARTS:

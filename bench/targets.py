@@ -34,7 +34,7 @@ class Target(NamedTuple):
         return figure <= self.bound if self.at == "most" else figure >= self.bound
 
 
-SIZES = {100: "100 bytes", 1000: "1 kB", 10_000: "10 kB"}  # of a value
+SIZES = {100: "100 bytes", 1000: "1 kB", 10_000: "10 kB"}  # value sizes
 BESIDE_KAFKA = (  # our clients with full recording, the measured quantity, and Kafka's counterpart
     ("confluent-kafka", "producer confluent-kafka", "kafka-producer-perf-test", 1.0),
     ("kafka-python", "producer kafka-python", "kafka-producer-perf-test", 0.3),

@@ -81,7 +81,6 @@ def render(
 
 
 def _prose(text: str, *, bullet: bool = False) -> list[str]:
-    """Wrap a paragraph or bullet into lines of the page."""
     start, more = ("- ", "  ") if bullet else ("", "")
     wide = textwrap.TextWrapper(118, initial_indent=start, subsequent_indent=more, break_on_hyphens=False)
     return wide.wrap(" ".join(text.split()))
@@ -92,7 +91,6 @@ def _read(path: Path) -> Any:
 
 
 def _scenarios_of_bugs() -> frozenset[str]:
-    """Return the scenarios of known bugs that are counted on their own page."""
     counted = {row["bug"] for row in _read(KNOWN_BUGS)}
     return frozenset(bug.scenario for bug in BUGS if bug.name in counted)
 
@@ -240,7 +238,6 @@ def absences(rows: Sequence[Row]) -> list[str]:
 
 
 def _by_group(rows: Sequence[Row]) -> list[tuple[str, str, list[Row]]]:
-    """Return tuples of (what was damaged, how it must be reported, its rows)."""
     kinds = {kind.name: kind for kind in KINDS}
     groups: dict[tuple[str, str], list[Row]] = {
         ("records and clients' ledgers", "an anomaly"): [],
@@ -329,7 +326,6 @@ def real_comparisons(rows: Sequence[Row]) -> list[str]:
 
 
 def _alarms(verdicts: Sequence[Sequence[str]]) -> str:
-    """Describe in how many comparisons of a version with itself something was called worse, with the upper bound."""
     alarms, tried = sum("regression" in own for own in verdicts), len(verdicts)
     if not tried:
         return "none has run yet"
@@ -340,7 +336,6 @@ def _alarms(verdicts: Sequence[Sequence[str]]) -> str:
 
 
 def _span(low: float, high: float, digits: int = 0) -> str:
-    """Format an interval of rates."""
     return f"{100 * low:.{digits}f}–{high:.{digits}%}"
 
 
@@ -402,7 +397,7 @@ def simulated_comparisons(found: Row) -> list[str]:
 
 
 def _farthest(rows: Sequence[Row]) -> float:
-    """Return the largest difference in the share of regressions between a steady host and another one."""
+    """Return the largest difference in regression rates between a steady host and another."""
     steady = {(r["noise"], r["slowdown"]): r["regression"] / r["simulations"] for r in rows if r["host"] == "steady"}
     away = (
         abs(row["regression"] / row["simulations"] - steady[row["noise"], row["slowdown"]])
@@ -418,7 +413,6 @@ def _family(row: Row) -> str:
 
 
 def _share(events: int, of: int) -> str:
-    """Format a rate with its exact interval at 95 %."""
     low, high = clopper_pearson(events, of)
     return f"{100 * events / of:.1f}% ({_span(low, high, 1)})"
 

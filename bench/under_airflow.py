@@ -343,7 +343,7 @@ def leader_is_away(bed: Bed) -> bool:
 
 
 def wrong(row: Mapping[str, Any]) -> list[str]:
-    """Return the violated expectations of a row."""
+    """Return what is wrong with a row."""
     wanted = next(each.state for each in TROUBLES if each.name == row["name"])
     return [
         *([f"the DAG run ended as {row['state']}"] if row["state"] != wanted else []),
@@ -353,7 +353,7 @@ def wrong(row: Mapping[str, Any]) -> list[str]:
 
 
 def main(names: Iterable[str]) -> int:
-    """Make the missing rows, or remake the named ones; return 1 if one violates an expectation."""
+    """Make the missing or the named rows; return 1 if one is wrong."""
     rows = make_missing(RESULTS, "name", {each.name: each for each in TROUBLES}, names, attempt=attempt, tell=_told)
     bad = [row["name"] for row in rows if wrong(row)]
     print(f"{len(rows)} troubles, {len(rows) - len(bad)} as they should be; not: {bad}")

@@ -80,7 +80,7 @@ def _cut_at(hw: int, cut: Mapping[str, Any] | None, leads: Mapping[str, Any] | N
 
 
 def _survivors(recording: Recording) -> Iterator[Survivor]:
-    """Yield the followers whose leader failed or was stopped."""
+    """Yield followers whose leader failed or stopped."""
     for change in leader_changes(recording):
         if change.before.leader in change.after.isr:
             continue
@@ -363,7 +363,7 @@ def nothing_read_vanishes(recording: Recording) -> Answer:
 
 
 def _dips(recording: Recording, changes: list[Change]) -> Iterator[tuple[TopicPartition, Sample, Sample]]:
-    """Yield leader changes after which the first HW was below the old leader's last one."""
+    """Yield leader changes after which the first HW was below the old leader's last."""
     for change in changes:
         lead = recording.lead(change.where)
         before = [sample for sample in lead if sample.epoch < change.after.leader_epoch]

@@ -160,7 +160,7 @@ def lag_is_10_s(recording: Recording) -> Answer:
 
 
 def _evictions(recording: Recording) -> Iterator[tuple[float, Evidence, Mapping[str, Any]]]:
-    """Yield the seconds from a paused follower's last answer to the ISR without it, with the evidence of both."""
+    """Yield the seconds from a paused follower's last answer to the ISR without it, with evidence."""
     lines = [line for line in recording.lines if line["kind"] == "isr_shrinking"]
     for broker, from_ns, until_ns in recording.faults("pause"):
         for where in recording.states:
@@ -282,9 +282,7 @@ def stopped_replica_leaves_and_returns(recording: Recording) -> Answer:
 
 
 def _stayed_or_lost(recording: Recording) -> Iterator[tuple[str, list[Evidence]]]:
-    """Yield stopped brokers that stayed in an ISR, or restarted ones that did not rejoin, as a sentence and the
-    state.
-    """
+    """Yield stopped brokers that stayed in an ISR, and restarted ones that did not rejoin."""
     for broker, from_ns, until_ns in recording.faults("stop"):
         for where, history in recording.states.items():
             before = [state for state in history if (state.t_ns or 0) <= until_ns]

@@ -69,7 +69,6 @@ def taken_in(known: Mapping[str, Told], results: Sequence[Told]) -> dict[str, To
 
 
 def _numbers(version: str) -> tuple[list[int], str]:
-    """Return the sort key of ``4.1.0-SNAPSHOT (kraft)``: its numbers, then the whole text."""
     return [int(number) for number in re.findall(r"\d+", version)], version
 
 
@@ -112,7 +111,7 @@ def _matrix(versions: Mapping[str, Told]) -> Iterator[str]:
 
 
 def _columns(versions: Mapping[str, Told]) -> list[tuple[str, Told]]:
-    """Return each column's title and result; neighbouring versions with equal answers share a column."""
+    """Neighbouring versions with equal answers share a column."""
     of_version = list(versions.items())
     verdicts = {version: [each["verdict"] for each in told["answers"].values()] for version, told in of_version}
     columns = []
@@ -124,7 +123,6 @@ def _columns(versions: Mapping[str, Told]) -> list[tuple[str, Told]]:
 
 
 def _days(versions: Mapping[str, Told]) -> str:
-    """Describe when the answers were recorded."""
     days = sorted({told["date"] for told in versions.values()})
     return f"Recorded on {days[0]}." if len(days) == 1 else f"Recorded from {days[0]} to {days[-1]}."
 
@@ -135,7 +133,6 @@ def _counts(told: Told) -> str:
 
 
 def _differing(versions: Mapping[str, Told]) -> Iterator[str]:
-    """Yield each claim that versions answer differently, with one version's sentence and evidence per answer."""
     yield "\n## Where versions differ\n"
     for name, claim in CLAIMS.items():
         said: dict[str, tuple[str, Told]] = {}
@@ -152,7 +149,6 @@ def _differing(versions: Mapping[str, Told]) -> Iterator[str]:
 
 
 def _steps(versions: Mapping[str, Told]) -> Iterator[str]:
-    """Yield the notes' walk-throughs, each from the newest version that recorded it."""
     newest = {table["title"]: (version, table) for version, told in versions.items() for table in told["walkthroughs"]}
     if newest:
         yield "## Step by step\n\nWhat the notes go through, as the scenarios `claims_…` recorded it.\n\n"

@@ -129,7 +129,7 @@ def files_are_log_index_timeindex(recording: Recording) -> Answer:
 
 
 def _look_ups(recording: Recording) -> tuple[int, Evidence | None]:
-    """Return how many of a leader's look-up answers agree with its segments, and the first that does not."""
+    """Return how many look-up answers of a leader agree with its segments, and the first that does not."""
     answered = 0
     for event in recording.described():
         for asked in event.detail["look_ups"]:

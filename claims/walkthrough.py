@@ -83,7 +83,6 @@ def _round(recording: Recording, note: Remote, until_ns: int, remote: Mapping[in
 
 
 def _seen(recording: Recording, note: Remote, broker: int, until_ns: int) -> Sample | None:
-    """Return a replica's last answer to a request made after a logged fetch."""
     own = [s for s in recording.of(note.where, broker) if s.sent_ns >= note.t_ns and s.received_ns <= until_ns]
     return own[-1] if own else None
 
@@ -126,7 +125,6 @@ def described(recording: Recording) -> Iterator[Table]:
 
 
 def _before(recording: Recording, t_ns: int) -> str:
-    """Return the scenario's last action before a time."""
     done = [e for e in recording.events if e.t_ns < t_ns and e.kind in {"injected", "healed", "elected"}]
     words = {"injected": "{} {}", "healed": "the end of {} {}", "elected": "the preferred election"}
     return words[done[-1].kind].format(done[-1].step, done[-1].target) if done else "the start"
@@ -171,7 +169,6 @@ def out_of_range(recording: Recording) -> Iterator[Table]:
 
 
 def _ends(rows: list[list[Any]]) -> list[list[Any]]:
-    """Return the first and last row of each replica, incarnation and log start."""
     first = {tuple(row[1:4]): row for row in reversed(rows)}
     last = {tuple(row[1:4]): row for row in rows}
     return [row for row in rows if row in (first[tuple(row[1:4])], last[tuple(row[1:4])])]
@@ -218,7 +215,7 @@ _COUNTERS = ("disk_write_bytes", "network_in_bytes", "network_out_bytes")
 
 
 def _used(recording: Recording, from_ns: int, until_ns: int, name: str) -> float | None:
-    """Return the growth of all brokers' counters of a name over an interval, between the boundaries around it."""
+    """Return the growth of all brokers' counters between the boundaries around an interval."""
     own = [row for row in recording.usage if row["name"] == name and row["source"].startswith("broker-")]
     total = 0.0
     for source in {row["source"] for row in own}:

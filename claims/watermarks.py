@@ -141,7 +141,7 @@ def leo_is_the_next_offset(recording: Recording) -> Answer:
 
 
 def _alone(recording: Recording) -> Iterator[tuple[Mapping[str, Any], Sample, Sample]]:
-    """Yield acknowledged sends with the leader's samples before and after, without another send in between."""
+    """Yield acknowledged sends with the leader's samples before and after, without other sends in between."""
     by_partition: dict[TopicPartition, list[Mapping[str, Any]]] = {}
     for send in recording.sends:
         if send["outcome"] != "fail":
@@ -243,7 +243,7 @@ def _with_what_followed(recording: Recording) -> Iterator[tuple[Remote, Sample]]
 
 
 def _unanswered(recording: Recording) -> Iterator[tuple[TopicPartition, int, Sample]]:
-    """Yield followers that were paused while their leader appended, with the leader's last sample during the pause."""
+    """Yield followers paused while their leader appended, with the leader's last sample during the pause."""
     for broker, from_ns, until_ns in recording.faults("pause"):
         for where in recording.states:
             lead = [s for s in recording.lead(where) if s.broker != broker and from_ns <= s.sent_ns <= until_ns]
@@ -291,7 +291,6 @@ def leader_hw_is_the_partitions(recording: Recording) -> Answer:
 def _next_samples(
     polls: Sequence[Mapping[str, Any]], samples: Sequence[Sample]
 ) -> Iterator[tuple[Mapping[str, Any], Sample]]:
-    """Yield each poll with the first sample requested after it."""
     at = 0
     for poll in polls:
         while at < len(samples) and samples[at].sent_ns <= poll["received_ns"]:
@@ -429,7 +428,7 @@ def follower_hw_is_a_fetch_behind(recording: Recording) -> Answer:
 
 
 def _replicas(recording: Recording, where: TopicPartition) -> Iterator[tuple[list[Sample], list[int], list[int]]]:
-    """Yield each replica's samples, their request times, and the highest HW from each on."""
+    """Yield each replica's samples, their request times, and the highest HW from each one on."""
     for broker in {sample.broker for sample in recording.samples[where]}:
         own = recording.of(where, broker)
         highest = list(accumulate((sample.hw for sample in reversed(own)), max))[::-1]

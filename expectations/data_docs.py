@@ -99,9 +99,7 @@ class IndexView:
 
 _ENVIRONMENTS: dict[type, Any] = {}
 _FETCHED = re.compile(r"<script\b.*?</script>|<link\b[^>]*>|<footer\b.*?</footer>|<img\b[^>]*>", re.DOTALL)
-_TO_SUITE = re.compile(
-    r'<a\b[^>]*href="[^"]*/expectations/[^"]*"[^>]*>(.*?)</a>', re.DOTALL
-)  # a link to a page that is not built
+_TO_SUITE = re.compile(r'<a\b[^>]*href="[^"]*/expectations/[^"]*"[^>]*>(.*?)</a>', re.DOTALL)  # links to omitted pages
 # No scripts and no downloads, whatever a result contains.
 _POLICY = (
     "<meta http-equiv='Content-Security-Policy' "

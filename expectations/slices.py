@@ -168,7 +168,6 @@ def _again(file: IO[bytes]) -> _Hashes:
 
 
 def _hashes(part: pa.Table, columns: Sequence[str]) -> _Hashes:
-    """Return a 64-bit hash of each row's values in some columns."""
     return reduce(
         lambda known, new: (known * np.uint64(0x100000001B3)) ^ new,
         (_hash(part[name].combine_chunks()) for name in columns),

@@ -225,7 +225,6 @@ def _write_main(plan: Plan, part: PartitionPlan, whole: BatchEncoder, files: Log
 
 
 def _append(plan: Plan, part: PartitionPlan, encoder: BatchEncoder, files: LogFiles, batches: Ints) -> None:
-    """Write the numbered batches of the load."""
     if not len(batches):
         return
     base = batches * plan.batch_records

@@ -137,7 +137,6 @@ def _lost(plan: Plan, part: PartitionPlan) -> int:
 
 
 def _read(plan: Plan, part: PartitionPlan) -> Iterator[Ints]:
-    """Yield the offsets of a partition that hold a record."""
     for low in range(0, part.end_offset, CHUNK_RECORDS):
         slots = np.arange(low, min(low + CHUNK_RECORDS, part.end_offset))
         kept = slots[~plan.lost(part, slots)]

@@ -65,7 +65,6 @@ def deletions(folder: RunFolder) -> Iterator[Deletion]:
 
 
 def _of_table(folder: RunFolder, name: str) -> Iterator[Deletion]:
-    """Yield rows by partition, by each column of a recorder, replica or time, and by all of these together."""
     files = sorted(folder.table(name).glob("*.parquet"))
     rows = pa.concat_tables([pq.read_table(file) for file in files]) if files else RECORDED[name].empty_table()
     if not rows.num_rows:
@@ -131,7 +130,6 @@ def _partition(path: Path) -> TopicPartition | None:
 
 
 def _of_partitions(folder: RunFolder, file: Path) -> Iterator[Deletion]:
-    """Yield deletions of a client's summary of a partition and of a broker's lines on one."""
     name, assigned = str(file.relative_to(folder.path)), open_folder(folder).partitions
     if file.parent.name == "clients" and file.suffix == ".json":
         words = json.loads(file.read_text())
@@ -161,7 +159,6 @@ def _without_rows(name: str, values: dict[str, object], folder: RunFolder, *, un
 
 
 def _count_less(folder: RunFolder, what: str, gone: int) -> None:
-    """Lower the row count that the prober reports."""
     for file in folder.clients.glob("*.json"):
         words = json.loads(file.read_text())
         if words.get("role") == "prober":

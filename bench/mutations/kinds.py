@@ -67,7 +67,6 @@ def _swap(one: Row, other: Row, *names: str) -> None:
 
 
 def _two(run: Recording, rows: list[Row]) -> tuple[Row, Row]:
-    """Return two rows from the middle, some way apart."""
     at = run.choose(range(len(rows) // 10, len(rows) // 2))
     return rows[at], rows[at + run.choose(range(20, len(rows) // 4))]
 
@@ -128,7 +127,6 @@ def record_doubled(run: Recording) -> str:
 
 
 def _copies(run: Recording) -> list[Row]:
-    """Return the records of a copier's output that the final drain read."""
     to = run.manifest.scenario["copier"]["to"]
     return [row for row in run.reads("final") if row["topic"] == to]
 
@@ -329,13 +327,12 @@ def _place(sample: Row) -> str:
 
 
 def _of_life(run: Recording, sample: Row) -> list[Row]:
-    """Return the samples of the same replica, incarnation and epoch."""
     life = ("partition", "broker_id", "incarnation", "leader_epoch")
     return [row for row in run.samples() if all(row[name] == sample[name] for name in life)]
 
 
 def _earlier(run: Recording, sample: Row) -> list[Row]:
-    """Return the samples of the same incarnation and epoch that were received before this one was requested."""
+    """Return those samples that were received before this one was requested."""
     return [row for row in _of_life(run, sample) if row["received_ns"] <= sample["sent_ns"]]
 
 
@@ -541,7 +538,6 @@ def acknowledged_below_min_isr(run: Recording) -> str:
 
 
 def _committed(run: Recording) -> list[Row]:
-    """Return the records of one committed transaction from the middle."""
     number = run.choose(_middle(sorted({row["transaction"] for row in run.acked() if row["transaction"] is not None})))
     return [row for row in run.acked() if row["transaction"] == number]
 
@@ -591,7 +587,6 @@ def stable_offset_above_high_watermark(run: Recording) -> str:
 
 
 def _in_one_batch(run: Recording, change: Callable[[bytearray], bytearray]) -> str:
-    """Change one batch of one replica's log and return which."""
     broker_id = run.choose(list(run.brokers))
     found = run.batches(broker_id)
     at = run.choose(range(len(found)))
@@ -907,7 +902,6 @@ def _stood_still(run: Recording) -> None:
 
 
 def _had(run: Recording) -> list[Row]:
-    """Return the positions of the group members that owned the partition."""
     return [
         row for row in run.rows("positions") if row["partition"] == run.partition and row["reader"] != LIVE_CONSUMER
     ]
@@ -983,7 +977,6 @@ def _handed_over(run: Recording) -> list[tuple[Row, Row]]:
 
 
 def _first_read(run: Recording) -> Row:
-    """Return the first read of a new owner whose predecessor gave up the partition in order."""
     _, given = run.choose(_handed_over(run))
     reads = [
         row
@@ -1051,7 +1044,7 @@ def former_owner_commits(run: Recording) -> str:
 
 
 def _calm(run: Recording, *, left_s: float) -> Row:
-    """Return a first delivery of at least three records, from ``left_s`` to ``left_s + 2`` seconds before the first
+    """Return a first delivery of at least four records, from ``left_s`` to ``left_s + 2`` seconds before the first
     fault.
     """
     first_fault = min(event.t_ns for event in run.events if event.kind == "inject")

@@ -19,6 +19,6 @@ class Copier(Model):
 
     to: str
     offsets: Literal["in_transaction", "apart"] = "in_transaction"
-    records: int = Field(default=50, gt=0)  # of a transaction, at most
+    records: int = Field(default=50, gt=0)  # the maximum per transaction
     timeout: Seconds = 20.0
     load: str | None = Field(default=None, exclude_if=lambda name: name is None)

@@ -109,7 +109,6 @@ def _session_settings(kind: str, session_timeout_s: float) -> dict[str, str]:
 
 
 def _of_protocol(value: object) -> object:
-    """Validate a group as the model of its protocol."""
     if not isinstance(value, dict):
         return value
     try:

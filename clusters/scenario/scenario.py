@@ -186,7 +186,6 @@ def _in_project(path: object) -> object:
 
 
 def _as_told(path: Path) -> str:
-    """Return a project file's relative path, which is the same on every machine."""
     return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 
@@ -225,9 +224,7 @@ class Load(Model):
     compression: Codec = "none"
     payload: Payload | None = Field(default=None, exclude_if=_is_none)  # None: repetitive padding
     engine: Literal["kafka-python", "confluent-kafka", "java"] = "kafka-python"
-    client: KafkaRelease | None = Field(
-        default=None, exclude_if=_is_none
-    )  # of engine: java; None: the brokers' version
+    client: KafkaRelease | None = Field(default=None, exclude_if=_is_none)  # of engine: java; None: the brokers'
     transaction: Transaction | None = None
     group: AnyGroup | None = Field(default=None, exclude_if=_is_none)  # reads the topic, next to the live consumer
     p99_limit: Seconds | None = None  # a rate counts as sustained up to this p99
@@ -341,7 +338,7 @@ AnyPhase = Annotated[
 
 
 def _no_folder(name: str) -> str:
-    """Reject . and .., as Kafka does: a topic's name is also a folder's."""
+    """Reject . and .., as Kafka does: the name is also a folder's."""
     if name in (".", ".."):
         raise ValueError(f"{name!r} is no name of a topic; give it letters, digits, dots, dashes or underscores")
     return name
@@ -416,7 +413,6 @@ class Scenario(Model):
             raise ValueError(f"a run has one group at most; take it out of loads.{grouped[1]}")
 
     def _check_copier(self) -> None:
-        """Check that the copier's input is transactional, as its output is, and that its topics exist."""
         if self.copier is None:
             if any(isinstance(step, KillCopier) for phase in self.phases for step in phase.steps):
                 raise ValueError("a step is kill_copier, and there is no copier")
@@ -433,7 +429,6 @@ class Scenario(Model):
             raise ValueError(f"copier needs as many partitions of {self.copier.to} as of {source}")
 
     def _load_for(self, where: str, name: str | None) -> Load:
-        """Return the named load, or the only one."""
         if name is None and len(self.named_loads) > 1:
             raise ValueError(f"{where}: say which load; this scenario has {', '.join(self.named_loads)}")
         if name is not None and name not in self.named_loads:
@@ -452,8 +447,8 @@ class Scenario(Model):
             )
 
     def _check_disk(self, phase: str, step: Step) -> None:
-        """Require private disks for disk faults that would affect the host, and the host's disk for changes of
-        files.
+        """Require private disks for faults that would affect the host's, and the host's disk for changes of files,
+        among others.
         """
         disks, named = self.cluster.disks, {target.name for target in step.targets if target.name}
         if isinstance(step, FillDisk) and not (disks.keys() >= (named or self.cluster.broker_ids.keys())):
@@ -484,7 +479,6 @@ class Scenario(Model):
 
     @property
     def _flushes(self) -> bool:
-        """Return whether brokers flush appended records to disk."""
         topics = any("flush.messages" in topic.config for topic in self.topics.values())
         return topics or "log.flush.interval.messages" in self.cluster.config
 
@@ -525,7 +519,6 @@ class Scenario(Model):
         return None
 
     def _settings(self) -> Iterator[tuple[str, Kind, Iterable[str]]]:
-        """Yield each place that names broker or topic settings."""
         yield "cluster.config", "broker", self.cluster.config
         for name, topic in self.topics.items():
             yield f"topics.{name}.config", "topic", topic.config
@@ -671,7 +664,6 @@ def parse_scenario(text: str, where: str, changes: Mapping[str, Any] | None = No
 
 
 def _named(document: Any, place: Place) -> str:
-    """Describe a place in a scenario; a step by its phase, number and key."""
     match place:
         case ("phases", int(phase), "steps", int(step), *more):
             of: Any = _phase(document["phases"][phase])

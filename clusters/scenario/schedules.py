@@ -26,9 +26,9 @@ from history.yaml_files import read_mapping
 
 FAULT_MIX = Path(__file__).with_name("fault_mix.yaml")
 HEALED_LIMIT_S = 90.0
-MAX_DIGITS = 12  # of a number in a span
+MAX_DIGITS = 12  # digits of a number in a span
 _MAX_DURING = 2
-_USUAL_S = 8.0  # of a fault in addition to its holds: taking effect, an election, catching up
+_USUAL_S = 8.0  # of a fault in addition to its holds: its effect, an election, catching up
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)?\.\.(\d+(?:\.\d+)?)(ms|s|m)?")
 
 

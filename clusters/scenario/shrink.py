@@ -62,7 +62,7 @@ def _with_steps(scenario: Scenario, steps: Sequence[tuple[str, Step]]) -> Scenar
 
 
 def is_sound(scenario: Scenario) -> bool:
-    """Return whether the scenario is valid and every healing step heals a fault of its own phase."""
+    """Return whether the scenario is valid and each step that heals has its fault in the same phase."""
     try:
         Scenario.model_validate(scenario.model_dump(mode="json"))
     except ValidationError:
@@ -86,7 +86,6 @@ def _ends_what_it_began(phase: Phase) -> bool:
 
 
 def _aim(step: Step) -> str:
-    """Return the target of a fault or its end; a disconnect also includes its peers."""
     told = step.model_dump()[step.key]
     others = f" from {told['from']}" if isinstance(step, Disconnect | Reconnect) else ""
     return f"{told.get('node', told.get('into'))}{others}"

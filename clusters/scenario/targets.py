@@ -88,7 +88,6 @@ def _target(value: object) -> object:
 
 
 def _partition(value: object) -> object:
-    """Parse ``orders-0`` to a partition."""
     return TopicPartition.parse(value) if isinstance(value, str) else value
 
 

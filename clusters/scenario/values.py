@@ -21,7 +21,6 @@ def seconds(value: object) -> object:
 
 
 def _per_second(value: object) -> object:
-    """Parse ``1000/s`` to 1000.0."""
     if isinstance(value, str):
         match = re.fullmatch(r"(-?\d+(?:\.\d+)?)\s*/\s*s", value)
         if not match:
@@ -31,7 +30,6 @@ def _per_second(value: object) -> object:
 
 
 def _bytes_per_second(value: object) -> object:
-    """Parse ``20MB/s`` to 20000000.0."""
     if isinstance(value, str):
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMG]?)B\s*/\s*s", value)
         if not match:
@@ -41,7 +39,6 @@ def _bytes_per_second(value: object) -> object:
 
 
 def _bytes(value: object) -> object:
-    """Parse ``64MB`` to 64000000."""
     if isinstance(value, str):
         match = re.fullmatch(r"(\d+)\s*([kMG]?)B", value)
         if not match:
@@ -51,7 +48,6 @@ def _bytes(value: object) -> object:
 
 
 def _share(value: object) -> object:
-    """Parse ``50%`` to 0.5."""
     if isinstance(value, str):
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", value)
         if not match:
@@ -61,7 +57,6 @@ def _share(value: object) -> object:
 
 
 def _setting(value: object) -> object:
-    """Return a Kafka setting in the spelling of Kafka's files."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else value
@@ -97,7 +92,7 @@ def _starts_nothing(flag: str) -> str:
     return flag
 
 
-JvmFlag = Annotated[  # a heap has a field of its own
+JvmFlag = Annotated[  # use ``heap`` for the heap
     str, Field(pattern=r"^-(server$|XX:\S+|Xss\S+|Xlog:\S+|D\S+)$"), AfterValidator(_starts_nothing)
 ]
 JavaVersion = Annotated[str, BeforeValidator(str)]

@@ -182,7 +182,6 @@ class Cluster:
     # --- steps ------------------------------------------------------------------------------------------
 
     def _act(self, verb: str, whom: int, amount: int) -> int:
-        """Perform a step and return its length in ticks."""
         if verb == "wait":
             return 3 * amount + 1
         if verb in MEMBER_VERBS:

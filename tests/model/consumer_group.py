@@ -186,7 +186,6 @@ class Group:
         life.unanswered = []
 
     def _give_up(self, life: Life, partition: int) -> None:
-        """Commit the reads of a partition and revoke it."""
         self._answer(life)
         self._ask(life, [partition])
         self._answer(life)

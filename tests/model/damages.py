@@ -40,7 +40,6 @@ Damage = Callable[[Recorded, random.Random, Effects], None]
 
 
 def _some(recorded: Recorded, chance: random.Random) -> tuple[int, History, int]:
-    """Choose a random partition with its history, and a broker."""
     number = chance.randrange(len(recorded.partitions))
     return number, recorded.partitions[number], chance.choice(BROKERS)
 

@@ -139,7 +139,7 @@ def explore(row: Row, minutes: float, file: Path) -> Row:
 
 
 def _keep(row: Row, before: Row, taken_s: float, file: Path) -> None:
-    """Write the row's current state; on a busy host, CPU minutes are fewer than elapsed ones."""
+    """Write the row so far; on a busy host, CPU minutes are fewer than elapsed ones."""
     minutes = before["minutes"] + taken_s / 60
     row |= {"minutes": round(minutes, 1), "cpu_minutes": round(before["cpu_minutes"] + time.process_time() / 60, 1)}
     row["date"] = datetime.now(UTC).date().isoformat()

@@ -151,14 +151,13 @@ def _ids(brokers: Iterable[int]) -> bytes:
 
 
 def _whole(number: int, order: tuple[int, ...], state: State) -> bytes:
-    """Return a PartitionRecord, which has the whole state."""
     lists = _ids(order) + _ids(sorted(state.isr)) + _ids([]) + _ids([])
     numbers = struct.pack(">iii", state.leader, state.epoch, state.partition_epoch)
     return b"\1\3\1" + struct.pack(">i", number) + TOPIC_ID + lists + numbers + b"\1" + b"\0"
 
 
 def _change(number: int, before: State, state: State) -> bytes | None:
-    """Return a PartitionChangeRecord between two states, or None if there is none."""
+    """Return None if no PartitionChangeRecord leads from one state to the other."""
     if (state.epoch - before.epoch, state.partition_epoch - before.partition_epoch) not in {(0, 1), (1, 1)}:
         return None
     if (state.epoch != before.epoch) != (state.leader != before.leader):

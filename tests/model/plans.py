@@ -16,7 +16,7 @@ EVENTFUL: list[Step] = [
     ("write", 0, 3), ("write", 1, 3), ("poll", 0, 0),
     # Broker 3 is slowed until it has left the ISR, and returns.
     ("slow", 2, 0), ("write", 0, 4), ("write", 0, 4), ("write", 1, 4), ("wait", 0, 4), ("fast", 2, 0), ("wait", 0, 2),
-    # Broker 2 is paused under traffic, then nothing is written for six seconds.
+    # Broker 2 is paused under load, then nothing is written for 6 s.
     ("pause", 1, 0), ("write", 1, 4), ("write", 0, 1), ("wait", 0, 22), ("resume", 1, 0),
     ("wait", 0, 2), ("lose_answer", 0, 0), ("write", 0, 2), ("wait", 0, 3), ("poll", 0, 0),
     # Broker 3 is out of the ISR when leader 1 is disconnected; the leader continues to accept acks=1.

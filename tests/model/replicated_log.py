@@ -344,7 +344,6 @@ class Partition:
             self._healed(replica)
 
     def _move(self, _: Replica, __: int, ___: int) -> None:
-        """Hold a preferred election."""
         preferred = self.assigned[0]
         if self.state.leader not in {preferred, NOBODY} and preferred in self.state.isr - self.fenced:
             self._decide(preferred, self.state.isr)
@@ -467,9 +466,7 @@ class Partition:
         leader.hw = max(leader.hw, min([leader.leo, *waits]))
 
     def _keep_isr(self, leader: Replica) -> None:
-        """Propose, every half of the lag time, an ISR without members that were not at the log's end during that
-        time.
-        """
+        """Every half of the lag time, propose an ISR without members that were not at the log's end in that time."""
         if leader.told is None or not leader.leads or self.ticks % 5 or leader.proposal is not None:
             return
         late = {
@@ -585,7 +582,6 @@ class Partition:
     # --- clients --------------------------------------------------------------------------------------
 
     def _work(self, producer: Producer) -> None:
-        """Perform one request, one answer or one timeout."""
         if not producer.queue:
             return
         sending = producer.queue[0]
@@ -731,7 +727,6 @@ class Partition:
     # --- observers ------------------------------------------------------------------------------------
 
     def _probe(self, turn: int) -> None:
-        """Probe one broker; the others are probed at other points of the tick."""
         replica = self.replicas[BROKERS[(self.ticks + turn) % 3]]
         sent_ns = self._later()
         if replica.runs and replica.told is not None:

@@ -105,7 +105,7 @@ def _verdicts(
 
 
 def _named(recorded: Recorded, effects: Effects) -> set[str]:
-    """Return the checks that must report: those of a flaw that took effect in a partition with complete evidence."""
+    """Return the checks that must report: those of a flaw that took effect, in a partition with complete evidence."""
     plan = recorded.plan
     named = {"I37"} if plan.starved is not None and _starved(recorded) and not effects.missing else set()
     if plan.ends_early or not effects.spares(plan.flawed):
@@ -127,7 +127,6 @@ def _of_group(recorded: Recorded) -> set[str]:
 
 
 def _starved(recorded: Recorded) -> bool:
-    """Return whether a live reader did not get all records."""
     plan, group = recorded.plan, recorded.group
     if plan.starved is not None:
         name = recorded.readers[plan.starved]

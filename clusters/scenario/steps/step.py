@@ -19,8 +19,8 @@ class Step(Model):
     ``traits`` are its possible impact on its targets; most steps have none. ``shorthand`` is the field that a bare
     value fills (``- hold: 5s``). ``fault``: it must be healed in its phase; ``ends``: the faults that it heals.
     ``needs`` are runtime capabilities, ``kernel`` the host's parts for docker (``runtimes.kernel``). ``of_dead``: it
-    acts on a broker that is down. ``of_controllers`` and ``of_members``: it may target KRaft's controllers and members
-    of the load's consumer group.
+    acts on a broker that is down. ``of_controllers`` and ``of_members``: it may target KRaft's controllers, and members
+    of the load's group.
     """
 
     key: ClassVar[str]
