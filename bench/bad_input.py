@@ -1,10 +1,10 @@
 """Give bad inputs to the functions that the commands call: ``python -m bench.bad_input`` writes
 docs/data/bad_input.json.
 
-Mutations of valid documents (wrong types, values out of range, damaged text) make the inputs. ``bench/bad_input.yaml``
-adds handwritten ones, each aimed at one rule, with a part of the expected message. An input must be rejected with its
-group's error, in one sentence, without leaving a file, starting a process or opening a connection. Mutations that are
-still valid are not counted.
+Inputs are mutations of valid documents (wrong types, values out of range, damaged text) and handwritten ones in
+``bench/bad_input.yaml``, each aimed at one rule, with a part of the expected message. An input must be rejected with
+its group's error, in one sentence, without leaving a file, starting a process or opening a connection. Mutations that
+are still valid do not count.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Compare our clients' speed with Kafka's own performance tools: ``python -m bench.clients``.
 
-The argument ``late`` measures only how late the open loop sends.
+With ``late``, measure only the lateness of the open loop.
 
-One cluster of three brokers; six partitions with three replicas; acks=all, idempotent, no compression, the same linger
-for all, and each program's default batch size. confluent-kafka also runs with Kafka's batch size, as it sends each
-partition's batch in its own request, where Kafka's client fills one request per broker. The programs take turns on warm
-brokers, so that other load on the host affects all of them. Our producer writes its full ledger and is an open loop at
-a rate above its capacity: one process of confluent-kafka, two of kafka-python, which the interpreter's lock limits to
-one core each. For kafka-python's maximum, two plain loops without a ledger run as well.
+Three brokers, six partitions with three replicas, acks=all, idempotent, no compression, equal linger, and each
+program's default batch size. confluent-kafka also runs with Kafka's batch size: it sends each partition's batch in its
+own request, where Kafka's client fills one per broker. The programs take turns on warm brokers, so that other load
+affects all of them. Our open-loop producer, with its full ledger, gets a rate above its capacity: one process of
+confluent-kafka, two of kafka-python, each limited to one core by the interpreter's lock. Two plain kafka-python loops
+without a ledger show that library's maximum.
 """
 
 from __future__ import annotations
@@ -95,7 +95,6 @@ class Bench:
         self._admin.delete_topics([name])
 
     def start(self, program: str, config: ClientConfig) -> subprocess.Popen[bytes]:
-        """Start one of our clients as a process."""
         file = self.scratch / f"{config.client_id}.json"
         file.write_text(config.to_json())
         log = (self.scratch / f"{config.client_id}.log").open("wb")

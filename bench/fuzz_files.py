@@ -1,9 +1,9 @@
 """Fuzz every reader of external files, guided by coverage: ``python -m bench.fuzz_files MINUTES [TARGET …]``.
 
 Each target is one reader. atheris (libFuzzer for Python; ``requirements-fuzz.lock``) mutates real and handmade files
-towards code that no earlier input reached. Findings are exceptions other than the reader's own error, more than
-``INPUT_LIMIT_S`` of CPU time for one input, and more than ``MEMORY_MB``. docs/data/fuzz_files.json has the counts; a
-target's minutes of CPU time add up over calls. ``.cache/fuzz`` keeps its corpus, so that each call continues the last.
+towards new code. Findings are exceptions other than the reader's own error, more than ``INPUT_LIMIT_S`` of CPU time per
+input, and more than ``MEMORY_MB``. docs/data/fuzz_files.json adds up counts and minutes of CPU time; each call
+continues with the corpus in ``.cache/fuzz``.
 """
 
 from __future__ import annotations

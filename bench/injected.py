@@ -2,11 +2,10 @@
 
 Runs those without a row, all or those whose names begin with an argument, such as ``main`` or ``main-20``.
 
-The slowdown: followers wait for more bytes than ever arrive, so each of their fetches lasts exactly
-``replica.fetch.wait.max.ms``. An acks=all record then waits for the end of the current fetch and the whole next one:
-p99 is twice the timer plus some milliseconds. Head has a longer timer, so that its p99 is worse by the wanted size; the
-followers' mean fetch time verifies it in every run. Each comparison is an ordinary campaign and may be interrupted;
-``bench.comparisons`` stores its row.
+The slowdown: followers wait for more bytes than ever arrive, so a fetch lasts exactly ``replica.fetch.wait.max.ms``. An
+acks=all record waits for the end of the current fetch and the whole next one: p99 is twice the timer plus some
+milliseconds. Head's timer is longer by what makes its p99 worse by the wanted size; every run's mean follower fetch
+time verifies it. A comparison is an ordinary campaign and may be interrupted; ``bench.comparisons`` stores its row.
 """
 
 from __future__ import annotations

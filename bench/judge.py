@@ -1,9 +1,8 @@
 """Time the judge on generated run folders: ``python -m bench.judge 100k 1.26m``; without names, list the cases.
 
-Each case is written to a temporary folder and judged by a separate application (cold) in each of its rounds; the median
-counts. Some cases also measure a further run: the time of an application that also judges copies, minus that of the
-first, divided by the number of copies. The verdict must contain what was planted. If a target includes the page, the
-page is written and timed, too.
+In each round, a separate application judges the case (cold); the median counts. Some cases also measure a further run:
+the time of an application that also judges copies, minus that of the first, divided by the number of copies. The
+verdict must contain the planted cases. If a target includes the page, it is written and timed, too.
 """
 
 from __future__ import annotations

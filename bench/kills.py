@@ -1,12 +1,11 @@
 """Kill a process of Plimsoll during a run: ``python -m bench.kills KILLS [FIRST]`` writes docs/data/kills.json.
 
-Each try starts ``plimsoll run`` on a short scenario and sends SIGKILL to one process. The try's number determines the
-process, the stage and the delay. Half of the kills are while something is injected, written, sealed, collected or torn
-down. Then ``plimsoll clean`` runs once, and the host is compared with its earlier state. The record is judged and must
-not pass unless it is complete. The next try shows that a run can start again. A try whose process has already ended
-does not count. After an interruption, a new call continues; FIRST is the lowest number, so that several hosts can share
-the tries. Tries from 10,000 on are during faults: in containers, with packets dropped, bandwidth limited and a broker
-paused. Run nothing else of Plimsoll on the host meanwhile.
+Each try starts ``plimsoll run`` on a short scenario and sends SIGKILL; its number determines the process, stage and
+delay. Half of the kills are during injection, writing, sealing, collecting or tear-down. After one ``plimsoll clean``,
+the host must be as before, and the judged record must not pass unless complete. The next try shows that a run can
+start. Tries whose process had ended do not count. An interrupted series continues; FIRST is the lowest number, so that
+hosts can share tries. Tries from 10,000 on are during faults: in containers, with packets dropped, bandwidth limited
+and a broker paused. Run nothing else of Plimsoll on the host.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Write the pages of known bugs: ``python -m bench.known_bugs CAMPAIGN …`` adds results of ``make known-bugs``.
 
-Every judged try is a row of docs/known-bugs.json. For each bug, docs/known-bugs/ has a page with a campaign's first run
-that found it and the first clean one: each replica's offsets at each time, from the tables of those runs. A page is
-updated if its runs' folders exist. The page of a bug that was found here begins with its report
-(campaigns/known_bugs/reports/) and lists every run of it.
+Every judged try is a row of docs/known-bugs.json. A bug's page in docs/known-bugs/ shows each replica's offsets over
+time, for a campaign's first run that found the bug and its first clean run. A page is updated if these runs' folders
+exist. For a bug that was found here, it begins with the report (campaigns/known_bugs/reports/) and lists every run.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Compare how fast our reader, kafka-dump-log and kafka-python read segments: ``python -m bench.segments``.
 
-Writes docs/data/segments.json and docs/dev/segments.md. Each reading is a process with the segment in the page cache.
-The readers take turns, so that other load on the host affects all of them. kafka-dump-log's time includes the JVM
-start, measured by a segment of one batch; ours and kafka-python's begin after their imports. All verify each batch's
-CRC; only ours also decodes the payloads and verifies their checksums.
+Writes docs/data/segments.json and docs/dev/segments.md. Each reading is a process with the segment in the page cache;
+readers take turns, so that other load affects all of them. kafka-dump-log's time includes the JVM start, measured on a
+segment of one batch; the others' begin after their imports. All verify batch CRCs; only ours also decodes and verifies
+payloads.
 """
 
 from __future__ import annotations

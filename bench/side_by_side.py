@@ -1,10 +1,10 @@
 """Test that concurrent runs do not affect each other: ``python -m bench.side_by_side TRIES``.
 
-Each try, a row of docs/data/side_by_side.json, starts four runs at once with different versions, faults and runtimes;
-two belong to another, unprivileged user with a separate checkout. Then: addresses differ; nodes were started and ended
-only by their own run; every file of a run belongs to its user; a verdict is ``fail`` only by a known bug of this
-version of Kafka; each exit code is that of its verdict; and the host is as before. After an interruption, a new call
-continues. Start it as root, with nothing else on the host and a Python that all users may execute.
+Each try, a row of docs/data/side_by_side.json, starts four runs at once with different versions, faults and runtimes,
+two of them as an unprivileged user with a separate checkout. Required: addresses differ; only its own run starts and
+ends a node; a run's files belong to its user; ``fail`` is only by a known bug of the version; exit codes match
+verdicts; the host is as before. An interrupted series continues. Start it as root, with nothing else on the host and a
+Python that all users may execute.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Run starts that fail half-way: ``python -m bench.starts [NAME …]`` writes docs/data/starts.json.
 
 Each row runs the real command in private namespaces for mounts, processes, network and IPC, with its own /tmp and
-/dev/shm. First one resource is removed, such as the disk, a port, a jar or a lock. The row records the exit code, the
-last message, and everything left over. Runs that need Docker share the host's namespaces, where nothing else may start
-meanwhile. Needs root. After an interruption, a new call makes only the missing rows.
+/dev/shm, after removing a resource such as the disk, a port, a jar or a lock. It records the exit code, the last
+message and everything left over. Runs that need Docker share the host's namespaces, where nothing else may start. Needs
+root. Made rows survive an interruption.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Disturb Airflow during a run: ``python -m bench.under_airflow [NAME …]``.
 
-Each row of docs/data/under_airflow.json is a run of ``bench/kills.yaml`` under ``plimsoll up``, on its own PostgreSQL.
-A task is marked as failed while a broker is down, a worker is killed, or the scheduler or database fails and returns.
-The DAG run must end, its cluster must be removed, and an incomplete record must not pass. After an interruption, a new
-call makes only the missing rows. Run nothing else of Plimsoll on the host meanwhile.
+Each row of docs/data/under_airflow.json is a run of ``bench/kills.yaml`` under ``plimsoll up`` with its own PostgreSQL.
+A task is marked as failed while a broker is down, a worker is killed, or scheduler or database fail and return. The DAG
+run must end, its cluster must be removed, and an incomplete record must not pass. Made rows survive an interruption.
+Run nothing else of Plimsoll on the host.
 """
 
 from __future__ import annotations
@@ -130,7 +130,6 @@ class Bed(NamedTuple):
         return ""
 
     def tasks(self) -> dict[str, str]:
-        """Return each task's state."""
         found = self.rest.ask(f"{self.path}/taskInstances")["task_instances"]
         return {each["task_id"]: each["state"] for each in found}
 

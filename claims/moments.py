@@ -51,7 +51,6 @@ class Moment(NamedTuple):
 
     @property
     def outside(self) -> list[Sample]:
-        """Return the samples of replicas outside the ISR."""
         return [self.known[r] for r in self.state.replicas if r not in self.state.isr and r in self.known]
 
     @property

@@ -23,7 +23,6 @@ class Validation(ValidationDefinition):  # type: ignore[misc]  # the library shi
     _frame: Any = PrivateAttr(default=None)
 
     def hold(self, frame: Any) -> None:
-        """Set the DataFrame for the suite."""
         self._frame = frame
 
     def is_fresh(self) -> ValidationDefinitionFreshnessDiagnostics:
@@ -31,7 +30,6 @@ class Validation(ValidationDefinition):  # type: ignore[misc]  # the library shi
         return ValidationDefinitionFreshnessDiagnostics(errors=[])
 
     def run(self, *, batch_parameters: Any = None, result_format: Any = "SUMMARY", **options: Any) -> Any:  # noqa: ARG002
-        """Run the suite on the stored DataFrame."""
         return super().run(batch_parameters={"dataframe": self._frame}, result_format=result_format, **options)
 
 
@@ -60,7 +58,6 @@ class PageView(DefaultJinjaPageView):  # type: ignore[misc]
         self.env: Any = _ENVIRONMENTS.setdefault(type(self), self.env)
 
     def render(self, document: Any, template: Any = None, **options: Any) -> str:
-        """Return the page as HTML."""
         page = _TO_SUITE.sub(r"\1", _FETCHED.sub("", super().render(document, template, **options)))
         styled = str(page).replace("</head>", f"<style>{_STYLE}</style></head>", 1)
         return styled.replace("<head>", f"<head>{_POLICY}", 1)
@@ -81,7 +78,6 @@ class IndexView:
         """Accept the library's arguments for views."""
 
     def render(self, document: Any, **_: Any) -> str:
-        """Return the page as HTML."""
         lines = "".join(
             f"<tr><td>{link['run_time']:%Y-%m-%d %H:%M:%S} UTC</td>"
             f"<td><a href='{html.escape(link['filepath'])}'>{html.escape(link['expectation_suite_name'])}</a></td>"

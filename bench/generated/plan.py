@@ -182,7 +182,6 @@ class Plan:
     # --- records -----------------------------------------------------------------------------
 
     def lost(self, part: PartitionPlan, numbers: Ints) -> Flags:
-        """Return which of these records are lost."""
         batch, place = np.divmod(numbers, self.batch_records)
         gone: Flags = is_in(batch, part.lost_batches)
         if part.cut_records:
@@ -207,7 +206,6 @@ class Plan:
         return producer, seq
 
     def sent_by(self, part: PartitionPlan, producer: int) -> int:
-        """Return how many records of a partition a producer sends."""
         batches, rest = divmod(part.records, self.batch_records)
         own = len(range(producer, batches, self.producers)) * self.batch_records
         return own + (rest if batches % self.producers == producer else 0)
@@ -290,13 +288,11 @@ class Plan:
         return np.where(held, self.shrunk_ns, appended) + 1 * MS
 
     def log_end(self, part: PartitionPlan, t_ns: Ints) -> Ints:
-        """Return the leader's log end offset at each time."""
         due = (t_ns - 1 * MS - self.load_ns) // self.gap_ns - part.number
         sent = np.clip(due // self.partitions + 1, 0, part.records)
         return np.where(t_ns >= self.load_end_ns + 10 * MS, part.end_offset, sent)
 
     def high_watermark(self, part: PartitionPlan, t_ns: Ints) -> Ints:
-        """Return the leader's high watermark at each time."""
         if self.replicas == 1:
             return self.log_end(part, t_ns)
         stands = (t_ns >= self.stopped_ns + 1 * MS) & (t_ns < self.shrunk_ns + 1 * MS)

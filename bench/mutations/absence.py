@@ -268,7 +268,6 @@ class Absence:
         return judgement(self.folder)
 
     def without(self, deletion: Deletion) -> Judgement:
-        """Judge a copy without one piece of evidence."""
         copy = self.scratch / "copy"
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(

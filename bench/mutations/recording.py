@@ -112,11 +112,9 @@ class Recording:
         return {(row["partition"], row["leader_epoch"]): row["leader"] for row in named}
 
     def leads(self, sample: Row) -> bool:
-        """Return whether a sample is from its epoch's leader."""
         return bool(self.leaders.get((sample["partition"], sample["leader_epoch"])) == sample["broker_id"])
 
     def of_leader(self) -> list[Row]:
-        """Return the samples of each epoch's leader."""
         return [row for row in self.samples() if self.leads(row)]
 
     def isr_at(self, t_ns: int) -> list[int]:
@@ -127,17 +125,15 @@ class Recording:
     # --- files -----------------------------------------------------------------------------------
 
     def edit(self, file: Path, change: Callable[[str], str]) -> None:
-        """Change a text file."""
         write_atomically(file, change(file.read_text()))
 
     def edit_json(self, file: Path, change: Callable[[Any], None]) -> None:
-        """Change the content of a JSON file in place."""
         held = json.loads(file.read_text())
         change(held)
         write_atomically(file, json.dumps(held, indent=1))
 
     def replace(self, file: Path, content: bytes) -> None:
-        """Replace a file by a new one; the original, to which it is a link, is not changed."""
+        """Replace a file without changing the original, to which it is a link."""
         file.unlink()
         file.write_bytes(content)
 
@@ -150,7 +146,6 @@ class Recording:
         write_atomically(self.folder.events, "\n".join(lines) + "\n")
 
     def edit_summary(self, client_id: str, change: Callable[[Any], None]) -> None:
-        """Change a client's final summary in place."""
         self.edit_json(self.folder.clients / f"{client_id}.json", change)
 
     def drained_to(self, position: int, end_offset: int) -> None:
@@ -166,7 +161,6 @@ class Recording:
 
     @property
     def brokers(self) -> dict[int, Path]:
-        """Return each broker's exported folder."""
         return {node.node_id: self.folder.brokers / node.name for node in self.manifest.brokers if node.node_id}
 
     def segment(self, broker_id: int) -> Path:
@@ -181,7 +175,6 @@ class Recording:
         return found[0]
 
     def batches(self, broker_id: int) -> list[bytearray]:
-        """Return the replica's log as batches."""
         return split(self.segment(broker_id).read_bytes())
 
     def put_batches(self, broker_id: int, found: list[bytearray]) -> None:

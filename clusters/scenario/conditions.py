@@ -61,7 +61,6 @@ class Condition(Model):
 
     @property
     def target(self) -> Target | None:
-        """Return the condition's brokers, if any."""
         offset = self.log_end_offset or self.high_watermark or self.log_start_offset
         return self.out_of_isr or self.in_isr or self.leads or (offset.node if offset else None)
 

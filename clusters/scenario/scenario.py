@@ -163,7 +163,6 @@ class Topic(Model):
     config: Settings = Field(default_factory=dict)
 
     def assigned(self, partition: int, broker_ids: dict[str, int]) -> list[int]:
-        """Return the broker ids of a partition."""
         ids = [broker_ids[name] for name in self.replicas]
         turn = partition % len(ids)
         return ids[turn:] + ids[:turn]
@@ -244,12 +243,10 @@ class Load(Model):
 
     @property
     def peak_rate(self) -> float:
-        """Return the highest records per second."""
         return peak(self.rate)
 
     @property
     def client_partitions(self) -> bool:
-        """Return whether the client chooses partitions."""
         return self.partitioner == "client" or (self.partitioner is None and self.keys is not None)
 
     @model_validator(mode="after")
@@ -591,7 +588,6 @@ class Scenario(Model):
         return asked or next(iter(self.named_loads))
 
     def loads_of(self, topic: str) -> list[Load]:
-        """Return the loads that write to a topic."""
         return [load for load in self.named_loads.values() if load.topic == topic]
 
     def rate_of(self, topic: str) -> float:
@@ -606,7 +602,6 @@ class Scenario(Model):
 
     @property
     def producers(self) -> list[Producer]:
-        """Return the producer nodes."""
         return producers_of(self.named_loads)
 
     @property
@@ -622,7 +617,6 @@ class Scenario(Model):
 
     @property
     def group(self) -> Group | ShareGroup | None:
-        """Return the consumer or share group of a load."""
         return self.grouped.group if self.grouped else None
 
     @property

@@ -44,7 +44,6 @@ class Target(Model):
 
     @property
     def of_members(self) -> bool:
-        """Return whether it targets members of the consumer group."""
         return self.role in ("member", "members")
 
     def __str__(self) -> str:

@@ -64,7 +64,6 @@ class Group:
             self.start(name)
 
     def current(self, name: str) -> Life | None:
-        """Return the current life of a member, if any."""
         return next((life for life in self.lives[name] if life.ended_ns is None), None)
 
     # --- events of members ------------------------------------------------------------------------------
@@ -100,7 +99,6 @@ class Group:
         return True
 
     def pause(self, name: str) -> bool:
-        """Pause a member's process."""
         life = self.current(name)
         if life is None or life.paused:
             return False
@@ -108,7 +106,6 @@ class Group:
         return True
 
     def resume(self, name: str) -> bool:
-        """Resume a paused member."""
         life = self.current(name)
         if life is None or not life.paused:
             return False

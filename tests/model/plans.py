@@ -49,16 +49,13 @@ class Draw:
         return self.chance.random() < share
 
     def write(self, partition: int, producer: int, amount: int, verb: str = "write") -> Step:
-        """Return a step in which a producer writes to a partition."""
         return verb, producer * self.partitions + partition, amount
 
     def written(self) -> list[Step]:
-        """Return steps in which every producer writes to every partition."""
         places = [(p, n) for p in range(self.partitions) for n in range(self.producers)]
         return [self.write(*place, self.chance.randint(1, 2), "also_write") for place in places] + [("wait", 0, 1)]
 
     def some(self, verbs: Sequence[str], most: int) -> list[Step]:
-        """Return random single steps."""
         return [
             (self.chance.choice(verbs), self.chance.randrange(60), self.chance.randint(1, 4))
             for _ in range(self.chance.randint(2, most))
@@ -90,7 +87,6 @@ class Draw:
         return self.chance.choice(motifs)
 
     def steps(self, *, calm: bool) -> tuple[Step, ...]:
-        """Return a random script."""
         found = [] if self.maybe(0.1) else self.written()
         for _ in range(self.chance.randint(1, 3)):
             if calm:
@@ -100,7 +96,6 @@ class Draw:
         return tuple(found)
 
     def damages(self, *, steals: bool) -> tuple[tuple[str, int], ...]:
-        """Return random damages of the record."""
         found = []
         if steals and self.maybe(0.2):
             found.append("last_leader_forgets")

@@ -265,11 +265,9 @@ class Partition:
         return self.history
 
     def act(self, verb: str, whom: int, amount: int) -> None:
-        """Perform one step."""
         getattr(self, f"_{verb}")(self.replicas[BROKERS[whom % 3]], whom, amount)
 
     def heal(self) -> None:
-        """End every fault."""
         for replica in self.replicas.values():
             for heal in (self._resume, self._restart, self._join, self._fast):
                 heal(replica, 0, 0)
