@@ -145,7 +145,7 @@ def perf_test(bench: Bench, topic: str, record_bytes: int, warm: int, measured: 
     return float(_said(STEADY, _tool("ProducerPerformance", arguments)))
 
 
-def our_producer(  # what tells one measurement from another
+def our_producer(  # the parameters that differ between measurements
     bench: Bench,
     topic: str,
     engine: str,
@@ -154,7 +154,7 @@ def our_producer(  # what tells one measurement from another
     *,
     batch_bytes: int = ProducerConfig.batch_bytes,
 ) -> pa.Table:
-    """the parameters that differ between measurements"""
+    """Run one of our engines at a rate and return its ledger rows."""
     configs = [
         ProducerConfig(
             **bench.common(f"{engine}-{number}"),

@@ -27,7 +27,7 @@ RESULTS = ROOT / "docs" / "data" / "screen.json"
 NIGHTLY_RUNS, RUNS, CONTROL_RUNS, PAIRS, WINDOW = 60, 3, 2, 5, 30  # runs and pairs as in nightly.yaml
 MARGIN = 0.05
 AR = 0.5
-OUTLIERS, OUTLIER_SIZE = 0.05, 8  # share of runs, in standard deviations
+OUTLIERS, OUTLIER_SIZE = 0.05, 8  # share of runs; size in standard deviations
 RATES = (
     "candidate_in_first_run",
     "confirmed_in_first_run",

@@ -3,7 +3,7 @@
 Each row runs the real command in private namespaces for mounts, processes, network and IPC, with its own /tmp and
 /dev/shm, after removing a resource such as the disk, a port, a jar or a lock. It records the exit code, the last
 message and everything left over. Runs that need Docker share the host's namespaces, where nothing else may start. Needs
-root. Made rows survive an interruption.
+root. After an interruption, only the missing rows are made.
 """
 
 from __future__ import annotations

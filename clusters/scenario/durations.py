@@ -21,7 +21,7 @@ _MIN_DRAIN_S, MAX_DRAIN_S = 120.0, 3600.0
 
 
 def expected_phase_s(phase: Phase) -> float:
-    """Return a phase's expected seconds if a tenth of its wait limits is used, as measured in an hour of faults."""
+    """Return a phase's expected seconds if a tenth of its wait limits is used, as in an hour of faults."""
     return sum(map(_expected_s, phase.steps))
 
 

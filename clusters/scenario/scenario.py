@@ -444,9 +444,7 @@ class Scenario(Model):
             )
 
     def _check_disk(self, phase: str, step: Step) -> None:
-        """Require private disks for faults that would affect the host's, and the host's disk for changes of files,
-        among others.
-        """
+        """Reject disk faults without the private disk, host disk, log directories or flushes that they need."""
         disks, named = self.cluster.disks, {target.name for target in step.targets if target.name}
         if isinstance(step, FillDisk) and not (disks.keys() >= (named or self.cluster.broker_ids.keys())):
             who = ", ".join(sorted(named)) or "every broker"

@@ -14,7 +14,7 @@ from history.partition import TopicPartition
 from history.steady import MIN_SECONDS
 from history.traits import Trait
 
-STEADY_STATE_S = MIN_SECONDS + 10  # to observe, answer and flush
+STEADY_STATE_S = MIN_SECONDS + 10  # the observed time, plus answers and flushes
 
 
 class Hold(Step):
