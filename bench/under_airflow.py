@@ -2,8 +2,8 @@
 
 Each row of docs/data/under_airflow.json is a run of ``bench/kills.yaml`` under ``plimsoll up`` with its own PostgreSQL.
 A task is marked as failed while a broker is down, a worker is killed, or scheduler or database fail and return. The DAG
-run must end, its cluster must be removed, and an incomplete record must not pass. After an interruption, only the missing rows are made.
-Run nothing else of Plimsoll on the host.
+run must end, its cluster must be removed, and an incomplete record must not pass. After an interruption, only the
+missing rows are made. Run nothing else of Plimsoll on the host.
 """
 
 from __future__ import annotations

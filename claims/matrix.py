@@ -111,7 +111,7 @@ def _matrix(versions: Mapping[str, Told]) -> Iterator[str]:
 
 
 def _columns(versions: Mapping[str, Told]) -> list[tuple[str, Told]]:
-    """Neighbouring versions with equal answers share a column."""
+    """Return (title, result) of each column; neighbouring versions with equal answers share one."""
     of_version = list(versions.items())
     verdicts = {version: [each["verdict"] for each in told["answers"].values()] for version, told in of_version}
     columns = []

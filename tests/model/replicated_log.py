@@ -464,7 +464,7 @@ class Partition:
         leader.hw = max(leader.hw, min([leader.leo, *waits]))
 
     def _keep_isr(self, leader: Replica) -> None:
-        """Every half of the lag time, propose an ISR without members that were not at the log's end in that time."""
+        """Propose, every half of the lag time, an ISR without members that were not at the log's end in that time."""
         if leader.told is None or not leader.leads or self.ticks % 5 or leader.proposal is not None:
             return
         late = {
