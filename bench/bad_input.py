@@ -306,7 +306,6 @@ def _fault_mix(folder: Path, content: bytes) -> object:
 
 
 def _planned(kind: str, folder: Path, content: bytes) -> object:
-    """Plan a campaign and resolve its versions, without Docker or the network."""
     file = folder / "settings.yaml"
     file.write_bytes(content)
     return _plan(kind, file)
@@ -429,7 +428,6 @@ def groups() -> list[Group]:
 
 
 def _metrics_by_hour() -> str:
-    """Return five weeks of metrics."""
     start = datetime(2026, 1, 5, tzinfo=UTC)
     hours = (start + timedelta(hours=number) for number in range(5 * 7 * 24))
     rows = (f"{at.isoformat()},{200_000_000 + 10_000 * at.day},{400_000_000}\n" for at in hours)

@@ -79,7 +79,6 @@ def _of_counts(events: int, runs: int, least: float) -> float:
 
 
 def _effects(case: Case, drawn: random.Random) -> tuple[int, float]:
-    """Return after how many pairs a search ends, and its evidence."""
     pairs: list[float] = []
     evidence = 0.0
     while len(pairs) < LIMIT and abs(evidence) < ENOUGH:

@@ -75,7 +75,6 @@ QUESTIONS = {
 
 
 def _answer(frame: bytes) -> bytes:
-    """Return the answer of a broker that leads orders-0 with three records."""
     key, version = struct.unpack_from(">hh", frame)
     request = _REQUESTS[key].decode(frame, version=version, header=True)
     answer = {

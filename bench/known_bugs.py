@@ -241,7 +241,6 @@ def _words(event: Event) -> str:
 
 
 def _precondition(told: Mapping[str, Any]) -> str:
-    """Describe an observation, with its condition if that was not met."""
     seen = str(told.get("why"))
     return f"precondition {seen}" if told.get("met") else f"precondition {told.get('condition')} {seen}"
 
@@ -294,7 +293,6 @@ def _anomalies(folder: RunFolder) -> list[Json]:
 
 
 def _sends(folder: RunFolder) -> list[Json]:
-    """Count by client and acks: the records sent, and those acknowledged but missing from the final drain."""
     sends = pq.read_table(folder.table("sends"), columns=["producer_id", "seq", "acks", "outcome", "error"]).to_pylist()
     polls = pq.read_table(folder.table("polls"), columns=["producer_id", "seq", "pass"]).to_pylist()
     read = {(row["producer_id"], row["seq"]) for row in polls if row["pass"] == "final"}
@@ -350,7 +348,6 @@ def render_timeline(bug: Bug, kept: Mapping[str, Any], rows: Sequence[Mapping[st
 
 
 def _told(told: Mapping[str, Any], file: str) -> list[str]:
-    """Return the lines on one run; ``file`` has all stored data. A failure's sentence is among the findings."""
     why = "." if told["verdict"] == "fail" else f": {told['sentence']}"
     withdrawn = f" It was withdrawn: {told['withdrawn']}." if "withdrawn" in told else ""
     return [

@@ -103,7 +103,6 @@ def count(claims: Sequence[Claim], tries: int, runs: Path, results: Path) -> lis
 
 
 def _attempt(claim: Claim, runs: Path) -> str:
-    """Record one run; return the error, so that the others continue, or ""."""
     try:
         record(claim.scenario, claim.kafka, runs, claim.variant, claim.changes)
     except Exception as error:  # noqa: BLE001  # any failure: the next run may succeed

@@ -162,7 +162,6 @@ def batch(base_offset: int, values: list[bytes], codec: str) -> bytes:
 
 
 def _lz4_frame(data: bytes) -> bytes:
-    """Encode an LZ4 frame as Java's clients write it."""
     frame = bytearray(_LZ4_HEADER)
     for at in range(0, len(data), _LZ4_BLOCK):
         block = bytes(cramjam.lz4.compress_block(data[at : at + _LZ4_BLOCK], store_size=False))

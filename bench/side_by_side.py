@@ -106,7 +106,6 @@ def _start(asked: Asked, seed: int, place: Path) -> subprocess.Popen[bytes]:
 
 
 def _as_the_other() -> dict[str, Any]:
-    """Return the arguments that start a process as the other user, with access to Docker's daemon."""
     variables = os.environ | {"HOME": str(OTHER), "USER": USER.pw_name, "LOGNAME": USER.pw_name}
     groups = [DOCKER.stat().st_gid]
     return {"user": USER.pw_uid, "group": USER.pw_gid, "extra_groups": groups, "env": variables, "cwd": OTHER}

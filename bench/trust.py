@@ -397,7 +397,6 @@ def simulated_comparisons(found: Row) -> list[str]:
 
 
 def _farthest(rows: Sequence[Row]) -> float:
-    """Return the largest difference in regression rates between a steady host and another."""
     steady = {(r["noise"], r["slowdown"]): r["regression"] / r["simulations"] for r in rows if r["host"] == "steady"}
     away = (
         abs(row["regression"] / row["simulations"] - steady[row["noise"], row["slowdown"]])

@@ -80,7 +80,6 @@ def _cut_at(hw: int, cut: Mapping[str, Any] | None, leads: Mapping[str, Any] | N
 
 
 def _survivors(recording: Recording) -> Iterator[Survivor]:
-    """Yield followers whose leader failed or stopped."""
     for change in leader_changes(recording):
         if change.before.leader in change.after.isr:
             continue

@@ -68,12 +68,10 @@ def hw_is_looked_at_again(recording: Recording) -> Answer:
 
 
 def _enough(recording: Recording, shrink: Shrink) -> bool:
-    """Return whether the remaining ISR has min.insync.replicas members."""
     return len(shrink.state.isr) >= recording.effective_min_isr.get(shrink.where.topic, 1)
 
 
 def _alone(moment: Moment) -> bool:
-    """Return whether a leader of several replicas had appended while alone in the ISR."""
     return moment.appended and moment.state.isr == (moment.state.leader,) and len(moment.state.replicas) > 1
 
 

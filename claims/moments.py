@@ -60,7 +60,7 @@ class Moment(NamedTuple):
 
 
 def at_rest(recording: Recording, least_ns: int = REST_NS) -> Iterator[Moment]:
-    """Yield all such intervals of at least ``least_ns``, by partition."""
+    """Yield all moments of at least ``least_ns``, by partition."""
     for where in recording.states:
         yield from _of_partition(recording, where, least_ns)
 

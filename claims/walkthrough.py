@@ -88,7 +88,6 @@ def _seen(recording: Recording, note: Remote, broker: int, until_ns: int) -> Sam
 
 
 def _end(recording: Recording, note: Remote) -> int:
-    """Return the leader's LEO at a logged fetch, from its samples and its acknowledgements so far."""
     said = [s.leo for s in recording.of(note.where, note.leader) if s.received_ns <= note.t_ns]
     sends = [send for send in recording.sends if (send["topic"], send["partition"]) == note.where]
     acked = [int(send["offset"]) + 1 for send in sends if send["outcome"] == "ok" and send["done_ns"] <= note.t_ns]

@@ -303,7 +303,6 @@ DRAIN_GAP_NS = 200  # between two records of the final drain
 
 
 def _spread(count: int, places: int) -> Ints:
-    """Return ``count`` different numbers below ``places``, evenly spaced."""
     return np.arange(count, dtype=np.int64) * places // max(count, 1)
 
 

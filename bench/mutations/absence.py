@@ -94,7 +94,6 @@ def _owners(schema: pa.Schema) -> list[str]:
 
 
 def _files(folder: RunFolder) -> Iterator[Path]:
-    """Yield files and folders except tables, the manifest, and what is not evidence."""
     left_out = {*RECORDED, "verdict", "report", "sealed.json", "manifest.json", "stages.jsonl"}
     for path in folder.path.rglob("*"):
         parts = path.relative_to(folder.path).parts

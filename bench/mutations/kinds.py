@@ -596,7 +596,6 @@ def _in_one_batch(run: Recording, change: Callable[[bytearray], bytearray]) -> s
 
 
 def _moved(batch: bytearray, name: str, by: int) -> bytearray:
-    """Return a batch with one header field changed and a valid checksum."""
     return with_field(batch, name, header(batch)[name] + by)
 
 
@@ -966,7 +965,6 @@ def committed_record_read_by_no_member(run: Recording) -> str:
 
 
 def _handed_over(run: Recording) -> list[tuple[Row, Row]]:
-    """Return pairs of rows in which one member gives up a partition and another receives it next."""
     of_partition = (row for row in run.rows("rebalances") if row["partition"] == run.partition)
     in_order = sorted(of_partition, key=lambda row: int(row["changed_ns"]))
     return [
@@ -1044,9 +1042,7 @@ def former_owner_commits(run: Recording) -> str:
 
 
 def _calm(run: Recording, *, left_s: float) -> Row:
-    """Return a first delivery of at least four records, from ``left_s`` to ``left_s + 2`` seconds before the first
-    fault.
-    """
+    """Return a first delivery of at least four records, ``left_s`` to ``left_s + 2`` seconds before the first fault."""
     first_fault = min(event.t_ns for event in run.events if event.kind == "inject")
     to_ns = first_fault - int(left_s * 1e9)
     return run.choose(
@@ -1061,7 +1057,6 @@ def _calm(run: Recording, *, left_s: float) -> Row:
 
 
 def _without(rows: list[Row], partition: int, offset: int) -> list[Row]:
-    """Return the same ranges without one record; a range around it is split in two."""
     found = []
     for row in rows:
         if row["partition"] != partition or not row["first_offset"] <= offset <= row["last_offset"]:

@@ -306,7 +306,6 @@ class Cluster:
 
 
 def _readable(of: Partition) -> int | None:
-    """Return the end of the committed records according to the leader, or None without one."""
     leader = of.replicas.get(of.state.leader) if of.state.leader != NOBODY else None
     return leader.hw if leader is not None and leader.runs and leader.leads else None
 

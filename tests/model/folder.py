@@ -157,7 +157,6 @@ def _whole(number: int, order: tuple[int, ...], state: State) -> bytes:
 
 
 def _change(number: int, before: State, state: State) -> bytes | None:
-    """Return None if no PartitionChangeRecord leads from one state to the other."""
     if (state.epoch - before.epoch, state.partition_epoch - before.partition_epoch) not in {(0, 1), (1, 1)}:
         return None
     if (state.epoch != before.epoch) != (state.leader != before.leader):

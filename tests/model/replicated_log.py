@@ -273,7 +273,6 @@ class Partition:
                 heal(replica, 0, 0)
 
     def _write(self, _: Replica, whom: int, amount: int) -> None:
-        """Queue a producer's next batches, each one record longer."""
         producer = self.history.producers[whom % len(self.history.producers)]
         for size in range(1, amount + 1):
             seqs = tuple(islice(producer.numbers, size))
