@@ -15,7 +15,7 @@ from clusters.run.host_lock import beside_others
 from clusters.scenario.scenario import load_scenario, scenario_names
 from commands.outcome import Outcome, print_error, say, warned
 from history.errors import BadInput
-from history.events import errors_of, read_events
+from history.events import errors_of, notes_of_import, read_events
 from history.exit_codes import EXIT_CODES, FAIL, PASS, UNKNOWN
 from history.folder import RunFolder
 from history.remote import path_of
@@ -195,7 +195,6 @@ def import_and_judge(history: Sequence[Path], origin: Origin, settings: Settings
     """
     from clusters.scenario.steps.catalog import STEPS
     from imports.formats import import_history
-    from judge.verdict.evidence import notes_of_import
 
     for name in settings.faults:  # what a configuration permits goes by the names of our own steps
         if name not in STEPS:

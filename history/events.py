@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -137,3 +137,8 @@ def stage_events(file: Path, stage: str, target: str = "") -> Iterator[None]:
         raise
     finally:
         log.add("stage_ended", step=stage, target=target, **state, seconds=round(time.monotonic() - began_s, 3))
+
+
+def notes_of_import(events: Iterable[Event]) -> list[str]:
+    """Return what an import reports about its files besides what is missing."""
+    return [str(event.detail["message"]) for event in events if event.kind == "note"]

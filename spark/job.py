@@ -26,7 +26,7 @@ from evidence.tables import write_table
 from expectations import checkpoint
 from expectations.suites import validate
 from history.errors import EvidenceError
-from history.events import EventLog
+from history.events import EventLog, notes_of_import
 from history.folder import RunFolder, write_atomically
 from history.product import judge_digest
 from history.remote import parquet_rows, path_of, written_here
@@ -197,7 +197,7 @@ def _conclude(run: Run, judged: Judged) -> None:
         allowed=permitted,
         notes=[
             *evidence.waits_that_ran_out(run.events),
-            *evidence.notes_of_import(run.events),
+            *notes_of_import(run.events),
             *evidence.clock_sets(run.clock, run.events),
             *evidence.seeks_of_readers(judged.seeks),
             *evidence.underfed(run.clients),

@@ -572,11 +572,6 @@ def waits_that_ran_out(events: list[Event]) -> list[str]:
     ]
 
 
-def notes_of_import(events: Iterable[Event]) -> list[str]:
-    """Return what an import reports about its files besides what is missing."""
-    return [str(event.detail["message"]) for event in events if event.kind == "note"]
-
-
 def clock_sets(clock: Clock, events: Sequence[Event]) -> list[str]:
     """One sentence for each time that the host's clock was set: brokers' files have wall-clock times."""
     found, lasted = [], phases(events)
