@@ -1,1 +1,1 @@
-"""What is checked: records, replicas and elections against what Kafka promises."""
+"""Check records, replicas and elections against Kafka's guarantees."""

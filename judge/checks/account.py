@@ -1,7 +1,7 @@
-"""What became of every send of one partition; see ``judge.checks.records`` for what follows from it.
+"""Decide the outcome of every send of one partition; ``judge.checks.records`` draws the conclusions.
 
-A record is told by its value (``evidence.columns``). What a reader was given and what a producer was told are
-brought together by value, once; all else is arithmetic on columns, linear in the records.
+The value identifies a record (``evidence.columns``). Reads and acknowledgements are matched by value, once. All other
+steps are column arithmetic, linear in the number of records.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from evidence.columns import FAIL, FINAL, INCOMPLETE, INFO, NULL, OK, Bools, Int
 from evidence.partition import Drain
 
 FATES = (
-    "",  # nothing was promised
+    "",  # no guarantee
     "read",
     "lost_write",
     "truncated_ack",
@@ -27,15 +27,15 @@ FATES = (
 )
 NOTHING, READ, LOST, TRUNCATED, INVISIBLE, UNDRAINED, UNKNOWN_OFFSET, UNDECIDED = range(len(FATES))
 UNSEEN = (TRUNCATED, INVISIBLE, UNDRAINED, UNKNOWN_OFFSET, UNDECIDED)
-GONE = (LOST, TRUNCATED, UNKNOWN_OFFSET)  # no reader will ever see them
+GONE = (LOST, TRUNCATED, UNKNOWN_OFFSET)  # no reader will ever return them
 _FAR = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
 class Groups:
-    """The distinct values of the sends, in order, and which of them each send and each read of ours has.
+    """The distinct values of the sends, in order, and the place of each send's and each read's value among them.
 
-    ``of_read`` is -1 for a read that is not ours or whose value nobody sent here.
+    ``of_read`` is -1 for a read of a foreign record, or of a value that no send here has.
     """
 
     values: Ints
@@ -44,7 +44,7 @@ class Groups:
 
     @classmethod
     def of(cls, sends: Ints, reads: Ints) -> Groups:
-        if sends.size and np.all(sends[1:] > sends[:-1]):  # one producer's ledger in order, each number once
+        if sends.size and np.all(sends[1:] > sends[:-1]):  # one producer's ledger in order, without repetition
             values, of_send = sends, np.arange(sends.size)
         else:
             values, of_send = np.unique(sends, return_inverse=True)
@@ -53,13 +53,15 @@ class Groups:
 
 @dataclass(frozen=True)
 class Account:
-    """Columns beside the sends, one entry a send.
+    """Columns parallel to the sends.
 
-    ``read``: the final drain saw it. ``found_at``: the first offset where it did. ``copies``: at how many.
-    ``seen``: any reader saw it. ``seen_at``: where, at the furthest. ``committed``: it must be in the log.
-    ``fate``: of ``FATES``.
-    ``held_at``: where a replica's log has it, looked up for the unseen only. ``all_found`` tells the offsets of those
-    that have several.
+    - ``read``: the final drain returned the record; ``found_at``: at which offset first; ``copies``: at how many
+      offsets.
+    - ``seen``: any reader returned it; ``seen_at``: the largest offset.
+    - ``committed``: the record must be in the log.
+    - ``fate``: a place in ``FATES``.
+    - ``held_at``: the offset in a replica's log, looked up for unseen records only.
+    - ``all_found``: all offsets of records that are at several.
     """
 
     groups: Groups
@@ -71,10 +73,10 @@ class Account:
     committed: Bools
     fate: NDArray[np.int8]
     held_at: Ints
-    all_found: Mapping[int, list[int]]  # by the place of the value in ``groups.values``
+    all_found: Mapping[int, list[int]]  # key: the value's place in ``groups.values``
 
     def offsets(self, send: int) -> list[int]:
-        """Where the final drain saw a send, in order."""
+        """Return the offsets at which the final drain returned a send, in order."""
         several = self.all_found.get(int(self.groups.of_send[send]))
         if several is not None:
             return several
@@ -95,11 +97,12 @@ def account(
 ) -> Account:
     """Decide the fate of every send.
 
-    ``whole`` says that every replica's log could be read from end to end: where one is missing, absence proves nothing.
-    Nor does it where records may have been compacted (not ``kept``).
-    ``siblings`` are values of indeterminate sends that must have been committed, as another record of their
-    transaction was seen, perhaps in another partition. ``since`` has, for each read, the offset from which its reader
-    had passed everything when it returned that read; None: every reader of the final pass began at the log's start.
+    - ``whole``: every replica's log was readable from end to end. Otherwise absence proves nothing, and neither does it
+      where records may have been compacted (``kept`` is false).
+    - ``siblings``: values of indeterminate sends that must be committed, because another record of their transaction
+      was read, perhaps in another partition.
+    - ``since``: for each read, the offset from which its reader had read everything by then. None: every reader of the
+      final pass began at the log's start.
     """
     groups = Groups.of(sends.value, polls.value)
     found = _found(groups, polls)
@@ -142,8 +145,9 @@ class _Found:
 
 
 def _found(groups: Groups, polls: Polls) -> _Found:
-    """Where the final pass returned each value. A foreign read whose operation did not end well proves that the record
-    is there, and nothing about others.
+    """Return where the final pass returned each value.
+
+    An imported read whose operation failed proves that its own record exists, and nothing about others.
     """
     rows = np.flatnonzero(((polls.pass_ == FINAL) | (polls.pass_ == INCOMPLETE)) & (groups.of_read >= 0))
     of_value, offsets = groups.of_read[rows], polls.offset[rows]
@@ -165,7 +169,7 @@ def _found(groups: Groups, polls: Polls) -> _Found:
 
 
 def _reached(groups: Groups, rows: Bools, offsets: Ints) -> tuple[Bools, Ints]:
-    """Whether each value was seen in some rows of the polls, and at which offset at the furthest."""
+    """Return whether some rows of the polls contain each value, and the largest offset at which they do."""
     furthest = np.full(groups.values.size, NULL)
     np.maximum.at(furthest, groups.of_read[rows], offsets[rows])
     return furthest != NULL, furthest
@@ -174,10 +178,9 @@ def _reached(groups: Groups, rows: Bools, offsets: Ints) -> tuple[Bools, Ints]:
 def _passed(sends: Sends, polls: Polls, groups: Groups, committed: Bools, since: Ints | None) -> Bools:
     """Return which sends a reader of the final pass has passed.
 
-    The log is every record that a reader saw and every committed send with a known offset. A read of the final pass
-    covers the offsets from ``since`` to the first place of the value that it returned: a send whose last place lies in
-    there was passed. An offset that was read without its value proves nothing about the send that was acknowledged
-    there.
+    The log consists of every record that a reader returned and every committed send with a known offset. A read of the
+    final pass covers the offsets from ``since`` to the first place of its value. A send is passed if its last place is
+    within such a range. An offset that was read with another value proves nothing about the send acknowledged there.
     """
     ours = groups.of_read >= 0
     placed = committed & (sends.offset != NULL)
@@ -204,7 +207,7 @@ def _passed(sends: Sends, polls: Polls, groups: Groups, committed: Bools, since:
 
 
 def _first_places(values: Ints, offsets: Ints) -> Ints:
-    """Return for each read the least offset at which its value was read."""
+    """Return for each read the smallest offset at which its value was read."""
     distinct, of_value = np.unique(values, return_inverse=True)
     first = np.full(distinct.size, _FAR)
     np.minimum.at(first, of_value, offsets)
@@ -213,7 +216,7 @@ def _first_places(values: Ints, offsets: Ints) -> Ints:
 
 
 def _covered(since: Ints, until: Ints, offset: Ints) -> Bools:
-    """Return which offsets lie in one of the ranges, whose ends both belong to them."""
+    """Return which offsets are in one of the ranges (both ends inclusive)."""
     if not since.size:
         return np.zeros(offset.size, dtype=np.bool_)
     order = np.argsort(since, kind="stable")
@@ -224,7 +227,9 @@ def _covered(since: Ints, until: Ints, offset: Ints) -> Bools:
 
 
 def _held(sends: Sends, unseen: Ints, logs: Mapping[int, Log]) -> Ints:
-    """The least offset at which a replica's log holds each unseen send: at its own place, if that is known."""
+    """Return the smallest offset at which a replica's log holds each unseen send; only its own offset counts if it is
+    known.
+    """
     held_at = np.full(len(sends), NULL)
     if not unseen.size:
         return held_at
@@ -245,9 +250,13 @@ def _held(sends: Sends, unseen: Ints, logs: Mapping[int, Log]) -> Ints:
 
 
 def _above_the_bound(offset: Ints, held_at: Ints, drain: Drain | None, *, whole: bool) -> NDArray[np.int64]:
-    """Above the bound the replicas' logs decide: the record is on no replica at its offset (truncated_ack; without an
-    offset, nowhere at all: unknown_offset_ack), or on one but not below the high watermark (invisible_ack), or below it
-    and the drain stopped early (undrained). A drain that passed its offset without returning it has lost it.
+    """Decide the fate of records above the bound by the replicas' logs.
+
+    - ``truncated_ack``: on no replica at its offset; without an offset, on no replica anywhere
+      (``unknown_offset_ack``).
+    - ``invisible_ack``: on a replica, but not below the high watermark.
+    - ``undrained``: below the high watermark, but the drain stopped early.
+    - ``lost_write``: the drain passed its offset and did not return it.
     """
     absent = np.where(offset == NULL, UNKNOWN_OFFSET, TRUNCATED) if whole else UNDECIDED
     if drain is None or drain.end_offset is None:
@@ -259,10 +268,10 @@ def _above_the_bound(offset: Ints, held_at: Ints, drain: Drain | None, *, whole:
 
 
 def _without_deleted(fate: NDArray[np.int8], place: Ints, deleted_before: int) -> NDArray[np.int8]:
-    """Take the fate from records that were deleted and not read: nothing is promised of them any more.
+    """Clear the fate of records that were deleted before they were read: they need not survive.
 
-    ``place`` is where a record stood, as its acknowledgement says, else a reader, else a replica's log. Where nobody
-    knows, it may have been among those that were deleted: that is undecided.
+    ``place`` is a record's offset by its acknowledgement, else by a reader, else by a replica's log. A record without a
+    known offset is undecided, because it may have been deleted.
     """
     owed = (fate != NOTHING) & (fate != READ)
     decided = np.select([owed & (place == NULL), owed & (place < deleted_before)], [UNDECIDED, NOTHING], fate)
@@ -270,7 +279,7 @@ def _without_deleted(fate: NDArray[np.int8], place: Ints, deleted_before: int) -
 
 
 def counts(sends: Sends, found: Account) -> dict[str, int]:
-    """The columns of ``history.tables.DELIVERY`` that follow from the sends and their fates."""
+    """Return the columns of ``history.tables.DELIVERY`` that follow from the sends and their fates."""
     of_fate = np.bincount(found.fate, minlength=len(FATES)).tolist()
     return {
         "sent": len(sends),

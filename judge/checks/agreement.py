@@ -1,8 +1,8 @@
-"""The replicas' logs side by side, batch by batch, and each beside its own leader-epoch-checkpoint.
+"""Compare the replicas' logs batch by batch, and each log with its own leader-epoch-checkpoint.
 
-Batches are compared as columns of integers (``evidence.batches``), a window of offsets at a time: beside those
-columns memory grows with the violations only. What follows a torn tail was not exported, and is not judged. Violations
-are listed in the order of their offsets.
+Batches are compared as columns of integers (``evidence.batches``), one window of offsets at a time, so that additional
+memory grows only with the number of violations. Data after a torn tail was not exported and is not judged. Violations
+are in the order of their offsets.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _Evidence = Callable[[int], Mapping[str, Any]]
 
 
 def _checks(checked: int, violations: int, evidence: _Evidence) -> Checks:
-    """Checks of logs, which know no time."""
+    """Build checks of logs, which have no time."""
     return Checks(checked, np.full(violations, NULL), evidence)
 
 
@@ -35,8 +35,9 @@ _NO_CHECKS = _checks(0, 0, lambda _: {})
 
 
 class _Read(NamedTuple):
-    """A replica and its batches; ``order`` never falls: the largest base offset up to and with each batch. ``cut`` says
-    that what was exported ends before the log did.
+    """A replica and its batches.
+
+    ``order`` is the running maximum of the base offsets. ``cut``: the export ends before the log did.
     """
 
     replica: Replica
@@ -47,7 +48,7 @@ class _Read(NamedTuple):
 
 
 def _read(of: PartitionEvidence) -> list[_Read]:
-    """The replicas whose batches were read."""
+    """Return the replicas whose batches were read."""
     found = [(each, of.batches[each.broker_id]) for each in of.replicas if each.broker_id in of.batches]
     return [
         _Read(
@@ -58,8 +59,9 @@ def _read(of: PartitionEvidence) -> list[_Read]:
 
 
 def _cut(replica: Replica, own: ReplicaBatches) -> bool:
-    """Whether the export is torn, or whole and below the end that the last capture saw. An empty segment is named after
-    the log end.
+    """Return whether the export is torn, or ends below the log end offset of the last capture.
+
+    The name of an empty last segment gives the log end.
     """
     end = max(int(replica.segments[-1].stem), int(own.batches.last_offset.max(initial=-1)) + 1)
     return own.torn or end < (replica.log_end_offset or 0)
@@ -67,20 +69,20 @@ def _cut(replica: Replica, own: ReplicaBatches) -> bool:
 
 @dataclass(frozen=True)
 class _Window:
-    """The batches of all replicas in a range of offsets, in the order of their offsets, then of the replicas.
+    """The batches of all replicas in a range of offsets, ordered by offset, then by replica.
 
-    Each batch is the one at ``row`` of the log at the place ``log`` in ``logs``. ``group`` counts the offsets from 0:
-    the batches of one offset are those of one group.
+    Each batch is at ``row`` of the log at place ``log`` in ``logs``. ``group`` numbers the distinct offsets from 0:
+    batches at the same offset have the same number.
     """
 
     logs: Sequence[_Read]
     rows: Sequence[slice]  # of each log
-    merged: Ints  # the order of the batches, which stand log by log before
+    merged: Ints  # the order of the batches; before, they are log by log
     log: Ints
     row: Ints
 
     def column(self, name: str) -> NDArray[Any]:
-        """One column of the batches."""
+        """Return one column of the batches."""
         parts = [getattr(each.batches, name)[rows] for each, rows in zip(self.logs, self.rows, strict=True)]
         return np.concatenate(parts)[self.merged]
 
@@ -95,7 +97,9 @@ class _Window:
 
 
 def _windows(logs: Sequence[_Read]) -> Iterator[_Window]:
-    """All batches. Where a log's offsets go back, its batches follow the largest offset before them."""
+    """Yield all batches, window by window. Where a log's offsets go back, its batches follow the largest offset before
+    them.
+    """
     if not logs:
         return
     bounds = np.unique(np.concatenate([each.order[::WINDOW_BATCHES] for each in logs]))
@@ -110,7 +114,7 @@ def _windows(logs: Sequence[_Read]) -> Iterator[_Window]:
 
 
 def _numbered(*columns: NDArray[Any]) -> Ints:
-    """Which run of equal rows each row belongs to, from 0."""
+    """Return for each row the number of the run of equal rows that it belongs to, from 0."""
     changed = np.zeros(columns[0].size, dtype=np.bool_)
     for column in columns:
         changed[1:] |= column[1:] != column[:-1]
@@ -118,7 +122,7 @@ def _numbered(*columns: NDArray[Any]) -> Ints:
 
 
 def _varies(group: Ints, column: NDArray[Any]) -> Bools:
-    """Of each group (rows in order), whether its values differ."""
+    """Return for each group (rows in order) whether its values differ."""
     found = np.zeros(int(group[-1]) + 1, dtype=np.bool_)
     found[group[1:][(group[1:] == group[:-1]) & (column[1:] != column[:-1])]] = True
     return found
@@ -127,9 +131,9 @@ def _varies(group: Ints, column: NDArray[Any]) -> Bools:
 def i12_committed_prefix(of: PartitionEvidence) -> Checks:
     """I12, all versions, clean topics with the delete policy; serves C6, C27, C40 and C46.
 
-    Compared are any two logs, below both high watermarks (the last capture's) and above both log starts. A check is
-    about one offset at which a batch begins. A replica whose export is torn, or ends below the captured log end, is
-    asked only up to its last whole batch, without that one.
+    Compares any two logs below both high watermarks (of the last capture) and above both log start offsets. One check
+    is about one offset at which a batch begins. If a replica's export is torn, or ends below the captured log end
+    offset, its last whole batch and everything after it are not compared.
     """
     if not (of.clean and of.kept):
         return _NO_CHECKS
@@ -168,8 +172,10 @@ def i12_committed_prefix(of: PartitionEvidence) -> Checks:
 
 
 class _Committed(NamedTuple):
-    """Offsets at which batches begin: the largest last offset of such a batch; and of each replica whether it knows all
-    of that as committed, and its own row there (-1: none).
+    """Offsets at which batches begin.
+
+    ``last_offset`` is the largest last offset of such a batch. ``knowing``: a replica knows all of that as committed.
+    ``row`` is its batch there (-1: none).
     """
 
     base_offset: Ints
@@ -188,7 +194,7 @@ def _committed(logs: Sequence[_Read], window: _Window) -> _Committed:
     base_offset = window.column("base_offset")[starts]
     last_offset = np.maximum.reduceat(window.column("last_offset"), starts)
     row = np.full((len(logs), starts.size), -1)
-    row[window.log, window.group] = window.row  # of two batches of one log at one offset the later one counts
+    row[window.log, window.group] = window.row  # of two batches of one log at one offset the later counts
     knowing = np.zeros(row.shape, dtype=np.bool_)
     for place, each in enumerate(logs):
         high_watermark = each.replica.high_watermark
@@ -200,16 +206,16 @@ def _committed(logs: Sequence[_Read], window: _Window) -> _Committed:
 
 
 def i13_log_matching(of: PartitionEvidence) -> Checks:
-    """I13, all versions and configurations but compaction; serves C9, C29 and C45.
+    """I13, all versions, all configurations without compaction; serves C9, C29 and C45.
 
-    Followers append what the leader of an epoch wrote, verbatim and in order. Holds above the high watermark, out of
-    the ISR and after an unclean election, too. Violated by KAFKA-18723 (up to 3.9.0 and 4.0.0).
+    Followers append the batches of an epoch's leader verbatim and in order. This also holds above the high watermark,
+    outside the ISR and after an unclean election. Violated by KAFKA-18723 (up to 3.9.0 and 4.0.0).
     """
     if not of.kept:
         return _NO_CHECKS
     logs, checked, violations = _read(of), 0, 0
     first_offsets = np.array([each.first_offset or 0 for each in logs])
-    found: list[tuple[Ints, Ints, Ints]] = []  # of each batch in a violation: which violation, its log and its row
+    found: list[tuple[Ints, Ints, Ints]] = []  # for each violating batch: the violation, its log, its row
     for window in _windows(logs):
         epochs = window.column("leader_epoch")
         in_order = np.lexsort((epochs, window.group))
@@ -241,13 +247,13 @@ def i13_log_matching(of: PartitionEvidence) -> Checks:
 
 
 def i14_epoch_of_batch(of: PartitionEvidence) -> Checks:
-    """I14, all versions; serves C26 and C42. Each batch's leader epoch is the one that the replica's
-    leader-epoch-checkpoint gives for its offset: both are written by the same append.
+    """I14, all versions; serves C26 and C42. Each batch has the leader epoch that the replica's leader-epoch-checkpoint
+    gives for its offset: the same append writes both.
     """
     logs = [each for each in _read(of) if each.replica.epochs]
     checked, found = 0, [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))]
     for place, each in enumerate(logs):
-        # What was deleted by order lies in its segment for a while; the epoch file has forgotten it.
+        # Deleted records remain in their segment for a while, but the epoch file no longer covers them.
         asked = each.batches.base_offset >= _kept_from(each.replica)
         rows = np.flatnonzero(asked & (_epochs_by_file(each) != each.batches.leader_epoch))
         checked += int(asked.sum())
@@ -269,14 +275,14 @@ def i14_epoch_of_batch(of: PartitionEvidence) -> Checks:
 
 
 def _kept_from(replica: Replica) -> int:
-    """Return the replica's log start offset, or, if the last capture lacks it, where its epoch file begins."""
+    """Return the replica's log start offset, or its epoch file's first offset if the last capture lacks it."""
     if replica.log_start_offset is not None:
         return replica.log_start_offset
     return min((start for _, start in replica.epochs or ()), default=0)
 
 
 def _epochs_by_file(of: _Read, rows: slice = slice(None)) -> Ints:
-    """The leader epoch that the replica's epoch file gives for each batch; ``NULL``: the file starts after it."""
+    """Return the leader epoch by the replica's epoch file for each batch; ``NULL``: the file starts after the batch."""
     entries = sorted(of.replica.epochs or (), key=lambda entry: entry[1])
     epochs = np.array([NULL, *(epoch for epoch, _ in entries)], dtype=np.int64)
     starts = np.array([start for _, start in entries], dtype=np.int64)
@@ -284,8 +290,9 @@ def _epochs_by_file(of: _Read, rows: slice = slice(None)) -> Ints:
 
 
 def i14_epoch_files(of: PartitionEvidence) -> Checks:
-    """I14: a replica's epoch file goes strictly up in both columns. Below the high watermarks equal epochs start at
-    equal offsets on all replicas (a deletion may have moved an entry at a log's own start).
+    """I14: a replica's epoch file strictly increases in both columns. Below the high watermarks, the same epoch starts
+    at the same offset on all replicas. Entries at a log's own start are not compared, because a deletion may have moved
+    them.
     """
     found: list[tuple[bool, dict[str, Any]]] = []
     starts: dict[int, dict[int, int]] = {}
@@ -307,9 +314,9 @@ def i14_epoch_files(of: PartitionEvidence) -> Checks:
 def i17_sequences(of: PartitionEvidence) -> Checks:
     """I17, all versions, clean topics, idempotent producers; serves C27.
 
-    In the final log the sequence numbers of one producer id and epoch have no gap and no repetition: the leader refuses
-    every other batch. A producer's first batch may begin anywhere, as the ones before it may have been deleted.
-    Nothing is asked of a final log that was not exported to its end.
+    In the final log, the sequence numbers of one producer id and epoch have no gap and no repetition, because the
+    leader rejects every other batch. A producer's first batch may begin anywhere, since earlier ones may have been
+    deleted. A final log that was not exported to its end is not checked.
     """
     if not (of.clean and of.kept) or of.final is None or of.final not in of.complete:
         return _NO_CHECKS

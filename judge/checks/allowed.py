@@ -1,7 +1,7 @@
-"""Which anomalies a configuration and its faults permit, each with the reason. Written once; data.
+"""The anomalies that a configuration and its faults permit, each with the reason; data.
 
-A permission requires a cause that precedes the harm and could have produced it: every rule names one, and
-``judge.checks.causes`` asks the evidence for it, case by case.
+A permission requires a cause that precedes the harm and could have produced it. Every rule names one;
+``judge.checks.causes`` looks for it in the evidence of each case.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from history.partition import TopicPartition
 from history.traits import Trait
 from judge.checks.gates import sometimes
 
-LAST_COPY = "last_copy"  # records lost from the disk of the only member of an ISR that lived; see ``lost_copies``
+LAST_COPY = "last_copy"  # a disk lost records of the only live ISR member; see ``lost_copies``
 LEADER: frozenset[str] = frozenset({Trait.MAY_MOVE_LEADER})
-# What is gone gives its offset to other records, which then come late in real time and in their producer's order.
+# Other records get the offsets of lost ones. They violate real-time order and the order of their producer.
 LOSS = (
     "lost_write",
     "truncated_ack",
@@ -44,11 +44,10 @@ LOSS = (
 
 @dataclass(frozen=True)
 class Rule:
-    """``anomalies`` are permitted to a producer with these settings in a run with a step of one of these
-    traits.
+    """Permits ``anomalies`` to a producer with these settings in a run with a step of one of these traits.
 
-    None is "any"; an empty set of traits needs none. Of the cases those that the ``cause`` may have brought about
-    (``judge.checks.causes``).
+    None matches any setting; an empty set of traits requires none. Only cases that the ``cause`` may have brought about
+    are permitted (``judge.checks.causes``).
     """
 
     anomalies: tuple[str, ...]
@@ -156,10 +155,9 @@ ALLOWED = (
 
 
 def lost_copies(manifest: Manifest, events: Iterable[Event], where: TopicPartition) -> list[LostCopy]:
-    """Return what faults took of a partition off the disk of a replica without which no live member of the ISR was
-    left.
+    """Return each fault that took a partition's records from a disk, if no other ISR member was alive.
 
-    The step itself tells, having asked the brokers; where it could not, nothing tells of another copy.
+    The step records this, as it queried the brokers. If it could not, whether another copy existed is unknown.
     """
     found = []
     for event in _lost_records(manifest, events):
@@ -173,7 +171,7 @@ def lost_copies(manifest: Manifest, events: Iterable[Event], where: TopicPartiti
 
 
 def last_copy_lost(manifest: Manifest, events: Iterable[Event], topic: str) -> bool:
-    """Whether that may have happened to some partition of a topic."""
+    """Return whether some partition of a topic may have lost its last copy."""
     named = [event.detail.get("last_copy_of") for event in _lost_records(manifest, events)]
     return any(of is None or topic in {TopicPartition.parse(partition).topic for partition in of} for of in named)
 
@@ -185,9 +183,9 @@ def _lost_records(manifest: Manifest, events: Iterable[Event]) -> Iterator[Event
 def allowed_to(
     manifest: Manifest, producer: ProducerInfo, events: Iterable[Event] = (), led_cleanly: Collection[str] = ()
 ) -> dict[str, tuple[Permission, ...]]:
-    """What this producer's configuration and the run's steps permit: anomaly → what permits it, at least one.
+    """Return anomaly → its permissions (at least one), from this producer's configuration and the run's steps.
 
-    ``led_cleanly`` are the topics in which no replica from outside the ISR led, as is known (``Premises``).
+    ``led_cleanly`` are the topics known to have had no leader from outside the ISR (``Premises``).
     """
     known = list(events)
     aimed = [(key, str(told.get("node", "")).startswith("member")) for key, told in manifest.steps]
@@ -211,7 +209,7 @@ def _traits(manifest: Manifest, steps: Iterable[str]) -> set[str]:
 
 
 def _applies(rule: Rule, manifest: Manifest, producer: ProducerInfo, traits: set[str], unclean: bool) -> bool:
-    if rule.idempotence is False and producer.retries == 0:  # what it permits comes of sending again
+    if rule.idempotence is False and producer.retries == 0:  # the rule permits effects of a retry
         return False
     strict = sometimes("strict_min_isr", manifest.kafka_versions)
     return (
@@ -228,8 +226,9 @@ def _applies(rule: Rule, manifest: Manifest, producer: ProducerInfo, traits: set
 
 
 def unclean_election(manifest: Manifest, topic: str, events: Iterable[Event] = ()) -> bool:
-    """Whether a replica outside the ISR may have led this topic, by its settings at any time or by an operator's order
-    that was not refused.
+    """Return whether a replica outside the ISR may have led this topic.
+
+    Either its settings allowed that at some time, or an operator requested an unclean election that was not rejected.
     """
     settings = manifest.topic_settings(topic, "unclean.leader.election.enable", "false")
     ordered = any(_elected_uncleanly(event, topic) for event in events if event.kind == "elected")
@@ -237,8 +236,10 @@ def unclean_election(manifest: Manifest, topic: str, events: Iterable[Event] = (
 
 
 def _elected_uncleanly(event: Event, topic: str) -> bool:
-    """The event names the partitions of which no answer said that they were not elected; a run folder of an earlier
-    date only whether something was refused.
+    """Return whether an operator's unclean election may have taken place in a topic.
+
+    The event lists the partitions that were elected or gave no answer. Older run folders record only whether a request
+    was rejected.
     """
     named = event.detail.get("unclean")
     if named is None:
@@ -247,14 +248,15 @@ def _elected_uncleanly(event: Event, topic: str) -> bool:
 
 
 def may_be_known_already(manifest: Manifest, producer: ProducerInfo) -> bool:
-    """Whether a leader may be sent a batch again that it has, and of which it no longer knows the offset: one that
-    began to lead, or started again, knows the last batch of each producer (KIP-98).
+    """Return whether a leader may receive a batch again that it has, but whose offset it no longer knows.
+
+    A broker that became leader or restarted knows only the last batch of each producer (KIP-98).
     """
     return producer.idempotence and producer.retries > 0 and not LEADER.isdisjoint(_traits(manifest, manifest.traits))
 
 
 def allowed(manifest: Manifest, events: Iterable[Event] = (), led_cleanly: Collection[str] = ()) -> dict[str, str]:
-    """What some producer of the run is permitted: anomaly → why. Of several reasons it names one."""
+    """Return anomaly → why, for what some producer of the run is permitted; one reason of several."""
     known = list(events)
     found: dict[str, str] = {}
     for producer in manifest.producers:

@@ -1,6 +1,6 @@
 """The anomalies that a run's records and sources can show, each declared once.
 
-S1 breaks a promise that Kafka made under this configuration; S2 is liveness, or needs review.
+S1 violates a guarantee of Kafka under this configuration; S2 is liveness, or needs review.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from evidence.sources import (
     sources,
 )
 
-_ACCOUNT = sources(SENDS, POLLS, SEGMENTS, CAPTURES)  # what the fate of a send rests on
+_ACCOUNT = sources(SENDS, POLLS, SEGMENTS, CAPTURES)  # the sources that decide a send's fate
 
 
 class Anomaly(NamedTuple):
-    """An anomaly: its severity, and the sources of evidence that it rests on.
+    """An anomaly: its severity and its sources of evidence.
 
-    ``whole`` are those of which a missing part could look like a case: without it a case proves nothing.
+    ``whole`` are the sources of which a missing part could look like a case: if one is incomplete, a case proves
+    nothing.
     """
 
     severity: str

@@ -1,7 +1,7 @@
-"""What one partition knows of transactions, and what follows once all partitions are brought together (KIP-98).
+"""The transactions of one partition, and what follows from all partitions together (KIP-98).
 
-Records of one producer with the same number were in one transaction. What a ``read_uncommitted`` consumer was given of
-them says nothing of its end.
+Records of one producer with the same transaction number were in one transaction. Reads of a ``read_uncommitted``
+consumer do not show how a transaction ended.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from judge.checks.findings import Cases, Kind
 
 
 def stable(polls: Polls, sends: Sends) -> Polls:
-    """Without what ``read_uncommitted`` consumers were given of transactions that are not known to be committed."""
+    """Return the reads without ``read_uncommitted`` reads of transactions that are not known to be committed."""
     open_ones = np.unique(sends.value[(sends.transaction != NULL) & (sends.outcome != OK)])
     if not open_ones.size:
         return polls
@@ -32,7 +32,7 @@ def _named(sends: Sends, names: Names, rows: Ints) -> list[Transaction]:
 
 
 def open_transactions(sends: Sends, polls: Polls, names: Names) -> tuple[set[Transaction], set[Transaction]]:
-    """The transactions of unknown outcome with records in this partition, and those of them of which one was seen."""
+    """Return the transactions of unknown outcome in this partition, and those of them with a record that was read."""
     unknown = np.flatnonzero((sends.transaction != NULL) & (sends.outcome == INFO))
     if not unknown.size:
         return set(), set()
@@ -41,7 +41,9 @@ def open_transactions(sends: Sends, polls: Polls, names: Names) -> tuple[set[Tra
 
 
 def siblings(sends: Sends, names: Names, committed: set[Transaction]) -> Ints:
-    """The values of indeterminate sends whose transaction must have been committed, as one of its records was seen."""
+    """Return the values of indeterminate sends whose transaction must be committed, because one of its records was
+    read.
+    """
     unknown = np.flatnonzero((sends.transaction != NULL) & (sends.outcome == INFO))
     told = _named(sends, names, unknown)
     return sends.value[unknown[[each in committed for each in told]]] if told else sends.value[unknown]
@@ -51,9 +53,10 @@ FORBIDDEN = Kind("torn_transaction", None)
 
 
 class Part(NamedTuple):
-    """A transaction's records in one partition; ``first`` is the first record that is gone, as a row of a case, with
-    what an imported history called it in ``explanation`` and ``evidence``. ``kind`` says whether all that are gone were
-    permitted to go.
+    """A transaction's records in one partition.
+
+    ``first`` is the first lost record as a row of a case; for an imported history, its ``explanation`` and ``evidence``
+    have the original names. ``kind`` records whether all losses were permitted.
     """
 
     records: int
@@ -66,7 +69,7 @@ class Part(NamedTuple):
 
 
 def with_gone_records(sends: Sends, found: Account, names: Names) -> set[Transaction]:
-    """The transactions, not aborted ones, of which a record of this partition is gone."""
+    """Return the transactions that lost a record in this partition, without aborted ones."""
     return set(_named(sends, names, np.flatnonzero(_members(sends) & np.isin(found.fate, GONE))))
 
 
@@ -75,14 +78,15 @@ def _members(sends: Sends) -> Bools:
     return members
 
 
-Ruled = Callable[[Cases], tuple[list[Kind], Ints]]  # the kinds that cases are of, and the place of each case's
+Ruled = Callable[[Cases], tuple[list[Kind], Ints]]  # the kinds of the cases, and the place of each case's kind
 
 
 def parts(
     where: TopicPartition, sends: Sends, found: Account, names: Names, wanted: set[Transaction], *, ruled: Ruled
 ) -> dict[Transaction, Part]:
-    """What became of the wanted transactions' records in this partition. A transaction may be torn here if all of its
-    records that are gone may be.
+    """Return the outcome of the wanted transactions' records in this partition.
+
+    A torn transaction is permitted here if the loss of each of its lost records is.
     """
     if not wanted:
         return {}
@@ -105,9 +109,7 @@ def parts(
 
 
 def least(kinds: Iterable[Kind]) -> Kind:
-    """Of what cases are permitted by, the one that permits least: one that is not permitted, else one that is
-    undecided.
-    """
+    """Return the least permissive kind: not permitted, then undecided, then permitted."""
     return min(kinds, key=lambda kind: (False, None, True).index(kind.allowed), default=FORBIDDEN)
 
 
@@ -127,13 +129,13 @@ def _part(where: TopicPartition, sends: Sends, found: Account, names: Names, row
 
 
 def torn_transaction(told: Iterable[Mapping[Transaction, Part]]) -> Iterator[tuple[dict[str, Any], Kind]]:
-    """Of one transaction the final drain returned some records, while others are gone, as in KAFKA-17754.
+    """The final drain returned some records of a transaction, while others are lost, as in KAFKA-17754.
 
-    It is permitted where each record that is gone was permitted to go.
+    Permitted if each lost record was permitted to be lost.
 
-    A record counts as gone only where a completed read went past it or no replica's log has it; what lies above the
-    bound of its partition, or above the last stable offset, is not judged. A transaction without a known end must be
-    all or nothing as well; of an aborted one any record that is read is an ``aborted_read``.
+    A record counts as lost only if a completed read passed it or no replica's log has it. Records above their
+    partition's bound, or above the last stable offset, are not judged. A transaction of unknown outcome must also be
+    all or nothing. Any record of an aborted transaction that is read is an ``aborted_read``.
     """
     together: dict[Transaction, list[Part]] = {}
     for of_partition in told:

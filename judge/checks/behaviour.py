@@ -19,7 +19,7 @@ _LAX = "up to 3.6 the high watermark goes on below min.insync.replicas; from 3.7
 
 
 class _Told(NamedTuple):
-    """A case about no record: its sentence, what is behind it, and what permits it."""
+    """A case that concerns no record: its sentence, its evidence, and what permits it."""
 
     explanation: str
     evidence: Mapping[str, Any]
@@ -34,14 +34,14 @@ def _cases(anomaly: str, told: Sequence[_Told]) -> Cases:
 
 
 def source_disagreement(of: PartitionEvidence) -> Cases:
-    """Two sources of one partition say different things: see ``judge.checks.elections.disagreements``."""
+    """Return the contradictions between two sources of one partition: see ``judge.checks.elections.disagreements``."""
     views = last_views(of.where, of.views, of.names)
     found = elections.disagreements(of.facts.states, of.lines, views, of.facts.starts)
     return _cases("source_disagreement", [_Told(*each) for each in found])
 
 
 def behaviour_change(of: PartitionEvidence) -> Cases:
-    """What one version does by design and another does not; each is permitted, and told."""
+    """Return behaviour that is by design in one version and not in another; each case is permitted and reported."""
     return _cases("behaviour_change", list(_changes(of)))
 
 

@@ -1,4 +1,4 @@
-"""Every case that a partition's records show, of whatever anomaly."""
+"""Collect every case that a partition's records show, of any anomaly."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from judge.checks.findings import Cases
 
 
 def accounted(run: RunFacts, question: Question, of: PartitionEvidence) -> Account:
-    """What became of every send."""
+    """Return the outcome of every send."""
     polls, committed = _reads(run, of), None
     if run.transactional:
         polls = atomicity.stable(polls, of.sends)
@@ -51,7 +51,7 @@ def _reads(run: RunFacts, of: PartitionEvidence) -> Polls:
 
 
 def cases(run: RunFacts, of: PartitionEvidence, told: Account) -> Iterator[Cases]:
-    """The cases of every kind in one partition; nobody saw the replicas of an imported history."""
+    """Yield the cases of every kind in one partition; an imported history has no evidence of the replicas."""
     found = [*record_cases(run, of, told)]
     if run.foreign:
         yield from (imported.told_with_names(each, of, run.subscribed) for each in found)
@@ -68,7 +68,7 @@ def cases(run: RunFacts, of: PartitionEvidence, told: Account) -> Iterator[Cases
 
 
 def record_cases(run: RunFacts, of: PartitionEvidence, told: Account) -> Iterator[Cases]:
-    """The cases that sends and reads show."""
+    """Yield the cases that follow from sends and reads."""
     polls = _reads(run, of)
     seen = replace(of, polls=atomicity.stable(polls, of.sends) if run.transactional else polls)
     yield from records.unread_acknowledged(seen, told)
@@ -82,7 +82,7 @@ def record_cases(run: RunFacts, of: PartitionEvidence, told: Account) -> Iterato
     wrong = imported.misplaced(told, of.sends) if run.foreign else None
     yield records.inconsistent_offset(seen, told, wrong)
     taken, acked = reading_order.steps(of), reading_order.acknowledged(of)
-    stays = of.kept and not of.expires and of.deleted_before is None  # else only the final pass shows what stayed
+    stays = of.kept and not of.expires and of.deleted_before is None  # else only the final pass shows what remained
     yield reading_order.poll_skip(of, taken, imported.standing(of, wrong) if wrong is not None and stays else None)
     yield reading_order.nonmonotonic_poll(of, taken)
     yield reading_order.nonmonotonic_send(of, acked if wrong is None else reading_order.acknowledged(of, ~wrong))

@@ -1,7 +1,7 @@
-"""What the evidence says of each cause that a permission names: it precedes the harm and could have produced it.
+"""Decide from the evidence whether a permission's cause precedes the harm and could have produced it.
 
-Every rule of ``judge.checks.allowed`` names one of these causes. Evidence that is missing never permits a case: whether
-the cause brought it about is undecided then.
+Every rule of ``judge.checks.allowed`` names one of these causes. Missing evidence never permits a case: it leaves the
+case undecided.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NOT_IMPORTED = (
 
 
 def brought_about(of: PartitionEvidence, found: Sequence[Loss], cases: Cases, cause: str) -> Ruling:
-    """Return which cases a cause may have brought about; ``found`` is what may have taken records (``takeovers``)."""
+    """Return which cases a cause may have brought about; ``found`` are the possible losses (``takeovers``)."""
     if cause in {NEW_LEADER, UNCLEAN_LEADER, LOST_COPY}:
         return taken(of, found, cases, cause)
     return CAUSES[cause](of, cases)
@@ -48,12 +48,11 @@ def _decided(brought: Bools) -> Ruling:
 
 
 def sent_again(of: PartitionEvidence, cases: Cases) -> Ruling:
-    """A client sends a record again when its request timed out, or when a connection broke or a broker refused it.
+    """A client sends a record again when its request times out, a connection breaks, or a broker returns an error.
 
-    The first takes at least ``request.timeout.ms`` from the send to the answer. The others need something that went
-    wrong in that time: a fault, or a change of the partition's leader or ISR (NOT_LEADER_OR_FOLLOWER,
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND). Whatever answered a record sooner, in a time without any of these, was the answer
-    to its only request.
+    A time-out takes at least ``request.timeout.ms`` from the send to the answer. The others need a disturbance in
+    between: a fault, or a change of the partition's leader or ISR (NOT_LEADER_OR_FOLLOWER,
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND). A record that was answered sooner, without any disturbance, was sent only once.
     """
     if of.told_names is not None:
         nowhere = np.zeros(cases.values.size, dtype=np.bool_)
@@ -80,7 +79,7 @@ def sent_again(of: PartitionEvidence, cases: Cases) -> Ruling:
 
 
 def _meets(spans: Sequence[tuple[int, int]], from_ns: Ints, until_ns: Ints) -> Bools:
-    """Which of some times overlap one of the spans."""
+    """Return which of some times overlap one of the spans."""
     begins, ends = (np.sort(np.array([span[side] for span in spans], dtype=np.int64)) for side in (0, 1))
     begun = np.searchsorted(begins, until_ns, side="right")
     over = np.searchsorted(ends, from_ns, side="left")
@@ -89,14 +88,14 @@ def _meets(spans: Sequence[tuple[int, int]], from_ns: Ints, until_ns: Ints) -> B
 
 
 def never_read(of: PartitionEvidence, cases: Cases) -> Ruling:
-    """A record without an acknowledgement need never have reached a broker, unless a reader was given it: what readers
-    are given is below the high watermark, and so on every member of the ISR.
+    """A record without an acknowledgement may never have reached a broker, unless a reader received it: readers receive
+    only records below the high watermark, which are on every member of the ISR.
     """
     return _decided(places(np.unique(of.polls.value), cases.values) < 0)
 
 
 def short_isr(of: PartitionEvidence, cases: Cases) -> Ruling:
-    """The high watermark stands still while the ISR is below min.insync.replicas, at the time of the final drain."""
+    """At the time of the final drain the ISR was below min.insync.replicas, so that the high watermark did not move."""
     states, everywhere = of.facts.states, np.ones(cases.values.size, dtype=np.bool_)
     drained = of.polls.received_ns[of.polls.pass_ == FINAL]
     from_ns, until_ns = int(drained.min(initial=FOREVER_NS)) - SETTLE_NS, int(drained.max(initial=0))
@@ -115,8 +114,8 @@ def short_isr(of: PartitionEvidence, cases: Cases) -> Ruling:
 
 
 def copier_began_anew(of: PartitionEvidence, cases: Cases) -> Ruling:
-    """A copier resumes at its group's committed offset when it is started, or after an error, which a fault may cause
-    that began before the copy was shown. The copier does not record when it resumes.
+    """A copier resumes at its group's committed offset when it starts, or after an error. A fault that began before the
+    copy was first seen may have caused that. The copier does not record when it resumes.
     """
     shown_ns = np.full(cases.values.size, NULL) if cases.shown_ns is None else cases.shown_ns
     first_ns = min((begun_ns for begun_ns, _ in of.faults), default=FOREVER_NS)
@@ -131,14 +130,14 @@ def copier_began_anew(of: PartitionEvidence, cases: Cases) -> Ruling:
 
 
 def _ruling(brought: Bools, missing: Mapping[str, Bools]) -> Ruling:
-    """Return a ruling that leaves a case undecided if it was not brought about and evidence of it is missing."""
+    """Return a ruling: a case is undecided if its cause was not found and some evidence is missing."""
     open_ones = {why: rows & ~brought for why, rows in missing.items() if (rows & ~brought).any()}
     undecided = np.any([np.zeros(brought.size, dtype=np.bool_), *open_ones.values()], axis=0)
     return Ruling(brought, undecided, "; ".join(open_ones))
 
 
 def _drained_at(of: PartitionEvidence, values: Ints) -> Ints:
-    """Where the final drain found each record, which it did."""
+    """Return the offset at which the final drain found each record; it must have found them."""
     rows = np.flatnonzero(of.polls.pass_ == FINAL)
     found, first = np.unique(of.polls.value[rows], return_index=True)
     offsets: Ints = of.polls.offset[rows[first]][places(found, values)]
@@ -146,8 +145,8 @@ def _drained_at(of: PartitionEvidence, values: Ints) -> Ints:
 
 
 def member_ended(of: PartitionEvidence, cases: Cases) -> Ruling:
-    """A member that had asked to commit behind a record ended, or was paused, after that, and had not gone on to what
-    comes behind the record: a member processes what it polled in order. It need not have had the answer.
+    """A member ended or was paused after it had requested a commit past the record, and before it read on past the
+    record. A member processes what it polled in order. The commit need not have been answered.
     """
     group, brought = of.group, np.zeros(cases.values.size, dtype=np.bool_)
     if group is None or not cases.values.size:
@@ -163,7 +162,7 @@ def member_ended(of: PartitionEvidence, cases: Cases) -> Ruling:
 
 
 def _left(of: PartitionEvidence, group: GroupEvidence, member: int, asked_ns: int, offsets: Ints) -> Bools:
-    """Which of the records that a member asked at this time to commit it may have left unprocessed."""
+    """Return which records a member may have left unprocessed, if it requested a commit past them at ``asked_ns``."""
     node = of.names.listed[member].rpartition(".")[0]
     ended_ns = min((t_ns for name, t_ns in group.ended if name == node and t_ns >= asked_ns), default=None)
     if ended_ns is None:
@@ -177,7 +176,7 @@ def _left(of: PartitionEvidence, group: GroupEvidence, member: int, asked_ns: in
 
 
 def released(of: PartitionEvidence, cases: Cases) -> Ruling:
-    """Members asked to release a record as often as it may be delivered."""
+    """Members requested the release of a record at least as often as it may be delivered."""
     share = of.share
     if share is None or not cases.values.size:
         return _decided(np.zeros(cases.values.size, dtype=np.bool_))

@@ -1,6 +1,6 @@
-"""Elections and boots, from the controller's own history, the brokers' logs and what was captured of the checkpoints.
+"""Check elections and boots against the controller's history, the brokers' logs and the captured checkpoints.
 
-Where two of these sources say different things of one fact, that is a finding of its own (``disagreements``).
+A contradiction between two of these sources is a finding of its own (``disagreements``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from evidence.facts import NewLog
 from judge.checks.findings import Check
 from kafka_files.states import State
 
-SETTLED_NS = 2_000_000_000  # Metadata is answered from a broker's own cache, which may be stale for so long
+SETTLED_NS = 2_000_000_000  # a broker answers Metadata from its cache, which may be stale this long
 
 Row = Mapping[str, Any]
 
@@ -21,9 +21,9 @@ Row = Mapping[str, Any]
 def i19_one_leader_per_epoch(states: Sequence[State], lines: Iterable[Row], views: Iterable[Row]) -> Iterator[Check]:
     """I19, all versions; serves C29 and C32.
 
-    Named by the controller's history, by each broker's own "starts at leader epoch" as a leader, and by the metadata
-    views. The probe asks nothing that a leader alone answers: a broker that wrongly believed to lead, without saying
-    so, would not be seen.
+    Leaders are taken from the controller's history, from each broker's own log line "starts at leader epoch", and from
+    the metadata views. The probe sends no request that only a leader answers. A broker that wrongly believes that it
+    leads, without logging it, would go unnoticed.
     """
     named: dict[int, dict[int, set[str]]] = {}
 
@@ -47,10 +47,11 @@ def i19_one_leader_per_epoch(states: Sequence[State], lines: Iterable[Row], view
 def i20_clean_election(history: Sequence[State]) -> Iterator[Check]:
     """I20, all versions, unclean.leader.election.enable=false; serves C6, C34, C35, C36 and C37.
 
-    A new leader was in the ISR before (or in ELR, if nobody of that ISR stayed; 4.0+), and is the first of the
-    assignment's order that the new ISR holds. The controller compares no offsets, nobody votes, and a preferred
-    election gives the same replica. One record may both empty the ISR and elect from ELR. Left out are reassignments,
-    which pick from another list, and elections of the last known leader (KIP-966), a ``behaviour_change``.
+    A new leader was in the ISR before (or in the ELR, if no member of that ISR remained; 4.0+). It is also the first
+    replica in the order of the assignment that is in the new ISR. The controller does not compare offsets, replicas do
+    not vote, and a preferred election selects the same replica. One record may both empty the ISR and elect from the
+    ELR. Reassignments are excluded, because they select from another list, and so are elections of the last known
+    leader (KIP-966), which are a ``behaviour_change``.
     """
     for before, after in pairwise(history):
         changed = after.leader >= 0 and after.leader != before.leader
@@ -75,17 +76,17 @@ def i20_clean_election(history: Sequence[State]) -> Iterator[Check]:
 
 
 def last_known_leader(before: State, after: State) -> bool:
-    """With ELR (KIP-966): whether the last known leader was elected with nobody eligible left. The record that elects
-    it may be the one that takes the last replica out of ELR, as it shut down uncleanly.
+    """With ELR (KIP-966): the last known leader was elected, with no eligible replica left. The record that elects it
+    may also remove the last replica from the ELR, because that one shut down uncleanly.
     """
     nobody = not before.isr and not after.elr
     return nobody and after.recovering and before.last_known_elr == (after.leader,)
 
 
 def led_from_elr(history: Sequence[State]) -> Iterator[State]:
-    """With ELR (KIP-966): a replica began to lead that the last ISR did not hold, while nobody was left in the ISR. It
-    came from the ELR, which has what was committed. Without ELR the last member of the ISR alone may lead. Gives
-    those states.
+    """With ELR (KIP-966): a replica outside the last ISR became leader, while the ISR was empty. It came from the ELR,
+    whose replicas have all committed records. Without ELR only the last member of the ISR may lead. Yields those
+    states.
     """
     last_isr: tuple[int, ...] = ()
     for before, after in pairwise(history):
@@ -96,16 +97,16 @@ def led_from_elr(history: Sequence[State]) -> Iterator[State]:
 
 
 def _stayed(before: State, after: State) -> bool:
-    """Whether anybody of an ISR is in the next one."""
+    """Return whether any member of an ISR is in the next one."""
     return not set(before.isr).isdisjoint(after.isr)
 
 
 def i21_history_in_order(history: Sequence[State], effective_min_isr: int) -> Iterator[Check]:
     """I21, all versions; serves C20 and C30.
 
-    The partition epoch grows by one; the leader epoch never falls, and grows with every change of the leader. The
-    leader is in the ISR, the ISR in the assignment. ELR and ISR are disjoint, and an ISR of at least
-    min.insync.replicas (``effective_min_isr``) leaves ELR empty (4.0+).
+    The partition epoch grows by one. The leader epoch never falls, and grows with every change of the leader. The
+    leader is in the ISR, and the ISR in the assignment. ELR and ISR are disjoint, and the ELR is empty while the ISR
+    has at least min.insync.replicas members (``effective_min_isr``; 4.0+).
     """
     for before, after in zip([None, *history], history, strict=False):
         wrong = [
@@ -150,10 +151,10 @@ def i25_boot_high_watermark(
 ) -> Iterator[Check]:
     """I25, all versions, clean topics; serves C39.
 
-    The HW of "Log loaded … with initial high watermark" is not above the log end with which the replica then starts. A
-    checkpointed HW, being one that the replica had, is never above a log end that a later capture sees (I6). What the
-    file held at the moment of a kill is not recorded, so equality is not checked. A replica that a step moved, or whose
-    files it damaged, is not held to what was before.
+    The HW in "Log loaded … with initial high watermark" is at most the log end offset with which the replica then
+    starts. A checkpointed HW is at most the log end offset of a later capture, because the replica had that HW (I6).
+    Equality is not checked: the checkpoint's content at the moment of a kill is not recorded. A replica that a step
+    moved, or whose files a step damaged, starts over.
     """
     loaded: dict[tuple[int, str, int], Row] = {}
     for line in lines:
@@ -202,16 +203,16 @@ def _is_new(row: Row, since_ns: int, new_logs: Sequence[NewLog]) -> bool:
 def disagreements(
     history: Sequence[State], lines: Sequence[Row], views: Sequence[Row], starts: Mapping[int, int]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Two sources of one partition say different things; serves every claim that rests on one of them.
+    """Two sources contradict each other about one partition; serves every claim that rests on one of them.
 
-    Compared are the controller's last state and each observer's last metadata view, if that was asked more than two
-    seconds later; each epoch's leader and the brokers' own lines; its start (``starts``, the epoch files' smallest) and
-    the log end with which the leader said to begin. Gives (sentence, evidence).
+    Compared are the controller's last state and each observer's last metadata view, if requested more than two seconds
+    later; each epoch's leader and the brokers' own log lines; each epoch's start (``starts``, the smallest in the epoch
+    files) and the log end offset at which the leader logged that it began. Yields (sentence, evidence).
     """
     if history and history[-1].t_ns is not None:
         yield from _of_views(history[-1], views)
     leaders = {state.leader_epoch: state.leader for state in history if state.leader >= 0}
-    begun: set[int] = set()  # a leader that was restarted before another was elected begins its epoch once more
+    begun: set[int] = set()  # a leader that restarts before another election logs its epoch again
     for line in lines:
         if line["kind"] != "leader_started":
             continue

@@ -1,10 +1,9 @@
-"""Cases in which a copier's output is not its input once (KIP-98, KIP-447).
+"""Cases in which a copier's output does not have each input record exactly once (KIP-98, KIP-447).
 
-A copied record names its input: the copier's id for the partition, and the input's offset. What the input holds is what
-the final drain returned of it, committed records only; what is owed of that lies below the offset that the copier's
-group has committed. A copier that commits its offsets within the transaction that has the records owes each of them
-exactly once to a reader of committed records. Where what was committed in input or output need not have survived, each
-case is permitted.
+A copied record names its input: the copier's id for the partition, and the input's offset. The input is what the final
+drain returned of it, committed records only. Required are copies of the input below the offset that the copier's group
+committed. A copier that commits its offsets in the transaction of its records must deliver each exactly once to a
+``read_committed`` reader. If committed input or output need not have survived, each case is permitted.
 """
 
 from __future__ import annotations
@@ -25,7 +24,9 @@ _NOT_CLEAN = (
 
 
 def cases(of: PartitionEvidence, copied: Copied) -> Iterator[Cases]:
-    """What a partition of the output lacks of its input, has of it more than once, and has beside it."""
+    """Yield the cases of a partition of the output: missing copies, repeated copies, and copies without an input
+    record.
+    """
     output = Output.of(of, copied)
     why = None if of.clean and copied.clean else (lambda _: _NOT_CLEAN)
     for found in (lost_output(of, copied, output), duplicate_output(of, output), _phantom_output(of, copied, output)):
@@ -36,7 +37,7 @@ _FAR = np.iinfo(np.int64).max
 
 
 class Output(NamedTuple):
-    """The copies that the final drain returned, and where, each place once."""
+    """The copies that the final drain returned, with their offsets; each place once."""
 
     values: Ints
     offsets: Ints
@@ -54,10 +55,11 @@ def _values(of: PartitionEvidence, copied: Copied) -> Ints:
 def lost_output(of: PartitionEvidence, copied: Copied, output: Output) -> Cases:
     """A committed record of a copier's input that the final drain did not find in its output.
 
-    All versions; KIP-98, and KIP-447 for a group's offsets. Its offset lies below the one that the copier's group has
-    committed, in one transaction with the copies of all below it, so that its copy is committed, too. Copies stand in
-    the order of the input, even where some are made again, so that what was deleted of the output took those below the
-    ones that are left. Nothing is said where the drain did not come to the output's end, or the output is compacted.
+    All versions; KIP-98, and KIP-447 for a group's offsets. The record is below the offset that the copier's group
+    committed. The transaction that committed that offset, or an earlier one, has its copy, so the copy is committed,
+    too. Copies are in the order of the input, even if some were repeated. If output was deleted, the copies below the
+    remaining ones are therefore not required. Not checked if the drain did not reach the output's end, or the output is
+    compacted.
     """
     owed = _values(of, copied)[copied.offsets < copied.committed]
     drained = of.drain is not None and of.drain.complete and of.kept
@@ -80,8 +82,8 @@ def lost_output(of: PartitionEvidence, copied: Copied, output: Output) -> Cases:
 def duplicate_output(of: PartitionEvidence, output: Output) -> Cases:
     """A committed record of a copier's input that the final drain found in its output more than once.
 
-    All versions; KIP-98, and KIP-447. A transaction that is committed has the offset behind its inputs, so that none of
-    them is read again, and one that is not shows no copy. Permitted where offsets are committed apart.
+    All versions; KIP-98, and KIP-447. A committed transaction includes the offset after its inputs, so that they are
+    not read again; an uncommitted one shows no copy. Permitted if offsets are committed separately.
     """
     found, copies = np.unique(output.values, return_counts=True)
     several = found[copies > 1]
@@ -98,29 +100,29 @@ def duplicate_output(of: PartitionEvidence, output: Output) -> Cases:
 
 
 def _second(values: Ints, output: Output) -> Ints:
-    """Return the offset of each value's second copy; the copies are in the order of their values and offsets."""
+    """Return the offset of each value's second copy; copies are ordered by value and offset."""
     offsets: Ints = output.offsets[np.searchsorted(output.values, values) + 1]
     return offsets
 
 
 def _shown_ns(of: PartitionEvidence, offsets: Ints) -> Ints:
-    """Return when each offset was first shown to be written: a live reader was given it, or a replica had a high
-    watermark above it. NULL: only the final drain did.
+    """Return when each offset was first seen to be written: a live reader received it, or a replica had an HW above it.
+
+    ``NULL``: only the final drain showed it.
     """
     live = of.polls.take(of.polls.pass_ != FINAL)
     shown_at = np.concatenate([live.offset, of.samples.hw - 1])
     shown_ns = np.concatenate([live.received_ns, of.samples.received_ns])
     order = np.argsort(shown_at, kind="stable")
-    first_ns = np.append(np.minimum.accumulate(shown_ns[order][::-1])[::-1], NULL)  # at this offset or above it
+    first_ns = np.append(np.minimum.accumulate(shown_ns[order][::-1])[::-1], NULL)  # at this offset or above
     found: Ints = first_ns[np.searchsorted(shown_at[order], offsets)]
     return found
 
 
 def _phantom_output(of: PartitionEvidence, copied: Copied, output: Output) -> Cases:
-    """A copy of what no reader of committed records is given of the input, such as of an aborted record.
+    """Return copies of an input offset without a committed record, such as an aborted one.
 
-    Nothing is said where the drain of the input did not come to its end, where the input is compacted, and of what was
-    deleted of it.
+    Not checked if the drain did not reach the input's end, if the input is compacted, or for deleted input.
     """
     found = np.unique(output.values)
     known = copied.whole and copied.kept

@@ -1,6 +1,6 @@
-"""What judging one partition found, and how the findings of many partitions come together: by addition.
+"""The findings of one partition, and how the findings of many partitions are added up.
 
-Counts are exact. Of the cases behind them a capped number is kept as examples: the first in the order of the log.
+Counts are exact. Examples are capped: the first cases in the order of the log are kept.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from evidence.columns import NULL, Bools, Ints, Names, groups, producer_of
 from evidence.gather import Permitted
 from history.partition import TopicPartition
 
-MAX_EXAMPLES = 1_000  # of one kind of case in one partition; of all partitions together as many
+MAX_EXAMPLES = 1_000  # for each kind of case in one partition, and again in all partitions together
 
 
 class Kind(NamedTuple):
-    """Cases that are counted together: of one anomaly, and permitted for one reason; or ``undecided``, as this evidence
-    is missing; or with neither, and so not permitted.
+    """Cases that are counted together: of one anomaly, with the same permission or the same missing evidence.
+
+    ``allowed_why`` is the permission; ``undecided`` is the missing evidence. With neither, the cases are not permitted.
     """
 
     anomaly: str
@@ -37,13 +38,14 @@ class Kind(NamedTuple):
 
 
 class Cases(NamedTuple):
-    """Cases of one anomaly, one for each value (-1: about no record of ours).
+    """Cases of one anomaly, one for each value (-1: it concerns no record of the run's own).
 
-    ``example`` makes the row of the case at a place: ``offset``, ``explanation`` and ``evidence`` (a mapping), and
-    where it is about an acknowledgement ``acks`` and ``at_ns``. ``why`` says of a case what permits it, where more
-    than its producer's settings does. ``shown_ns`` is when a consumer was given what makes the case (of a copier's
-    output: when it was first seen to be written; ``NULL``: unknown), and ``again`` are the values of the records that
-    must have been sent again to make it, where those are others than ``values``.
+    - ``example`` makes the row of the case at a place: ``offset``, ``explanation``, ``evidence`` (a mapping) and, if it
+      concerns an acknowledgement, ``acks`` and ``at_ns``.
+    - ``why`` returns what permits a case, if that is more than its producer's settings.
+    - ``shown_ns``: when a consumer received the record of the case. For a copier's output: when the record was first
+      seen to be written; ``NULL``: unknown.
+    - ``again``: the values of the records that must have been sent again to cause the case, if not ``values``.
     """
 
     anomaly: str
@@ -55,8 +57,9 @@ class Cases(NamedTuple):
 
 
 class Ruling(NamedTuple):
-    """Which cases a cause may have brought about (``brought``), and which it may have if what is ``missing`` of the
-    evidence would say so (``undecided``).
+    """Which cases a cause may have brought about.
+
+    ``brought``: the evidence shows it. ``undecided``: the cause is possible, but the ``missing`` evidence would decide.
     """
 
     brought: Bools
@@ -64,11 +67,13 @@ class Ruling(NamedTuple):
     missing: str = ""
 
 
-BroughtAbout = Callable[[Cases, str], Ruling]  # what the evidence says of a permission's cause
+BroughtAbout = Callable[[Cases, str], Ruling]  # decides from the evidence on a permission's cause
 
 
 class Checks(NamedTuple):
-    """Checks of one invariant: how many, and of each violation its time (``NULL``: none) and evidence by its place."""
+    """Checks of one invariant: their number, and the time (``NULL``: none) and evidence of each violation, by its
+    place.
+    """
 
     checked: int
     violated_ns: Ints
@@ -76,7 +81,7 @@ class Checks(NamedTuple):
 
 
 class Check(NamedTuple):
-    """One thing checked: when (None: at no time), whether the invariant is violated, and by what."""
+    """One check: its time (None: none), whether the invariant is violated, and the evidence."""
 
     t_ns: int | None
     violated: bool
@@ -84,7 +89,7 @@ class Check(NamedTuple):
 
 
 def checks_of(found: Iterable[Check]) -> Checks:
-    """The same as counts and violations, in their order."""
+    """Return the checks as counts and violations, in their order."""
     checked, violations = 0, []
     for check in found:
         checked += 1
@@ -96,11 +101,11 @@ def checks_of(found: Iterable[Check]) -> Checks:
 
 @dataclass
 class Tally:
-    """How often an invariant was checked and violated, and its first violation."""
+    """The numbers of checks and violations of an invariant, and its first violation."""
 
     checked: int = 0
     violations: int = 0
-    first: tuple[int, TopicPartition, str] | None = None  # when (0: at no time), where, its evidence as JSON
+    first: tuple[int, TopicPartition, str] | None = None  # time (0: none), partition, evidence as JSON
 
     def add(self, checked: int, violations: int, first: tuple[int, TopicPartition, str] | None) -> None:
         self.checked += checked
@@ -111,10 +116,10 @@ class Tally:
 
 @dataclass
 class Findings:
-    """Cases by their kind, with examples as rows of ``history.tables.ANOMALIES``, and invariants by their name.
+    """Cases by kind, with examples as rows of ``history.tables.ANOMALIES``, and invariants by name.
 
-    Of one partition: ``unchecked`` are the invariants that it had to be checked for and was not, ``lacking`` maps a
-    kind of evidence to why its history lacks it.
+    For one partition only: ``unchecked`` are the required invariants that were not checked; ``lacking`` maps a kind of
+    evidence to why the history lacks it.
     """
 
     counts: Counter[Kind] = field(default_factory=Counter)
@@ -126,8 +131,10 @@ class Findings:
     def add_cases(
         self, where: TopicPartition, cases: Cases, names: Names, permitted: Permitted, brought_about: BroughtAbout
     ) -> None:
-        """Count cases by the first of their producer's permissions whose cause may have brought them about, else by
-        the evidence that leaves one open, and keep the first as examples.
+        """Count cases, and keep the first as examples.
+
+        The kind of a case is the first of its producer's permissions whose cause may have brought it about, else the
+        missing evidence that leaves it undecided.
         """
         kinds, of_case = ruled(cases, names, permitted, brought_about)
         codes, first = np.unique(of_case, return_index=True)
@@ -141,7 +148,7 @@ class Findings:
                 kept.append({**where._asdict(), "producer_id": producer, "seq": seq, **cases.example(place)})
 
     def add_case(self, row: Mapping[str, Any], kind: Kind) -> None:
-        """Count one case by itself, with its row."""
+        """Count one case, with its row."""
         self.counts[kind] += 1
         kept = self.examples.setdefault(kind, [])
         if len(kept) < MAX_EXAMPLES:
@@ -158,7 +165,7 @@ class Findings:
         tally.add(checks.checked, int(checks.violated_ns.size), first)
 
     def doubted(self, why: Callable[[str], str | None]) -> Findings:
-        """Return these findings with the forbidden cases of each anomaly undecided for which ``why`` has a reason."""
+        """Return these findings with the forbidden cases of an anomaly undecided, if ``why`` returns a reason."""
         kinds = {kind: in_doubt(kind, why(kind.anomaly)) for kind in self.counts}
         counts = Counter[Kind]()
         for kind, cases in self.counts.items():
@@ -166,7 +173,7 @@ class Findings:
         return replace(self, counts=counts, examples={kinds[kind]: rows for kind, rows in self.examples.items()})
 
     def merge(self, others: Iterable[Findings]) -> Findings:
-        """These and the findings of other partitions, in the order of their topics and partitions."""
+        """Add the findings of other partitions; examples are ordered by topic and partition."""
         for other in others:
             self.counts.update(other.counts)
             for kind, examples in other.examples.items():
@@ -180,14 +187,14 @@ class Findings:
 
 
 def ruled(cases: Cases, names: Names, permitted: Permitted, brought_about: BroughtAbout) -> tuple[list[Kind], Ints]:
-    """Return the kinds that some cases are of, and the place of each case's among them."""
+    """Return the kinds of some cases, and the place of each case's kind among them."""
     kinds = {Kind(cases.anomaly, None): 0}
     of_case = np.zeros(cases.values.size, dtype=np.int64)
 
     def take(rows: Ints, why: str | None, undecided: str | None = None) -> None:
         of_case[rows] = kinds.setdefault(Kind(cases.anomaly, why, undecided), len(kinds))
 
-    ruling = cache(partial(brought_about, cases))  # of a cause, whoever the producer is
+    ruling = cache(partial(brought_about, cases))  # by cause; the same for all producers
     for (code,), own in groups(producer_of(cases.values)):
         permissions = permitted.get(names.listed[code], {}).get(cases.anomaly, ()) if code >= 0 else ()
         for each in permissions:
@@ -213,6 +220,6 @@ def _in_order(row: Mapping[str, Any]) -> tuple[str, int, int, str, int]:
 
 
 def facts(evidence: Mapping[str, Any]) -> str:
-    """Evidence as a JSON object in the order of its names, without what is unknown."""
+    """Return evidence as a JSON object with sorted names, without unknown values."""
     known = {name: value for name, value in evidence.items() if value is not None}
     return json.dumps(known, sort_keys=True, separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""From which Kafka version a rule holds: the one place where a check learns of ``history.kafka_versions``."""
+"""The Kafka version from which a rule holds; the only place where checks use ``history.kafka_versions``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from history.kafka_versions import has
 
 
 def always(feature: str, kafka_versions: Iterable[str]) -> bool:
-    """Whether all versions of a run have the behaviour, so that it must be seen."""
+    """Return whether all versions of a run have the behaviour, so that it must occur."""
     return all(has(feature, version) for version in kafka_versions)
 
 
 def sometimes(feature: str, kafka_versions: Iterable[str]) -> bool:
-    """Whether some version of a run has the behaviour, so that it may be seen."""
+    """Return whether some version of a run has the behaviour, so that it may occur."""
     return any(has(feature, version) for version in kafka_versions)

@@ -1,8 +1,8 @@
-"""What a consumer group must show of one partition: where owners start, what they commit, and who owns it.
+"""Check a consumer group's behaviour on one partition: where owners start, what they commit, and who owns it.
 
-Members write down what they read before they commit it, each on the run's clock. A member that was paused beyond its
-session may go on with what it had fetched until its library tells it that it lost its partitions: only its commits are
-refused by then (classic: by the group's generation; KIP-848: by the member's epoch).
+Members record what they read before they commit it, on the run's clock. A member that was paused beyond its session may
+process what it had fetched until its library reports that it lost its partitions. By then only its commits are rejected
+(classic: by the group's generation; KIP-848: by the member's epoch).
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from judge.checks.records import record
 
 
 def group_skip(of: PartitionEvidence) -> Cases:
-    """A record below an offset that the group has committed, and no member ever read it: a group resumes at its
-    committed offset (documentation of Kafka's Consumer), so that nobody will.
+    """A record below an offset that the group committed, and that no member read. A group resumes at its committed
+    offset (documentation of Kafka's Consumer), so no member will read it.
 
-    Sound because a member writes down what it read before it commits it, so that not even SIGKILL takes it away. What
-    stands in the log is what the final drain found. Permitted where members commit ahead of processing: that is at
-    most once.
+    Sound because a member records what it read before it commits it, so that SIGKILL hides no read. The log's content
+    is what the final drain found. Permitted if members commit ahead of processing, which is at-most-once.
     """
     group, drained = of.group, (of.polls.pass_ == FINAL) & (of.polls.value >= 0)
     if group is None or not of.clean:
@@ -52,7 +51,7 @@ def _highest(offsets: Ints) -> int:
 
 
 def _covered(reads: Reads, offsets: Ints) -> Bools:
-    """Which offsets some member read."""
+    """Return which offsets some member read."""
     if not len(reads):
         return np.zeros(offsets.size, dtype=np.bool_)
     order = np.argsort(reads.first, kind="stable")
@@ -63,14 +62,14 @@ def _covered(reads: Reads, offsets: Ints) -> Bools:
 
 
 def i29_starts_at_committed(of: PartitionEvidence) -> Checks:
-    """I29, all versions; serves at-least-once processing. Between the offset that the group has committed and the one
-    at which a new owner starts stands no record. Without a commit it starts at the log's beginning, as
-    auto.offset.reset says.
+    """I29, all versions; serves at-least-once processing. No record is between the group's committed offset and the
+    offset at which a new owner starts. Without a commit, the owner starts at the log's beginning, as auto.offset.reset
+    configures.
 
-    It starts at the first record that it reads, or at an offset beyond all that it has read, if it asks to commit that
-    sooner; a group that commits ahead of processing does so. Sound because the new owner asked for the committed offset
-    before that, and it is at most the largest for which any member had asked a commit by then, answered or not. What
-    stands between is what the final drain found.
+    The owner's start is its first record read, or, if earlier, its first requested commit beyond everything that it has
+    read. The second does not apply to a group that commits ahead of processing. Sound because the new owner fetched the
+    committed offset before its start. That offset is at most the largest that any member had requested to commit by
+    then, answered or not. The records in between are those of the final drain.
     """
     group = _group(of)
     drained = np.sort(of.polls.offset[of.polls.pass_ == FINAL])
@@ -89,7 +88,7 @@ def i29_starts_at_committed(of: PartitionEvidence) -> Checks:
 
 
 def _began(group: GroupEvidence, owned: Ownership) -> tuple[int, int] | None:
-    """When an owner showed at which offset it starts, and that offset."""
+    """Return when an owner showed the offset at which it starts, and that offset."""
     found, read_to = [], 0
     if (reads := group.reads_of.get(owned.member)) is not None:
         at = int(np.searchsorted(reads.received_ns, owned.from_ns))
@@ -103,10 +102,11 @@ def _began(group: GroupEvidence, owned: Ownership) -> tuple[int, int] | None:
 
 
 def i30_rereads_uncommitted_only(of: PartitionEvidence) -> Checks:
-    """I30, all versions; serves at-least-once processing. An owner reads nothing that was committed before it was given
-    the partition, so that what is read twice is bounded by what was not committed.
+    """I30, all versions; serves at-least-once processing. An owner reads nothing below an offset that was committed
+    before the owner's assignment, so that only uncommitted records are read twice.
 
-    Sound because a commit that was answered before the assignment is what the new owner is told, or a later one.
+    Sound because the new owner receives that committed offset, or a later one, if the commit was answered before the
+    assignment.
     """
     group = _group(of)
     taken = group.taken
@@ -124,11 +124,11 @@ def i30_rereads_uncommitted_only(of: PartitionEvidence) -> Checks:
 
 
 def i31_commits_never_fall(of: PartitionEvidence) -> Checks:
-    """I31, all versions; serves at-least-once processing. A commit that is taken is of no smaller offset than one that
-    was answered before it was asked for; nobody resets the group's offsets here.
+    """I31, all versions; serves at-least-once processing. The offset of a successful commit is not below that of a
+    commit that was answered before this one was requested. No step of the run resets the group's offsets.
 
-    Sound because owners start at the committed offset and go up, and the coordinator refuses who is no member of the
-    generation (classic: ILLEGAL_GENERATION) or epoch (KIP-848: STALE_MEMBER_EPOCH) any more.
+    Sound because owners start at the committed offset and read upwards, and the coordinator rejects a former member of
+    the generation (classic: ILLEGAL_GENERATION) or epoch (KIP-848: STALE_MEMBER_EPOCH).
     """
     group = _group(of)
     taken = group.taken
@@ -146,12 +146,14 @@ def i31_commits_never_fall(of: PartitionEvidence) -> Checks:
 
 
 def i32_one_owner(of: PartitionEvidence) -> Checks:
-    """I32, all versions; serves at-least-once processing. A member that is given a partition is its only owner. Nobody
-    before it has a commit taken from then on, and none that its coordinator could hear still has the partition.
+    """I32, all versions; serves at-least-once processing. A member that receives a partition is its only owner. From
+    then on no commit of an earlier owner succeeds, and no earlier owner within the coordinator's reach still has the
+    partition.
 
-    Sound because a member gives up a partition before the next one is given it (KIP-429, KIP-848), or its session ends:
-    the second part is not asked within two sessions after a fault, nor of a member that read nothing for a session. A
-    member's own times stand inside of what the coordinator does: it is given a partition after, and gives up before.
+    Sound because a member gives up a partition before the next one receives it (KIP-429, KIP-848), or its session ends.
+    The part about reach is not checked within two sessions after a fault, nor for a member that read nothing for one
+    session. The recorded times are within the coordinator's: a member records the partition after the coordinator
+    assigned it, and gives it up before the coordinator knows.
     """
     group = _group(of)
     found = []
@@ -173,7 +175,7 @@ def i32_one_owner(of: PartitionEvidence) -> Checks:
 
 
 def _late_commit(group: GroupEvidence, last: Ownership, owned: Ownership) -> int | None:
-    """What an owner committed with success when it had the partition still, and the next one had been given it."""
+    """Return the offset that an owner still committed after the next owner received the partition, or None."""
     taken = group.taken_of.get(last.member)
     if taken is None:
         return None
@@ -182,7 +184,7 @@ def _late_commit(group: GroupEvidence, last: Ownership, owned: Ownership) -> int
 
 
 def _excused(group: GroupEvidence, last: Ownership, owned: Ownership) -> bool:
-    """Whether an owner's coordinator may not have heard it when the next one was given the partition."""
+    """Return whether an owner may have been out of its coordinator's reach when the next one received the partition."""
     since_ns = owned.from_ns - 2 * group.session_ns
     if any(begun <= owned.from_ns and ended >= since_ns for begun, ended in group.faults):
         return True
@@ -202,7 +204,7 @@ def _name(of: PartitionEvidence, owned: Ownership) -> str:
 
 
 def _read_by_owners(group: GroupEvidence) -> Iterator[tuple[Ownership, Reads]]:
-    """What each owner read as such, by time; who read nothing is left out."""
+    """Yield what each owner read while it was the owner, by time, without owners that read nothing."""
     for owned in group.owned:
         if reads := group.reads_of.get(owned.member):
             first = np.searchsorted(reads.received_ns, owned.from_ns)
@@ -212,7 +214,7 @@ def _read_by_owners(group: GroupEvidence) -> Iterator[tuple[Ownership, Reads]]:
 
 
 def _highest_answered(taken: Commits) -> tuple[Ints, Ints]:
-    """The times of the answers in order, and the largest offset that was committed by each."""
+    """Return the times of the commits' answers in order, and the largest offset committed by each."""
     order = np.argsort(taken.answered_ns, kind="stable")
     offsets = taken.offset[order]
     return taken.answered_ns[order], np.maximum.accumulate(offsets) if offsets.size else offsets

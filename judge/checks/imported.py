@@ -1,7 +1,7 @@
-"""Judge an imported history: it has no drain, no probe and no segments, only what its clients recorded.
+"""Judge an imported history, which has no drain, probe or segments, only the records of its clients.
 
-A record is lost if one reader read past it, on both sides, and no reader returned it. Where no reader is known to have
-passed it, it is unseen: a reader may begin at the log's end or behind a gap that a commit of its group left.
+A record is lost if one reader read past it, on both sides, and no reader returned it. If no reader is known to have
+passed it, it is unseen: a reader may begin at the log's end, or after a gap that a commit of its group left.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ _MOVED = "a subscribed consumer may be given its partitions anew at any time"
 
 
 def as_drain(polls: Polls) -> Polls:
-    """Completed reads of a partition that nobody drained count as its final pass."""
+    """Return the reads, with completed ones as the final pass if there is no final drain."""
     if (polls.pass_ == FINAL).any():
         return polls
     return replace(polls, pass_=np.where(polls.pass_ == LIVE, FINAL, polls.pass_).astype(np.int8))
 
 
 def passed_since(polls: Polls, from_start: Codes) -> Ints:
-    """Return for each read the offset from which its reader had passed everything: the one that it read before.
+    """Return for each read the offset from which its reader had read everything: that of its previous read.
 
-    A reader's first read, and one behind a read whose operation did not end well, covers only its own offset. Readers
-    of ``from_start`` are known to have begun at the log's first record.
+    A reader's first read, and one after a read whose operation failed, covers only its own offset. Readers in
+    ``from_start`` are known to have begun at the log's first record.
     """
     order = np.lexsort((polls.position, polls.consumer))
     consumer, offset = polls.consumer[order], polls.offset[order]
@@ -65,8 +65,9 @@ def passed_since(polls: Polls, from_start: Codes) -> Ints:
 
 
 def misplaced(found: Account, sends: Sends) -> Bools:
-    """Return the acknowledged sends whose offset is wrong: readers returned them and only elsewhere, or the log cannot
-    have reached that offset.
+    """Return the acknowledged sends whose offset is wrong.
+
+    Either readers returned the record at other offsets only, or the log cannot have reached that offset.
     """
     wrong: Bools = found.read & (sends.outcome == OK) & (sends.offset != NULL) & (found.found_at != sends.offset)
     several = np.flatnonzero(wrong & (found.copies > 1))
@@ -77,8 +78,8 @@ def misplaced(found: Account, sends: Sends) -> Bools:
 def _beyond(found: Account, sends: Sends) -> Bools:
     """Return the sends that were acknowledged with acks=all beyond the log's end and never read.
 
-    A later record of the same producer was read where it was acknowledged, and between such a record and this offset
-    there is more room than the history has sends.
+    A later record of the same producer was read at its acknowledged offset below. The distance from such a record to
+    this offset exceeds the number of sends in the history.
     """
     acked = (sends.outcome == OK) & (sends.acks == ACKS_ALL) & (sends.offset != NULL)
     right = acked & found.read & (found.found_at == sends.offset)
@@ -95,12 +96,12 @@ def _beyond(found: Account, sends: Sends) -> Bools:
 
 
 def after_cleanup(found: Account, of: PartitionEvidence) -> Account:
-    """Take back what is said of records that their topic's cleanup may have removed.
+    """Withdraw conclusions about records that their topic's cleanup may have removed.
 
-    Retention removes records in the order of the log, and a history does not show when: what became of an unread record
-    is undecided. Compaction keeps the last record of each key, and of tombstones none for good
-    (delete.retention.ms): an earlier record and a tombstone may be gone, but no tombstone before the older values of
-    its key. Where a send without a known place or key may have superseded a record, that is undecided.
+    Retention removes records in the order of the log, and a history does not show when: unread records are undecided.
+    Compaction keeps the last record of each key, but tombstones only for a time (delete.retention.ms). An earlier
+    record and a tombstone may be missing, but a tombstone not before the older values of its key. If a send without a
+    known offset or key may have superseded a record, the record is undecided.
     """
     if of.kept and not of.expires:
         return found
@@ -112,7 +113,7 @@ def after_cleanup(found: Account, of: PartitionEvidence) -> Account:
         key = np.where(at >= 0, told.record_key[at], -1)
         tombstone = (at >= 0) & (told.name == "null")[at]
     written = found.committed & (sends.offset != NULL)
-    newest: Ints = np.full(int(key.max(initial=-1)) + 2, NULL)  # by key; the last place is that of no key
+    newest: Ints = np.full(int(key.max(initial=-1)) + 2, NULL)  # by key; the last place is for records without a key
     np.maximum.at(newest, key[written], sends.offset[written])
     superseded = (key >= 0) & (sends.offset != NULL) & (sends.offset < newest[key])
     may_supersede = (sends.outcome != FAIL) & ~written
@@ -125,7 +126,7 @@ def after_cleanup(found: Account, of: PartitionEvidence) -> Account:
         fate[open_case & (doubtful | of.expires)] = UNDECIDED
         fate[open_case & (superseded | (tombstone & (key >= 0)))] = NOTHING
         last = open_case & tombstone & (key >= 0) & (sends.offset != NULL) & ~superseded
-        of_values = np.where(tombstone & ~last, -1, key)  # an older tombstone that is still there deletes the key, too
+        of_values = np.where(tombstone & ~last, -1, key)  # an older tombstone that still exists also deletes the key
         early, unclear = _outlived(of, found, of_values, last)
         fate[unclear | (early & (doubtful | (found.fate != LOST)))] = UNDECIDED
         fate[early & ~doubtful & (found.fate == LOST)] = LOST
@@ -133,11 +134,11 @@ def after_cleanup(found: Account, of: PartitionEvidence) -> Account:
 
 
 def _outlived(of: PartitionEvidence, found: Account, key: Ints, last: Bools) -> tuple[Bools, Bools]:
-    """Return which tombstones, each the ``last`` write of its key, were removed while an older value was still there,
-    and of which that is not known.
+    """Return which tombstones were removed while an older value still existed, and for which this is unknown.
 
-    Compaction keeps a tombstone for delete.retention.ms after it removed the older values. So one reader that returned
-    such a value and, in less time than that, went past the tombstone proves it.
+    Each is the ``last`` write of its key. Compaction keeps a tombstone for delete.retention.ms after it removed the
+    older values. One reader proves a violation if it returned such a value and passed the tombstone in less time than
+    that.
     """
     sends, polls = of.sends, as_drain(of.polls)
     deleted_by = _deleted_by(found, polls, key, np.flatnonzero(last), sends.offset)
@@ -158,10 +159,11 @@ def _outlived(of: PartitionEvidence, found: Account, key: Ints, last: Bools) -> 
 
 
 def _deleted_by(found: Account, polls: Polls, key: Ints, tombstones: Ints, offset: Ints) -> Ints:
-    """Return for each read of the final pass the tombstone (a row of the sends) that deletes the value that it
-    returned, or -1. A tombstone behind which a record of its key was read is not the last write.
+    """Return for each read of the final pass the tombstone (a row of the sends) that deletes the read's value, or -1.
+
+    If a record of the key was read after a tombstone, that tombstone is not the last write.
     """
-    furthest: Ints = np.full(int(key.max(initial=-1)) + 2, NULL)  # by key; the last place is that of no key
+    furthest: Ints = np.full(int(key.max(initial=-1)) + 2, NULL)  # by key; the last place is for records without a key
     np.maximum.at(furthest, key, found.seen_at)
     rows = tombstones[offset[tombstones] > furthest[key[tombstones]]]
     of_key: Ints = np.full(furthest.size, -1)
@@ -169,13 +171,15 @@ def _deleted_by(found: Account, polls: Polls, key: Ints, tombstones: Ints, offse
     values = np.flatnonzero(found.committed & (of_key[key] >= 0))
     send: Ints = np.full(found.groups.values.size + 1, -1)
     send[found.groups.of_send[values]] = values
-    read = send[places(found.groups.values, polls.value)]  # the place of no group holds -1, too
+    read = send[places(found.groups.values, polls.value)]  # the place for no group is -1, too
     return np.where((read >= 0) & (polls.pass_ == FINAL), of_key[key[read]], -1)
 
 
 def standing(of: PartitionEvidence, wrong: Bools) -> tuple[Ints, Ints]:
-    """Return the records that are known to be in the log, by offset and value: those that a reader returned and that
-    were not reported as failed, and those that were acknowledged at an offset that is not known to be wrong.
+    """Return the offsets and values of the records that are known to be in the log.
+
+    These are records that a reader returned and that did not fail, and records acknowledged at an offset that is not
+    known to be wrong.
     """
     failed = np.unique(of.sends.value[of.sends.outcome == FAIL])
     read = (of.polls.value >= 0) & (places(failed, of.polls.value) < 0)
@@ -191,9 +195,9 @@ def standing(of: PartitionEvidence, wrong: Bools) -> tuple[Ints, Ints]:
 
 
 def told_with_names(cases: Cases, of: PartitionEvidence, subscribed: frozenset[str]) -> Cases:
-    """Add key and value, as the history had them, to explanation and evidence; tell what became of unread records.
+    """Add the history's key and value to explanation and evidence, and explain what became of unread records.
 
-    A step back or ahead is permitted to consumers that subscribe: a rebalance may put them anywhere.
+    Consumers that subscribe may step back or ahead, because a rebalance may move them anywhere.
     """
 
     def example(place: int) -> Mapping[str, Any]:
@@ -217,7 +221,7 @@ def told_with_names(cases: Cases, of: PartitionEvidence, subscribed: frozenset[s
 
 
 def parts_with_names(parts: Mapping[Transaction, Part], of: PartitionEvidence) -> dict[Transaction, Part]:
-    """The same of a torn transaction's first record that is gone."""
+    """Add the history's key and value to each torn transaction's first lost record."""
 
     def named(part: Part) -> Part:
         if part.first is None:
@@ -229,7 +233,7 @@ def parts_with_names(parts: Mapping[Transaction, Part], of: PartitionEvidence) -
 
 
 def _named(of: PartitionEvidence, value: int, there: Sequence[int]) -> dict[str, Any]:
-    """What the history called a record, as a sentence and as evidence; ``there`` are all values to be named."""
+    """Return the history's key and value of a record, as sentence and evidence; ``there`` are all values to name."""
     told = of.told_names
     assert told is not None
     at = places(told.value, np.array([value, *there], dtype=np.int64)).tolist()
@@ -248,7 +252,7 @@ def _is_tombstone(of: PartitionEvidence, value: int) -> bool:
 
 
 def _unread(anomaly: str, name: tuple[str | None, int | None], row: Mapping[str, Any], *, removed: bool) -> str:
-    """The sentence about a record that was acknowledged, or must have been written, and that no read returned."""
+    """Return the sentence about an unread record that was acknowledged or must have been written."""
     info = row["evidence"].get("outcome") == "info"
     written = " has no known end and must have been written" if info else " was acknowledged"
     at = "" if row["offset"] is None else f" at offset {row['offset']}"

@@ -1,7 +1,7 @@
 """The invariants of the replicas, each declared once.
 
-Wiring, what missing evidence does, docs/checks.md and the completeness test of the mutations follow from this table. A
-new invariant is one function of a partition's evidence and one entry here, with its tests and its mutation.
+The checks to run, the effect of missing evidence, docs/checks.md and the completeness test of the mutations follow from
+this table. A new invariant is one function of a partition's evidence and one entry here, with its tests and mutation.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from judge.checks.findings import Check, Checks, Findings, Tally, checks_of
 
 
 class Owed(Enum):
-    """Whether an invariant has to be checked on each partition that it applies to: where it was not, it is unknown."""
+    """Whether an invariant must be checked on each partition that it applies to; if it was not, it is unknown."""
 
     ALWAYS = "always"
     WITH_HISTORY = "with a controller of its own"
@@ -52,10 +52,11 @@ class Owed(Enum):
 class Invariant(NamedTuple):
     """An invariant: its title on pages, its severity, and the functions that check it on one partition.
 
-    ``documented`` are those whose docstrings tell of it, where ``checks`` only call them. ``applies`` says of a
-    partition whether it may be asked there, and ``occasion`` whether anything happened there that it is about: then
-    ``owed`` decides whether it has to be checked. ``reads`` are the sources of evidence that it rests on: where one
-    lacks something, holding proves nothing. ``whole`` are those of which a missing part could look like a violation.
+    - ``documented``: the functions whose docstrings describe it, if ``checks`` only call them.
+    - ``applies``: whether it holds for a partition; ``occasion``: whether anything that it concerns happened there. If
+      so, ``owed`` decides whether the check is required.
+    - ``reads``: its sources of evidence. If one is incomplete, a check without a violation proves nothing.
+    - ``whole``: the sources of which a missing part could look like a violation.
     """
 
     title: str
@@ -78,7 +79,7 @@ def _clean(of: PartitionEvidence) -> bool:
 
 
 def _followed(of: PartitionEvidence) -> bool:
-    """Whether a leader may have had a follower; the controller's history alone can say that it never had one."""
+    """Return whether a leader may have had a follower; only the controller's history can prove that it had none."""
     return of.clean and not (of.facts.states and all(len(state.replicas) == 1 for state in of.facts.states))
 
 
@@ -87,33 +88,33 @@ def _clean_logs(of: PartitionEvidence) -> bool:
 
 
 def _in_group(of: PartitionEvidence) -> bool:
-    """Whether a consumer group reads the partition, of which nothing committed may be missing."""
+    """Return whether a consumer group reads the partition, and no committed record may be missing."""
     return of.clean and of.group is not None
 
 
 def _in_share(of: PartitionEvidence) -> bool:
-    """Whether a share group reads the partition, of which nothing committed may be missing."""
+    """Return whether a share group reads the partition, and no committed record may be missing."""
     return of.clean and of.share is not None
 
 
 def _epochs_changed(of: PartitionEvidence) -> bool:
-    """Whether a second leader epoch was seen: without one there is no election to check."""
+    """Return whether there was a second leader epoch: without one there is no election to check."""
     return of.clean and len(of.leader_epochs) > 1
 
 
 def _sampled_before_a_change(of: PartitionEvidence) -> bool:
-    """Whether the probe saw an epoch that another one followed."""
+    """Return whether the probe sampled an epoch that another one followed."""
     sampled = of.samples.with_epoch.epoch
     return bool(sampled.size) and int(sampled.min()) < max(of.leader_epochs)
 
 
 def _written(of: PartitionEvidence) -> bool:
-    """Whether a replica has shown a record as committed."""
+    """Return whether a replica showed a record as committed."""
     return bool(np.any(of.samples.hw > of.log_start))
 
 
 def _drained(of: PartitionEvidence) -> bool:
-    """Whether the final drain returned a record."""
+    """Return whether the final drain returned a record."""
     return bool(np.any(of.polls.pass_ == FINAL))
 
 
@@ -180,7 +181,7 @@ INVARIANTS = {
     ),
     "I11": Invariant(
         "below min.insync.replicas the high watermark stands still",
-        (watermarks.i11_frozen_below_min_isr,),  # whatever a leader lacks, it waits as any other
+        (watermarks.i11_frozen_below_min_isr,),  # even a leader that lacks records must wait
         reads=sources(SAMPLES, VIEWS, DATES, LINES),
         whole=sources(DATES, LINES),
         owed=Owed.NEVER,
@@ -398,8 +399,10 @@ def check(of: PartitionEvidence, findings: Findings) -> None:
 
 
 class Verdict(NamedTuple):
-    """What one partition says of an invariant: its tally, why it leaves the invariant open, and why its violations are
-    not proven (None: it does not, they are).
+    """One partition's result for an invariant.
+
+    ``left_open``: why the partition leaves the invariant undecided, if it does; ``doubt``: why its violations are not
+    proven, if they are not.
     """
 
     tally: Tally
@@ -408,7 +411,7 @@ class Verdict(NamedTuple):
 
 
 def verdict(where: TopicPartition, name: str, found: Findings, gaps: Gaps, *, owes_history: bool) -> Verdict:
-    """Return what one partition says of an invariant that applies to it."""
+    """Return one partition's result for an invariant that applies to it."""
     invariant, tally = INVARIANTS[name], found.tallies[name]
     left_open = gaps.of(invariant.reads, where)
     required = invariant.owed is Owed.ALWAYS or (owes_history and invariant.owed is Owed.WITH_HISTORY)
@@ -418,10 +421,10 @@ def verdict(where: TopicPartition, name: str, found: Findings, gaps: Gaps, *, ow
 
 
 def row(name: str, found: Iterable[Verdict], origin_ns: int | None = None) -> dict[str, Any] | None:
-    """Return a row of ``history.tables.INVARIANTS``; None where nothing was checked, nor had to be.
+    """Return a row of ``history.tables.INVARIANTS``; None if nothing was checked, nor had to be.
 
-    A proven violation is fail; an open partition, or a violation that is not proven, is unknown, and the reason names
-    the first one and how many others there are. Reasons count their seconds from ``origin_ns``.
+    A proven violation is fail. An undecided partition or an unproven violation is unknown; the reason names the first
+    one and the number of others. Times in reasons are seconds since ``origin_ns``.
     """
     total, proven, whys = Tally(), Tally(), list[str]()
     for each in found:

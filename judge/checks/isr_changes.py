@@ -13,15 +13,16 @@ from evidence.facts import FOREVER_NS, SLACK_NS, UNFENCED_NS, Facts, longest_out
 from evidence.partition import PartitionEvidence, Row
 from judge.checks.findings import Check, Checks, checks_of
 
-# Lines with which a leader's proposal is over: committed, rejected, of another epoch, proposed anew, or forgotten.
+# Lines that end a leader's proposal: committed, rejected, another epoch, a new proposal, or a restart.
 _ENDS = frozenset({"isr_updated", "isr_reset", "leader_started", "follower_started", "isr_shrinking", "log_loaded"})
 _ZOOKEEPER = "znode"
 
 
 class Proposal(NamedTuple):
-    """A smaller ISR that a leader asked its controller for, and until when it waited (``FOREVER_NS``: to the end).
+    """A smaller ISR that a leader requested from its controller.
 
-    Until then the leader waits for ``leaving``, too: its maximal ISR has them (KIP-497).
+    The leader waits until ``until_ns`` (``FOREVER_NS``: to the end of the run). Until then it also waits for
+    ``leaving``: its maximal ISR includes them (KIP-497).
     """
 
     leader: int
@@ -33,7 +34,7 @@ class Proposal(NamedTuple):
 
 
 def proposals(of: PartitionEvidence) -> dict[int, list[Proposal]]:
-    """Return what each leader proposed, by time, of lines with a time that fall into a dated history.
+    """Return each leader's proposals by time, from log lines with a time that is within a dated history.
 
     A leader has one proposal in flight, so that those of one broker do not overlap.
     """
@@ -71,9 +72,9 @@ def _of_broker(of: PartitionEvidence, broker: int, lines: Sequence[Row]) -> list
 
 
 def _shown_another(of: PartitionEvidence, leader: int, isr: Set[int], from_ns: int, until_ns: int) -> int:
-    """When a leader's own metadata first showed another ISR than that, at most ``until_ns``.
+    """Return when a leader's own metadata first showed an ISR other than ``isr``, at most ``until_ns``.
 
-    With KRaft it has taken over that state by then, be it the one that it proposed or another one.
+    With KRaft the leader has applied that state by then, whether it proposed it or not.
     """
     views, name = of.views, str(leader)
     for row in range(int(np.searchsorted(views.received_ns, from_ns)), len(views)):
@@ -88,14 +89,15 @@ def _shown_another(of: PartitionEvidence, leader: int, isr: Set[int], from_ns: i
 
 def i38_isr_changes_end(of: PartitionEvidence) -> Checks:
     """I38, all versions, timed; serves C16, C18 and C38. An ISR change that a leader proposes is committed, rejected or
-    given up, and does not stay in flight (KIP-497). Meanwhile the leader waits for the replicas that are to leave, and
-    proposes nothing else, so that writes with acks=all hang once one of them stops: KAFKA-1382 was such a case.
+    abandoned, and does not stay in flight (KIP-497). Meanwhile the leader waits for the leaving replicas and proposes
+    nothing else, so that writes with acks=all hang once one of them stops. KAFKA-1382 was such a case.
 
-    By the leader's own lines: "Shrinking ISR", until "ISR updated", "Failed to alter partition", a new leader epoch,
-    the next proposal or a restart. With KRaft also until its own metadata shows another ISR than that at the proposal:
-    that change or another one took its place. With ZooKeeper the controller sends the metadata, and only its answer
-    changes the leader's ISR. Violated where for controller.socket.timeout.ms and 10 s on end, in which a lost request
-    is sent again, no fault was active on a broker or controller. An expansion has no line.
+    A proposal lasts from the leader's log line "Shrinking ISR" until "ISR updated", "Failed to alter partition", a new
+    leader epoch, the next proposal or a restart. With KRaft it also ends when the leader's metadata shows an ISR other
+    than that at the proposal: that change or another one replaced it. With ZooKeeper the controller sends the metadata,
+    and only its answer changes the leader's ISR. Violated if a proposal is in flight for controller.socket.timeout.ms
+    plus 10 s on end without a fault on a broker or controller; a lost request is sent again in that time. An expansion
+    has no log line.
     """
     return checks_of(_changes(of))
 
@@ -121,16 +123,16 @@ def _changes(of: PartitionEvidence) -> Iterator[Check]:
 
 
 def _longest_calm(facts: Facts, from_ns: int, until_ns: int) -> int:
-    """The longest time on end without a fault on any broker or controller: each may be the one that has to answer."""
+    """Return the longest time without a fault on any broker or controller, as each may have to answer."""
     spans = [(o.from_ns, o.until_ns) for o in facts.outages] + [(f.asked_ns, f.until_ns) for f in facts.faults]
     return longest_outside(spans, from_ns, until_ns)
 
 
 def waiting(of: PartitionEvidence) -> dict[int, list[tuple[int, int]]]:
-    """Return the times, as (from, until), in which a leader may go by an earlier ISR than the controller's.
+    """Return the times, as (from, until), in which a leader may use an earlier ISR than the controller's.
 
-    It waited for the answer to the one that it had proposed, or had until two seconds ago. A proposal without a time
-    may be of any.
+    The leader waits for the answer to its proposal, or did so until two seconds ago. A proposal without a time may be
+    at any time.
     """
     found = {
         leader: [(p.from_ns - SLACK_NS, min(p.until_ns, FOREVER_NS - UNFENCED_NS) + UNFENCED_NS) for p in own]

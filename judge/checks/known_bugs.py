@@ -1,6 +1,6 @@
-"""Bugs of Kafka that show as a broken invariant: named where the version has them and the brokers' own logs agree.
+"""Kafka bugs that show as a violated invariant, named if the version has them and the brokers' own logs agree.
 
-A named bug stays a failure: the record says which one it is, and in which version it is gone.
+A named bug remains a failure: the record names it and the version that fixes it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class KnownBug:
-    """Named where ``line`` finds one, among the lines of ``kind`` in their order, that agrees with the evidence of an
-    invariant, one of ``shown_as``. Where the evidence is about a broker, the lines are that broker's.
+    """A bug that shows as a violation of one of ``shown_as``.
+
+    ``line`` finds the log line that agrees with the invariant's evidence, among the lines of ``kind`` in their order.
+    If the evidence concerns a broker, only that broker's lines are searched.
     """
 
     issue: str
@@ -38,7 +40,7 @@ def _cut_to_its_end(evidence: Row, lines: Sequence[Row]) -> Row | None:
 
 
 def _caught_up_meanwhile(evidence: Row, lines: Sequence[Row]) -> Row | None:
-    """The last eviction of a replica that had less at that moment, and has fetched since up to where HW stands."""
+    """Return the last eviction of a replica that was behind at that moment and has since fetched up to the HW."""
     for awaited in evidence.get("awaited", ()):
         ends = [
             (end, line)
@@ -53,7 +55,7 @@ def _caught_up_meanwhile(evidence: Row, lines: Sequence[Row]) -> Row | None:
 
 
 def _own_write_refused(evidence: Row, lines: Sequence[Row]) -> Row | None:
-    """A controller was refused the very ISR that ZooKeeper holds in that epoch: it had written it itself."""
+    """Return the line about a rejected ISR that ZooKeeper holds in that epoch: the controller had written it itself."""
     held = (evidence.get("leader_epoch"), evidence.get("isr"))
     return next((line for line in lines if (line["leader_epoch"], line["isr"]) == held), None)
 
@@ -95,7 +97,7 @@ ISSUES = frozenset(bug.issue for bug in KNOWN_BUGS)
 
 
 def explained(found: Iterable[str], sentence: str) -> set[str]:
-    """What a run showed; a bug that the verdict's sentence names stands for the invariants as which it shows."""
+    """Return what a run showed; a bug named in the verdict's sentence replaces the invariants as which it shows."""
     left = set(found)
     for bug in KNOWN_BUGS:
         if bug.issue in sentence:
@@ -106,10 +108,10 @@ def explained(found: Iterable[str], sentence: str) -> set[str]:
 def named(
     invariants: Iterable[Row], kafka_versions: Iterable[str], lines: Sequence[Row], mode: str | None = None
 ) -> list[dict[str, Any]]:
-    """Return rows of the invariants table in which the reason of a violation names the known bug that it is.
+    """Return rows of the invariants table with the known bug named in the reason of a violation.
 
-    ``lines`` are ``kafka_files.broker_log.BROKER_LOG``, ``mode`` is kraft, zookeeper or None where it is not known. The
-    first violation is named: the evidence is about it.
+    ``lines`` are ``kafka_files.broker_log.BROKER_LOG``; ``mode`` is kraft, zookeeper or None (unknown). Only the first
+    violation is named, because the evidence is about it.
     """
     present = list(kafka_versions)
     bugs = [bug for bug in KNOWN_BUGS if any(affected(bug.issue, version, mode) for version in present)]

@@ -1,6 +1,6 @@
-"""What must stand in the replicas' logs: acknowledged records, what consumers were given, transactions' ends.
+"""Check what the replicas' logs must contain: acknowledged records, consumed records, ends of transactions.
 
-Each function takes one partition's evidence and gives its ``Checks``.
+Each function takes one partition's evidence and returns its ``Checks``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from judge.checks.isr_changes import waiting
 
 
 def stands(log: Log, offset: Ints, value: Ints) -> Bools:
-    """Whether a log has each of some records at its offset."""
+    """Return whether a log has each record at its offset."""
     if not len(log):
         return np.zeros(offset.size, dtype=np.bool_)
     rising = bool(np.all(log.offset[1:] > log.offset[:-1]))
@@ -36,14 +36,14 @@ def stands(log: Log, offset: Ints, value: Ints) -> Bools:
 
 
 def promised(of: PartitionEvidence) -> Ints:
-    """Return the sends that acks=all promises to keep: acknowledged at an offset below which nothing was deleted."""
+    """Return the sends that acks=all guarantees: acknowledged at an offset that was not deleted."""
     sends = of.sends
     acked = (sends.outcome == OK) & (sends.acks == ACKS_ALL) & (sends.offset != NULL)
     return np.flatnonzero(acked & (sends.offset >= (of.deleted_before or 0)))
 
 
 def readable(of: PartitionEvidence) -> Ints:
-    """Return the reads of our records that the final log still has to hold."""
+    """Return the reads of the run's own records that the final log must still contain."""
     return np.flatnonzero((of.polls.value >= 0) & (of.polls.offset >= of.log_start))
 
 
@@ -55,11 +55,12 @@ def committed(of: PartitionEvidence) -> Ints:
 
 
 def i15_durability(of: PartitionEvidence) -> Checks:
-    """I15, all versions; serves C1 and C27. It stands there at its offset.
+    """I15, all versions; serves C1 and C27. The record is there at its offset.
 
     Sound with any min.insync.replicas while disks survive: the acknowledgement waited for every member of its ISR, and
-    a clean election and every later join need the committed prefix. Reads each replica's log itself. A log that was not
-    exported to its end is not asked, nor is one below where its own retention may have deleted.
+    a clean election and every later join require the committed prefix. Each replica's log is read from its disk. Logs
+    that were not exported to their end are not checked, nor offsets below which the replica's own retention may have
+    deleted.
     """
     sends, owed = of.sends, promised(of)
     checked, missing, lacking = 0, [], []
@@ -83,9 +84,9 @@ def i15_durability(of: PartitionEvidence) -> Checks:
 def i16_no_phantom_read(of: PartitionEvidence) -> Checks:
     """I16, all versions, clean topics; serves C2, C13 and C46.
 
-    A record that a consumer was given at an offset is at that offset in the partition's final log: it was below a high
-    watermark, so it was committed. Violated by KAFKA-14704 (2.8.0 to 3.4.0), where a follower served what it was about
-    to cut. Nothing is asked of a final log that was not exported to its end.
+    A record that a consumer received at an offset is at that offset in the partition's final log: it was below a high
+    watermark, so it was committed. Violated by KAFKA-14704 (2.8.0 to 3.4.0): a follower served records that it was
+    about to truncate. A final log that was not exported to its end is not checked.
     """
     polls = of.polls
     if of.final is None or of.final not in of.complete:
@@ -111,12 +112,12 @@ def i16_no_phantom_read(of: PartitionEvidence) -> Checks:
 def i28_enough_replicas(of: PartitionEvidence) -> Checks:
     """I28, all versions; serves C1 and C27.
 
-    While the ISR is smaller than min(min.insync.replicas, replicas) the leader refuses to append such a send. Checked
-    in such stretches of the controller's history, on sends from two seconds on after the leader's own metadata showed
-    that ISR, as it may hear of it late: one that was acknowledged before the stretch ended is a violation. Its batch
-    has to stand in the leader's log with the epoch of the stretch; otherwise a former leader took it, which knew of
-    another ISR. Nothing is said of a stretch in which the leader or a controller was out of reach, nor of the time in
-    which the leader waited for the answer to an ISR that it had proposed: it goes by the one before (KIP-497).
+    While the ISR is smaller than min(min.insync.replicas, replicas), the leader rejects a send with acks=all. Checked
+    in such stretches of the controller's history, on sends from two seconds after the leader's own metadata showed that
+    ISR, as it may learn of it late. A send that was acknowledged before the stretch ended is a violation. Its batch
+    must be in the leader's log with the epoch of the stretch; otherwise a former leader with another ISR took it. Not
+    checked in stretches in which the leader or a controller was out of reach, nor while the leader waited for the
+    answer to a proposed ISR, because it then uses the previous one (KIP-497).
     """
     sends = of.sends
     checked, violations, during = 0, [], []
@@ -161,7 +162,7 @@ def i28_enough_replicas(of: PartitionEvidence) -> Checks:
 
 @dataclass
 class OpenEnds:
-    """How the records of transactions of unknown outcome ended in the logs, to be compared over all partitions."""
+    """How the records of transactions of unknown outcome ended in the logs, for a comparison across partitions."""
 
     ended: dict[Transaction, Counter[str]] = field(default_factory=dict)
     first: dict[tuple[Transaction, str], tuple[int, Mapping[str, Any]]] = field(default_factory=dict)
@@ -186,12 +187,13 @@ class OpenEnds:
 def i27_markers(of: PartitionEvidence) -> Checks:
     """I27, all versions, transactional producers, clean topics; serves C2.
 
-    In every replica's log the next marker of a record's Kafka producer id is a commit if its transaction was committed,
-    an abort if it was aborted; where nobody knows, it is the same for all records of the transaction.
+    In every replica's log, the next marker of a record's Kafka producer id is a commit if its transaction was
+    committed, and an abort if it was aborted. If the outcome is unknown, the marker is the same for all records of the
+    transaction.
 
     Sound because a producer's transactions follow one another, and the coordinator's decision is durable before the
-    first marker is written. A record without a marker behind it (a log that ends there) is not checked. Needs no
-    reader, as it reads the logs. An old request that arrives late would violate it (KAFKA-17754).
+    first marker is written. A record without a later marker (the log ends there) is not checked. Needs no reader, as it
+    reads the logs. A late request of an old transaction would violate it (KAFKA-17754).
     """
     sends = of.sends
     checked, wrong, where = 0, [], []
@@ -213,7 +215,7 @@ def i27_markers(of: PartitionEvidence) -> Checks:
 
 
 def open_ends(of: PartitionEvidence) -> OpenEnds:
-    """How the records of transactions of unknown outcome ended in the logs (I27)."""
+    """Return how the records of transactions of unknown outcome ended in the logs (I27)."""
     found = OpenEnds()
     for broker, (sent, offset, ends) in _ended(of).items():
         unknown = np.flatnonzero(of.sends.outcome[sent] == INFO)
@@ -224,7 +226,7 @@ def open_ends(of: PartitionEvidence) -> OpenEnds:
 
 
 def _ended(of: PartitionEvidence) -> dict[int, tuple[Ints, Ints, Bools]]:
-    """Of each log the transactional sends that a marker follows, where they stand, and whether it commits."""
+    """Return for each log the transactional sends with a later marker, their offsets, and whether it commits."""
     sends = of.sends
     member = np.flatnonzero(sends.transaction != NULL)
     member = member[np.argsort(sends.value[member], kind="stable")]
@@ -247,7 +249,7 @@ def _of_marker(of: PartitionEvidence, row: int, broker: int, offset: int) -> dic
 
 
 def _ends(log: Log, markers: Markers) -> tuple[Ints, Bools]:
-    """The transactional records of a log that a marker of their producer id follows, and whether it commits."""
+    """Return a log's transactional records with a later marker of their producer id, and whether the marker commits."""
     rows, committed = [], []
     for producer in np.unique(markers.kafka_producer_id).tolist():
         own = markers.kafka_producer_id == producer

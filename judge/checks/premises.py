@@ -1,4 +1,4 @@
-"""What follows for the checks from a run's configuration, its events and what was seen of its replicas."""
+"""Derive what checks may assume from a run's configuration, its events and its replicas."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COSTS_ANSWERS = (
     Trait.MAY_MOVE_LEADER,
     Trait.SILENCES_PROBE,
 )
-GROUP_TOPICS = ("__consumer_offsets", STATE_TOPIC)  # what groups keep: offsets, and what was acknowledged
+GROUP_TOPICS = ("__consumer_offsets", STATE_TOPIC)  # committed offsets, and state of share groups
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,16 @@ class Premises:
         return self.run.manifest
 
     def owed(self, where: TopicPartition) -> dict[int, int]:
-        """From where on each replica owes its records, of a topic that expires: retention runs on each by itself."""
+        """Return from which offset on each replica must hold records of an expiring topic: each applies retention by
+        itself.
+        """
         replicas = self.run.replicas.get(where, ()) if self.run.expires(where.topic) else ()
         return {replica.broker_id: replica.log_start_offset or 0 for replica in replicas}
 
     def starts(self, where: TopicPartition) -> dict[int, int]:
-        """Where each epoch of a partition begins: a replica's file may name a later start, never an earlier one.
+        """Return where each epoch of a partition begins; a replica's file may have a later start, never an earlier one.
 
-        A deletion moves the entry at the log's start along; of such epochs the leaders' own words count.
+        A deletion moves the entry at the log's start. The start of such epochs is taken from the leaders' log lines.
         """
         replicas = self.run.replicas.get(where, ())
         found: dict[int, int] = {}
@@ -66,11 +68,13 @@ class Premises:
 
     @cached_property
     def _begun(self) -> dict[TopicPartition, list[Row]]:
-        """The leaders' own words on the epochs that they began, by partition."""
+        """The leaders' log lines about the epochs that they began, by partition."""
         return by_place(line for line in self.run.lines if line["kind"] == "leader_started")
 
     def final(self, where: TopicPartition) -> int | None:
-        """The replica whose log is the partition's: the last leader, else the one with the highest watermark."""
+        """Return the replica whose log is the partition's: the last leader, else the one with the highest high
+        watermark.
+        """
         history = self.run.states.get(where)
         if history and history[-1].leader >= 0:
             return history[-1].leader
@@ -78,13 +82,17 @@ class Premises:
         return max(known, key=lambda replica: replica.high_watermark or 0).broker_id if known else None
 
     def clean(self, where: TopicPartition) -> bool:
-        """Whether a committed record of the partition has to survive: no unclean election, and disks were spared."""
+        """Return whether a committed record of the partition must survive: no unclean election, and no disk lost the
+        only copy.
+        """
         known = where.topic in self.manifest.topics
         return known and not self._unclean(where) and not lost_copies(self.manifest, self.run.events, where)
 
     def _unclean(self, where: TopicPartition) -> bool:
-        """Whether a replica from outside the ISR led, or may have: by the controller's history; by the settings, where
-        that does not tell of every election.
+        """Return whether a replica from outside the ISR led, or may have led.
+
+        It cannot have led unless the settings or an operator allowed it. If they did, the controller's history decides;
+        a history that does not cover every election leaves it possible.
         """
         if not unclean_election(self.manifest, where.topic, self.run.events):
             return False
@@ -94,14 +102,15 @@ class Premises:
         return any(is_unclean(before, after) for before, after in pairwise(self.run.states.get(where, ())))
 
     def _tells_elections(self, where: TopicPartition) -> bool:
-        """Whether the history tells of every leader epoch that the replicas' files and the brokers' logs name."""
+        """Return whether the history covers every leader epoch in the replicas' files and the brokers' logs."""
         epochs = {epoch for each in self.run.replicas.get(where, ()) for epoch, _ in each.epochs or ()}
         epochs |= {line["leader_epoch"] for line in self._begun.get(where, ())}
         return is_whole(self.run.states.get(where, ()), epochs)
 
     def untold_elections(self) -> Iterator[str]:
-        """The partitions of which nothing tells whether a replica from outside the ISR led, a sentence each: what rests
-        on committed records is not checked there.
+        """Yield a sentence for each partition on which a leader from outside the ISR can be neither shown nor excluded.
+
+        Checks that rest on committed records are not made there.
         """
         for where in self.run.partitions if self.run.owes_history else ():
             enabled = unclean_election(self.manifest, where.topic, self.run.events)
@@ -110,12 +119,12 @@ class Premises:
 
     @cached_property
     def led_cleanly(self) -> frozenset[str]:
-        """The topics of which no partition was led by a replica from outside the ISR, as far as is known."""
+        """The topics without a partition that, as far as is known, was led by a replica from outside the ISR."""
         unclean = {where.topic for where in self.run.partitions if self._unclean(where)}
         return frozenset(self.manifest.topics) - unclean
 
     def of_input(self, read: Input | None) -> Input | None:
-        """What a copier reads, with what became of it."""
+        """Return a copier's input, with what became of it."""
         if read is None:
             return None
         where = read.where
@@ -125,7 +134,7 @@ class Premises:
 
     @property
     def keeps_offsets(self) -> bool:
-        """Whether what a group has committed has to survive: no broker elects uncleanly, and no disk lost records."""
+        """Whether a group's committed offsets must survive: no broker elects uncleanly, and no disk lost records."""
         steps = {*self.manifest.faults, *(key for key, _ in self.manifest.steps)}
         lost = any(self.manifest.has(step, Trait.LOSES_RECORDS) for step in steps)
         return not lost and not any(unclean_election(self.manifest, topic, self.run.events) for topic in GROUP_TOPICS)
@@ -137,20 +146,20 @@ class Premises:
 
     @cached_property
     def outages(self) -> list[Outage]:
-        """When a broker or a controller may have been out of others' reach."""
+        """The times in which a broker or a controller may have been out of others' reach."""
         return list(outages(self.run.events, self.manifest))
 
     @cached_property
     def new_logs(self) -> list[NewLog]:
-        """From when on a replica's log is another one than before."""
+        """The times from which on a replica's log is a new one."""
         return list(new_logs(self.run.events, self.manifest))
 
     def kept(self, topic: str) -> bool:
-        """Whether the topic's batches stay as they were written."""
+        """Return whether the topic's batches stay as they were written (no compaction)."""
         return self.manifest.topic_settings(topic, "cleanup.policy", "delete") == {"delete"}
 
     def expires(self, topic: str) -> bool:
-        """Return whether a retention that was set may delete records of a topic."""
+        """Return whether a configured retention may delete records of a topic."""
         policies = self.manifest.topic_settings(topic, "cleanup.policy", "delete")
         return self.run.expires(topic) and any("delete" in policy for policy in policies)
 
@@ -160,10 +169,10 @@ class Premises:
 
     @cached_property
     def deleted(self) -> dict[TopicPartition, int]:
-        """Up to where each partition's records may be gone, by order or by their retention.
+        """The offset below which each partition's records may have been deleted, by a request or by retention.
 
-        Where a retention or an order without a proof took them, up to where the last leader's log starts in the end.
-        Whose log that is the controller's history tells; without it, up to the furthest start of any replica's.
+        After retention, or a request without proof, that is the log start offset of the last leader. The controller's
+        history names that leader; without a history it is the largest log start offset of any replica.
         """
         found = delivery.deleted(self.run.events)
         unproven = delivery.unproven(self.manifest, self.run.events)
@@ -176,7 +185,7 @@ class Premises:
         return found
 
     def effective_min_isr(self, where: TopicPartition) -> int:
-        """min(min.insync.replicas, replicas), of the values that both had the largest."""
+        """Return min(min.insync.replicas, replicas), with the largest value that each had."""
         return max(self._effective_min_isrs(where))
 
     def _effective_min_isrs(self, where: TopicPartition) -> list[int]:
@@ -186,7 +195,7 @@ class Premises:
         return [min(int(value), replicas) for value in asked]
 
     def facts(self, where: TopicPartition) -> Facts:
-        """What the checks on samples are told of a partition."""
+        """Return the facts of a partition that checks on samples need."""
         return Facts(
             states=self.run.states.get(where, ()),
             starts=self.starts(where),
@@ -205,7 +214,7 @@ class Premises:
 
 
 def by_place(rows: Iterable[Row]) -> dict[TopicPartition, list[Row]]:
-    """Rows by the partition that they are about."""
+    """Group rows by the partition that they concern."""
     found: dict[TopicPartition, list[Row]] = {}
     for row in rows:
         found.setdefault(TopicPartition.of(row), []).append(row)
@@ -213,16 +222,18 @@ def by_place(rows: Iterable[Row]) -> dict[TopicPartition, list[Row]]:
 
 
 def max_isr_lag_ns(manifest: Manifest) -> int:
-    """The longest that a member of the ISR may lag."""
+    """Return the longest time that a member of the ISR may lag."""
     lags = [int(node.config.get("replica.lag.time.max.ms", "30000")) for node in manifest.brokers] or [30_000]
     sessions = [int(n.config.get("zookeeper.session.timeout.ms", "18000")) for n in manifest.brokers] or [18_000]
-    # A stopped follower may have been ZooKeeper's controller: then nobody takes an ISR change until its session ends.
+    # A stopped follower may have been ZooKeeper's controller; no ISR change is accepted until its session ends.
     return max(lags) * 1_500_000 + (max(sessions) * 1_000_000 if manifest.mode == "zookeeper" else 0)
 
 
 def stale_controller_ns(manifest: Manifest) -> int:
-    """How long a broker waits at most for an answer of one that it takes for ZooKeeper's controller and that is out of
-    reach. KRaft has controllers of their own.
+    """Return how long a broker may wait for an answer of an unreachable broker that it takes for ZooKeeper's
+    controller.
+
+    0 with KRaft, which has separate controllers.
     """
     if manifest.mode != "zookeeper":
         return 0
@@ -235,8 +246,9 @@ def _controller_socket_timeout_ns(manifest: Manifest) -> int:
 
 
 def faults(events: Sequence[Event], manifest: Manifest) -> Iterator[Fault]:
-    """The brokers that a fault is proven to have stopped, with the times at which it was asked for, active, and healed
-    (or, if that is sooner, the broker was started again).
+    """Yield the brokers that a fault is proven to have stopped, with the times of request, effect and recovery.
+
+    If the broker was started again before the recovery, that time counts.
     """
     broker_ids = {node.name: node.node_id for node in manifest.brokers}
     for event in events:
@@ -259,9 +271,11 @@ def faults(events: Sequence[Event], manifest: Manifest) -> Iterator[Fault]:
 
 
 def disturbances(events: Sequence[Event], manifest: Manifest) -> list[tuple[int, int]]:
-    """Return when a fault may have cost a producer the answer to a send: from when it was asked for until it was seen
-    to be gone, and ``SETTLE_NS`` more. Faults of a group's members or of a copier reach no producer, and those of
-    files and settings close no connection.
+    """Return when a fault may have cost a producer the answer to a send: from its request to ``SETTLE_NS`` after its
+    recovery.
+
+    Faults of a group's members or of a copier do not affect producers, and those of files and settings close no
+    connection.
     """
     servers = {node.name for node in manifest.nodes}
     costly = [event for event in events if manifest.has(event.step, *COSTS_ANSWERS)]
@@ -270,20 +284,20 @@ def disturbances(events: Sequence[Event], manifest: Manifest) -> list[tuple[int,
 
 
 def request_timeouts_ns(manifest: Manifest) -> dict[str, int]:
-    """Producer → the time after which its client sends a record again that was not answered, where that is known."""
+    """Return producer → the time after which its client sends an unanswered record again, if known."""
     asked = {name: load.get("request_timeout") for name, load in manifest.loads.items()}
     timed = ((each.producer_id, asked.get(each.load or "")) for each in manifest.producers)
     return {name: int(timeout_s * 1e9) for name, timeout_s in timed if timeout_s is not None}
 
 
 def _of_clients_only(event: Event, servers: Set[str]) -> bool:
-    """Whether every node that an event is about is a client's."""
+    """Return whether every node of an event is a client's."""
     names = event.target.replace(",", " ").split()
     return bool(names) and servers.isdisjoint(names)
 
 
 def outages(events: Sequence[Event], manifest: Manifest) -> Iterator[Outage]:
-    """The faults that keep a broker or a controller from the others, each until it was seen to be gone."""
+    """Yield the faults that keep a broker or a controller from the others, each until its verified recovery."""
     numbers = {node.name: node.node_id if node.role == "broker" else None for node in manifest.nodes}
     for event in events:
         if event.kind != "inject" or not manifest.has(event.step, Trait.UNREACHABLE, Trait.MAY_BE_UNREACHABLE):
@@ -296,7 +310,7 @@ def outages(events: Sequence[Event], manifest: Manifest) -> Iterator[Outage]:
 
 
 def new_logs(events: Sequence[Event], manifest: Manifest) -> Iterator[NewLog]:
-    """When a replica began anew: moved by a reassignment (there and back), or with files that a step damaged."""
+    """Yield when a replica started over: after a reassignment (there and back), or with damaged files."""
     broker_ids = {node.name: node.node_id for node in manifest.brokers}
     for event in events:
         if manifest.has(event.step, Trait.MOVES_REPLICAS) and event.kind in {"inject", "heal"}:
@@ -307,7 +321,7 @@ def new_logs(events: Sequence[Event], manifest: Manifest) -> Iterator[NewLog]:
 
 
 def _moved(asked: Event, events: Sequence[Event]) -> list[str | None]:
-    """The topics that a reassignment moved, as its proofs name them; None, any, where something was not proven."""
+    """Return the topics that a reassignment moved, by its proofs; [None], meaning any, if something was not proven."""
     same = [other for other in events if (other.step, other.target) == (asked.step, asked.target)]
     proofs = [other.detail.get("replicas", {}) for other in same if other.kind in {"injected", "healed"}]
     if not proofs or not all(proofs):

@@ -1,4 +1,4 @@
-"""Whether every reader came to the end of what is readable, and had every partition a reader."""
+"""Check that every reader reached the end of what is readable, and that every partition had a reader."""
 
 from __future__ import annotations
 
@@ -19,16 +19,20 @@ class _Reading(NamedTuple):
 
 
 def i37_readers_reach_the_end(of: PartitionEvidence) -> Checks:
-    """I37, all versions; serves C2. A reader that lives and has a partition comes to the end of what it may read: the
-    high watermark, or the last stable offset with read_committed (documentation of Kafka's Consumer). Of a consumer
-    group's topic every partition has a member, as long as one lives (KIP-62, KIP-848: a rebalance ends when its
-    members have rejoined or their sessions are over).
+    """I37, all versions; serves C2. A live reader that has a partition reaches the end of what it may read: the high
+    watermark, or with read_committed the last stable offset (documentation of Kafka's Consumer). Every partition of a
+    consumer group's topic has a member while a member lives (KIP-62, KIP-848: a rebalance ends when its members have
+    rejoined or their sessions are over).
 
-    Positions are compared, not records: markers and compacted records take offsets, too. Violated only where a final
-    drain of the same isolation level read to that end, so that leaders serve it; where afterwards no reader moved for
-    two session time-outs and 30 s without a fault; and where the reader reported its position to the end of that time.
-    So a member that was killed or paused has lost its partitions by then, or polls again. A reader that still moved,
-    or was silent, is undecided, and the run with it.
+    Positions are compared, not records, because markers and compacted records take offsets, too. Violated only if all
+    of these hold:
+
+    - A final drain of the same isolation level read to that end, so that leaders serve it.
+    - Afterwards no reader moved for two session time-outs and 30 s without a fault.
+    - The reader reported its position until the end of that time.
+
+    By then a member that was killed or paused has lost its partitions, or polls again. A reader that still moved, or
+    did not report, is undecided, and so is the run.
     """
     return checks_of(_checks(of))
 
@@ -47,7 +51,7 @@ def _checks(of: PartitionEvidence) -> Iterator[Check]:
 
 
 def undecided_readers(of: PartitionEvidence) -> list[str]:
-    """Return a sentence for each reader that was not at the end, and of which I37 says nothing."""
+    """Return a sentence for each reader that was not at the end and that I37 cannot judge."""
     if of.readers is None:
         return []
     facts = of.readers.facts
@@ -70,7 +74,7 @@ def _place(of: PartitionEvidence, reading: _Reading) -> str:
 
 
 def _readings(of: PartitionEvidence, readers: ReaderEvidence) -> Iterator[_Reading]:
-    """The live consumer, and the members that had the partition; of one that was not drained to its end none."""
+    """Yield the live consumer, and the members that had the partition; none if it was not drained to its end."""
     facts, positions = readers.facts, readers.positions
     if of.drain is None or not of.drain.complete:
         return
@@ -92,7 +96,9 @@ def _reached(of: PartitionEvidence, reading: _Reading) -> bool:
 
 
 def _reported(readers: ReaderEvidence, reading: _Reading) -> bool:
-    """Whether a reader reported its position, or all members that they have none of this partition."""
+    """Return whether a reader reported its position or, without a reader, all members reported that they lack the
+    partition.
+    """
     silent = readers.facts.silent
     if reading.reader is None:
         return not silent - {LIVE_CONSUMER}

@@ -1,7 +1,7 @@
-"""Cases in which consumers' own views of one partition contradict the order that a log promises.
+"""Cases in which consumers' reads of one partition contradict the order of a log.
 
-Consumers read in assign mode, each partition from its beginning, so that every step in a consumer's own sequence is
-the log's; a step across a seek of its own says nothing of the log.
+Consumers read in assign mode, each partition from its beginning, so that a consumer's own sequence is in the order of
+the log. A step across its own seek proves nothing.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ from judge.checks.records import clashes, record
 
 @dataclass(frozen=True)
 class Steps:
-    """Each record with the one that the same consumer saw before it: rows of the polls, ``before`` and ``after``."""
+    """Pairs of consecutive reads of one consumer: rows of the polls, ``before`` and ``after``."""
 
     before: Ints
     after: Ints
 
 
 def steps(of: PartitionEvidence) -> Steps:
-    """The steps of every consumer; a seek of its own parts two records, as it is a new reader from then on."""
+    """Return the steps of every consumer; a seek separates two reads, because the consumer is a new reader from then
+    on.
+    """
     polls, seeks = of.polls, of.seeks
     consumer = np.concatenate([polls.consumer, seeks.consumer])
     pass_ = np.concatenate([polls.pass_, seeks.pass_])
@@ -44,11 +46,11 @@ def steps(of: PartitionEvidence) -> Steps:
 
 
 def poll_skip(of: PartitionEvidence, taken: Steps, standing: tuple[Ints, Ints] | None = None) -> Cases:
-    """A consumer went past a record that is known to be in the log between two of its reads; serves C2.
+    """A consumer passed over a record that is known to be in the log between two of its reads; serves C2.
 
-    Sound because an offset below one that was read was filled by then. A gap that holds nothing of ours (control
-    records) is legal. What is in the log is what the final drain found (``standing``); of an imported history, what
-    anybody read or was acknowledged. The row names the first record passed over.
+    Sound because every offset below one that was read was filled by then. A gap without the run's own records (control
+    records) is legal. The log's content (``standing``) is what the final drain found. For an imported history it is
+    every record that was read or acknowledged. The row names the first record passed over.
     """
     if standing is None:
         drained = (of.polls.pass_ == FINAL) & (of.polls.value >= 0)
@@ -81,7 +83,7 @@ def poll_skip(of: PartitionEvidence, taken: Steps, standing: tuple[Ints, Ints] |
 
 
 def nonmonotonic_poll(of: PartitionEvidence, taken: Steps) -> Cases:
-    """A consumer was given an offset at or below the one before it, and had not sought; serves C2 and C46."""
+    """A consumer received an offset at or below the one before it, without a seek; serves C2 and C46."""
     back = np.flatnonzero(of.polls.offset[taken.after] <= of.polls.offset[taken.before])
 
     def example(place: int) -> Mapping[str, Any]:
@@ -98,7 +100,7 @@ def nonmonotonic_poll(of: PartitionEvidence, taken: Steps) -> Cases:
 
 
 def leader_epoch_regression(of: PartitionEvidence, taken: Steps) -> Cases:
-    """Further up in the log a consumer was given a batch of an older leader epoch, which never falls along a log;
+    """A consumer received, further up in the log, a batch of an older leader epoch; epochs never fall along a log;
     serves C26.
     """
     epoch, offset = of.polls.leader_epoch, of.polls.offset
@@ -123,14 +125,14 @@ def leader_epoch_regression(of: PartitionEvidence, taken: Steps) -> Cases:
 
 
 def nonrepeatable_read(of: PartitionEvidence) -> Cases:
-    """An offset that was read with two values, or read and then passed empty by a complete drain, or read before a
-    complete drain that ended below it; serves C2 and C46.
+    """An offset was read with two values; or was read, and a complete drain found it empty or ended below it; serves C2
+    and C46.
 
-    What a consumer is given is below a high watermark and so committed: it stays, but for a deletion, which only moves
-    the log's start, and for compaction, which leaves offsets empty: of such a topic only other values count. A
-    ``read_committed`` drain rightly passes what only ``read_uncommitted`` readers were given. A leader tells no end of
-    its log below what was committed before its epoch (KIP-207); what was read after the drain's first record may be
-    newer than that end.
+    A record that a consumer receives is below a high watermark and so committed: it remains. Exceptions are a deletion,
+    which only moves the log's start, and compaction, which empties offsets: for a compacted topic only different values
+    count. A ``read_committed`` drain legally omits records that only ``read_uncommitted`` readers received. A leader
+    reports no end offset below what was committed before its epoch (KIP-207). Records read after the drain's first
+    record may be newer than its end.
     """
     ours, final = of.polls.value >= 0, of.polls.pass_ == FINAL
     drained, live = ours & final, ours & ~final
@@ -164,7 +166,7 @@ def nonrepeatable_read(of: PartitionEvidence) -> Cases:
 
 
 def _vanished(of: PartitionEvidence, drained: Bools, live: Bools) -> Bools:
-    """Which reads of live consumers the final drain should have found and did not; a place for each of ``live``."""
+    """Return which reads of live consumers the final drain should have found and did not, parallel to ``live``."""
     polls, drain = of.polls, of.drain
     offset = polls.offset[live]
     if not of.kept or not drained.any() or drain is None or not drain.complete or drain.position is None:
@@ -180,7 +182,7 @@ def _vanished(of: PartitionEvidence, drained: Bools, live: Bools) -> Bools:
 
 
 def _first_read(offset: Ints, received_ns: Ints) -> Ints:
-    """When each read's offset was first read by anybody."""
+    """Return when each read's offset was first read by any consumer."""
     places, of_place = np.unique(offset, return_inverse=True)
     first = np.full(places.size, np.iinfo(np.int64).max)
     np.minimum.at(first, of_place, received_ns)
@@ -191,8 +193,8 @@ def _first_read(offset: Ints, received_ns: Ints) -> Ints:
 def realtime_order_violation(of: PartitionEvidence) -> Cases:
     """A record was acknowledged at or below an offset that was known to be filled before it was sent; serves C7.
 
-    An offset is known to be filled when it was read, or acknowledged with acks=all. One acknowledged with acks=1 counts
-    for acks=1 only: it may be given again to a record with acks=all after a leader was lost.
+    An offset is known to be filled if it was read, or acknowledged with acks=all. One acknowledged with acks=1 counts
+    against acks=1 only: after the loss of a leader, a record with acks=all may get the same offset.
     """
     sends, polls = of.sends, of.polls
     acked = (sends.outcome == OK) & (sends.offset >= 0) & (sends.acks != ACKS_0)
@@ -230,8 +232,9 @@ def realtime_order_violation(of: PartitionEvidence) -> Cases:
 
 @dataclass(frozen=True)
 class Acknowledged:
-    """The acknowledged sends (rows) by producer and number, each with the largest offset acknowledged before it, and
-    the place of the last send that has it.
+    """The acknowledged sends (rows) by producer and number.
+
+    ``top`` is the largest offset acknowledged before each; ``top_at`` is the place of the last send with it.
     """
 
     rows: Ints
@@ -240,7 +243,8 @@ class Acknowledged:
 
 
 def acknowledged(of: PartitionEvidence, trusted: Bools | None = None) -> Acknowledged:
-    """Return a producer's acknowledged records in the order of their numbers, or the ``trusted`` ones of the sends;
+    """Return each producer's acknowledged sends in the order of their numbers, or only the ``trusted`` ones.
+
     acks=0 is no acknowledgement.
     """
     acked = (of.sends.outcome == OK) & (of.sends.acks != ACKS_0)
@@ -258,13 +262,15 @@ def acknowledged(of: PartitionEvidence, trusted: Bools | None = None) -> Acknowl
 
 
 def _earlier(of: PartitionEvidence, told: Acknowledged, at: int) -> dict[str, int]:
-    """The earlier record with the largest offset, of several the last."""
+    """Return the earlier record with the largest offset; if there are several, the last."""
     last = told.rows[told.top_at[at]]
     return {"offset": int(of.sends.offset[last]), "seq": int(seq_of(of.sends.value[last]))}
 
 
 def nonmonotonic_send(of: PartitionEvidence, told: Acknowledged) -> Cases:
-    """A producer's later record was acknowledged below an earlier one of the same partition; serves C27."""
+    """A producer's later record was acknowledged at or below the offset of an earlier one in the same partition; serves
+    C27.
+    """
     offset = of.sends.offset[told.rows]
     back = np.flatnonzero((offset >= 0) & (offset <= told.top))
 
@@ -294,13 +300,15 @@ _KNOWN_ALREADY = (
 def bad_ack_offset(
     of: PartitionEvidence, told: Acknowledged, resending: Collection[str] = (), found: Account | None = None
 ) -> Cases:
-    """An acknowledgement with no offset, -1, or, with acks=all, 0 after a larger one of the same producer; serves C7.
+    """An acknowledgement without an offset, with -1, or (acks=all) with 0 after a larger one of the same producer;
+    serves C7.
 
-    With acks=1 the whole log may have been lost, so that its offsets begin again. No offset is permitted to idempotent
-    producers that may have sent a batch again to a new leader (``resending``).
-    An imported history (``found``) may leave offsets out, and has no log to compare them with: there the offset is
-    wrong if readers returned the record and only elsewhere, or if it is beyond the log's end (``imported.misplaced``),
-    or if it is such a 0 and no reader returned the record.
+    With acks=1 the whole log may have been lost, so that offsets restart at 0. A missing offset is permitted to
+    idempotent producers that may have sent a batch again to a new leader (``resending``).
+
+    An imported history (``found``) may omit offsets, and has no log to compare them with. There an offset is wrong if
+    readers returned the record at other offsets only, if it is beyond the log's end (``imported.misplaced``), or if it
+    is such a 0 and no reader returned the record.
     """
     offset = of.sends.offset[told.rows]
     zero = (offset == 0) & (told.top > 0) & (of.sends.acks[told.rows] == ACKS_ALL)

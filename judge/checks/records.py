@@ -1,7 +1,7 @@
-"""Cases in which one partition's records contradict what was promised.
+"""Cases in which one partition's records contradict what was guaranteed.
 
-Each function is named after its anomaly and gives its ``Cases``. They read what the final drain, live consumers and
-each replica's log returned, and what producers were told (``judge.checks.account``).
+Each function has the name of its anomaly and returns its ``Cases``. They compare the reads of the final drain, live
+consumers and each replica's log with the producers' ledgers (``judge.checks.account``).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DAMAGED = ("bad crc", "malformed")
 
 
 def record(names: Names, value: int) -> str:
-    """How sentences name a record of ours."""
+    """Return how sentences name a record of the run's own."""
     producer, seq = names.name(int(value))
     return f"Record {producer}/{seq}"
 
@@ -72,8 +72,8 @@ _EPOCH_RAISED = (
 def duplicate(of: PartitionEvidence, found: Account, gave_up: Collection[str] = ()) -> Cases:
     """A record that the final drain returned at more than one offset.
 
-    Permitted to an idempotent producer that ``gave_up`` records, where each copy has its own epoch of one Kafka
-    producer id: giving up raises the epoch, and what is then sent again counts as new (KIP-360, librdkafka 4953).
+    Permitted to an idempotent producer that ``gave_up`` records, if each copy has its own epoch of one Kafka producer
+    id: giving up raises the epoch, and records sent again then count as new (KIP-360, librdkafka 4953).
     """
     rows = np.flatnonzero(found.copies > 1)
 
@@ -106,7 +106,9 @@ def duplicate(of: PartitionEvidence, found: Account, gave_up: Collection[str] = 
 
 
 def _writers(of: PartitionEvidence, offsets: Sequence[int]) -> list[tuple[int, int]]:
-    """Kafka's producer id and epoch of the batch at each offset; nothing unless the final log tells of all."""
+    """Return Kafka's producer id and epoch of the batch at each offset, or nothing unless the final log has all of
+    them.
+    """
     if of.final is None or of.final not in of.batches:
         return []
     batches = of.batches[of.final].batches
@@ -117,7 +119,7 @@ def _writers(of: PartitionEvidence, offsets: Sequence[int]) -> list[tuple[int, i
 
 
 class _Read(NamedTuple):
-    """What one reader saw: a consumer, or a replica's log."""
+    """What one reader returned: a consumer, or a replica's log."""
 
     reader: str
     offset: Ints
@@ -126,7 +128,7 @@ class _Read(NamedTuple):
 
 
 def _reads(of: PartitionEvidence) -> Iterator[_Read]:
-    """Every place at which some reader saw a record: consumers, and each replica's log read from disk."""
+    """Yield the reads of every consumer, and the records of each replica's log on disk."""
     for (code,), rows in groups(of.polls.consumer):
         name = f"consumer {of.names.listed[code]}"
         yield _Read(name, of.polls.offset[rows], of.polls.value[rows], of.polls.damaged[rows])
@@ -135,7 +137,7 @@ def _reads(of: PartitionEvidence) -> Iterator[_Read]:
 
 
 def _in_no_ledger(of: PartitionEvidence, found: Account, *, unclean: bool) -> Iterator[tuple[_Read, Ints]]:
-    """Where readers saw sound payloads that no ledger names, of producers that are unclean, or of all others."""
+    """Yield the rows of intact records that no ledger names, of unclean producers or of all others."""
     wanted = np.array([(name in of.unclean_producers) is unclean for name in of.names.listed], dtype=np.bool_)
     for read in _reads(of):
         rows = np.flatnonzero(~read.damaged & (read.value >= 0) & (places(found.groups.values, read.value) < 0))
@@ -143,7 +145,7 @@ def _in_no_ledger(of: PartitionEvidence, found: Account, *, unclean: bool) -> It
 
 
 def unrecorded(of: PartitionEvidence, found: Account) -> Counter[str]:
-    """Producer that did not end in order → its records that some reader saw and its ledger lacks."""
+    """Return unclean producer → the number of its records that a reader returned and its ledger lacks."""
     if not of.unclean_producers:
         return Counter()
     seen = [read.value[rows] for read, rows in _in_no_ledger(of, found, unclean=True)]
@@ -153,10 +155,10 @@ def unrecorded(of: PartitionEvidence, found: Account) -> Counter[str]:
 
 
 def phantom_record(of: PartitionEvidence, found: Account) -> Cases:
-    """A sound payload that nobody is known to have sent to this partition.
+    """An intact record that no client is known to have sent to this partition.
 
-    A send has its row once its outcome is known: the ledger of a producer that died lacks what was in flight, one that
-    was cut short its end. Records of such a producer are not counted.
+    A ledger has a row for a send once its outcome is known: that of a producer that died lacks its in-flight records,
+    and a truncated one lacks its end. Records of such producers are not counted.
     """
     at: dict[int, tuple[int, set[str]]] = {}
     for read, rows in _in_no_ledger(of, found, unclean=False):
@@ -179,7 +181,7 @@ def phantom_record(of: PartitionEvidence, found: Account) -> Cases:
 
 
 def corrupt_record(of: PartitionEvidence) -> Cases:
-    """A record whose checksum does not fit its bytes, or a batch whose CRC-32C does not."""
+    """A record whose checksum does not match its bytes, or a batch whose CRC-32C does not."""
     at: dict[int | None, tuple[int, set[str]]] = {}
 
     def add(offset: int | None, value: int, reader: str) -> None:
@@ -209,10 +211,10 @@ def corrupt_record(of: PartitionEvidence) -> Cases:
 
 
 def aborted_read(of: PartitionEvidence, found: Account) -> Cases:
-    """A send that was reported as definitely not written, and that a consumer saw all the same.
+    """A send that was reported as definitely not written, and that a consumer read.
 
-    A record of a transaction counts where a ``read_committed`` consumer saw it and the transaction was aborted: its
-    abort was confirmed, or nobody ever asked to commit it.
+    A record of a transaction counts if a ``read_committed`` consumer read it and the transaction was aborted: its abort
+    was confirmed, or no client ever requested a commit.
     """
     rows = np.flatnonzero((of.sends.outcome == FAIL) & found.seen)
 
@@ -232,7 +234,7 @@ def aborted_read(of: PartitionEvidence, found: Account) -> Cases:
 
 
 class Clash(NamedTuple):
-    """One offset at which several values were read or acknowledged; ``stands`` is what the final drain found there."""
+    """An offset at which several values were read or acknowledged; ``stands`` is what the final drain found there."""
 
     offset: int
     values: list[int]
@@ -240,7 +242,7 @@ class Clash(NamedTuple):
 
 
 def clashes(drained_offset: Ints, drained: Ints, offset: Ints, value: Ints, names: Names) -> list[Clash]:
-    """The offsets with more than one value among what the final drain found and other claims."""
+    """Return the offsets with more than one value among the final drain's records and the other given ones."""
     order = np.lexsort((drained, drained_offset)) if np.any(np.diff(drained_offset) < 0) else slice(None)
     stand_offset, stand = drained_offset[order], drained[order]
     again = np.zeros(stand.size, dtype=np.bool_)
@@ -265,11 +267,11 @@ def clashes(drained_offset: Ints, drained: Ints, offset: Ints, value: Ints, name
 
 
 def inconsistent_offset(of: PartitionEvidence, found: Account, wrong: Bools | None = None) -> Cases:
-    """One offset that holds two different values, by what readers saw and acknowledgements said, except the ``wrong``
-    ones (``bad_ack_offset``), whose records were read elsewhere.
+    """One offset held two different values, according to reads and acknowledgements. Acknowledgements that are known to
+    be ``wrong`` (``bad_ack_offset``: the record was read elsewhere) are excluded.
 
-    The row names a value that the final drain did not find there. Where it found none, a value that no replica's log
-    has there, and of several the one whose producer was promised least.
+    The row names a value that the final drain did not find there. If the drain found none, it names a value that no
+    replica's log has there; of several, the one with the weakest acks.
     """
     ours, final = of.polls.value >= 0, of.polls.pass_ == FINAL
     placed = found.committed & (of.sends.offset != NULL)

@@ -1,9 +1,9 @@
-"""What the replicas' high watermarks and log ends must never show.
+"""Check what the replicas' high watermarks and log end offsets must never show.
 
-Each function takes what was recorded of one partition. A sample is one probe's answer: ``sent_ns`` and ``received_ns``
-on one monotonic clock, pinned to the leader epoch that the broker accepted. Sample A is before sample B when
-A.received_ns <= B.sent_ns. All of them assume: no unclean election, delete as the clean-up policy with nothing deleted,
-no DeleteRecords, no tiered storage, and disks that survive.
+Each function takes the evidence of one partition. A sample is one probe's answer: ``sent_ns`` and ``received_ns`` on
+one monotonic clock, pinned to the leader epoch that the broker accepted. Sample A is before sample B if A.received_ns
+<= B.sent_ns. All checks assume: no unclean election, cleanup.policy=delete with nothing deleted, no DeleteRecords, no
+tiered storage, and disks that survive.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from evidence.partition import PartitionEvidence
 from evidence.views import Change
 from judge.checks.findings import Checks
 
-STRETCH_NS = 500_000_000  # a parked fetch answers within replica.fetch.wait.max.ms = 500
+STRETCH_NS = 500_000_000  # a waiting fetch is answered within replica.fetch.wait.max.ms = 500
 
 
 def _checks(samples: Samples, checked: Bools, violated: Bools, evidence: Callable[[int], Mapping[str, Any]]) -> Checks:
-    """Checks of samples; ``evidence`` tells of the violation in a row."""
+    """Build checks of samples; ``evidence`` describes the violation in a row."""
     rows = np.flatnonzero(checked & violated)
     return Checks(int(checked.sum()), samples.received_ns[rows], lambda place: evidence(int(rows[place])))
 
 
 def _follows(samples: Samples) -> Bools:
-    """Which samples were asked for after the answer of the one before, in one life and epoch of one broker."""
-    # Row -1 stands for none, and is the last one for NumPy.
+    """Return which samples were requested after the previous answer, within one incarnation and epoch of one broker."""
+    # Row -1 means none; NumPy would take the last row.
     return (samples.before >= 0) & (samples.received_ns[samples.before] <= samples.sent_ns)
 
 
 def i1_bounds(evidence: PartitionEvidence) -> Checks:
     """I1, all versions; serves C14 and C43. Within one reply 0 <= log start <= HW.
 
-    Sound because a Fetch captures HW before the log start's next move, and HW is clamped to the log start. The last
-    stable offset is read later than HW and proves nothing.
+    Sound because a Fetch reads HW before the log start's next move, and HW is at least the log start. The last stable
+    offset is read after HW and proves nothing.
     """
     samples = evidence.samples
     violated = (samples.log_start < 0) | (samples.log_start > samples.hw)
@@ -57,9 +57,9 @@ def i1_bounds(evidence: PartitionEvidence) -> Checks:
 def i2_hw_below_leo(evidence: PartitionEvidence) -> Checks:
     """I2, all versions; serves C14. HW <= LEO on one replica.
 
-    Sound where HW was read first: in one reply, or in an earlier sample of the same incarnation and epoch. In between
-    LEO only grows, or is truncated, never below the replica's own HW. On a topic that is not clean it may be: there
-    only single replies count.
+    Sound if HW was read first: in one reply, or in an earlier sample of the same incarnation and epoch. In between LEO
+    only grows, or is truncated to no less than the replica's own HW. On a topic that is not clean LEO may fall further;
+    there only single replies count.
     """
     samples = evidence.samples
     earlier = _follows(samples) if evidence.clean else np.zeros(len(samples), dtype=np.bool_)
@@ -78,10 +78,10 @@ def i2_hw_below_leo(evidence: PartitionEvidence) -> Checks:
 
 
 def i3_leader_monotonic(evidence: PartitionEvidence) -> Checks:
-    """I3, all versions; serves C7 and C8. Within one incarnation and epoch.
+    """I3, all versions; serves C7 and C8. Holds within one incarnation and epoch.
 
-    Sound because a leader never truncates its own log or lowers its HW, and an epoch has one leader, named by the ISR
-    views.
+    Sound because a leader never truncates its own log or lowers its HW, and an epoch has one leader, which the ISR
+    views name.
     """
     samples = evidence.samples
     before = samples.before
@@ -106,12 +106,12 @@ def i3_leader_monotonic(evidence: PartitionEvidence) -> Checks:
 
 
 def i6_own_floor(evidence: PartitionEvidence) -> Checks:
-    """I6, all versions; serves C39 and C40. LEO of a replica >= the largest HW that it has shown, over all
+    """I6, all versions; serves C39 and C40. A replica's LEO >= the largest HW that it has shown, across all
     incarnations.
 
-    Sound because everything below a HW is committed, and nobody elected cleanly lacks it. Other replicas' HWs prove
-    nothing here: a former leader's divergent end may legally be cut below them. A replica that a step moved to another
-    broker, or whose files it damaged, begins anew.
+    Sound because everything below an HW is committed, and every cleanly elected leader has it. Other replicas' HWs
+    prove nothing here: a former leader's divergent end may legally be truncated below them. A replica that a step moved
+    to another broker, or whose files it damaged, starts over.
     """
     samples = evidence.samples
     floor, answered_ns = np.full(len(samples), NULL), np.full(len(samples), FOREVER_NS)
@@ -141,8 +141,8 @@ def i6_own_floor(evidence: PartitionEvidence) -> Checks:
 def i8_leader_completeness(evidence: PartitionEvidence) -> Checks:
     """I8, all versions; serves C6 and C46. Every epoch after E starts at or above every HW shown in E.
 
-    Needs no order of samples, because the probe pins E. A replica's epoch file may name a later start than the
-    election's (never an earlier one), so the smallest over the replicas is taken.
+    Needs no order of samples, because the probe pins E. A replica's epoch file may have a later start than the
+    election's (never an earlier one), so the smallest of all replicas is used.
     """
     samples, starts = evidence.samples.with_epoch, evidence.epoch_starts
     later = np.array(sorted(starts), dtype=np.int64)
@@ -175,7 +175,7 @@ def i8_leader_completeness(evidence: PartitionEvidence) -> Checks:
 
 
 class _Quiet(NamedTuple):
-    """A stretch in which a leader's log end stood still; ``reached_ns``: when its HW was first seen there."""
+    """A stretch with a constant log end offset of the leader; ``reached_ns``: when its HW was first seen there."""
 
     leader: int
     isr: tuple[int, ...]
@@ -189,19 +189,19 @@ class _Quiet(NamedTuple):
 def i10_quiescence(evidence: PartitionEvidence) -> Checks:
     """I10, all versions; serves C4, C12, C18 and C25.
 
-    With no produce, HW = LEO on the leader, and every in-sync replica follows, within a limit.
+    Without produce, HW = LEO on the leader, and every in-sync replica follows, within a limit.
 
-    Checked where the leader's LEO stood still. A member that has stopped fetching holds HW back until it is evicted,
-    after at most 1.5 x replica.lag.time.max.ms. So a stuck HW is a violation only if the same ISR was seen for longer
-    than that and the settling time, even if something cured it later; a shorter stretch proves nothing. One that
-    caught up while it was being evicted holds it back for as long as nobody writes (HW-WAITS): a violation. Below
-    min.insync.replicas HW stands still by design from 3.7 (KIP-966). The states are the controller's own where it left
-    any: a leader that was cut off from it shows an old ISR.
+    Checked while the leader's LEO does not change. A member that has stopped fetching holds HW back until it is
+    evicted, after at most 1.5 x replica.lag.time.max.ms. A stuck HW is therefore a violation only if the same ISR
+    lasted longer than that plus the settling time, even if HW moved later. A shorter stretch proves nothing. A member
+    that caught up while it was being evicted holds HW back until the next write (HW-WAITS): a violation. From 3.7, HW
+    does not move below min.insync.replicas, by design (KIP-966). States are the controller's own, if available: a
+    leader that was cut off from it shows an old ISR.
 
-    Left out are stretches in which the controller or the leader was out of reach: nobody may have been evicted. With
-    ZooKeeper a leader may take a member that is out of reach for the controller, and have longer for that. A
-    member that was out of reach with all that the leader has is not evicted, and does not learn the last HW: it is
-    compared only where it was within reach for that long since.
+    Not checked while the controller or the leader was out of reach, as nothing may have been evicted. With ZooKeeper a
+    leader may mistake an unreachable member for the controller; the limit is then longer. A member that was out of
+    reach with the leader's whole log is not evicted and does not learn the last HW. It is compared only after it has
+    been within reach for the whole limit.
     """
     settled_ns = evidence.facts.max_isr_lag_ns + SETTLE_NS
     effective_min_isr = 0 if evidence.facts.lax_min_isr else evidence.facts.effective_min_isr
@@ -236,7 +236,9 @@ def i10_quiescence(evidence: PartitionEvidence) -> Checks:
 
 
 def _quiet(samples: Samples, changes: Sequence[Change], effective_min_isr: int) -> Iterator[_Quiet]:
-    """The stretches in which the log end of whoever led stood still, within one state of the partition."""
+    """Yield the stretches in which the log end offset of the current leader did not change, within one state of the
+    partition.
+    """
     ends = [*(change.received_ns for change in changes[1:]), FOREVER_NS]
     for change, until_ns in zip(changes, ends, strict=False):
         if len(change.isr) < effective_min_isr:
@@ -256,7 +258,7 @@ def _still(own: Samples, change: Change) -> Iterator[_Quiet]:
     highest = np.maximum.reduceat(own.hw, first)
     reached = np.where(own.hw == own.leo, own.received_ns, FOREVER_NS)
     reached_ns = np.minimum.reduceat(reached, first)
-    # It stood still until the last one was asked for: what followers show while that is answered may be newer.
+    # The stretch ends at the last request: followers' samples during its answer may already be newer.
     for n in np.flatnonzero(own.sent_ns[last] - own.received_ns[first] >= STRETCH_NS).tolist():
         yield _Quiet(
             change.leader,
@@ -279,7 +281,7 @@ def _overlapping(outages: Sequence[Outage], quiet: _Quiet, whose: set[int | None
 def _last_of_members(
     samples: Samples, quiet: _Quiet, outages: Sequence[Outage], limit_ns: int
 ) -> Iterator[dict[str, int]]:
-    """The last sample of each follower in the ISR; of one that was out of reach, once it was back for so long."""
+    """Yield the last sample of each follower in the ISR; after an outage only if it has been back for ``limit_ns``."""
     for broker_id in sorted(set(quiet.isr) - {quiet.leader}):
         back = [outage.until_ns for outage in outages if _overlapping([outage], quiet, {broker_id})]
         since_ns = max(back) + limit_ns if back else quiet.from_ns
@@ -297,7 +299,7 @@ def _last_of_members(
 
 
 def _ending_at_hw(samples: Samples, quiet: _Quiet) -> list[int]:
-    """The replicas outside the ISR whose log ended, when they last told, where HW stands still."""
+    """Return the replicas outside the ISR whose last known log end offset is the HW that does not move."""
     if quiet.hw == quiet.leo:
         return []
     ending = []
@@ -309,11 +311,11 @@ def _ending_at_hw(samples: Samples, quiet: _Quiet) -> list[int]:
 
 
 def i26_stable_offset(evidence: PartitionEvidence) -> Checks:
-    """I26, all versions, transactional producers; serves C2 and C43. Within one incarnation and epoch.
+    """I26, all versions, transactional producers; serves C2 and C43. Holds within one incarnation and epoch.
 
     Sound because the last stable offset is the smaller of HW and the first open transaction's offset, and a leader's HW
-    never falls (I3). One reply proves nothing against HW, which is read before it. That it falls is not checked: it is
-    read in two steps, HW last, and a transaction may begin between them.
+    never falls (I3). Within one reply the two cannot be compared, because HW is read first. Whether the last stable
+    offset falls is not checked: it is read in two steps, HW last, and a transaction may begin in between.
     """
     samples = evidence.samples
     before = samples.before

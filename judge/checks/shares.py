@@ -1,9 +1,9 @@
-"""What a share group must show of one partition (KIP-932): every record is accepted or given up, and one member has it.
+"""Check a share group on one partition (KIP-932): each record is accepted or archived, and has one holder at a time.
 
-Members write down what they are given before they acknowledge it, and that they acknowledge it before they do, each on
-the run's clock. A broker may count a delivery that never reached a member, and forgets those that it had not written
-down when it ends ("Managing durable share-partition state"). So two deliveries of a record are compared only where no
-fault was active and no member was started from two locks before the first of them until the second.
+Members record each delivery before they acknowledge it, and each acknowledgement before they send it, on the run's
+clock. A broker may count a delivery that never reached a member, and a broker that ends forgets deliveries that it had
+not persisted ("Managing durable share-partition state"). So two deliveries of a record are compared only if no fault
+was active and no member started, from two lock durations before the first until the second.
 """
 
 from __future__ import annotations
@@ -24,17 +24,21 @@ _NEVER = -1  # a time
 
 
 class _Open(NamedTuple):
-    """The records that the final drain found and nobody can have accepted, by offset."""
+    """The records that the final drain found and that certainly were not accepted, by offset."""
 
     value: Ints
     offset: Ints
-    first_ns: Ints  # of its deliveries; _NEVER: it had none
+    first_ns: Ints  # by the last delivery, 0 without one; NULL: unknown
     last_ns: Ints
     deliveries: Ints  # of the last delivery, 0 without one; NULL: not told
 
 
 def _open(of: PartitionEvidence, share: ShareEvidence) -> _Open:
-    """An acknowledgement that was refused, or asked for by a member that did not end in order, may have been taken."""
+    """Return the records that were not accepted.
+
+    Excluded are records with a rejected acknowledgement, or with one requested by a member that did not end in order:
+    it may have been applied.
+    """
     drained = (of.polls.pass_ == FINAL) & (of.polls.value >= 0)
     offset, at = np.unique(of.polls.offset[drained], return_index=True)
     value = of.polls.value[drained][at]
@@ -52,7 +56,7 @@ def _open(of: PartitionEvidence, share: ShareEvidence) -> _Open:
     asked = _latest(offset, acks.offset, acks.asked_ns, accepts)
     asked_last = _latest(offset, acks.offset, acks.asked_ns, accepts & unclean)
     refused = _latest(offset, acks.offset, acks.answered_ns, accepts & acks.refused)
-    asked_since = (asked != _NEVER) & (asked >= last_ns)  # be it of a delivery whose row is missing
+    asked_since = (asked != _NEVER) & (asked >= last_ns)  # even for a delivery without a recorded row
     doubtful = ((asked_last != _NEVER) & (asked_last >= last_ns)) | (asked_since & (refused >= asked))
     return _Open(*(column[~doubtful] for column in (value, offset, first_ns, last_ns, count)))
 
@@ -62,7 +66,7 @@ def _codes(of: PartitionEvidence, members: frozenset[str]) -> Codes:
 
 
 def _latest(wanted: Ints, offset: Ints, t_ns: Ints, rows: Bools) -> Ints:
-    """The latest time of some rows at each wanted offset; _NEVER: there is none."""
+    """Return the latest time of some rows at each wanted offset; _NEVER: there is none."""
     found = np.full(wanted.size, _NEVER)
     rows = rows & (t_ns != NULL)
     at = places(wanted, offset[rows])
@@ -71,18 +75,18 @@ def _latest(wanted: Ints, offset: Ints, t_ns: Ints, rows: Bools) -> Ints:
 
 
 def _rest_ns(of: PartitionEvidence, share: ShareEvidence) -> int:
-    """For how long the group was at rest in the end: nothing was delivered or written, and no fault was active."""
+    """Return for how long the group was at rest at the end: no delivery, no write, and no active fault."""
     drained = of.polls.received_ns[of.polls.pass_ == FINAL]
     since = [drained.max(initial=0), share.reads.received_ns.max(initial=0), *(ended for _, ended in share.faults)]
     return share.facts.ended_ns - max(map(int, since))
 
 
 def stuck_record(of: PartitionEvidence) -> Cases:
-    """A record that a share group has neither accepted nor given up, and yet the group came to rest: for two locks and
-    5 s no member was given any record, without a fault. A record that nobody acquired is delivered, and an acquired one
-    is available again when its lock runs out (KIP-932, "In-flight records").
+    """A record that a share group has neither accepted nor archived, although the group came to rest: for two lock
+    durations and 5 s no member received a record, without a fault. A record that no member acquired is delivered, and
+    an acquired one is available again when its lock expires (KIP-932, "In-flight records").
 
-    What stands in the log is what the final drain found; the group reads it from its beginning.
+    The log's content is what the final drain found; the group reads it from its beginning.
     """
     share = of.share
     if share is None or not of.clean:
@@ -93,7 +97,7 @@ def stuck_record(of: PartitionEvidence) -> Cases:
 
 
 def _left(of: PartitionEvidence, share: ShareEvidence) -> _Open:
-    """Return the open records that the group had not given up."""
+    """Return the open records that the group had not archived."""
     found = _open(of, share)
     left = (found.deliveries < share.facts.delivery_limit) & ((found.deliveries != NULL) | (found.last_ns == _NEVER))
     return _Open(*(column[left] for column in found))
@@ -111,7 +115,7 @@ def i37_nothing_left(of: PartitionEvidence) -> Checks:
 
 
 def undecided_shares(of: PartitionEvidence) -> list[str]:
-    """Return a sentence if a share group left records and may not have come to rest: I37 says nothing of them."""
+    """Return a sentence if a share group left records and may not have come to rest, so that I37 cannot judge them."""
     share = of.share
     if share is None or not of.clean or (rest_ns := _rest_ns(of, share)) >= share.facts.still_ns:
         return []
@@ -126,11 +130,11 @@ def undecided_shares(of: PartitionEvidence) -> list[str]:
 
 
 def archived_record(of: PartitionEvidence) -> Cases:
-    """A record that a share group gave up: it was delivered as often as group.share.delivery.count.limit says, and
-    never accepted (KIP-932, "In-flight records": it is archived). The group's application has lost it.
+    """A record that a share group archived: it was delivered up to group.share.delivery.count.limit and never accepted
+    (KIP-932, "In-flight records"). The group's application has lost it.
 
-    Permitted where members release it at every delivery, and where as many faults as it lacks released deliveries were
-    active while it was delivered.
+    Permitted if members release it at every delivery, or if at least as many faults were active during its deliveries
+    as releases are missing.
     """
     share = of.share
     if share is None or not of.clean:
@@ -163,13 +167,13 @@ def _cases(anomaly: str, of: PartitionEvidence, found: _Open | None, limit: int,
 
 
 def i33_accepted_for_good(of: PartitionEvidence) -> Checks:
-    """I33, from 4.2 on; serves at-least-once processing. What a member accepted is not delivered again once a broker
-    has confirmed it: the confirmation comes after the share coordinator has it (KIP-932, "Managing durable
+    """I33, from 4.2 on; serves at-least-once processing. A record that a member accepted is not delivered again once a
+    broker has confirmed that. The broker confirms after the share coordinator has stored it (KIP-932, "Managing durable
     share-partition state").
 
-    Sound because only what the member fetched after the answer counts: eight polls before it was given the record were
-    done by then, and would have given it what had been fetched. A member that was paused may still be given what it
-    held. Where the disks of replicas lose records, or replicas are elected uncleanly, it is not asked.
+    Sound because only records count that the member fetched after that answer: it had completed eight polls since then,
+    which would have returned any record fetched before. A paused member may still receive a record that it already
+    held. Not checked if disks of replicas lose records, or replicas are elected uncleanly.
     """
     share = _share(of)
     offsets, at = np.unique(share.accepted.offset, return_inverse=True)
@@ -188,12 +192,12 @@ def i33_accepted_for_good(of: PartitionEvidence) -> Checks:
 
 
 def i34_one_holder(of: PartitionEvidence) -> Checks:
-    """I34, from 4.2 on; serves at-least-once processing. A record that a member was given is given to nobody else
-    within half a lock, unless that member released it or its acknowledgement was refused: it is its own until its
-    acquisition lock runs out (KIP-932, "In-flight records").
+    """I34, from 4.2 on; serves at-least-once processing. Within half a lock duration of its delivery, a record is
+    delivered to no other member, unless its member released it or the acknowledgement was rejected: it belongs to that
+    member until its acquisition lock expires (KIP-932, "In-flight records").
 
-    Sound because the other half is left for the way from the broker to the member; of one that stalled for a lock
-    nothing is asked. The same member may not be given it again, either.
+    Sound because the other half covers the way from the broker to the member. A member that stalled for a lock duration
+    is not checked. The same member may not receive the record again, either.
     """
     share = _share(of)
     reads, again, lock_ns = share.reads, share.again, share.facts.lock_ns
@@ -205,7 +209,9 @@ def i34_one_holder(of: PartitionEvidence) -> Checks:
 
 
 def _given_back(share: ShareEvidence) -> Ints:
-    """Up to each delivery, how often its record or one before it was released, or an acknowledgement refused."""
+    """Return for each delivery how often its record or one before it was released, or an acknowledgement rejected, by
+    then.
+    """
     acks, reads = share.acks, share.reads
     back = acks.take(((acks.kind == RELEASE) & ~acks.answered) | acks.refused)
     back_ns = np.where(back.answered, back.answered_ns, back.asked_ns)
@@ -218,10 +224,10 @@ def _given_back(share: ShareEvidence) -> Ints:
 
 
 def i35_delivery_limit(of: PartitionEvidence) -> Checks:
-    """I35, from 4.2 on; serves at-least-once processing. A record's delivery count lies between 1 and
-    group.share.delivery.count.limit: at the limit it is given up (KIP-932, "In-flight records").
+    """I35, from 4.2 on; serves at-least-once processing. A record's delivery count is between 1 and
+    group.share.delivery.count.limit; at the limit it is archived (KIP-932, "In-flight records").
 
-    Sound because brokers count on the state that they persist; whatever is lost of it makes counts smaller.
+    Sound because brokers count on from the state that they persist; a loss of that state makes counts smaller.
     """
     share = _share(of)
     told = np.flatnonzero(share.reads.count != NULL)
@@ -235,12 +241,12 @@ def i35_delivery_limit(of: PartitionEvidence) -> Checks:
 
 
 def i36_deliveries_counted(of: PartitionEvidence) -> Checks:
-    """I36, from 4.2 on; serves at-least-once processing. A record that is delivered again bears a larger delivery
-    count: it grows by one with each acquisition (KIP-932, "In-flight records").
+    """I36, from 4.2 on; serves at-least-once processing. A record that is delivered again has a larger delivery count:
+    it grows by one with each acquisition (KIP-932, "In-flight records").
 
-    By more than one where nobody was handed what a broker acquired for it. Sound because counts are lost only with the
-    broker that leads, for which a fault or a step has to come between; of a member that stalled for a lock, and so may
-    have what it was given before another one, nothing is asked.
+    It grows by more if a record that a broker acquired reached no member. Sound because counts are lost only with the
+    broker that leads, after a fault or a step. A member that stalled for a lock duration is not checked, as it may hold
+    an earlier delivery than another member.
     """
     share = _share(of)
     reads, second = share.reads, share.again
@@ -252,7 +258,7 @@ def i36_deliveries_counted(of: PartitionEvidence) -> Checks:
 
 
 def _beside(of: PartitionEvidence, share: ShareEvidence, checked: int, violated: Ints) -> Checks:
-    """Checks of deliveries beside the one of the same record before."""
+    """Build checks that compare a delivery with the previous one of the same record."""
 
     def evidence(place: int) -> Mapping[str, Any]:
         row = int(violated[place])

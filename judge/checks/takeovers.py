@@ -1,8 +1,8 @@
-"""Which records a leader change, or a disk that lost its records, may have taken.
+"""The records that a leader change, or a disk that lost its records, may have taken.
 
-A new leader's log is the partition's: what others have above its end, or where it has something else, is cut (KIP-101,
-KIP-279). The controller's history tells of leader changes. Where a part of it is missing, a leader may have changed
-there: what that may have taken is undecided, and the rest of the history counts as ever.
+A new leader's log becomes the partition's: other replicas truncate what is above its end or differs (KIP-101, KIP-279).
+The controller's history shows leader changes. In a missing part of it a leader may have changed; what that may have
+taken is undecided, and the rest of the history still counts.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from evidence.views import CLOCK_NS, first_shown, observing
 from judge.checks.findings import Cases, Ruling
 from kafka_files.states import State
 
-# Anomalies of a record that is gone, of one that stands in the place of such a record, and of one whose transaction's
-# end is gone.
+# Anomalies of a lost record, of one at a lost record's offset, and of one whose transaction's end is lost.
 GONE = frozenset({"lost_write", "truncated_ack", "unknown_offset_ack", "inconsistent_offset", "torn_transaction"})
 REPLACED = frozenset({"realtime_order_violation", "nonmonotonic_send"})
 END_GONE = frozenset({"aborted_read", "hanging_transaction"})
-REREAD = frozenset({"nonrepeatable_read", "poll_skip"})  # of a record that consumers were given before or after
+REREAD = frozenset({"nonrepeatable_read", "poll_skip"})  # of a record that consumers received before or after
 
 
 class Loss(NamedTuple):
     """Something that may have taken records: a leader change, or a disk that lost the only copy in sync.
 
-    ``causes`` are those that it is one of. It took records from an offset on that were acknowledged since
-    ``since_ns``, and shows from ``begun_ns`` on. ``takers`` are the brokers that may have taken such records, each with
-    the time by which one was sent. ``missing`` says, of a loss that nothing tells to have taken place, what evidence is
-    missing.
+    - ``causes``: the causes that it is an instance of.
+    - ``from_offset``, ``since_ns``: it took records from this offset on that were acknowledged since then.
+    - ``begun_ns``: from when on it shows.
+    - ``takers``: the brokers that may have accepted such records, each with the time by which they were sent.
+    - ``missing``: the missing evidence, if it is unknown whether the loss took place.
     """
 
     causes: frozenset[str]
@@ -48,8 +48,9 @@ class Loss(NamedTuple):
 
 
 class Hole(NamedTuple):
-    """A part that is missing of a partition's history: what came between two dated states, by their places (-1: the
-    creation; the number of states: the end). ``undated``: every state is there, and nothing tells when they began.
+    """A missing part of a partition's history, between two dated states by their places.
+
+    -1 is the creation, the number of states is the end. ``undated``: all states are there, but their times are unknown.
     """
 
     first: int
@@ -58,20 +59,21 @@ class Hole(NamedTuple):
     undated: bool = False
 
 
-Known = Callable[[int], tuple[Ints, Ints]]  # as ``_known``, by broker
-_ANYBODY = -1  # a broker that no fault is known of
+Known = Callable[[int], tuple[Ints, Ints]]  # ``_known`` by broker
+_ANYBODY = -1  # a broker without a known fault
 _CLEAN, _UNCLEAN = frozenset({NEW_LEADER}), frozenset({NEW_LEADER, UNCLEAN_LEADER})
 
 
 def is_whole(states: Sequence[State], epochs: Collection[int]) -> bool:
-    """Whether a history tells every state of a partition from its creation on, and no later leader epoch was seen."""
+    """Return whether a history has every state since the partition's creation, and no later leader epoch was seen."""
     in_order = [state.partition_epoch for state in states] == list(range(len(states)))
     return bool(states) and in_order and max(epochs, default=0) <= states[-1].leader_epoch
 
 
 def is_unclean(before: State, after: State) -> bool:
-    """Whether a replica began to lead that need not have what was committed: from outside ISR and ELR, or as KRaft
-    marks it (KIP-704, KIP-966).
+    """Return whether a replica became leader that may lack committed records.
+
+    It comes from outside ISR and ELR, or KRaft marks it as such (KIP-704, KIP-966).
     """
     began = after.leader >= 0 and after.leader != before.leader
     outside = after.leader not in {*before.isr, *before.elr}
@@ -79,10 +81,10 @@ def is_unclean(before: State, after: State) -> bool:
 
 
 def holes(of: PartitionEvidence) -> list[Hole]:
-    """Return what is missing of a partition's history, in order.
+    """Return the missing parts of a partition's history, in order.
 
-    A whole history begins with partition epoch 0 (not with a snapshot), counts each state one on, dates each, knows the
-    newest leader epoch that was seen, and decides no epoch later than a broker first showed it.
+    A whole history begins with partition epoch 0 (not with a snapshot), has every state after it with a time, includes
+    the newest leader epoch seen, and dates no epoch after a broker first showed it.
     """
     states, told = of.facts.states, f"the controller's history of {of.where}"
     if not states:
@@ -104,7 +106,7 @@ def holes(of: PartitionEvidence) -> list[Hole]:
 
 
 def _contradicted(states: Sequence[State], shown_ns: dict[int, int]) -> int | None:
-    """Return the first leader epoch whose date is wrong; a snapshot's own date is that of a later first state."""
+    """Return the first leader epoch whose date is wrong, without a snapshot's, whose date is later than its state."""
     dated = [states[0]] if states[0].partition_epoch == 0 else []
     for before, state in pairwise(states):
         if state.partition_epoch == before.partition_epoch + 1 and state.leader_epoch > before.leader_epoch:
@@ -114,8 +116,9 @@ def _contradicted(states: Sequence[State], shown_ns: dict[int, int]) -> int | No
 
 
 def _lacks(part: Sequence[State], newest_epoch: int | None, *, begins: bool) -> str | None:
-    """What is missing of neighbouring states: before them if the history ``begins`` there, between them, or behind
-    them, where the ``newest_epoch`` that was seen is given.
+    """Return what is missing of consecutive states: before them, between them, or after them.
+
+    Before them is checked if the history ``begins`` there, and after them if the ``newest_epoch`` seen is given.
     """
     if begins and part[0].partition_epoch > 0:
         return f"begins at partition epoch {part[0].partition_epoch}"
@@ -130,11 +133,11 @@ def _lacks(part: Sequence[State], newest_epoch: int | None, *, begins: bool) -> 
 def takeovers(of: PartitionEvidence) -> list[Loss]:
     """Return everything that may have taken records of a partition.
 
-    A former leader may take records with acks=1 until its process ends, or it knows of the next epoch: until its own
-    replica answers in that or a later one, or for two seconds after its own metadata shows that. A new leader takes
-    from the least offset at which its epoch, or a later one, begins. A leader that could be elected before it had cut
-    its own log to that of the one before may have other records below that: then no epoch of the one before is left in
-    the final log, and all of its records may be gone.
+    A former leader may accept records with acks=1 until its process ends or it knows the next epoch. It knows once its
+    own replica answers in that epoch or a later one, or two seconds after its own metadata shows that. A new leader's
+    change takes records from the smallest offset at which its epoch, or a later one, begins. A leader that was elected
+    before it had truncated its log to its predecessor's may have other records below that offset. Then the final log
+    has no epoch of the predecessor, and all of the predecessor's records may be lost.
     """
     missing, known = holes(of), cache(partial(_known, of))
     return [*_leader_changes(of, missing, known), *_in_holes(of, missing, known), *_lost_copies(of)]
@@ -168,7 +171,7 @@ def _leader_changes(of: PartitionEvidence, missing: Sequence[Hole], known: Known
 
 
 def _in_holes(of: PartitionEvidence, missing: Sequence[Hole], known: Known) -> Iterator[Loss]:
-    """A leader change of any kind that nothing tells of, for each part of the history that is missing."""
+    """Yield a possible leader change of any kind for each missing part of the history."""
     states = of.facts.states
     brokers = {broker for state in states for broker in state.replicas}
     for hole in missing:
@@ -181,20 +184,22 @@ def _in_holes(of: PartitionEvidence, missing: Sequence[Hole], known: Known) -> I
 
 
 def _lost_copies(of: PartitionEvidence) -> Iterator[Loss]:
-    """The broker is down when its disk loses records: what is sent after that it takes when it is back."""
+    """Yield the losses of disks. The broker is down when its disk loses records; records sent later are not lost with
+    it.
+    """
     for lost in of.facts.lost_copies:
         takers = ((_ANYBODY, lost.t_ns),)
         yield Loss(frozenset({LOST_COPY}), lost.from_offset, NULL, lost.t_ns, takers, lost.unknown)
 
 
 def _ended_ns(of: PartitionEvidence, led: State) -> int:
-    """When the process of a leader ended that had begun an epoch in this state; the next one leads in a later epoch."""
+    """Return when a leader's process ended that began an epoch in this state; the next one leads in a later epoch."""
     ended = (fault.from_ns for fault in of.facts.faults if fault.ended and fault.broker_id == led.leader)
     return min((t_ns for t_ns in ended if t_ns > (led.t_ns or 0)), default=FOREVER_NS)
 
 
 def _known_ns(known: Known, broker: int, state: State) -> int:
-    """Return when a broker certainly knew of the leader epoch that begins with a state, or of a later one."""
+    """Return when a broker certainly knew the leader epoch that begins with a state, or a later one."""
     epochs, known_ns = known(broker)
     first = int(np.searchsorted(epochs, state.leader_epoch))
     until_ns = FOREVER_NS if first == epochs.size else int(known_ns[first])
@@ -202,7 +207,7 @@ def _known_ns(known: Known, broker: int, state: State) -> int:
 
 
 def _known(of: PartitionEvidence, broker: int) -> tuple[Ints, Ints]:
-    """The newest leader epoch that a broker is known to have accepted by some times, and these, in order."""
+    """Return the newest leader epochs that a broker is known to have accepted, and by when, in order of time."""
     views = of.views.take(observing(of.views, of.names) == broker)
     samples = of.samples.take(of.samples.broker == broker)
     epochs = np.concatenate([views.epoch, samples.epoch])
@@ -212,8 +217,10 @@ def _known(of: PartitionEvidence, broker: int) -> tuple[Ints, Ints]:
 
 
 class Sent(NamedTuple):
-    """What the ledger has of the records of some cases: where each was acknowledged (``FOREVER_NS``: unknown), when it
-    was sent (0: unknown), and when it was answered (``FOREVER_NS``: never).
+    """The ledger's entries for the records of some cases.
+
+    ``offset``: where each was acknowledged (``FOREVER_NS``: unknown); ``sent_ns``: when it was sent (0: unknown);
+    ``done_ns``: when it was answered (``FOREVER_NS``: never).
     """
 
     offset: Ints
@@ -239,10 +246,10 @@ class Sent(NamedTuple):
 def taken(of: PartitionEvidence, found: Sequence[Loss], cases: Cases, cause: str) -> Ruling:
     """Return which cases a loss of this cause may have brought about.
 
-    A record that is gone was at or above the loss's offset, or nobody knows where, and one of the takers may have taken
-    it: it was sent while that one did not know of its successor, and not both sent and answered while that one was
-    down. A record in the place of one that is gone was answered after the loss began, and what a consumer was given
-    instead came after that, too.
+    A lost record was at or above the loss's offset (or its offset is unknown), and one of the takers may have accepted
+    it: it was sent before that broker knew of its successor, and was not both sent and answered while that broker was
+    down. A record at a lost record's offset was answered after the loss began. A consumer received what replaced a lost
+    record after that, too.
     """
     sent = Sent.of(of, cases.values)
     down = cache(partial(_while_down, of, sent))
@@ -259,7 +266,9 @@ def taken(of: PartitionEvidence, found: Sequence[Loss], cases: Cases, cause: str
 
 
 def _while_down(of: PartitionEvidence, sent: Sent, broker: int) -> Bools:
-    """Which records were both sent and answered while a broker was down or paused: another one answered those."""
+    """Return which records were both sent and answered while a broker was down or paused, so that another one answered
+    them.
+    """
     within = np.zeros(sent.offset.size, dtype=np.bool_)
     for fault in of.facts.faults:
         if fault.broker_id == broker:
@@ -268,7 +277,7 @@ def _while_down(of: PartitionEvidence, sent: Sent, broker: int) -> Bools:
 
 
 def _fits(loss: Loss, cases: Cases, sent: Sent, down: Callable[[int], Bools]) -> Bools:
-    """Which cases a loss may have brought about, by their places and times."""
+    """Return which cases a loss may have brought about, by their offsets and times."""
     shown_ns = sent.done_ns if cases.anomaly in REPLACED else cases.shown_ns
     fits = np.ones(cases.values.size, dtype=np.bool_)
     if cases.anomaly in GONE | REPLACED | REREAD:

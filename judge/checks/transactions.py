@@ -1,4 +1,4 @@
-"""What a run's settings and faults say about transactions (KIP-98)."""
+"""What a run's settings and faults imply for transactions (KIP-98)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ SETTLE_NS = 10_000_000_000  # for the markers of an abort, after the coordinator
 
 
 def transactional(manifest: Manifest) -> bool:
-    """Whether transactions belong to a run; of an imported history nobody knows beforehand."""
+    """Return whether a run has transactions; an imported history always may."""
     return manifest.foreign or any(producer.transaction_timeout_ms for producer in manifest.producers)
 
 
 def limit_ns(manifest: Manifest) -> int:
-    """For how long a transaction may be open without a fault: time-out, the coordinator's interval, and the markers."""
+    """Return how long a transaction may be open without a fault: time-out, coordinator's interval, markers."""
     interval = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
     intervals = [int(node.config.get(interval, "10000")) for node in manifest.brokers] or [10_000]
     timeouts = [producer.transaction_timeout_ms or 0 for producer in manifest.producers] or [0]
@@ -25,7 +25,7 @@ def limit_ns(manifest: Manifest) -> int:
 
 
 def faults(events: Sequence[Event]) -> list[tuple[int, int]]:
-    """When each fault was active: from the moment at which it was asked for until it was seen to be gone."""
+    """Return when each fault was active: from its request until its verified recovery."""
     begun = [event for event in events if event.kind == "inject"]
     return [(event.t_ns, _healed_ns(event, events)) for event in begun]
 

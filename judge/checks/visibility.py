@@ -1,4 +1,4 @@
-"""Cases in which what readers were given contradicts what a leader showed: its HW, or its last stable offset."""
+"""Cases in which a read contradicts what a leader showed: its HW or its last stable offset."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from evidence.partition import PartitionEvidence
 from evidence.views import first_leaders
 from judge.checks.findings import Cases
 
-STALE_NS = 2_000_000_000  # for so long nobody may have seen a new epoch whose leader serves already
+STALE_NS = 2_000_000_000  # for this long a new leader may serve before its epoch is seen
 
 
 def precommitted_read(evidence: PartitionEvidence) -> Cases:
-    """A record was given out although its leader's high watermark, asked later, was still at or below it; serves C2. To
-    a ``read_committed`` consumer: although the last stable offset was.
+    """A consumer received a record although its leader's high watermark, requested later, was still at or below it;
+    serves C2. For a ``read_committed`` consumer the last stable offset counts.
 
-    Sound within one epoch, as a leader's HW never falls (I3), nor do the first open transactions' offsets. The record's
-    batch is of the sample's epoch, so no earlier leader served it. No later epoch was seen until ``STALE_NS`` after the
-    read, so no later one did; a leader that was cut off goes on showing its old HW.
+    Sound within one epoch, as a leader's HW never falls (I3), nor does the offset of the first open transaction. The
+    record's batch has the sample's epoch, so no earlier leader served it. No later epoch was seen until ``STALE_NS``
+    after the read, so no later leader did; a leader that was cut off continues to show its old HW.
     """
     polls, names, leaders = evidence.polls, evidence.names, first_leaders(evidence.views)
     shown = evidence.samples.take(
         evidence.samples.of_leaders((epoch, leader) for epoch, (leader, _) in leaders.items())
     )
-    asked = np.searchsorted(shown.sent_ns, polls.received_ns)  # the first sample behind each read
+    asked = np.searchsorted(shown.sent_ns, polls.received_ns)  # the first sample after each read
     read = np.flatnonzero(asked < len(shown))
     asked = asked[read]
     limit = np.where(polls.committed_only[read] & (shown.lso[asked] != NULL), shown.lso[asked], shown.hw[asked])
@@ -70,24 +70,24 @@ def precommitted_read(evidence: PartitionEvidence) -> Cases:
 
 
 def _ends(leaders: dict[int, tuple[int, int]]) -> dict[int, int]:
-    """When the epoch after each was first seen."""
+    """Return when the epoch after each one was first seen."""
     epochs = sorted(leaders)
     return dict(zip(epochs, [*(leaders[epoch][1] for epoch in epochs[1:]), FOREVER_NS], strict=False))
 
 
 def hanging_transaction(evidence: PartitionEvidence, limit_ns: int, faults: Sequence[tuple[int, int]]) -> Cases:
-    """A leader's last stable offset stood below its high watermark for longer than any transaction may be open.
+    """A leader's last stable offset stayed below its high watermark for longer than any transaction may be open.
 
-    Sound because the coordinator aborts a transaction ``transaction.timeout.ms`` after its begin, whatever became of
-    its producer. It looks every ``transaction.abort.timed.out.transaction.cleanup.interval.ms``, and a fault may take
-    it away: only a stretch with no fault active (``faults``, from injection to heal) that is longer than all that
-    (``limit_ns``) counts. One value of the last stable offset is one transaction. Bugs behind KIP-890 leave such
-    transactions, at which ``read_committed`` readers stop for good.
+    Sound because the coordinator aborts a transaction ``transaction.timeout.ms`` after its begin, whatever happened to
+    its producer. It checks every ``transaction.abort.timed.out.transaction.cleanup.interval.ms``, and a fault may stop
+    it. So only a stretch without an active fault (``faults``, from injection to recovery) counts, if it is longer than
+    both together with the time for the markers (``limit_ns``). One value of the last stable offset is one transaction.
+    Bugs behind KIP-890 leave such transactions, at which ``read_committed`` readers stop for good.
     """
     samples, sends, names = evidence.samples, evidence.sends, evidence.names
     held = np.flatnonzero(evidence.of_leaders & (samples.lso != NULL) & (samples.lso < samples.hw))
     begun = np.flatnonzero((sends.transaction != NULL) & (sends.offset != NULL))
-    stuck: list[tuple[int, dict[str, Any]]] = []  # with the first send that stands there; -1: none of ours does
+    stuck: list[tuple[int, dict[str, Any]]] = []  # with the first send at that offset; -1: no send of the run
     for (offset,), places in groups(samples.lso[held]):
         rows = held[places]
         from_ns, to_ns = int(samples.received_ns[rows].min()), int(samples.sent_ns[rows].max())

@@ -1,9 +1,9 @@
-"""Replicas' samples against the controller's own history: what leader and followers may show of HW and LEO.
+"""Compare the replicas' samples with the controller's history: which HW and LEO leader and followers may show.
 
-Every check takes what was recorded of one partition: its good samples and its ``Facts``. Sample A is before sample B
-when A.received_ns <= B.sent_ns. A state of the history is trusted from ``SLACK_NS`` after its beginning to ``SLACK_NS``
-before its end: it is dated by the controller's wall clock, in milliseconds. Most of them assume a clean topic (no
-unclean election, disks that survive): see ``judge.checks.invariants``. A sample without an epoch is no use here.
+Every check takes one partition's evidence: its good samples and its ``Facts``. Sample A is before sample B if
+A.received_ns <= B.sent_ns. A state of the history is trusted from ``SLACK_NS`` after its beginning to ``SLACK_NS``
+before its end, because its date is the controller's wall clock in milliseconds. Most checks assume a clean topic (no
+unclean election, disks that survive): see ``judge.checks.invariants``. Samples without an epoch are not used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from judge.checks.isr_changes import waiting
 
 
 def tops(values: Ints) -> Ints:
-    """Up to each place, where the largest value so far came first."""
+    """Return for each place where the largest value so far came first."""
     highest = np.maximum.accumulate(values)
     place = np.arange(values.size)
     place[1:][highest[1:] == highest[:-1]] = 0
@@ -32,11 +32,11 @@ def tops(values: Ints) -> Ints:
 
 
 def i4_follower_falls_once(evidence: PartitionEvidence) -> Checks:
-    """I4, all versions, clean topics; serves C11 and C46. Within one epoch and life.
+    """I4, all versions, clean topics; serves C11 and C46. Holds within one epoch and incarnation.
 
     Sound because a follower sets its HW to the leader's, which never falls within an epoch (I3). Only the first answer
-    of the epoch's leader may lie below what the follower knew, as a new leader's HW may lag. No clean cut of the log
-    goes below the HW (I6).
+    of the epoch's leader may be below the follower's HW, as a new leader's HW may lag. No clean truncation goes below
+    the HW (I6).
     """
     samples = evidence.samples.with_epoch
     return checks_of(_falls(samples))
@@ -60,7 +60,7 @@ def _falls(samples: Samples) -> Iterator[Check]:
 
 
 def _one_after_another(sent_ns: Ints, received_ns: Ints) -> Ints:
-    """The rows that are left when each sample that was asked for before the answer of the one kept before it goes."""
+    """Return the rows without samples that were requested before the answer of the previous kept one."""
     if bool(np.all(received_ns[:-1] <= sent_ns[1:])):
         return np.arange(sent_ns.size)
     kept, answered_ns = [], NULL
@@ -74,8 +74,8 @@ def _one_after_another(sent_ns: Ints, received_ns: Ints) -> Ints:
 def i7_isr_covers_hw(evidence: PartitionEvidence) -> Checks:
     """I7, all versions, clean topics, partitions that had a second replica; serves C1, C4, C6 and C10.
 
-    For every HW that a leader showed before, a replica that was asked while the controller's history has it in the ISR
-    has LEO >= HW. Sound across epochs: HW waits for every member, and joining the ISR takes LEO >= HW.
+    A replica that is in the ISR by the controller's history has LEO >= every HW that a leader showed before the replica
+    was sampled. Sound across epochs: HW waits for every member, and joining the ISR requires LEO >= HW.
     """
     samples, facts = evidence.samples.with_epoch, evidence.facts
     shown = samples.take(samples.of_leaders(facts.leaders.items())).answered
@@ -108,7 +108,7 @@ def i7_isr_covers_hw(evidence: PartitionEvidence) -> Checks:
 
 
 def _states_at(t_ns: Ints, stretches: Sequence[Stretch]) -> tuple[Ints, Bools]:
-    """The place of the last state that had begun at each time (-1: none), and whether it certainly held."""
+    """Return the place of the last state that had begun at each time (-1: none), and whether it certainly held."""
     begins = np.array([stretch.from_ns for stretch in stretches], dtype=np.int64)
     ends = np.array([*(stretch.until_ns for stretch in stretches), NULL], dtype=np.int64)
     state = np.searchsorted(begins, t_ns, side="right") - 1
@@ -116,7 +116,7 @@ def _states_at(t_ns: Ints, stretches: Sequence[Stretch]) -> tuple[Ints, Bools]:
 
 
 def _members(brokers: Ints, states: Ints, stretches: Sequence[Stretch]) -> Bools:
-    """Whether each broker is in the ISR of the state at its place."""
+    """Return whether each broker is in the ISR of the state at its place."""
     found = np.zeros(brokers.size, dtype=np.bool_)
     for broker in np.unique(brokers).tolist():
         within = np.array([broker in stretch.state.isr for stretch in stretches], dtype=np.bool_)
@@ -128,8 +128,8 @@ def _members(brokers: Ints, states: Ints, stretches: Sequence[Stretch]) -> Bools
 def i9_follower_below_leader(evidence: PartitionEvidence) -> Checks:
     """I9, all versions, clean topics, partitions that had a second replica; serves C11, C21 and C47.
 
-    A follower's HW in epoch E above E's start came from E's leader, as every HW of an earlier epoch lies at or below
-    that start (I8). So a later sample of the leader in E shows at least as much.
+    A follower's HW in epoch E above E's start came from E's leader, as every HW of an earlier epoch is at or below that
+    start (I8). So a later sample of the leader in E shows at least as much.
     """
     samples, facts = evidence.samples.with_epoch, evidence.facts
     leads = samples.of_leaders(facts.leaders.items())
@@ -171,12 +171,12 @@ def i9_follower_below_leader(evidence: PartitionEvidence) -> Checks:
 def i11_frozen_below_min_isr(evidence: PartitionEvidence) -> Checks:
     """I11, from 3.7.0 (KAFKA-15583, KIP-966), min.insync.replicas > 1; serves C4, C18 and C48.
 
-    While the ISR is smaller than min(min.insync.replicas, replicas), the leader's HW stands still. Checked on each
-    state of the controller's history, from two seconds after the leader's own metadata showed its ISR: it may hear of
-    it late, and a follower that is fenced and lives may move HW until then. Not checked while the leader waits for the
-    answer to a smaller ISR that it proposed, and two seconds longer: until then it goes by its maximal ISR, which has
-    the replicas that are to leave (KIP-497), and may advance HW with all of them. An answer that never comes is I38's
-    matter. Up to 3.6 HW goes on: a ``behaviour_change``.
+    While the ISR is smaller than min(min.insync.replicas, replicas), the leader's HW does not move. Checked in each
+    state of the controller's history, from two seconds after the leader's own metadata showed its ISR. The leader may
+    learn of it late, and a fenced follower that is alive may move HW until then. Not checked while the leader waits for
+    the answer to a smaller ISR that it proposed, and for two seconds longer. Until then it uses its maximal ISR, which
+    includes the leaving replicas (KIP-497), and may advance HW with all of them. I38 covers an answer that never comes.
+    Up to 3.6 HW continues to move: a ``behaviour_change``.
     """
     return checks_of(_below_min_isr(evidence) if evidence.facts.strict_min_isr else [])
 
@@ -216,9 +216,9 @@ def _below_min_isr(evidence: PartitionEvidence) -> Iterator[Check]:
 
 
 def _within(samples: Samples, from_ns: int, until_ns: int) -> Samples:
-    """The samples that were asked for and answered within a time."""
+    """Return the samples that were requested and answered within a time."""
     begin = np.searchsorted(samples.sent_ns, from_ns)
-    end = np.searchsorted(samples.sent_ns, until_ns, side="right")  # an answer comes after its question
+    end = np.searchsorted(samples.sent_ns, until_ns, side="right")  # an answer comes after its request
     asked = samples.take(slice(begin, end))
     return asked.take(asked.received_ns <= until_ns)
 
@@ -226,10 +226,10 @@ def _within(samples: Samples, from_ns: int, until_ns: int) -> Samples:
 def i22_hw_reaches_epoch_start(evidence: PartitionEvidence) -> Checks:
     """I22, all versions, clean topics, timed; serves C12.
 
-    Once every member of the ISR has fetched, HW >= the offset where the epoch began. A member that has stopped fetching
-    holds it back until it is evicted: a lower HW is a violation only where one state of the history lasted longer than
-    that eviction and the settling time, with leader and controllers in reach; from 3.7 only with an ISR of at least
-    min.insync.replicas.
+    Once every member of the ISR has fetched, HW >= the offset at which the epoch began. A member that has stopped
+    fetching holds HW back until it is evicted. A lower HW is a violation only if one state of the history lasted longer
+    than that eviction and the settling time, with leader and controllers within reach; from 3.7 only with an ISR of at
+    least min.insync.replicas.
     """
     return checks_of(_epoch_starts(evidence))
 
@@ -252,7 +252,7 @@ def _epoch_starts(evidence: PartitionEvidence) -> Iterator[Check]:
 
 
 def _late(shown: Samples, stretches: Sequence[Stretch], facts: Facts) -> int | None:
-    """When the first sample was answered that was taken when the high watermark had had time enough."""
+    """Return when the first sample was answered that was requested after the high watermark's time limit, or None."""
     needed = 0 if facts.lax_min_isr else facts.effective_min_isr
     for state, since_ns, until_ns in stretches:
         if len(state.isr) < at_most_all(needed, state):
@@ -266,12 +266,12 @@ def _late(shown: Samples, stretches: Sequence[Stretch], facts: Facts) -> int | N
 
 
 def i23_evicted_in_time(evidence: PartitionEvidence) -> Checks:
-    """I23, all versions, timed; serves C16, C17 and C38. With traffic, within 1.5 x replica.lag.time.max.ms (or the
-    follower's session, if that ends sooner), plus a settling time.
+    """I23, all versions, timed; serves C16, C17 and C38. With traffic, the limit is 1.5 x replica.lag.time.max.ms (or
+    the follower's session, if that ends sooner), plus a settling time.
 
-    Violated only where the leader stayed the same, answered, and took three different log ends within the first second:
-    a stopped follower whose LEO equals the leader's is never evicted by lag. Nor is one while no controller acts, or
-    none is in the leader's reach.
+    Violated only if the leader remained, answered, and had three different log end offsets within the first second: a
+    stopped follower whose LEO equals the leader's is never evicted for lag. Nor is a follower evicted while no
+    controller acts or is within the leader's reach.
     """
     return checks_of(_evictions(evidence))
 
@@ -317,7 +317,7 @@ def _evictions(evidence: PartitionEvidence) -> Iterator[Check]:
 
 
 def _had_to_go(of_leader: Samples, from_ns: int, until_ns: int) -> bool:
-    """Whether a leader answered to the end, and took three different log ends within the first second."""
+    """Return whether a leader answered to the end, and had three different log end offsets within the first second."""
     led = _within(of_leader, from_ns, until_ns)
     early = np.unique(led.leo[led.sent_ns <= from_ns + 1_000_000_000])
     return early.size >= 3 and int(led.received_ns[-1]) >= until_ns - 1_000_000_000
@@ -326,9 +326,9 @@ def _had_to_go(of_leader: Samples, from_ns: int, until_ns: int) -> bool:
 def i24_caught_up_at_join(evidence: PartitionEvidence) -> Checks:
     """I24, all versions (KAFKA-7128), clean topics; serves C15, C24 and C38.
 
-    Its LEO >= the leader's HW of the moment, and >= the start of the leader's epoch, the one in which it asked for the
-    join: the end of a reassignment begins another with the same leader. Seen in the replica's first sample after the
-    join, within the same state: it does not truncate while it is a member.
+    The joining replica's LEO >= the leader's current HW, and >= the start of the leader's epoch in which it requested
+    the join; the end of a reassignment begins another epoch with the same leader. Checked on the replica's first sample
+    after the join, within the same state, because a member does not truncate.
     """
     return checks_of(_joins(evidence))
 
