@@ -76,7 +76,6 @@ class Account:
     all_found: Mapping[int, list[int]]  # key: the value's place in ``groups.values``
 
     def offsets(self, send: int) -> list[int]:
-        """Return the offsets at which the final drain returned a send, in order."""
         several = self.all_found.get(int(self.groups.of_send[send]))
         if several is not None:
             return several
@@ -179,8 +178,8 @@ def _passed(sends: Sends, polls: Polls, groups: Groups, committed: Bools, since:
     """Return which sends a reader of the final pass has passed.
 
     The log consists of every record that a reader returned and every committed send with a known offset. A read of the
-    final pass covers the offsets from ``since`` to the first place of its value. A send is passed if its last place is
-    within such a range. An offset that was read with another value proves nothing about the send acknowledged there.
+    final pass covers the offsets from ``since`` to its value's first place. A send is passed if its last place is in
+    such a range. An offset that was read with another value proves nothing about the send acknowledged there.
     """
     ours = groups.of_read >= 0
     placed = committed & (sends.offset != NULL)
@@ -207,7 +206,6 @@ def _passed(sends: Sends, polls: Polls, groups: Groups, committed: Bools, since:
 
 
 def _first_places(values: Ints, offsets: Ints) -> Ints:
-    """Return for each read the smallest offset at which its value was read."""
     distinct, of_value = np.unique(values, return_inverse=True)
     first = np.full(distinct.size, _FAR)
     np.minimum.at(first, of_value, offsets)
@@ -270,8 +268,8 @@ def _above_the_bound(offset: Ints, held_at: Ints, drain: Drain | None, *, whole:
 def _without_deleted(fate: NDArray[np.int8], place: Ints, deleted_before: int) -> NDArray[np.int8]:
     """Clear the fate of records that were deleted before they were read: they need not survive.
 
-    ``place`` is a record's offset by its acknowledgement, else by a reader, else by a replica's log. A record without a
-    known offset is undecided, because it may have been deleted.
+    ``place`` is a record's offset by its acknowledgement, else by a reader, else by a replica's log. Without one the
+    record is undecided, as it may have been deleted.
     """
     owed = (fate != NOTHING) & (fate != READ)
     decided = np.select([owed & (place == NULL), owed & (place < deleted_before)], [UNDECIDED, NOTHING], fate)

@@ -1,8 +1,8 @@
 """Compare the replicas' logs batch by batch, and each log with its own leader-epoch-checkpoint.
 
-Batches are compared as columns of integers (``evidence.batches``), one window of offsets at a time, so that additional
-memory grows only with the number of violations. Data after a torn tail was not exported and is not judged. Violations
-are in the order of their offsets.
+Batches are columns of integers (``evidence.batches``), compared in windows of offsets; additional memory grows only
+with violations. Data after a torn tail was not exported and is not judged. Violations are in the order of their
+offsets.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ _Evidence = Callable[[int], Mapping[str, Any]]
 
 
 def _checks(checked: int, violations: int, evidence: _Evidence) -> Checks:
-    """Build checks of logs, which have no time."""
     return Checks(checked, np.full(violations, NULL), evidence)
 
 
@@ -48,7 +47,6 @@ class _Read(NamedTuple):
 
 
 def _read(of: PartitionEvidence) -> list[_Read]:
-    """Return the replicas whose batches were read."""
     found = [(each, of.batches[each.broker_id]) for each in of.replicas if each.broker_id in of.batches]
     return [
         _Read(
@@ -71,8 +69,7 @@ def _cut(replica: Replica, own: ReplicaBatches) -> bool:
 class _Window:
     """The batches of all replicas in a range of offsets, ordered by offset, then by replica.
 
-    Each batch is at ``row`` of the log at place ``log`` in ``logs``. ``group`` numbers the distinct offsets from 0:
-    batches at the same offset have the same number.
+    Each is at ``row`` of the log at place ``log`` in ``logs``. ``group`` numbers the distinct offsets from 0.
     """
 
     logs: Sequence[_Read]
@@ -82,7 +79,6 @@ class _Window:
     row: Ints
 
     def column(self, name: str) -> NDArray[Any]:
-        """Return one column of the batches."""
         parts = [getattr(each.batches, name)[rows] for each, rows in zip(self.logs, self.rows, strict=True)]
         return np.concatenate(parts)[self.merged]
 

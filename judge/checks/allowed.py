@@ -236,10 +236,10 @@ def unclean_election(manifest: Manifest, topic: str, events: Iterable[Event] = (
 
 
 def _elected_uncleanly(event: Event, topic: str) -> bool:
-    """Return whether an operator's unclean election may have taken place in a topic.
+    """Return whether an operator may have elected uncleanly in a topic.
 
-    The event lists the partitions that were elected or gave no answer. Older run folders record only whether a request
-    was rejected.
+    The event lists partitions without an answer that excludes it; older run folders record only whether a request was
+    rejected.
     """
     named = event.detail.get("unclean")
     if named is None:

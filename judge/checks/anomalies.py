@@ -29,8 +29,7 @@ _ACCOUNT = sources(SENDS, POLLS, SEGMENTS, CAPTURES)  # the sources that decide 
 class Anomaly(NamedTuple):
     """An anomaly: its severity and its sources of evidence.
 
-    ``whole`` are the sources of which a missing part could look like a case: if one is incomplete, a case proves
-    nothing.
+    ``whole``: sources that must be complete, because a missing part could look like a case.
     """
 
     severity: str

@@ -55,8 +55,8 @@ FORBIDDEN = Kind("torn_transaction", None)
 class Part(NamedTuple):
     """A transaction's records in one partition.
 
-    ``first`` is the first lost record as a row of a case; for an imported history, its ``explanation`` and ``evidence``
-    have the original names. ``kind`` records whether all losses were permitted.
+    ``first``: the first lost record as a row of a case, with an imported history's names in ``explanation`` and
+    ``evidence``. ``kind``: whether all losses were permitted.
     """
 
     records: int

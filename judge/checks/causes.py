@@ -50,9 +50,9 @@ def _decided(brought: Bools) -> Ruling:
 def sent_again(of: PartitionEvidence, cases: Cases) -> Ruling:
     """A client sends a record again when its request times out, a connection breaks, or a broker returns an error.
 
-    A time-out takes at least ``request.timeout.ms`` from the send to the answer. The others need a disturbance in
-    between: a fault, or a change of the partition's leader or ISR (NOT_LEADER_OR_FOLLOWER,
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND). A record that was answered sooner, without any disturbance, was sent only once.
+    A time-out takes at least ``request.timeout.ms`` from send to answer. The others need a disturbance in between: a
+    fault, or a change of the partition's leader or ISR (NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS_AFTER_APPEND). A
+    record that was answered sooner and without a disturbance was sent only once.
     """
     if of.told_names is not None:
         nowhere = np.zeros(cases.values.size, dtype=np.bool_)
@@ -79,7 +79,6 @@ def sent_again(of: PartitionEvidence, cases: Cases) -> Ruling:
 
 
 def _meets(spans: Sequence[tuple[int, int]], from_ns: Ints, until_ns: Ints) -> Bools:
-    """Return which of some times overlap one of the spans."""
     begins, ends = (np.sort(np.array([span[side] for span in spans], dtype=np.int64)) for side in (0, 1))
     begun = np.searchsorted(begins, until_ns, side="right")
     over = np.searchsorted(ends, from_ns, side="left")
@@ -137,7 +136,6 @@ def _ruling(brought: Bools, missing: Mapping[str, Bools]) -> Ruling:
 
 
 def _drained_at(of: PartitionEvidence, values: Ints) -> Ints:
-    """Return the offset at which the final drain found each record; it must have found them."""
     rows = np.flatnonzero(of.polls.pass_ == FINAL)
     found, first = np.unique(of.polls.value[rows], return_index=True)
     offsets: Ints = of.polls.offset[rows[first]][places(found, values)]

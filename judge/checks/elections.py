@@ -21,9 +21,9 @@ Row = Mapping[str, Any]
 def i19_one_leader_per_epoch(states: Sequence[State], lines: Iterable[Row], views: Iterable[Row]) -> Iterator[Check]:
     """I19, all versions; serves C29 and C32.
 
-    Leaders are taken from the controller's history, from each broker's own log line "starts at leader epoch", and from
-    the metadata views. The probe sends no request that only a leader answers. A broker that wrongly believes that it
-    leads, without logging it, would go unnoticed.
+    Leaders are named by the controller's history, by each broker's log line "starts at leader epoch", and by the
+    metadata views. The probe sends no request that only a leader answers: a broker that wrongly believes that it leads,
+    without logging it, would go unnoticed.
     """
     named: dict[int, dict[int, set[str]]] = {}
 
@@ -47,11 +47,11 @@ def i19_one_leader_per_epoch(states: Sequence[State], lines: Iterable[Row], view
 def i20_clean_election(history: Sequence[State]) -> Iterator[Check]:
     """I20, all versions, unclean.leader.election.enable=false; serves C6, C34, C35, C36 and C37.
 
-    A new leader was in the ISR before (or in the ELR, if no member of that ISR remained; 4.0+). It is also the first
-    replica in the order of the assignment that is in the new ISR. The controller does not compare offsets, replicas do
-    not vote, and a preferred election selects the same replica. One record may both empty the ISR and elect from the
-    ELR. Reassignments are excluded, because they select from another list, and so are elections of the last known
-    leader (KIP-966), which are a ``behaviour_change``.
+    A new leader was in the ISR before (or in the ELR, if no member of that ISR remained; 4.0+), and is the first
+    replica of the assignment that is in the new ISR. The controller does not compare offsets, replicas do not vote, and
+    a preferred election selects the same replica. One record may both empty the ISR and elect from the ELR. Excluded
+    are reassignments, which select from another list, and elections of the last known leader (KIP-966), a
+    ``behaviour_change``.
     """
     for before, after in pairwise(history):
         changed = after.leader >= 0 and after.leader != before.leader
@@ -97,7 +97,6 @@ def led_from_elr(history: Sequence[State]) -> Iterator[State]:
 
 
 def _stayed(before: State, after: State) -> bool:
-    """Return whether any member of an ISR is in the next one."""
     return not set(before.isr).isdisjoint(after.isr)
 
 
@@ -206,8 +205,8 @@ def disagreements(
     """Two sources contradict each other about one partition; serves every claim that rests on one of them.
 
     Compared are the controller's last state and each observer's last metadata view, if requested more than two seconds
-    later; each epoch's leader and the brokers' own log lines; each epoch's start (``starts``, the smallest in the epoch
-    files) and the log end offset at which the leader logged that it began. Yields (sentence, evidence).
+    later; each epoch's leader and the brokers' log lines; each epoch's start (``starts``, the smallest in the epoch
+    files) and the log end offset in its leader's log line. Yields (sentence, evidence).
     """
     if history and history[-1].t_ns is not None:
         yield from _of_views(history[-1], views)

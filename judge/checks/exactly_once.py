@@ -1,9 +1,9 @@
 """Cases in which a copier's output does not have each input record exactly once (KIP-98, KIP-447).
 
 A copied record names its input: the copier's id for the partition, and the input's offset. The input is what the final
-drain returned of it, committed records only. Required are copies of the input below the offset that the copier's group
-committed. A copier that commits its offsets in the transaction of its records must deliver each exactly once to a
-``read_committed`` reader. If committed input or output need not have survived, each case is permitted.
+drain returned of it, committed records only. Copies are required of input below the offset that the copier's group
+committed: exactly one each for a ``read_committed`` reader, if the copier commits its offsets in the transaction of its
+records. If committed input or output need not have survived, each case is permitted.
 """
 
 from __future__ import annotations
@@ -56,10 +56,9 @@ def lost_output(of: PartitionEvidence, copied: Copied, output: Output) -> Cases:
     """A committed record of a copier's input that the final drain did not find in its output.
 
     All versions; KIP-98, and KIP-447 for a group's offsets. The record is below the offset that the copier's group
-    committed. The transaction that committed that offset, or an earlier one, has its copy, so the copy is committed,
-    too. Copies are in the order of the input, even if some were repeated. If output was deleted, the copies below the
-    remaining ones are therefore not required. Not checked if the drain did not reach the output's end, or the output is
-    compacted.
+    committed, in one transaction with the copies of everything before, so that its copy is committed, too. Copies are
+    in the order of the input, even if some were repeated: a deletion of output took those below the remaining ones. Not
+    checked if the drain did not reach the output's end, or the output is compacted.
     """
     owed = _values(of, copied)[copied.offsets < copied.committed]
     drained = of.drain is not None and of.drain.complete and of.kept
@@ -100,7 +99,6 @@ def duplicate_output(of: PartitionEvidence, output: Output) -> Cases:
 
 
 def _second(values: Ints, output: Output) -> Ints:
-    """Return the offset of each value's second copy; copies are ordered by value and offset."""
     offsets: Ints = output.offsets[np.searchsorted(output.values, values) + 1]
     return offsets
 

@@ -40,11 +40,11 @@ class Kind(NamedTuple):
 class Cases(NamedTuple):
     """Cases of one anomaly, one for each value (-1: it concerns no record of the run's own).
 
-    - ``example`` makes the row of the case at a place: ``offset``, ``explanation``, ``evidence`` (a mapping) and, if it
-      concerns an acknowledgement, ``acks`` and ``at_ns``.
-    - ``why`` returns what permits a case, if that is more than its producer's settings.
-    - ``shown_ns``: when a consumer received the record of the case. For a copier's output: when the record was first
-      seen to be written; ``NULL``: unknown.
+    - ``example`` makes the row of the case at a place: ``offset``, ``explanation``, ``evidence`` (a mapping) and, for
+      an acknowledgement, ``acks`` and ``at_ns``.
+    - ``why``: what permits a case in addition to its producer's settings.
+    - ``shown_ns``: when a consumer received the record of the case; for a copier's output, when it was first seen to be
+      written (``NULL``: unknown).
     - ``again``: the values of the records that must have been sent again to cause the case, if not ``values``.
     """
 
@@ -148,14 +148,12 @@ class Findings:
                 kept.append({**where._asdict(), "producer_id": producer, "seq": seq, **cases.example(place)})
 
     def add_case(self, row: Mapping[str, Any], kind: Kind) -> None:
-        """Count one case, with its row."""
         self.counts[kind] += 1
         kept = self.examples.setdefault(kind, [])
         if len(kept) < MAX_EXAMPLES:
             kept.append(dict(row))
 
     def add_checks(self, where: TopicPartition, invariant: str, checks: Checks) -> None:
-        """Count checks, and keep the first violation."""
         first = None
         if checks.violated_ns.size:
             at = int(np.argmin(checks.violated_ns))

@@ -51,7 +51,6 @@ def _highest(offsets: Ints) -> int:
 
 
 def _covered(reads: Reads, offsets: Ints) -> Bools:
-    """Return which offsets some member read."""
     if not len(reads):
         return np.zeros(offsets.size, dtype=np.bool_)
     order = np.argsort(reads.first, kind="stable")
@@ -62,14 +61,14 @@ def _covered(reads: Reads, offsets: Ints) -> Bools:
 
 
 def i29_starts_at_committed(of: PartitionEvidence) -> Checks:
-    """I29, all versions; serves at-least-once processing. No record is between the group's committed offset and the
-    offset at which a new owner starts. Without a commit, the owner starts at the log's beginning, as auto.offset.reset
+    """I29, all versions; serves at-least-once processing. A new owner skips no record between the group's committed
+    offset and the offset at which it starts. Without a commit, it starts at the log's beginning, as auto.offset.reset
     configures.
 
     The owner's start is its first record read, or, if earlier, its first requested commit beyond everything that it has
-    read. The second does not apply to a group that commits ahead of processing. Sound because the new owner fetched the
-    committed offset before its start. That offset is at most the largest that any member had requested to commit by
-    then, answered or not. The records in between are those of the final drain.
+    read; the latter not for a group that commits ahead of processing. Sound because the owner fetched the committed
+    offset before its start, and that is at most the largest offset that any member had requested to commit by then,
+    answered or not. The records in between are those of the final drain.
     """
     group = _group(of)
     drained = np.sort(of.polls.offset[of.polls.pass_ == FINAL])
@@ -88,7 +87,6 @@ def i29_starts_at_committed(of: PartitionEvidence) -> Checks:
 
 
 def _began(group: GroupEvidence, owned: Ownership) -> tuple[int, int] | None:
-    """Return when an owner showed the offset at which it starts, and that offset."""
     found, read_to = [], 0
     if (reads := group.reads_of.get(owned.member)) is not None:
         at = int(np.searchsorted(reads.received_ns, owned.from_ns))
@@ -152,8 +150,8 @@ def i32_one_owner(of: PartitionEvidence) -> Checks:
 
     Sound because a member gives up a partition before the next one receives it (KIP-429, KIP-848), or its session ends.
     The part about reach is not checked within two sessions after a fault, nor for a member that read nothing for one
-    session. The recorded times are within the coordinator's: a member records the partition after the coordinator
-    assigned it, and gives it up before the coordinator knows.
+    session. A member's recorded times are within the coordinator's: it receives a partition later, and gives it up
+    earlier.
     """
     group = _group(of)
     found = []

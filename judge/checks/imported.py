@@ -99,9 +99,9 @@ def after_cleanup(found: Account, of: PartitionEvidence) -> Account:
     """Withdraw conclusions about records that their topic's cleanup may have removed.
 
     Retention removes records in the order of the log, and a history does not show when: unread records are undecided.
-    Compaction keeps the last record of each key, but tombstones only for a time (delete.retention.ms). An earlier
-    record and a tombstone may be missing, but a tombstone not before the older values of its key. If a send without a
-    known offset or key may have superseded a record, the record is undecided.
+    Compaction keeps the last record of each key, but tombstones only for a time (delete.retention.ms). Earlier records
+    and tombstones may be missing, but a tombstone not before the older values of its key. If a send without a known
+    offset or key may have superseded a record, the record is undecided.
     """
     if of.kept and not of.expires:
         return found
@@ -252,7 +252,6 @@ def _is_tombstone(of: PartitionEvidence, value: int) -> bool:
 
 
 def _unread(anomaly: str, name: tuple[str | None, int | None], row: Mapping[str, Any], *, removed: bool) -> str:
-    """Return the sentence about an unread record that was acknowledged or must have been written."""
     info = row["evidence"].get("outcome") == "info"
     written = " has no known end and must have been written" if info else " was acknowledged"
     at = "" if row["offset"] is None else f" at offset {row['offset']}"

@@ -55,8 +55,8 @@ class Invariant(NamedTuple):
     - ``documented``: the functions whose docstrings describe it, if ``checks`` only call them.
     - ``applies``: whether it holds for a partition; ``occasion``: whether anything that it concerns happened there. If
       so, ``owed`` decides whether the check is required.
-    - ``reads``: its sources of evidence. If one is incomplete, a check without a violation proves nothing.
-    - ``whole``: the sources of which a missing part could look like a violation.
+    - ``reads``: its sources of evidence; unless all are complete, a check without a violation proves nothing.
+    - ``whole``: sources that must be complete, because a missing part could look like a violation.
     """
 
     title: str
@@ -88,12 +88,10 @@ def _clean_logs(of: PartitionEvidence) -> bool:
 
 
 def _in_group(of: PartitionEvidence) -> bool:
-    """Return whether a consumer group reads the partition, and no committed record may be missing."""
     return of.clean and of.group is not None
 
 
 def _in_share(of: PartitionEvidence) -> bool:
-    """Return whether a share group reads the partition, and no committed record may be missing."""
     return of.clean and of.share is not None
 
 
@@ -103,18 +101,15 @@ def _epochs_changed(of: PartitionEvidence) -> bool:
 
 
 def _sampled_before_a_change(of: PartitionEvidence) -> bool:
-    """Return whether the probe sampled an epoch that another one followed."""
     sampled = of.samples.with_epoch.epoch
     return bool(sampled.size) and int(sampled.min()) < max(of.leader_epochs)
 
 
 def _written(of: PartitionEvidence) -> bool:
-    """Return whether a replica showed a record as committed."""
     return bool(np.any(of.samples.hw > of.log_start))
 
 
 def _drained(of: PartitionEvidence) -> bool:
-    """Return whether the final drain returned a record."""
     return bool(np.any(of.polls.pass_ == FINAL))
 
 

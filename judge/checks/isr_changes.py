@@ -93,11 +93,10 @@ def i38_isr_changes_end(of: PartitionEvidence) -> Checks:
     nothing else, so that writes with acks=all hang once one of them stops. KAFKA-1382 was such a case.
 
     A proposal lasts from the leader's log line "Shrinking ISR" until "ISR updated", "Failed to alter partition", a new
-    leader epoch, the next proposal or a restart. With KRaft it also ends when the leader's metadata shows an ISR other
-    than that at the proposal: that change or another one replaced it. With ZooKeeper the controller sends the metadata,
-    and only its answer changes the leader's ISR. Violated if a proposal is in flight for controller.socket.timeout.ms
-    plus 10 s on end without a fault on a broker or controller; a lost request is sent again in that time. An expansion
-    has no log line.
+    leader epoch, the next proposal or a restart. With KRaft it also ends when the leader's metadata shows another ISR
+    than at the proposal: that change or another one replaced it. With ZooKeeper the controller sends the metadata, and
+    only its answer changes the leader's ISR. Violated after controller.socket.timeout.ms and 10 s on end without a
+    fault on a broker or controller, in which a lost request is sent again. An expansion has no log line.
     """
     return checks_of(_changes(of))
 

@@ -112,12 +112,12 @@ def i16_no_phantom_read(of: PartitionEvidence) -> Checks:
 def i28_enough_replicas(of: PartitionEvidence) -> Checks:
     """I28, all versions; serves C1 and C27.
 
-    While the ISR is smaller than min(min.insync.replicas, replicas), the leader rejects a send with acks=all. Checked
-    in such stretches of the controller's history, on sends from two seconds after the leader's own metadata showed that
-    ISR, as it may learn of it late. A send that was acknowledged before the stretch ended is a violation. Its batch
-    must be in the leader's log with the epoch of the stretch; otherwise a former leader with another ISR took it. Not
-    checked in stretches in which the leader or a controller was out of reach, nor while the leader waited for the
-    answer to a proposed ISR, because it then uses the previous one (KIP-497).
+    While the ISR is smaller than min(min.insync.replicas, replicas), the leader rejects sends with acks=all. Checked in
+    such stretches of the controller's history, from two seconds after the leader's own metadata showed that ISR, as it
+    may learn of it late. A send acknowledged before the stretch ended is a violation if its batch is in the leader's
+    log with the stretch's epoch; otherwise a former leader with another ISR took it. Not checked while the leader or a
+    controller was out of reach, nor while the leader waited for the answer to a proposed ISR: it then uses the previous
+    one (KIP-497).
     """
     sends = of.sends
     checked, violations, during = 0, [], []
@@ -168,7 +168,6 @@ class OpenEnds:
     first: dict[tuple[Transaction, str], tuple[int, Mapping[str, Any]]] = field(default_factory=dict)
 
     def add(self, of: PartitionEvidence, row: int, ended: str, told: Mapping[str, Any]) -> None:
-        """Count a send's record in a log."""
         producer, _ = of.names.name(int(of.sends.value[row]))
         transaction, t_ns = (str(producer), int(of.sends.transaction[row])), int(of.sends.done_ns[row])
         self.ended.setdefault(transaction, Counter())[ended] += 1

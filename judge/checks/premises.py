@@ -68,7 +68,6 @@ class Premises:
 
     @cached_property
     def _begun(self) -> dict[TopicPartition, list[Row]]:
-        """The leaders' log lines about the epochs that they began, by partition."""
         return by_place(line for line in self.run.lines if line["kind"] == "leader_started")
 
     def final(self, where: TopicPartition) -> int | None:
@@ -124,7 +123,6 @@ class Premises:
         return frozenset(self.manifest.topics) - unclean
 
     def of_input(self, read: Input | None) -> Input | None:
-        """Return a copier's input, with what became of it."""
         if read is None:
             return None
         where = read.where
@@ -141,17 +139,14 @@ class Premises:
 
     @cached_property
     def faults(self) -> list[Fault]:
-        """The brokers that a fault stopped."""
         return list(faults(self.run.events, self.manifest))
 
     @cached_property
     def outages(self) -> list[Outage]:
-        """The times in which a broker or a controller may have been out of others' reach."""
         return list(outages(self.run.events, self.manifest))
 
     @cached_property
     def new_logs(self) -> list[NewLog]:
-        """The times from which on a replica's log is a new one."""
         return list(new_logs(self.run.events, self.manifest))
 
     def kept(self, topic: str) -> bool:
@@ -171,8 +166,8 @@ class Premises:
     def deleted(self) -> dict[TopicPartition, int]:
         """The offset below which each partition's records may have been deleted, by a request or by retention.
 
-        After retention, or a request without proof, that is the log start offset of the last leader. The controller's
-        history names that leader; without a history it is the largest log start offset of any replica.
+        After retention, or a request without proof, that is the last leader's log start offset. The controller's
+        history names that leader; without one, the largest log start offset of any replica counts.
         """
         found = delivery.deleted(self.run.events)
         unproven = delivery.unproven(self.manifest, self.run.events)
@@ -195,7 +190,6 @@ class Premises:
         return [min(int(value), replicas) for value in asked]
 
     def facts(self, where: TopicPartition) -> Facts:
-        """Return the facts of a partition that checks on samples need."""
         return Facts(
             states=self.run.states.get(where, ()),
             starts=self.starts(where),
@@ -291,7 +285,6 @@ def request_timeouts_ns(manifest: Manifest) -> dict[str, int]:
 
 
 def _of_clients_only(event: Event, servers: Set[str]) -> bool:
-    """Return whether every node of an event is a client's."""
     names = event.target.replace(",", " ").split()
     return bool(names) and servers.isdisjoint(names)
 

@@ -24,12 +24,11 @@ def i37_readers_reach_the_end(of: PartitionEvidence) -> Checks:
     consumer group's topic has a member while a member lives (KIP-62, KIP-848: a rebalance ends when its members have
     rejoined or their sessions are over).
 
-    Positions are compared, not records, because markers and compacted records take offsets, too. Violated only if all
-    of these hold:
+    Positions are compared, not records: markers and compacted records take offsets, too. Violated only if
 
-    - A final drain of the same isolation level read to that end, so that leaders serve it.
-    - Afterwards no reader moved for two session time-outs and 30 s without a fault.
-    - The reader reported its position until the end of that time.
+    - a final drain of the same isolation level read to that end, so that leaders serve it;
+    - afterwards no reader moved for two session time-outs and 30 s without a fault;
+    - the reader reported its position until the end of that time.
 
     By then a member that was killed or paused has lost its partitions, or polls again. A reader that still moved, or
     did not report, is undecided, and so is the run.

@@ -128,11 +128,11 @@ def nonrepeatable_read(of: PartitionEvidence) -> Cases:
     """An offset was read with two values; or was read, and a complete drain found it empty or ended below it; serves C2
     and C46.
 
-    A record that a consumer receives is below a high watermark and so committed: it remains. Exceptions are a deletion,
-    which only moves the log's start, and compaction, which empties offsets: for a compacted topic only different values
-    count. A ``read_committed`` drain legally omits records that only ``read_uncommitted`` readers received. A leader
-    reports no end offset below what was committed before its epoch (KIP-207). Records read after the drain's first
-    record may be newer than its end.
+    A record that a consumer receives is below a high watermark and so committed: it remains. A deletion only moves the
+    log's start; compaction empties offsets, so that for a compacted topic only different values count. A
+    ``read_committed`` drain legally omits records that only ``read_uncommitted`` readers received. A leader reports no
+    end offset below what was committed before its epoch (KIP-207). Records read after the drain's first record may be
+    newer than its end.
     """
     ours, final = of.polls.value >= 0, of.polls.pass_ == FINAL
     drained, live = ours & final, ours & ~final
@@ -182,7 +182,6 @@ def _vanished(of: PartitionEvidence, drained: Bools, live: Bools) -> Bools:
 
 
 def _first_read(offset: Ints, received_ns: Ints) -> Ints:
-    """Return when each read's offset was first read by any consumer."""
     places, of_place = np.unique(offset, return_inverse=True)
     first = np.full(places.size, np.iinfo(np.int64).max)
     np.minimum.at(first, of_place, received_ns)
@@ -262,7 +261,6 @@ def acknowledged(of: PartitionEvidence, trusted: Bools | None = None) -> Acknowl
 
 
 def _earlier(of: PartitionEvidence, told: Acknowledged, at: int) -> dict[str, int]:
-    """Return the earlier record with the largest offset; if there are several, the last."""
     last = told.rows[told.top_at[at]]
     return {"offset": int(of.sends.offset[last]), "seq": int(seq_of(of.sends.value[last]))}
 

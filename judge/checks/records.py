@@ -119,8 +119,6 @@ def _writers(of: PartitionEvidence, offsets: Sequence[int]) -> list[tuple[int, i
 
 
 class _Read(NamedTuple):
-    """What one reader returned: a consumer, or a replica's log."""
-
     reader: str
     offset: Ints
     value: Ints
@@ -128,7 +126,6 @@ class _Read(NamedTuple):
 
 
 def _reads(of: PartitionEvidence) -> Iterator[_Read]:
-    """Yield the reads of every consumer, and the records of each replica's log on disk."""
     for (code,), rows in groups(of.polls.consumer):
         name = f"consumer {of.names.listed[code]}"
         yield _Read(name, of.polls.offset[rows], of.polls.value[rows], of.polls.damaged[rows])

@@ -23,7 +23,6 @@ STRETCH_NS = 500_000_000  # a waiting fetch is answered within replica.fetch.wai
 
 
 def _checks(samples: Samples, checked: Bools, violated: Bools, evidence: Callable[[int], Mapping[str, Any]]) -> Checks:
-    """Build checks of samples; ``evidence`` describes the violation in a row."""
     rows = np.flatnonzero(checked & violated)
     return Checks(int(checked.sum()), samples.received_ns[rows], lambda place: evidence(int(rows[place])))
 
@@ -192,16 +191,16 @@ def i10_quiescence(evidence: PartitionEvidence) -> Checks:
     Without produce, HW = LEO on the leader, and every in-sync replica follows, within a limit.
 
     Checked while the leader's LEO does not change. A member that has stopped fetching holds HW back until it is
-    evicted, after at most 1.5 x replica.lag.time.max.ms. A stuck HW is therefore a violation only if the same ISR
-    lasted longer than that plus the settling time, even if HW moved later. A shorter stretch proves nothing. A member
-    that caught up while it was being evicted holds HW back until the next write (HW-WAITS): a violation. From 3.7, HW
-    does not move below min.insync.replicas, by design (KIP-966). States are the controller's own, if available: a
-    leader that was cut off from it shows an old ISR.
+    evicted, after at most 1.5 x replica.lag.time.max.ms. A stuck HW is a violation only if the same ISR lasted longer
+    than that plus the settling time, even if HW moved later; a shorter stretch proves nothing. A member that caught up
+    while it was being evicted holds HW back until the next write (HW-WAITS): a violation. From 3.7, HW does not move
+    below min.insync.replicas, by design (KIP-966). States are the controller's own, if available: a leader that was cut
+    off from it shows an old ISR.
 
-    Not checked while the controller or the leader was out of reach, as nothing may have been evicted. With ZooKeeper a
-    leader may mistake an unreachable member for the controller; the limit is then longer. A member that was out of
-    reach with the leader's whole log is not evicted and does not learn the last HW. It is compared only after it has
-    been within reach for the whole limit.
+    Not checked while the controller or the leader was out of reach, as evictions may have been impossible. With
+    ZooKeeper a leader may mistake an unreachable member for the controller; the limit is then longer. A member that was
+    out of reach with the leader's whole log is not evicted and does not learn the last HW: it is compared only after it
+    has been within reach for the whole limit.
     """
     settled_ns = evidence.facts.max_isr_lag_ns + SETTLE_NS
     effective_min_isr = 0 if evidence.facts.lax_min_isr else evidence.facts.effective_min_isr

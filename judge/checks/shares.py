@@ -1,9 +1,9 @@
 """Check a share group on one partition (KIP-932): each record is accepted or archived, and has one holder at a time.
 
 Members record each delivery before they acknowledge it, and each acknowledgement before they send it, on the run's
-clock. A broker may count a delivery that never reached a member, and a broker that ends forgets deliveries that it had
-not persisted ("Managing durable share-partition state"). So two deliveries of a record are compared only if no fault
-was active and no member started, from two lock durations before the first until the second.
+clock. A broker may count a delivery that never reached a member, and forgets unpersisted deliveries when it ends
+("Managing durable share-partition state"). So two deliveries of a record are compared only if no fault was active and
+no member started, from two lock durations before the first until the second.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class _Open(NamedTuple):
 
     value: Ints
     offset: Ints
-    first_ns: Ints  # by the last delivery, 0 without one; NULL: unknown
+    first_ns: Ints  # of its deliveries; _NEVER: it had none
     last_ns: Ints
-    deliveries: Ints  # of the last delivery, 0 without one; NULL: not told
+    deliveries: Ints  # by the last delivery, 0 without one; NULL: unknown
 
 
 def _open(of: PartitionEvidence, share: ShareEvidence) -> _Open:
     """Return the records that were not accepted.
 
-    Excluded are records with a rejected acknowledgement, or with one requested by a member that did not end in order:
-    it may have been applied.
+    A rejected acknowledgement, or one requested by a member that did not end in order, may have been applied: its
+    record is excluded.
     """
     drained = (of.polls.pass_ == FINAL) & (of.polls.value >= 0)
     offset, at = np.unique(of.polls.offset[drained], return_index=True)
@@ -66,7 +66,6 @@ def _codes(of: PartitionEvidence, members: frozenset[str]) -> Codes:
 
 
 def _latest(wanted: Ints, offset: Ints, t_ns: Ints, rows: Bools) -> Ints:
-    """Return the latest time of some rows at each wanted offset; _NEVER: there is none."""
     found = np.full(wanted.size, _NEVER)
     rows = rows & (t_ns != NULL)
     at = places(wanted, offset[rows])
@@ -97,7 +96,6 @@ def stuck_record(of: PartitionEvidence) -> Cases:
 
 
 def _left(of: PartitionEvidence, share: ShareEvidence) -> _Open:
-    """Return the open records that the group had not archived."""
     found = _open(of, share)
     left = (found.deliveries < share.facts.delivery_limit) & ((found.deliveries != NULL) | (found.last_ns == _NEVER))
     return _Open(*(column[left] for column in found))
@@ -258,7 +256,6 @@ def i36_deliveries_counted(of: PartitionEvidence) -> Checks:
 
 
 def _beside(of: PartitionEvidence, share: ShareEvidence, checked: int, violated: Ints) -> Checks:
-    """Build checks that compare a delivery with the previous one of the same record."""
 
     def evidence(place: int) -> Mapping[str, Any]:
         row = int(violated[place])

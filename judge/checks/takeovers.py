@@ -59,7 +59,7 @@ class Hole(NamedTuple):
     undated: bool = False
 
 
-Known = Callable[[int], tuple[Ints, Ints]]  # ``_known`` by broker
+Known = Callable[[int], tuple[Ints, Ints]]  # any broker; no fault has this number
 _ANYBODY = -1  # a broker without a known fault
 _CLEAN, _UNCLEAN = frozenset({NEW_LEADER}), frozenset({NEW_LEADER, UNCLEAN_LEADER})
 
@@ -134,10 +134,10 @@ def takeovers(of: PartitionEvidence) -> list[Loss]:
     """Return everything that may have taken records of a partition.
 
     A former leader may accept records with acks=1 until its process ends or it knows the next epoch. It knows once its
-    own replica answers in that epoch or a later one, or two seconds after its own metadata shows that. A new leader's
-    change takes records from the smallest offset at which its epoch, or a later one, begins. A leader that was elected
-    before it had truncated its log to its predecessor's may have other records below that offset. Then the final log
-    has no epoch of the predecessor, and all of the predecessor's records may be lost.
+    own replica answers in that epoch or a later one, or two seconds after its metadata shows that. A leader change
+    takes records from the smallest offset at which the new epoch, or a later one, begins. A leader that was elected
+    before it had truncated its log to its predecessor's may have other records below that. Then the final log has no
+    epoch of the predecessor, and all of the predecessor's records may be lost.
     """
     missing, known = holes(of), cache(partial(_known, of))
     return [*_leader_changes(of, missing, known), *_in_holes(of, missing, known), *_lost_copies(of)]
@@ -171,7 +171,7 @@ def _leader_changes(of: PartitionEvidence, missing: Sequence[Hole], known: Known
 
 
 def _in_holes(of: PartitionEvidence, missing: Sequence[Hole], known: Known) -> Iterator[Loss]:
-    """Yield a possible leader change of any kind for each missing part of the history."""
+    """Yield a possible leader change for each missing part of the history."""
     states = of.facts.states
     brokers = {broker for state in states for broker in state.replicas}
     for hole in missing:
@@ -246,10 +246,10 @@ class Sent(NamedTuple):
 def taken(of: PartitionEvidence, found: Sequence[Loss], cases: Cases, cause: str) -> Ruling:
     """Return which cases a loss of this cause may have brought about.
 
-    A lost record was at or above the loss's offset (or its offset is unknown), and one of the takers may have accepted
-    it: it was sent before that broker knew of its successor, and was not both sent and answered while that broker was
-    down. A record at a lost record's offset was answered after the loss began. A consumer received what replaced a lost
-    record after that, too.
+    A lost record was at or above the loss's offset (or its offset is unknown), and a taker may have accepted it: it was
+    sent before that broker knew of its successor, and not both sent and answered while that broker was down. A record
+    at a lost record's offset was answered after the loss began; a consumer received what replaced a lost record after
+    that, too.
     """
     sent = Sent.of(of, cases.values)
     down = cache(partial(_while_down, of, sent))
@@ -277,7 +277,6 @@ def _while_down(of: PartitionEvidence, sent: Sent, broker: int) -> Bools:
 
 
 def _fits(loss: Loss, cases: Cases, sent: Sent, down: Callable[[int], Bools]) -> Bools:
-    """Return which cases a loss may have brought about, by their offsets and times."""
     shown_ns = sent.done_ns if cases.anomaly in REPLACED else cases.shown_ns
     fits = np.ones(cases.values.size, dtype=np.bool_)
     if cases.anomaly in GONE | REPLACED | REREAD:

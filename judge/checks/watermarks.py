@@ -116,7 +116,6 @@ def _states_at(t_ns: Ints, stretches: Sequence[Stretch]) -> tuple[Ints, Bools]:
 
 
 def _members(brokers: Ints, states: Ints, stretches: Sequence[Stretch]) -> Bools:
-    """Return whether each broker is in the ISR of the state at its place."""
     found = np.zeros(brokers.size, dtype=np.bool_)
     for broker in np.unique(brokers).tolist():
         within = np.array([broker in stretch.state.isr for stretch in stretches], dtype=np.bool_)
@@ -172,11 +171,11 @@ def i11_frozen_below_min_isr(evidence: PartitionEvidence) -> Checks:
     """I11, from 3.7.0 (KAFKA-15583, KIP-966), min.insync.replicas > 1; serves C4, C18 and C48.
 
     While the ISR is smaller than min(min.insync.replicas, replicas), the leader's HW does not move. Checked in each
-    state of the controller's history, from two seconds after the leader's own metadata showed its ISR. The leader may
-    learn of it late, and a fenced follower that is alive may move HW until then. Not checked while the leader waits for
-    the answer to a smaller ISR that it proposed, and for two seconds longer. Until then it uses its maximal ISR, which
-    includes the leaving replicas (KIP-497), and may advance HW with all of them. I38 covers an answer that never comes.
-    Up to 3.6 HW continues to move: a ``behaviour_change``.
+    state of the controller's history, from two seconds after the leader's own metadata showed its ISR: it may learn of
+    it late, and a fenced follower that is alive may move HW until then. Not checked while the leader waits for the
+    answer to a smaller ISR that it proposed, and for two seconds longer: until then it uses its maximal ISR with the
+    leaving replicas (KIP-497), and may advance HW with all of them. I38 covers an answer that never comes. Up to 3.6 HW
+    continues to move: a ``behaviour_change``.
     """
     return checks_of(_below_min_isr(evidence) if evidence.facts.strict_min_isr else [])
 
@@ -216,7 +215,6 @@ def _below_min_isr(evidence: PartitionEvidence) -> Iterator[Check]:
 
 
 def _within(samples: Samples, from_ns: int, until_ns: int) -> Samples:
-    """Return the samples that were requested and answered within a time."""
     begin = np.searchsorted(samples.sent_ns, from_ns)
     end = np.searchsorted(samples.sent_ns, until_ns, side="right")  # an answer comes after its request
     asked = samples.take(slice(begin, end))
