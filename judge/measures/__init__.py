@@ -1,1 +1,1 @@
-"""What a run measured: recovery, latency, series for the figures."""
+"""Measure a run: recovery, latency, series for the figures."""

@@ -1,8 +1,8 @@
 """Load and latency by phase and by second, of one partition each, merged by addition.
 
-Latency counts from the due time, whatever the cluster did then: produce latency until the acknowledgement, end-to-end
-latency until the live consumer first had the record. It is kept as a histogram, whose quantiles differ from
-those of the times themselves by at most 0.1 % (by phase) and 1.6 % (by second); counts and maxima are exact.
+Latency counts from the due time: produce latency until the acknowledgement, end-to-end latency until the live consumer
+first received the record. Histograms give quantiles within 0.1 % (by phase) and 1.6 % (by second) of those of the times
+themselves; counts and maxima are exact.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from evidence.columns import FAIL, INFO, LIVE, NULL, OK, Bools, Columns, Ints, N
 from evidence.facts import Span
 from judge.measures.histogram import COARSE, FINE, Histogram, add_counts, buckets
 
-ABORTED = "transaction_aborted"  # the error of every record of a transaction that ended so (clusters/clients/ledger.py)
+ABORTED = "transaction_aborted"  # error of every record of an aborted transaction (clusters/clients/ledger.py)
 QUANTILES = {"p50_ms": 0.5, "p99_ms": 0.99, "p999_ms": 0.999}
-SETTLING_NS = 1_000_000_000  # of a phase's end: what is due then may still be under way
+SETTLING_NS = 1_000_000_000  # records due in the last second of a phase may be in flight at its end
 _SECOND_NS = 1_000_000_000
-_BUCKET_BITS = 12  # of a key of ``Seconds``: there are 59 * 2**5 coarse buckets
+_BUCKET_BITS = 12  # in a key of ``Seconds``: there are 59 * 2**5 coarse buckets
 _MERGED_AT_ONCE = 1_000_000  # entries of ``Seconds.keys``
 
 
 @dataclass(frozen=True)
 class PhaseLoad:
-    """What was due in a phase and what came of it; see ``history.tables.LATENCY``."""
+    """The records due in a phase and their outcome; see ``history.tables.LATENCY``."""
 
     due: int
     acked: int
     owed: int
     kept: int
     arrived: int
-    unanswered: int  # owed, and never answered: it took longer than anything
-    latency: Histogram  # of what was answered
-    unreceived: int  # owed, not aborted, and never received by a live consumer
-    end_to_end: Histogram  # of what was received
+    unanswered: int  # required and never answered: counts as longer than any time
+    latency: Histogram  # of answered records
+    unreceived: int  # required, not aborted, and never received by a live consumer
+    end_to_end: Histogram  # of received records
 
     def __add__(self, other: PhaseLoad) -> PhaseLoad:
         return PhaseLoad(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
@@ -48,20 +48,18 @@ Phases = dict[Span, PhaseLoad]
 
 @dataclass(frozen=True)
 class _Due(Columns):
-    """Sends in the order in which they were due."""
-
     due_ns: Ints
     done_ns: Ints
     received_ns: Ints  # ``NULL``: never
     answered: Bools
-    wanted: Bools  # by a reader: not aborted
+    wanted: Bools  # expected by a reader: not aborted
 
 
 def phase_loads(sends: Sends, polls: Polls, names: Names, spans: Iterable[Span]) -> Phases:
-    """The sends of one partition by the phase in which they were due, acknowledgements by that of their arrival.
+    """Return one partition's sends by the phase in which they were due, and acknowledgements by that of their arrival.
 
-    What was due right before the end may still be under way then, and is not owed. A transaction that was aborted was
-    answered, with all its records in the log: most are aborted on purpose. What no open loop sent was never due.
+    Records due right before the end may be in flight then and are not required. An aborted transaction counts as
+    answered, with all its records in the log: most are aborted on purpose. Records outside open loops have no due time.
     """
     sent = _due(sends)
     sent = sent.take(np.argsort(sent.due_ns, kind="stable"))
@@ -76,7 +74,6 @@ def phase_loads(sends: Sends, polls: Polls, names: Names, spans: Iterable[Span])
 
 
 def _first_received_ns(values: Ints, polls: Polls) -> Ints:
-    """When a live consumer first had each of some records; ``NULL``: never."""
     live = polls.take(np.flatnonzero((polls.pass_ == LIVE) & (polls.value >= 0) & (polls.received_ns != NULL)))
     live = live.take(np.lexsort((live.received_ns, live.value)))
     distinct, first = np.unique(live.value, return_index=True)
@@ -87,12 +84,10 @@ def _first_received_ns(values: Ints, polls: Polls) -> Ints:
 
 
 def _due(sends: Sends) -> Sends:
-    """Those that an open loop wanted at some time."""
     return sends.take(sends.due_ns != NULL)
 
 
 def _between(moments: Ints, span: Span) -> slice:
-    """The places of ordered moments from the span's start to before its end."""
     begin, end = np.searchsorted(moments, [span.from_ns, span.to_ns]).tolist()
     return slice(begin, max(begin, end))
 
@@ -114,7 +109,7 @@ def _phase_load(span: Span, due: _Due, arrived: slice) -> PhaseLoad:
 
 
 def merge_phases(parts: Iterable[Mapping[Span, PhaseLoad]]) -> Phases:
-    """The same of several partitions."""
+    """Add the loads of several partitions."""
     merged: Phases = {}
     for part in parts:
         for span, load in part.items():
@@ -123,7 +118,7 @@ def merge_phases(parts: Iterable[Mapping[Span, PhaseLoad]]) -> Phases:
 
 
 def latency(merged: Mapping[Span, PhaseLoad]) -> list[dict[str, Any]]:
-    """Rows of ``history.tables.LATENCY``; a phase in which nothing was due has none."""
+    """Return rows of ``history.tables.LATENCY``, without phases in which nothing was due."""
     return [_row(span, load) for span, load in merged.items() if load.due]
 
 
@@ -148,8 +143,10 @@ def _times(prefix: str, found: Histogram, longer: int) -> dict[str, float | None
 
 
 def histogram_log(merged: Mapping[Span, PhaseLoad], origin_ns: int, started_s: float) -> str:
-    """A log of format 1.3 of HdrHistogram, in ns: an interval for each phase, with the tags ``produce`` and
-    ``end_to_end``. Intervals count in seconds from ``origin_ns``, which is ``started_s`` of the Unix epoch.
+    """Return a HdrHistogram log of format 1.3, in ns, with an interval for each phase and tag ``produce`` or
+    ``end_to_end``.
+
+    Intervals are in seconds from ``origin_ns``, which is ``started_s`` of the Unix epoch.
     """
     lines = [
         "#[Histogram log format version 1.3]",
@@ -173,11 +170,11 @@ def _ms(time_ns: float | None) -> float | None:
 
 @dataclass(frozen=True)
 class Seconds:
-    """Sends by the second in which they were due: one entry a second that has any, in order.
+    """Sends by the second in which they were due, one entry per second that has any, in order.
 
-    ``counts`` counts the acknowledged sends of each second and bucket that hold any; the key of these is the second's
-    number and the bucket. A second takes 48 bytes, and 16 for each of its buckets: of one partition no more of these
-    than sends, of all partitions no more than the 1,888 that there are.
+    ``counts`` are the acknowledged sends of each non-empty second and bucket; ``keys`` combine the second's number and
+    the bucket. A second takes 48 bytes, plus 16 per bucket: in one partition no more buckets than sends, in all
+    partitions together no more than the 1,888 that exist.
     """
 
     second: Ints  # of the host's clock
@@ -194,7 +191,7 @@ _NOTHING = Seconds(*(np.empty(0, dtype=np.int64) for _ in fields(Seconds)))
 
 
 def by_second(sends: Sends) -> Seconds:
-    """The sends of one partition that were due at some time."""
+    """Return the sends of one partition that had a due time, by second."""
     sends = _due(sends)
     second, at = np.unique(sends.due_ns // _SECOND_NS, return_inverse=True)
     acked, failed, indeterminate = (
@@ -217,7 +214,7 @@ def _no_edges(size: int) -> tuple[Ints, Ints]:
 
 
 def merge_seconds(parts: Iterable[Seconds]) -> Seconds:
-    """The same of several partitions, some at a time: no more is held than about twice their sum."""
+    """Add the seconds of several partitions, some at a time, to hold no more than about twice their sum."""
     merged, waiting, held = _NOTHING, [], 0
     for part in parts:
         waiting.append(part)
@@ -245,7 +242,7 @@ def _merge_seconds(parts: Sequence[Seconds]) -> Seconds:
 
 
 def timeline_sends(merged: Seconds) -> list[dict[str, Any]]:
-    """Rows of ``history.tables.TIMELINE_SENDS``: latencies are those of the acknowledged sends."""
+    """Return rows of ``history.tables.TIMELINE_SENDS``; latencies are those of the acknowledged sends."""
     of_key = merged.keys >> _BUCKET_BITS
     begins, ends = (np.searchsorted(of_key, merged.second, side=side).tolist() for side in ("left", "right"))
     return [_second(merged, at, slice(*span)) for at, span in enumerate(zip(begins, ends, strict=True))]

@@ -1,6 +1,6 @@
-"""What a run measured, as the rows that comparisons, nightly runs and plans read (docs/metrics.md).
+"""The measurements of a run, as the rows that comparisons, nightly runs and plans read (docs/metrics.md).
 
-Everything comes from tables that were recorded or judged already; nothing here needs Spark.
+Everything comes from recorded or judged tables; nothing here needs Spark.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from judge.measures.latency import QUANTILES
 
 Row = Mapping[str, Any]
 
-MIN_ACHIEVED = 0.995  # below it an open loop did not offer what it said, and its latencies are of another load
+MIN_ACHIEVED = 0.995  # below it the open loop offered a smaller load than stated, and latencies are of that load
 _NEVER = "so many of the sends were never {} that there is no such percentile"
-# Of a sample, so many are expected beyond a percentile before it is an estimate: the success-failure condition
-# n (1 - q) >= 10 of OpenIntro Statistics. With fewer, a percentile hangs on a handful of records.
+# The success-failure condition n (1 - q) >= 10 of OpenIntro Statistics: this many samples must be expected beyond a
+# percentile. With fewer, a percentile depends on a handful of records.
 MIN_BEYOND = 10
 MIN_SAMPLES = {name: round(MIN_BEYOND / (1 - share)) for name, share in QUANTILES.items()}
-_LATENCIES = (  # metric and column by their beginnings, the samples, and what never happened where there is no time
+_LATENCIES = (  # prefixes of metric and column, the samples, and the event that a missing time lacks
     ("latency_", "", "acked", "acknowledged"),
     ("end_to_end_", "end_to_end_", "received", "received"),
 )
@@ -40,7 +40,7 @@ _GB = 1e9
 
 @dataclass(frozen=True)
 class Measured:
-    """What the metrics are made of: rows of the judged tables, of ``usage``, and the run's events."""
+    """The basis of the metrics: rows of the judged tables and of ``usage``, and the run's events."""
 
     manifest: Manifest
     events: Sequence[Event]
@@ -52,13 +52,13 @@ class Measured:
 
 
 def least_load(metric: str) -> int:
-    """How many records a phase must offer before this can be asked of it; 0 for what needs no load."""
+    """Return how many records a phase must offer for this metric; 0 if it needs no load."""
     of_percentile = {f"{kind}{name}": least for (kind, *_), (name, least) in product(_LATENCIES, MIN_SAMPLES.items())}
     return of_percentile.get(metric, int(metric == "broker_cpu_s_per_gb"))
 
 
 def metrics(run: Measured) -> list[dict[str, Any]]:
-    """Rows of ``history.tables.METRICS``."""
+    """Return rows of ``history.tables.METRICS``."""
     found = [
         *_load(run),
         *_sustainable(run),
@@ -91,7 +91,7 @@ def _load(run: Measured) -> Iterator[dict[str, Any]]:
 
 
 def _achieved(row: Row) -> float:
-    """The share of the sends owed in a phase that were acknowledged within it; all of none."""
+    """Return the share of a phase's required sends that were acknowledged within it; 1 if there were none."""
     return float(row["kept"] / row["owed"]) if row["owed"] else 1.0
 
 
@@ -104,18 +104,18 @@ def _no_latency(row: Row, samples: int, least: int) -> str | None:
 
 
 def _sustainable(run: Measured) -> Iterator[dict[str, Any]]:
-    """The largest offered rate whose p99 stays within the scenario's limit, over its phases of rising rates.
+    """Yield the largest offered rate whose p99 stays within the scenario's limit, over its phases of rising rates.
 
-    A phase that is long enough to tell has to be in steady state, too: what a host takes for some seconds it may not
-    take steadily for minutes. Between the last rate that kept the limit and the next one, log p99 is taken as linear in
-    the rate. What is slow below that is a JVM that still compiles, not a cluster that has too much to do.
+    A long enough phase must also be in steady state: a host may sustain a rate for seconds, but not for minutes.
+    Between the last rate within the limit and the next one, log p99 is taken as linear in the rate. Slow phases at
+    lower rates are ignored: they show a JVM that still compiles.
     """
-    limit_s = next((load.get("p99_limit") for load in run.manifest.loads.values()), None)  # of one load alone
+    limit_s = next((load.get("p99_limit") for load in run.manifest.loads.values()), None)  # needs a single load
     stepped = {event.phase for event in run.events if event.kind == "rate_set"}
     steps = [row for row in run.latency if row["phase"] in stepped and row["due"]]
     if limit_s is None or not steps:
         return
-    never = math.inf  # to wait for what was never acknowledged
+    never = math.inf  # the p99 of records that were never acknowledged
     points = sorted(
         (row["due"] / row["seconds"], never if row["phase"] in run.unsteady else row["p99_ms"] or never)
         for row in steps
@@ -126,7 +126,9 @@ def _sustainable(run: Measured) -> Iterator[dict[str, Any]]:
 
 
 def crossing(points: Sequence[tuple[float, float]], limit_ms: float) -> tuple[float | None, bool, str | None]:
-    """(rate at which p99 reaches the limit, whether it is at least that, why there is none) of (rate, p99) points."""
+    """Return (rate at which p99 reaches the limit, whether it is a lower bound, why there is none) of (rate, p99)
+    points.
+    """
     kept = [at for at, (_, p99_ms) in enumerate(points) if p99_ms <= limit_ms]
     if not kept:
         return None, False, f"p99 is above {limit_ms:g} ms, or in no steady state, at every rate that was offered"
@@ -141,10 +143,9 @@ def crossing(points: Sequence[tuple[float, float]], limit_ms: float) -> tuple[fl
 
 
 def _times(recovery: Iterable[Row]) -> Iterator[dict[str, Any]]:
-    """The longest of each phase: a cluster has recovered when its last partition has.
+    """Yield the longest time of each phase: a cluster has recovered when its last partition has.
 
-    One of which nobody can tell leaves the phase without a value; one that is an upper bound is no basis for a
-    comparison.
+    One unknown time removes the phase's value; one upper bound makes it unfit for comparison.
     """
     by_phase: dict[tuple[str, str], list[Row]] = {}
     for row in recovery:
@@ -159,7 +160,7 @@ def _times(recovery: Iterable[Row]) -> Iterator[dict[str, Any]]:
 
 
 def _downtimes(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
-    """Per phase, how long the broker was away that was away for longest; one that the phase did not start is none."""
+    """Yield for each phase the longest time for which a broker was down, if the phase started it again."""
     ordered: dict[tuple[str, str, str], int] = {}
     longest: dict[str, float] = {}
     for event in events:
@@ -178,19 +179,19 @@ def _records(delivery: Mapping[str, int]) -> Iterator[dict[str, Any]]:
         yield _row("duplication_ratio", delivery["duplicate_copies"] / acked, samples=acked)
 
 
-# --- what it cost --------------------------------------------------------------------------------
+# --- resource use --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Stretch:
-    """The time between two boundaries, with how much each cumulative counter grew: (source, name) → growth."""
+    """The time between two boundaries, with the growth of each cumulative counter: (source, name) → growth."""
 
     phase: str
     seconds: float
     grown: Mapping[tuple[str, str], float]
 
     def of(self, name: str, sources: Iterable[str]) -> float | None:
-        """The growth of a counter over all of these sources; nothing when one of them is missing."""
+        """Return the growth of a counter over all of these sources, or None if one of them is missing."""
         found = [self.grown.get((source, name)) for source in sources]
         known = [value for value in found if value is not None]
         return math.fsum(known) if known and len(known) == len(found) else None
@@ -199,7 +200,7 @@ class _Stretch:
 def _used(run: Measured) -> Iterator[dict[str, Any]]:
     brokers = [node.name for node in run.manifest.brokers]
     record_bytes = {producer.record_bytes for producer in run.manifest.producers if producer.rate_per_s}
-    one_size = record_bytes.pop() if len(record_bytes) == 1 else 0  # of records of several sizes none is known
+    one_size = record_bytes.pop() if len(record_bytes) == 1 else 0  # unknown if record sizes differ
     bytes_of = {row["phase"]: row["arrived"] * one_size for row in run.latency}
     phases = {event.phase for event in run.events if event.kind == "phase_started"}
     for stretch in (found for found in _stretches(run.usage) if found.phase in phases):
@@ -215,7 +216,9 @@ def _used(run: Measured) -> Iterator[dict[str, Any]]:
 
 
 def _stretches(usage: Sequence[Row]) -> Iterator[_Stretch]:
-    """One for each pair of neighbouring boundaries, named after the later one; a restarted counter has no growth."""
+    """Yield the time between each pair of adjacent boundaries, named after the later; a restarted counter has no
+    growth.
+    """
     labels: dict[str, int] = {}
     for row in usage:
         labels.setdefault(row["label"], row["t_ns"])
@@ -244,7 +247,6 @@ _PARTS = {"": "total", "_queue": "request_queue", "_local": "local", "_remote": 
 
 
 def _requests(stretch: _Stretch, brokers: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Mean times of the requests that ended within the stretch, over all brokers."""
     for ours, theirs in _REQUESTS.items():
         count = stretch.of(f"request_count{{{theirs}}}", brokers)
         for part, name in _PARTS.items():
@@ -267,14 +269,13 @@ def _of_host(stretch: _Stretch) -> Iterator[dict[str, Any]]:
         yield _row("host_other_cpu_ratio", max(busy - math.fsum(own), 0.0) / capacity, stretch.phase)
 
 
-# --- what must not be compared -------------------------------------------------------------------
+# --- untrusted measurements ----------------------------------------------------------------------
 
 
 def _pressure(found: Iterable[Row]) -> dict[str, str]:
-    """Phase → why the host disturbed it.
+    """Return phase → why the host disturbed it.
 
-    CPU pressure is shown and is no gate, because brokers under a quota cause it themselves; what is, is the CPU time
-    that was neither idle nor any node's of this run.
+    CPU pressure does not count, because brokers under a quota cause it themselves; CPU time used by others does.
     """
     limits = {
         "host_steal_ratio": MAX_STEAL,
@@ -289,7 +290,7 @@ def _pressure(found: Iterable[Row]) -> dict[str, str]:
 
 
 def _without_steady_state(found: list[dict[str, Any]], unsteady: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Takes the trust from latency and CPU of a phase that was still warming up, or drifted."""
+    """Mark latency and CPU of a phase as not trusted if it was still warming up, or drifted."""
     for row in found:
         if row["trusted"] and row["phase"] in unsteady and row["metric"].startswith(_OF_STEADY_STATE):
             row["trusted"], row["note"] = False, unsteady[row["phase"]]
@@ -297,7 +298,7 @@ def _without_steady_state(found: list[dict[str, Any]], unsteady: Mapping[str, st
 
 
 def _distrusted(found: list[dict[str, Any]], pressed: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Takes the trust from what was measured while the host was under pressure; records are records all the same."""
+    """Mark measurements as not trusted if the host was under pressure, except counts of records."""
     anywhere = next(iter(pressed.values()), None)
     for row in found:
         why = pressed.get(row["phase"]) if row["phase"] else anywhere

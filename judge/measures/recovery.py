@@ -1,13 +1,12 @@
-"""The impact duration of each fault: detection, election, ISR, writes, high watermark.
+"""Measure the impact duration of each fault: detection, election, ISR, writes, high watermark.
 
-Times count from the order to inject (``catch_up``: from the order to heal) on the host's monotonic clock, until the
-controller decided, as its own history says. ``rebalanced``: from the order to heal until the ISR is full and the
-preferred leader, who led before, leads again. What did not come before the fault or its phase ended is censored: at
-least that long. An ISR that never lost a target has nothing to make full.
+Times count from the order to inject (``catch_up``: from the order to heal), on the host's monotonic clock, until the
+decision in the controller's history. ``rebalanced``: from the order to heal until the ISR is full and the preferred
+leader, which led before, leads again. A time that did not end before the fault or its phase is censored (at least that
+long). An ISR that never lost a target has no recovery time.
 
-Where the controller's history is missing or has no good times, leaders' own metadata gives upper bounds
-(``evidence.views.isr_changes``), and what it did not show has no value: it may have come and gone between two
-views.
+Without a controller's history with good times, leaders' own metadata gives upper bounds
+(``evidence.views.isr_changes``). Changes that it did not show have no value: they may fall between two views.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from history.traits import Trait
 _NO_HISTORY = "the controller's history is missing or has no good times, and leaders' metadata is all there is"
 
 
-Change = Mapping[str, Any]  # a ``evidence.views.Change`` as a row, with its topic and partition
+Change = Mapping[str, Any]  # an ``evidence.views.Change`` as a row, with its topic and partition
 
 
 def phases(events: Iterable[Event]) -> list[Span]:
-    """The run's phases in order; one that never ended lasts to the last event."""
+    """Return the run's phases in order; one that never ended lasts to the last event."""
     known = list(events)
     ended = {event.phase: event.t_ns for event in known if event.kind == "phase_ended"}
     return [
@@ -43,9 +42,9 @@ def phases(events: Iterable[Event]) -> list[Span]:
 
 
 def load_spans(events: Iterable[Event]) -> list[Span]:
-    """The phases, each from the last load that it offers itself, if any.
+    """Return the phases, each from the last load that it offers itself, if any.
 
-    A load that is offered while a fault is active is a step of the degraded cluster: it ends as the heal is ordered.
+    A load that is offered while a fault is active is a step of the degraded cluster: it ends at the order to heal.
     """
     known = list(events)
     return [_load_span(span, [event for event in known if event.phase == span.phase]) for span in phases(known)]
@@ -63,7 +62,7 @@ def _load_span(span: Span, events: list[Event]) -> Span:
 
 
 def fault_times(manifest: Manifest, events: list[Event], states: Iterable[Change]) -> Iterator[dict[str, Any]]:
-    """Rows of the recovery table for each fault and partition; ``states`` are every partition's changes in order."""
+    """Yield rows of the recovery table by fault and partition; ``states`` are every partition's changes in order."""
     seen: dict[TopicPartition, list[Change]] = {}
     for row in states:
         seen.setdefault(TopicPartition.of(row), []).append(row)
@@ -78,8 +77,8 @@ def fault_times(manifest: Manifest, events: list[Event], states: Iterable[Change
 
 
 class _Times(NamedTuple):
-    """A fault that was injected: when that was ordered, its heal was ordered (None: never) and the fault over, and when
-    its phase ended.
+    """An injected fault: when its injection and its heal were ordered (None: never), when it was over, when its phase
+    ended.
     """
 
     fault: Event
@@ -90,14 +89,13 @@ class _Times(NamedTuple):
 
 
 def _times(fault: Event, alike: list[Event], phase_ends: int) -> _Times:
-    """The times of a fault; ``alike`` are the events of its step and target."""
     asked_ns = max((e.t_ns for e in alike if e.kind == "inject" and e.t_ns <= fault.t_ns), default=fault.t_ns)
     over_ns = _first_after(fault, "healed", alike) or phase_ends
     return _Times(fault, asked_ns, _first_after(fault, "heal", alike), over_ns, phase_ends)
 
 
 def _of_fault(times: _Times, manifest: Manifest, where: tuple[str, int, list[Change]]) -> Iterator[dict[str, Any]]:
-    """The times of one fault on one partition; a fault that is over can cause no more: there its times are censored."""
+    """Yield the times of one fault on one partition; its effects are censored at its end, as it can cause no more."""
     topic, partition, seen = where
     fault, from_ns, ordered_ns, over_ns, phase_ends = times
     decided = all(row["observer"] == CONTROLLER for row in seen)
@@ -151,7 +149,6 @@ def _of_fault(times: _Times, manifest: Manifest, where: tuple[str, int, list[Cha
 
 
 def _first_after(fault: Event, kind: str, events: list[Event]) -> int | None:
-    """When this fault's heal was ordered (``heal``) or proven (``healed``)."""
     own = (e for e in events if e.kind == kind and (e.step, e.target) == (fault.step, fault.target))
     return next((e.t_ns for e in own if e.t_ns >= fault.t_ns), None)
 
@@ -159,11 +156,10 @@ def _first_after(fault: Event, kind: str, events: list[Event]) -> int | None:
 def longest_stalls(
     where: TopicPartition, sends: Sends, samples: Samples, spans: Iterable[Span]
 ) -> list[dict[str, Any]]:
-    """Rows of the recovery table: per phase the longest time without an acknowledgement, and without the HW growing.
+    """Return rows of the recovery table: per phase the longest time without an acknowledgement, and without HW growth.
 
-    ``sends`` are those of open loops, which never pause by themselves; a partition without any has no stalls, nor have
-    records for which none was chosen yet. The stretches from the phase's start and to its end count; the one to the end
-    is censored.
+    ``sends`` are those of open loops, which never pause by themselves; without any, or without a partition, there are
+    no stalls. Times from the phase's start and to its end count; the latter is censored.
     """
     if not len(sends) or where.partition < 0:
         return []
@@ -177,7 +173,7 @@ def longest_stalls(
 
 
 def growth(samples: Samples) -> Ints:
-    """When the high watermark was seen above all that any replica had shown before, in order."""
+    """Return when the high watermark was seen above every value that any replica had shown before, in order."""
     order = np.argsort(samples.received_ns, kind="stable")
     hw = samples.hw[order]
     so_far = np.maximum.accumulate(hw)
@@ -187,7 +183,7 @@ def growth(samples: Samples) -> Ints:
 
 
 def _longest_gap(where: TopicPartition, moments: Ints, span: Span, metric: str, source: str) -> dict[str, Any]:
-    """The longest time of a span between two moments; of equal ones the last."""
+    """Return the longest time of a span between two moments; of equal ones the last."""
     begin = int(np.searchsorted(moments, span.from_ns))
     inside = moments[begin : max(begin, int(np.searchsorted(moments, span.to_ns, side="right")))]
     edges = np.concatenate([[span.from_ns], inside, [span.to_ns]])

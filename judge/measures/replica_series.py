@@ -1,7 +1,4 @@
-"""Down-sampled series of one partition's replicas for the plots.
-
-What nobody saw stays a gap.
-"""
+"""Down-sample the series of one partition's replicas for the plots. Times without samples remain gaps."""
 
 from __future__ import annotations
 
@@ -15,22 +12,22 @@ from evidence.columns import NULL, Bools, Ints, Samples, groups
 from evidence.partition import PartitionEvidence
 from history.tables import CONTROLLER, TIMELINE_ISR, TIMELINE_REPLICAS
 
-BUCKETS = 900  # two points a bucket, so that a replica has about 2,000 with its steps and gaps
+BUCKETS = 900  # two points each, so that a replica has about 2,000 with its steps and gaps
 GAP_NS = 300_000_000
 
 
 def gap_limit_ns(probe_hz: float) -> int:
-    """A replica was unseen when no good sample came for this long."""
+    """Return the time without a good sample after which a replica counts as unobserved."""
     return max(GAP_NS, int(3e9 / probe_hz)) if probe_hz else GAP_NS
 
 
 def timeline_replicas(evidence: PartitionEvidence, probe_hz: float) -> pa.Table:
-    """HW and LEO of every replica: first and last sample of each bucket of time, both sides of every fall and change of
-    epoch, and every gap.
+    """Return HW and LEO of every replica: first and last sample of each bucket of time, both sides of every fall and
+    change of epoch, and every gap.
 
-    Within a bucket a series only grows between the points that are kept, so a plot of them hides no change. A gap
-    is a row of nulls after the last sample before it (or at the first probe that went unanswered). Observation began
-    and ended with the first and the last probe, good or not (``evidence.observed``).
+    Between the kept points of a bucket a series only grows, so that a plot hides no change. A gap is a row of nulls
+    after the last sample before it (or at the first unanswered probe). Observation began and ended with the first and
+    the last probe, good or not (``evidence.observed``).
     """
     limit_ns = gap_limit_ns(probe_hz)
     points: list[tuple[int, Samples, Ints]] = []
@@ -50,7 +47,6 @@ def timeline_replicas(evidence: PartitionEvidence, probe_hz: float) -> pa.Table:
 
 
 def _table(evidence: PartitionEvidence, columns: dict[str, Iterator[Ints]], schema: pa.Schema) -> pa.Table:
-    """Columns of integers, ``NULL`` being null, as a table of the partition."""
     joined = {name: np.concatenate([np.empty(0, dtype=np.int64), *parts]) for name, parts in columns.items()}
     rows = joined["t_ns"].size
     where = {"topic": [evidence.where.topic] * rows, "partition": [evidence.where.partition] * rows}
@@ -59,7 +55,6 @@ def _table(evidence: PartitionEvidence, columns: dict[str, Iterator[Ints]], sche
 
 
 def _kept(own: Samples, from_ns: int, to_ns: int, limit_ns: int) -> Bools:
-    """Which samples of a replica, in the order of the answers, its series keeps."""
     t_ns = own.received_ns
     if not t_ns.size:
         return np.zeros(0, dtype=np.bool_)
@@ -72,14 +67,13 @@ def _kept(own: Samples, from_ns: int, to_ns: int, limit_ns: int) -> Bools:
     turned[1:] = (epoch != before) & (epoch != NULL) & (before != NULL)
     turned[1:] |= (own.hw[1:] < own.hw[:-1]) | (own.leo[1:] < own.leo[:-1])
     kept: Bools = begins | ends | turned
-    kept[:-1] |= turned[1:]  # from where it fell: a log end that grew and was cut within a bucket shows
+    kept[:-1] |= turned[1:]  # keep the point before a fall, so that growth and truncation within a bucket show
     kept |= np.diff(t_ns, append=to_ns) > limit_ns
     kept |= np.diff(t_ns, prepend=from_ns) > limit_ns
     return kept
 
 
 def _gaps(own: Samples, from_ns: int, to_ns: int, limit_ns: int) -> Ints:
-    """When the gaps of a replica begin."""
     t_ns = own.received_ns
     if not t_ns.size:
         return np.array([from_ns], dtype=np.int64)
@@ -88,7 +82,7 @@ def _gaps(own: Samples, from_ns: int, to_ns: int, limit_ns: int) -> Ints:
 
 
 def timeline_isr(evidence: PartitionEvidence) -> pa.Table:
-    """The controller's own history, as far as ``changes`` has it, and each observer's views, where they changed."""
+    """Return the controller's own history, as far as ``changes`` has it, and each observer's changed views."""
     views = evidence.views
     found: list[dict[str, Any]] = [
         {

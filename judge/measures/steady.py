@@ -1,4 +1,4 @@
-"""Which phases were in no steady state: whether what came before them was warm-up enough."""
+"""Find the phases that were in no steady state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SECOND_NS = 1_000_000_000
 
 
 def unsteady(spans: Iterable[Span], events: Sequence[Event], seconds: Sequence[Row]) -> dict[str, str]:
-    """Phase → why it was in no steady state, of those that are long enough to tell and injected no fault.
+    """Return phase → why it was in no steady state, for phases that are long enough and injected no fault.
 
     ``seconds`` are rows of ``history.tables.TIMELINE_SENDS``.
     """
