@@ -1,1 +1,1 @@
-"""Judges a recorded run: plain functions over a partition's evidence, with no Spark and no Kafka at hand."""
+"""Judge a recorded run: plain functions over a partition's evidence, without Spark or Kafka."""

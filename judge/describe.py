@@ -1,4 +1,4 @@
-"""``python -m judge.describe`` writes docs/checks.md and docs/metrics.md, in the code's own words."""
+"""Write docs/checks.md and docs/metrics.md from docstrings and tables: ``python -m judge.describe``."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ _OF_REPLICAS: dict[str, tuple[Callable[..., Any], ...]] = {
 
 
 def functions(modules: tuple[ModuleType, ...]) -> Iterator[Callable[..., Any]]:
-    """The public functions that some modules define themselves, in the order of their source."""
+    """Yield the public functions that some modules define themselves, in source order."""
     for module in modules:
         own = (f for _, f in inspect.getmembers(module, inspect.isfunction) if f.__module__ == module.__name__)
         yield from sorted((f for f in own if not f.__name__.startswith("_")), key=lambda f: f.__code__.co_firstlineno)
 
 
 def pages() -> dict[str, str]:
-    """The pages as they should be, by the name of their file."""
+    """Return the current content of each page, by file name."""
     return {"checks.md": _checks(), "metrics.md": _metrics()}
 
 

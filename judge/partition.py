@@ -1,4 +1,4 @@
-"""Judges one partition: its evidence in, findings and measures out. Workers run this, without Spark's help."""
+"""Judge one partition: its evidence in, findings and measures out. Workers run this without Spark's help."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from judge.verdict.explanations import Case, Witnesses
 
 @dataclass
 class Answer:
-    """What one partition told: its findings and measures, and its share of what spans partitions.
+    """One partition's findings and measures, and its part of what spans partitions.
 
-    ``delivery`` is its row of that table before the anomalies are counted, ``stalls`` are rows of the recovery table,
-    ``series`` its parts of the timeline tables by their names. ``gone_of`` are the transactions with a record that is
-    gone, ``parts`` those of the torn ones.
+    ``delivery``: its row of that table before anomalies are counted; ``stalls``: rows of the recovery table;
+    ``series``: parts of the timeline tables by name; ``gone_of``: transactions with a lost record; ``parts``: its parts
+    of torn transactions.
     """
 
     where: TopicPartition
@@ -56,7 +56,7 @@ class Answer:
 
 
 def opened(run: RunFacts, question: Question) -> tuple[set[Transaction], set[Transaction]]:
-    """The partition's transactions of unknown outcome, and those of which a record was seen in it."""
+    """Return the partition's transactions of unknown outcome, and those of them with a record that was read in it."""
     names, sends, polls, _ = clients(run, question.where)
     return atomicity.open_transactions(sends, atomicity.stable(polls, sends), names)
 
@@ -96,13 +96,11 @@ def judge(run: RunFacts, question: Question) -> Answer:
 
 
 def _of_open_loops(of: PartitionEvidence, run: RunFacts) -> Sends:
-    """The sends of producers that never pause by themselves."""
     codes = [code for code, name in enumerate(of.names.listed) if name in run.open_loops]
     return of.sends.take(np.isin(producer_of(of.sends.value), codes))
 
 
 def _lacking(of: PartitionEvidence) -> dict[str, str]:
-    """What a partition's history lacks: kind of evidence → why."""
     found: dict[str, str] = {}
     for hole in holes(of):
         for kind in [DATES] if hole.undated else [HISTORY, DATES]:
@@ -111,7 +109,7 @@ def _lacking(of: PartitionEvidence) -> dict[str, str]:
 
 
 def _explain(of: PartitionEvidence, findings: Findings, origin_ns: int) -> None:
-    """Tell of each example of an acknowledged record that is gone what became of it, in a sentence."""
+    """Explain each example of a lost acknowledged record in a sentence."""
     examples = [
         (kind.anomaly, row) for kind, rows in findings.examples.items() if kind.anomaly in EXPLAINED for row in rows
     ]

@@ -1,4 +1,4 @@
-"""Judges a run: asks each partition, and brings together what they tell. Only ``Spread`` knows where they are asked."""
+"""Judge a run: query each partition and combine the answers. Only ``Spread`` knows where partitions are queried."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ from judge.measures import latency, metrics, recovery, steady
 from judge.partition import Answer, judge, opened
 from judge.verdict import evidence
 
-# Asks partitions, as many at once as there are cores; the answers come in the order of the questions.
+# Queries partitions, as many at once as there are cores; answers are in the order of the questions.
 Spread = Callable[[Callable[[Question], Any], Sequence[Question]], list[Any]]
 Json = dict[str, Any]
-# Each check and the sources of evidence that it rests on.
+# Each check and its sources of evidence.
 READS: Mapping[str, frozenset[str]] = {
     name: check.reads for table in (anomalies.ANOMALIES, invariants.INVARIANTS) for name, check in table.items()
 }
 
 
 def one_by_one(ask: Callable[[Question], Any], asked: Sequence[Question]) -> list[Any]:
-    """The spread of a process that has no Spark."""
+    """Query partitions in this process, without Spark."""
     return [ask(question) for question in asked]
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What there is to conclude from: the judged tables by their names, and what was missing."""
+    """The basis of the verdict: the judged tables by name, and what was missing."""
 
     tables: Mapping[str, pa.Table]
     latency_log: str
@@ -66,7 +66,7 @@ def judge_run(run: Run, spread: Spread) -> Judged:
     """Judge an opened run folder.
 
     Raises:
-        EvidenceError: what was recorded cannot be read.
+        EvidenceError: recorded evidence cannot be read.
     """
     premises = Premises(run)
     known = run_facts(premises)
@@ -87,11 +87,11 @@ def judge_run(run: Run, spread: Spread) -> Judged:
     return Judged(tables, log, items, gaps, seeks, counts.copies)
 
 
-# --- what is asked -------------------------------------------------------------------------------
+# --- questions to partitions ---------------------------------------------------------------------
 
 
 def run_facts(premises: Premises) -> RunFacts:
-    """What every partition is told of its run."""
+    """Return the facts of the run that every partition needs."""
     run, manifest = premises.run, premises.manifest
     spans = recovery.phases(run.events)
     return RunFacts(
@@ -126,12 +126,13 @@ def run_facts(premises: Premises) -> RunFacts:
 
 
 def _origin_ns(run: Run) -> int:
-    """From where sentences count their seconds."""
     return next((span.from_ns for span in recovery.phases(run.events)), run.manifest.started_ns)
 
 
 def _group(premises: Premises) -> GroupFacts | None:
-    """Of members whose records are not whole nothing is asked, nor of a group whose committed offsets may be lost."""
+    """Return the facts of the consumer group, or None if members' records are incomplete or committed offsets may be
+    lost.
+    """
     load = _read_whole(premises)
     if load is None or premises.manifest.shares:
         return None
@@ -140,14 +141,14 @@ def _group(premises: Premises) -> GroupFacts | None:
 
 
 def _ended_members(run: Run) -> Iterator[tuple[str, int]]:
-    """The nodes of members that a fault ended or paused, and by when it had."""
+    """Yield the nodes of members that a fault ended or paused, and by when it had done so."""
     for event in run.events:
         if event.kind == "injected" and run.manifest.has(event.step, Trait.STOPS_PROCESS):
             yield from ((name, event.t_ns) for name in event.target.split(", ") if name.startswith("member"))
 
 
 def _share_group(premises: Premises) -> ShareFacts | None:
-    """As ``_group``, of a share group and what its coordinator keeps."""
+    """Return the facts of the share group, or None for the same reasons as in ``_group``."""
     load = _read_whole(premises)
     if load is None or not premises.manifest.shares:
         return None
@@ -165,7 +166,7 @@ def _share_group(premises: Premises) -> ShareFacts | None:
 
 
 def _read_whole(premises: Premises) -> Json | None:
-    """The load whose topic a group reads, where all is kept that the group's checks rest on."""
+    """Return the load whose topic a group reads, if its evidence is complete."""
     load = premises.manifest.grouped
     if load is None or not premises.keeps_offsets or evidence.unrecorded_members(premises.run):
         return None
@@ -173,7 +174,7 @@ def _read_whole(premises: Premises) -> Json | None:
 
 
 def questions(premises: Premises) -> list[Question]:
-    """One question for each partition that the manifest or a client names."""
+    """Return one question for each partition that the manifest or a client names."""
     run, manifest = premises.run, premises.manifest
     named = set(run.partitions).union(Tables(run.folder).partitions("sends", "polls"))
     sizes = Tables(run.folder).sizes()
@@ -213,8 +214,8 @@ def questions(premises: Premises) -> list[Question]:
 def ask(run: RunFacts, asked: Sequence[Question], spread: Spread) -> list[Answer]:
     """Judge every partition.
 
-    Of a transaction of unknown outcome a record that was seen anywhere commits all, so that is asked first; of those
-    with a record that is gone every partition tells its part, which is asked last.
+    A record of a transaction of unknown outcome that was read anywhere commits all, so these reads are collected first.
+    If a record of a transaction is lost, every partition is judged again and returns its part.
     """
     if run.transactional:
         told = spread(partial(opened, run), asked)
@@ -228,8 +229,9 @@ def ask(run: RunFacts, asked: Sequence[Question], spread: Spread) -> list[Answer
 
 
 def bring_together(answers: Iterable[Answer], gaps: Gaps) -> Findings:
-    """Return the findings of all partitions, and the transactions that are torn over several. A case that a gap in the
-    evidence could look like is undecided.
+    """Return the findings of all partitions, and the transactions that are torn across several.
+
+    A case that a gap in the evidence could look like is undecided.
     """
     answers = list(answers)
     findings = Findings().merge(_doubted(answer, gaps) for answer in answers)
@@ -244,7 +246,10 @@ def _doubted(answer: Answer, gaps: Gaps) -> Findings:
 
 
 def compare_ends(open_ends: OpenEnds) -> Tally:
-    """I27 of transactions of unknown outcome: all their records end alike, as the least of the words says."""
+    """Check I27 for transactions of unknown outcome: all their records must end with the same marker.
+
+    If both occur, abort is taken as the expected one.
+    """
     tally = Tally()
     for transaction, ended in sorted(open_ends.ended.items()):
         owed = min(ended)
@@ -259,7 +264,7 @@ def compare_ends(open_ends: OpenEnds) -> Tally:
     return tally
 
 
-# --- what they told ------------------------------------------------------------------------------
+# --- results -------------------------------------------------------------------------------------
 
 
 def _silences(run: Run) -> list[Any]:
@@ -277,7 +282,6 @@ def _rows(
     gaps: Gaps,
     phase_loads: latency.Phases,
 ) -> Iterator[tuple[str, list[Json]]]:
-    """The judged tables but for the series: their names and rows."""
     manifest = run.manifest
     examples, counted = rows_of(findings, anomalies.SEVERITY)
     yield "anomalies", examples
@@ -301,7 +305,6 @@ def _rows(
 
 
 def _whole(times: Sequence[Row]) -> list[Row]:
-    """Rows of the recovery table with all of its columns."""
     rows: list[Row] = table_of(times, JUDGED["recovery"]).to_pylist()
     return rows
 
@@ -311,9 +314,8 @@ def _joined(name: str, answers: Sequence[Answer]) -> pa.Table:
 
 
 def _invariants(run: Run, answers: Sequence[Answer], gaps: Gaps) -> list[Json]:
-    """Return the invariants that this configuration lets us consider, with their verdicts."""
     manifest = run.manifest
-    if manifest.foreign:  # nobody saw its replicas
+    if manifest.foreign:  # its replicas were not observed
         return []
     found: dict[str, list[invariants.Verdict]] = {}
     for name, each in [*_by_partition(run, answers, gaps), *_of_transactions(answers)]:
@@ -323,7 +325,7 @@ def _invariants(run: Run, answers: Sequence[Answer], gaps: Gaps) -> list[Json]:
 
 
 def _by_partition(run: Run, answers: Iterable[Answer], gaps: Gaps) -> Iterator[tuple[str, invariants.Verdict]]:
-    """Yield what each partition of the manifest says of each invariant that applies to it."""
+    """Yield the result of each partition of the manifest for each invariant that applies to it."""
     assigned = set(run.partitions)
     for answer in answers:
         if answer.where in assigned:
@@ -332,7 +334,7 @@ def _by_partition(run: Run, answers: Iterable[Answer], gaps: Gaps) -> Iterator[t
 
 
 def _holes(run: Run, answers: Iterable[Answer]) -> Iterator[Gap]:
-    """Yield what the controller's history of each partition lacks, by what else was seen of that partition."""
+    """Yield what the controller's history of each partition lacks, judged by other evidence."""
     for answer in answers:
         if run.states.get(answer.where):
             for source, why in answer.findings.lacking.items():
@@ -340,14 +342,13 @@ def _holes(run: Run, answers: Iterable[Answer]) -> Iterator[Gap]:
 
 
 def _of_transactions(answers: Iterable[Answer]) -> Iterator[tuple[str, invariants.Verdict]]:
-    """Yield what the transactions of unknown outcome say of I27, over all partitions."""
     ends = OpenEnds().merge(answer.open_ends for answer in answers)
     if ends.ended:
         yield "I27", invariants.Verdict(compare_ends(ends))
 
 
 def rows_of(findings: Findings, severity: Mapping[str, str]) -> tuple[list[Json], list[Json]]:
-    """Rows of ``history.tables.ANOMALIES`` (examples) and of ``ANOMALY_COUNTS``; evidence is JSON."""
+    """Return rows of ``history.tables.ANOMALIES`` (examples) and of ``ANOMALY_COUNTS``; evidence is JSON."""
     counted = [
         {**kind._asdict(), "severity": severity[kind.anomaly], "allowed": kind.allowed, "cases": cases}
         for kind, cases in findings.counts.items()
@@ -363,7 +364,7 @@ def _examples(findings: Findings, severity: Mapping[str, str]) -> Iterator[Json]
 
 
 def undecided(tables: Mapping[str, pa.Table], why: Mapping[str, str]) -> dict[str, pa.Table]:
-    """Return the tables of anomalies and invariants with each check undecided for which there is a reason."""
+    """Return the tables of anomalies and invariants, with each check undecided that has a reason in ``why``."""
 
     def of_case(row: Json) -> Json:
         doubt = why.get(row["anomaly"]) if row["allowed"] is False else None
@@ -381,7 +382,7 @@ def undecided(tables: Mapping[str, pa.Table], why: Mapping[str, str]) -> dict[st
 
 
 def delivery(answers: Iterable[Answer]) -> Iterator[Json]:
-    """Rows of ``history.tables.DELIVERY``."""
+    """Yield rows of ``history.tables.DELIVERY``."""
     for answer in answers:
         of = answer.findings
         found = {
@@ -406,7 +407,7 @@ def _share(part: int, of: int) -> float | None:
 
 
 def total(partitions: Iterable[Row]) -> dict[str, int]:
-    """The counts of all partitions' rows of the delivery table."""
+    """Return the sums of all partitions' rows of the delivery table."""
     rows = list(partitions)
     names = [field.name for field in JUDGED["delivery"] if field.type == pa.int64()]
     return {name: sum(row[name] for row in rows) for name in names}

@@ -1,1 +1,1 @@
-"""What follows from the checks: is the evidence complete, what happened to each lost record, and the verdict."""
+"""Draw conclusions from the checks: is the evidence complete, what happened to each lost record, the verdict."""

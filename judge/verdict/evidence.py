@@ -1,4 +1,4 @@
-"""Is everything there that a verdict needs? One row per item; what is missing makes the verdict unknown."""
+"""Check whether the evidence for a verdict is complete; a missing item makes the verdict unknown."""
 
 from __future__ import annotations
 
@@ -44,23 +44,23 @@ from history.words import counted as number_of
 from kafka_files.clock import Clock
 
 MEMBER_TABLES = ("group_reads", "rebalances", "commits", "share_reads", "share_acks")
-MAX_NEVER_SENT = 0.005  # a share; beyond it latencies are of another load, too (``judge.measures.metrics``)
+MAX_NEVER_SENT = 0.005  # a share; beyond it, latencies are of a different load, too (``judge.measures.metrics``)
 READERS = ("consumer", "drain")  # roles of clients
 
 Item = tuple[str, str | None]
 
-MAX_SEEN = 150  # letters of what was last seen that a reason has room for
+MAX_SEEN = 150  # characters of LAST_SEEN that a reason may have
 
 
 def phases(events: Sequence[Event]) -> dict[str, tuple[int, int]]:
-    """When each phase that was run to its end began and ended."""
+    """Return when each completed phase began and ended."""
     begun = {event.phase: event.t_ns for event in events if event.kind == "phase_started"}
     ended = {event.phase: event.t_ns for event in events if event.kind == "phase_ended"}
     return {name: (at, ended[name]) for name, at in begun.items() if name in ended}
 
 
 def watched(events: Sequence[Event]) -> tuple[int, int] | None:
-    """From the first phase to quiescence: how long the probe owes its words; None: the run has not both."""
+    """Return the time in which the probe must report (first phase to quiescence), or None if the run lacks either."""
     begun = next((event.t_ns for event in events if event.kind == "phase_started"), None)
     ended = next((event.t_ns for event in events if _is_quiescence(event)), None)
     return None if begun is None or ended is None else (begun, ended)
@@ -71,7 +71,7 @@ def _is_quiescence(event: Event) -> bool:
 
 
 def assigned(manifest: Manifest) -> set[Replica]:
-    """Every replica of the run: (broker_id, topic, partition)."""
+    """Return every replica of the run: (broker_id, topic, partition)."""
     return {
         (broker_id, name, partition)
         for name, topic in manifest.topics.items()
@@ -85,7 +85,7 @@ def _unreadable(counts: Counts, replica: Replica) -> list[str]:
 
 
 def gaps(run: Run, counts: Counts) -> dict[str, list[Gap]]:
-    """Return each item that the recording half owes the judge, and what is missing of it."""
+    """Return each item of evidence that the recording must provide, and what is missing of it."""
     manifest = run.manifest
     if manifest.foreign:
         return _of_foreign(run, counts)
@@ -138,7 +138,7 @@ def _of_foreign(run: Run, counts: Counts) -> dict[str, list[Gap]]:
 
 
 def _untold_values(manifest: Manifest, reads: int) -> str:
-    if manifest.origin in ("operations", "jepsen"):  # their reads have values: only tombstones can be mistaken
+    if manifest.origin in ("operations", "jepsen"):  # their reads have values: only tombstones are ambiguous
         tombstones = number_of(reads, "tombstone")
         return f"{tombstones} {_was(reads)} read of keys to which a tombstone was sent without its offset: add that."
     return f"{number_of(reads, 'record')} {_was(reads)} read without {'its value' if reads == 1 else 'their values'}."
@@ -183,7 +183,7 @@ def _errors(events: list[Event]) -> Iterator[str]:
 
 
 def _without_logs(why: str) -> str:
-    """A reason without what was last seen, if that is long: ends of logs, with the folders of this host."""
+    """Return a reason without a long LAST_SEEN part, which has ends of logs with this host's folders."""
     what, _, logs = why.partition(LAST_SEEN)
     return f"{what}; events.jsonl has what was last seen." if len(logs) > MAX_SEEN else why
 
@@ -219,9 +219,7 @@ def _not_healed(events: list[Event]) -> Iterator[str]:
 
 
 def _exits(run: Run) -> Iterator[str]:
-    """Return the exits that no fault explains: what followed is not what the scenario staged, and what a
-    configuration permits is judged by the faults that were staged.
-    """
+    """Yield a sentence for each exit that no fault explains; only planned faults decide what is permitted."""
     for event in unexplained(run.events, run.manifest):
         status = event.detail.get("exit_status")
         how = "" if status is None else f" with exit status {status}"
@@ -252,8 +250,9 @@ def _ledgers(run: Run, counts: Counts) -> Iterator[str]:
 
 
 def unclean_producers(run: Run, sends: Mapping[str, int]) -> frozenset[str]:
-    """The producers whose ledger may lack sends (``sends``: rows by producer): those that did not end in order, or told
-    of more in their last words than there are.
+    """Return the producers whose ledger may lack sends (``sends``: rows by producer).
+
+    They did not end in order, or counted more rows than there are.
     """
     told = {client["client_id"]: client.get("rows") or 0 for client in run.clients}
     names = ((each["producer_id"], each["clean"]) for each in producers(run))
@@ -261,8 +260,9 @@ def unclean_producers(run: Run, sends: Mapping[str, int]) -> frozenset[str]:
 
 
 def gave_up(run: Run) -> frozenset[str]:
-    """The idempotent producers without transactions that left some record without an answer, or may have: what they
-    send after that is under a new epoch.
+    """Return the idempotent producers without transactions that may have given up a record without an answer.
+
+    Their later sends have a new epoch.
     """
     answered = {
         client["client_id"] for client in run.clients if client.get("clean") and not client.get("indeterminate")
@@ -293,7 +293,10 @@ def _without(replicas: set[Replica], found: Set[Replica], what: str, source: str
 
 
 def _unprobed(run: Run, counts: Counts) -> Iterator[Gap]:
-    """Once at all; and each broker once in every phase in which no fault kept it from answering for some seconds."""
+    """Yield each replica that was never probed, and each broker without a good answer in a phase.
+
+    Only phases count with ``SILENCE_S`` on end in which no fault kept the broker from answering.
+    """
     replicas = assigned(run.manifest)
     yield from _without(replicas, counts.sampled, "was never seen by the probe", SAMPLES)
     for node in run.manifest.brokers:
@@ -307,7 +310,7 @@ def _unprobed(run: Run, counts: Counts) -> Iterator[Gap]:
 
 
 def _mute(events: list[Event], manifest: Manifest, name: str) -> Iterator[tuple[int, int]]:
-    """From when to when a fault may have kept a broker from a good answer; one whose replicas are moved has none."""
+    """Yield when a fault may have kept a broker from a good answer; while replicas are moved, that is any broker."""
     for event in events:
         of_it = name in event.target.replace(",", " ").split()
         silent = of_it and manifest.has(event.step, Trait.SILENCES_PROBE)
@@ -323,7 +326,7 @@ def _silent(events: list[Event], silences: Iterable[Silence]) -> Iterator[str]:
 
 
 def _of_prober(run: Run, counts: Counts) -> Iterator[Gap]:
-    """Return what is missing of what the prober recorded, which every run has."""
+    """Yield what is missing of the prober's records, which every run has."""
     probers = [client for client in run.clients if client["role"] == "prober"]
     if not probers:
         yield Gap("The prober left no last words.", sources(SAMPLES, VIEWS))
@@ -332,8 +335,10 @@ def _of_prober(run: Run, counts: Counts) -> Iterator[Gap]:
 
 
 def _of_readers(run: Run, counts: Counts) -> Iterator[Gap]:
-    """Return what is missing of what readers recorded: a run with a load has a live consumer, and each ``read`` step a
-    reader; whoever left rows wrote a file of its own, too. Drains are looked at by partition.
+    """Yield what is missing of readers' records.
+
+    A run with a load needs a live consumer, each ``read`` step a reader, and each client with rows its own file. Drains
+    are checked by partition.
     """
     reads = sum(key == "read" for key, _ in run.manifest.steps)
     owed = {LIVE_CONSUMER} if run.manifest.loads else set()
@@ -349,7 +354,7 @@ def _of_readers(run: Run, counts: Counts) -> Iterator[Gap]:
 
 
 def _watched(client: Mapping[str, Any], held: Mapping[str, int], tables: Mapping[str, frozenset[str]]) -> Iterator[Gap]:
-    """Whoever was killed may have missed the end, and so may a table that lacks rows."""
+    """Yield the gaps of one client: one that was killed may have missed the end, and a table may lack rows."""
     name, every = client["client_id"], frozenset().union(*tables.values())
     if client.get("clean") is not True:
         yield Gap(f"The {client['role']} {name} did not end cleanly: it may have seen less than there was.", every)
@@ -362,8 +367,9 @@ def _watched(client: Mapping[str, Any], held: Mapping[str, int], tables: Mapping
 
 
 def unrecorded_members(run: Run) -> list[str]:
-    """Return what members of a group lack of their records: a life that no fault ended reports how many there are, and
-    each has a file of its own.
+    """Return what is missing of group members' records.
+
+    Each incarnation has its own file, and reports its number of rows unless a fault ended it.
     """
     group = run.manifest.group
     if group is None:
@@ -389,9 +395,9 @@ def unrecorded_members(run: Run) -> list[str]:
 
 
 def ended_by_faults(members: Iterable[Mapping[str, Any]], events: Sequence[Event]) -> set[str]:
-    """Return the lives of members that a fault ended, by their client ids: a fault of the node began within that life.
+    """Return the client ids of the member incarnations during which a fault of the node began that ended them.
 
-    If a fault was healed and no new life followed, the life went on (a pause) and must end in order.
+    If a fault was healed and no new incarnation followed, the member was paused and must end in order.
     """
     lives: dict[str, list[tuple[int, str]]] = {}  # node → start and client id of each
     for member in members:
@@ -408,22 +414,22 @@ def ended_by_faults(members: Iterable[Mapping[str, Any]], events: Sequence[Event
 
 
 def _faults_of(node: str, events: Sequence[Event]) -> Iterator[tuple[int, bool]]:
-    """Yield when each fault of a node began, and whether it was healed."""
     for event in events:
         if event.kind == "inject" and node in event.target.split(", "):
             yield event.t_ns, any(_heals(later, event) for later in events)
 
 
 def _unsettled(events: Sequence[Event]) -> Iterator[str]:
-    """Of a share group that was given records to the end nobody knows which of them it would have accepted."""
+    """Yield a sentence if a share group received records to the end, so that it may still have accepted some."""
     for event in events:
         if (event.kind, event.step) == ("wait_timed_out", SETTLE):
             yield f"The share group did not come to rest before its members ended: {event.detail['condition']}."
 
 
 def _positions(run: Run) -> Iterator[str]:
-    """Return a sentence if the table of positions lacks readers that reported theirs: the live consumer reads every
-    partition, and only a member may have none.
+    """Yield a sentence if the table of positions lacks readers that reported theirs.
+
+    The live consumer reads every partition; only a member may have none.
     """
     looked = next((event for event in run.events if event.step == CATCH_UP), None)
     told = looked.detail.get("told", {}) if looked else {}
@@ -435,7 +441,9 @@ def _positions(run: Run) -> Iterator[str]:
 
 
 def _unanswered(clients: list[dict[str, Any]]) -> Iterator[str]:
-    """A ``read`` step that had no good answer saw nothing, whatever there was; older ones did not count theirs."""
+    """Yield a sentence for each ``read`` step without a good answer, which saw nothing; old run folders lack this
+    count.
+    """
     for client in clients:
         if client.get("answers") == 0:
             errors = ", ".join(f"{count} x {name}" for name, count in sorted((client.get("errors") or {}).items()))
@@ -447,7 +455,6 @@ def _capture(name: str, replicas: set[Replica], counts: Counts) -> Iterator[Gap]
 
 
 def _segments(replicas: Iterable[Replica], counts: Counts) -> Iterator[Gap]:
-    """Return what is missing of each replica's log."""
     for replica in sorted(replicas):
         if lacking := _lacking(replica, counts):
             broker_id, topic, partition = replica
@@ -470,7 +477,7 @@ def _lacking(replica: Replica, counts: Counts) -> str | None:
 
 
 def _epoch_files(run: Run) -> Iterator[Gap]:
-    """A replica with an exported log has an epoch file, be it an empty one."""
+    """Yield each replica that has an exported log but no epoch file; an empty file is enough."""
     for where, replicas in run.replicas.items():
         for each in replicas:
             if each.epochs is None and where.topic in run.manifest.topics:
@@ -479,7 +486,6 @@ def _epoch_files(run: Run) -> Iterator[Gap]:
 
 
 def _history(run: Run) -> Iterator[Gap]:
-    """Return what is missing of the controller's history, by partition."""
     what = "ZooKeeper's transaction log" if run.manifest.mode == "zookeeper" else "the controller's metadata log"
     if run.history.problem:
         yield Gap(f"{what[0].upper()}{what[1:]} ends early. {run.history.problem}", sources(HISTORY, DATES))
@@ -503,7 +509,7 @@ def _broker_logs(run: Run) -> Iterator[str]:
 
 
 def undecided(invariants: Iterable[Mapping[str, Any]]) -> Item:
-    """Every invariant that was considered must have been decided."""
+    """Return the item that every applicable invariant was decided."""
     open_ones = (
         f"{row['invariant']} is undecided{_unproven(row['violations'])}: {row['reason']}."
         for row in invariants
@@ -513,7 +519,7 @@ def undecided(invariants: Iterable[Mapping[str, Any]]) -> Item:
 
 
 def elections_told(untold: Iterable[str]) -> Item:
-    """Whether a replica from outside the ISR led must be known where the settings permit it."""
+    """Return the item that, if the settings permit it, the history shows whether a replica from outside the ISR led."""
     return "elections told", _first(untold)
 
 
@@ -522,7 +528,7 @@ def _unproven(violations: int) -> str:
 
 
 def undecided_cases(counted: Iterable[Mapping[str, Any]]) -> Item:
-    """Every case that would violate a guarantee must be known to be permitted or not (rows of ``ANOMALY_COUNTS``)."""
+    """Return the item that every case is known to be permitted or not (rows of ``ANOMALY_COUNTS``)."""
     by_lack: dict[str, list[str]] = {}
     for row in counted:
         if row["undecided"] and row["severity"] == "S1":
@@ -532,7 +538,7 @@ def undecided_cases(counted: Iterable[Mapping[str, Any]]) -> Item:
 
 
 def undrained(row: dict[str, int], *, foreign: bool = False) -> Item:
-    """Acknowledged records of which nobody can say what became of them."""
+    """Return the item that the fate of every acknowledged record is known."""
     split = ("truncated_ack", "invisible_ack", "unknown_offset_ack")
     open_ones = row["unseen"] - sum(row[name] for name in split)
     them, they = ("it", "it") if open_ones == 1 else ("them", "they")
@@ -546,7 +552,10 @@ def undrained(row: dict[str, int], *, foreign: bool = False) -> Item:
 
 
 def offsets_told(manifest: Manifest, forbidden: Mapping[str, int]) -> Item:
-    """An imported history has no log, so that nothing else tells where a record with a wrong offset was written."""
+    """Return the item that every acknowledged offset holds.
+
+    An imported history has no log that could show where a record with a wrong offset was written.
+    """
     wrong = forbidden.get("bad_ack_offset", 0) if manifest.foreign else 0
     they, name = ("it says", "names") if wrong == 1 else ("they say", "name")
     acknowledgements = number_of(wrong, "acknowledgement")
@@ -555,14 +564,14 @@ def offsets_told(manifest: Manifest, forbidden: Mapping[str, int]) -> Item:
 
 
 def control_seen(control: str | None, found: dict[str, int]) -> Item:
-    """A positive control without its anomaly: the check may not detect it, so the verdict is unknown."""
+    """Return the item that a positive control showed its anomaly; otherwise the check may not detect it."""
     families = {"lost_write": ("lost_write", "truncated_ack", "unknown_offset_ack")}
     seen = control is None or any(found.get(name) for name in families.get(control, (control,)))
     return "positive control seen", None if seen else f"This control must show {control}, and none was found."
 
 
 def waits_that_ran_out(events: list[Event]) -> list[str]:
-    """Waits that ran out are evidence, not failures: one sentence each."""
+    """Return one sentence for each wait that timed out; these are evidence, not failures."""
     return [
         f"{f'In {event.phase!r}' if event.phase else f'At {event.step}'} the wait for "
         f"{event.detail.get('condition')} ran out after {event.detail.get('waited_ms')} ms; "
@@ -573,7 +582,7 @@ def waits_that_ran_out(events: list[Event]) -> list[str]:
 
 
 def clock_sets(clock: Clock, events: Sequence[Event]) -> list[str]:
-    """One sentence for each time that the host's clock was set: brokers' files have wall-clock times."""
+    """Return one sentence for each time that the host's clock was set: brokers' files have wall-clock times."""
     found, lasted = [], phases(events)
     for t_ns, by_ns in clock.sets:
         phase = next((name for name, (begun, ended) in lasted.items() if begun <= t_ns <= ended), None)
@@ -586,12 +595,12 @@ def clock_sets(clock: Clock, events: Sequence[Event]) -> list[str]:
 
 
 def _seconds(span_ns: int) -> str:
-    """To hundredths, as few digits as say it."""
+    """Return seconds rounded to hundredths, without trailing zeros."""
     return f"{span_ns / 1e9:,.2f}".rstrip("0").rstrip(".")
 
 
 def input_of(run: Run, where: TopicPartition) -> Input | None:
-    """What a copier read to write a partition; None where none writes it."""
+    """Return what a copier read to write a partition, or None if no copier writes it."""
     copier, loads = run.manifest.scenario.get("copier"), run.manifest.loads
     if not copier or not loads or copier["to"] != where.topic:
         return None
@@ -603,7 +612,7 @@ def input_of(run: Run, where: TopicPartition) -> Input | None:
 
 
 def _copied(run: Run, counts: Counts) -> Iterator[str]:
-    """A copier that did not come to the end of its input leaves open what would have become of the rest."""
+    """Yield what a copier left open: it did not reach the end of its input, or committed nothing."""
     copier = run.manifest.scenario.get("copier")
     if not copier:
         return
@@ -618,7 +627,7 @@ def _copied(run: Run, counts: Counts) -> Iterator[str]:
 
 
 def copied(copies: Mapping[TopicPartition, Copies]) -> list[str]:
-    """How much a copier owed, by the topic that it writes."""
+    """Return one sentence for each topic that a copier writes, with the number of required copies."""
     owed: Counter[str] = Counter()
     for where, each in copies.items():
         owed[where.topic] += each.owed
@@ -626,7 +635,7 @@ def copied(copies: Mapping[TopicPartition, Copies]) -> list[str]:
 
 
 def untold(manifest: Manifest) -> list[str]:
-    """What a producer does not say, one sentence each."""
+    """Return one sentence for each producer that does not report send times."""
     return [
         f"The producer {producer.producer_id} is Kafka's VerifiableProducer {producer.client}: it does not say when a "
         "record was sent, so there are no latencies and no check that needs that time, and its values bear no checksum."
@@ -636,7 +645,7 @@ def untold(manifest: Manifest) -> list[str]:
 
 
 def underfed(clients: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Producers that could not send what was asked for, one sentence each, by their own accounts."""
+    """Return one sentence for each producer that could not send its load, as it counted."""
     return [
         f"{client['client_id']} never sent {client['overflowed']:,} of {client['rows']:,} records that were due "
         f"({client['overflowed'] / client['rows']:.1%}): the load was smaller than the scenario asks."
@@ -646,8 +655,9 @@ def underfed(clients: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def seeks_of_readers(seeks: Iterable[Mapping[str, Any]]) -> list[str]:
-    """One sentence for each seek of a reader of ours (rows of ``history.tables.SEEKS``); what follows it there is a new
-    reader's.
+    """Return one sentence for each seek of one of the run's readers (rows of ``history.tables.SEEKS``).
+
+    After a seek, the reader counts as a new one.
     """
     return [
         f"The consumer {row['consumer_id']} sought from {row['from_offset']} to {row['to_offset']} of "

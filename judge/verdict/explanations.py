@@ -1,4 +1,4 @@
-"""What happened to each acknowledged record that is gone, in one sentence with its numbers."""
+"""Explain in one sentence, with numbers, what happened to each lost acknowledged record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from evidence.columns import Ints, Samples
 
-OLD_NS = 500_000_000  # a sample that is older than this says so: its broker could not be asked since
+OLD_NS = 500_000_000  # an older sample is shown with its age: its broker has not answered since
 _UNEXPLAINED = "; no election or truncation that removed it was seen"
 _FATES = {
     "invisible_ack": "; it is in a log, above where readers stop",
@@ -21,7 +21,7 @@ _FATES = {
 
 
 class Case(NamedTuple):
-    """An acknowledged record that the final drain did not return; what is not known is None."""
+    """An acknowledged record that the final drain did not return; unknown values are None."""
 
     anomaly: str
     producer_id: str
@@ -34,8 +34,8 @@ class Case(NamedTuple):
 class _Election(NamedTuple):
     leader_epoch: int
     start_offset: int
-    first: tuple[int, int] | None  # (seen_ns, leader): the first who was seen to lead it
-    line: int | None  # of the server.log that tells of it
+    first: tuple[int, int] | None  # (seen_ns, leader): the first observed leader
+    line: int | None  # of the server.log that shows it
 
 
 class _Truncation(NamedTuple):
@@ -46,27 +46,24 @@ class _Truncation(NamedTuple):
 
 
 class _Cut(NamedTuple):
-    """A leader's own words of having cut its log."""
-
     t_ns: int
     line: int
     to_offset: int
 
 
 class _Replica(NamedTuple):
-    """A replica's samples in the order of their answers."""
-
     received_ns: Ints
     hw: Ints
     leo: Ints
 
 
 class Witnesses:
-    """What tells of a record's end in one partition, prepared once: a sentence then takes a few bisections.
+    """The evidence about lost records of one partition, prepared once: a sentence then takes a few bisections.
 
-    ``leaders`` maps a leader epoch to who was seen to lead it and when first (leader, seen_ns); ``epochs`` are the
-    starts that the replicas' epoch files name (broker_id, leader_epoch, start_offset); ``lines`` are the brokers' words
-    on this partition (rows of ``BROKER_LOG``). Sentences count their seconds from ``origin_ns``.
+    - ``leaders``: leader epoch → its observed leaders and when each was first seen (leader, seen_ns).
+    - ``epochs``: the starts in the replicas' epoch files (broker_id, leader_epoch, start_offset).
+    - ``lines``: the brokers' log lines about this partition (rows of ``BROKER_LOG``).
+    - ``origin_ns``: the time from which sentences count their seconds.
     """
 
     def __init__(
@@ -95,7 +92,6 @@ class Witnesses:
             cuts.sort()
 
     def explain(self, case: Case) -> str:
-        """The sentence on one case."""
         led = self._led(case.at_ns)
         at = "" if case.at_ns is None else f" at {self._seconds(case.at_ns)}"
         by = "" if led is None else f" while broker {led[1]} led epoch {led[0]}"
@@ -109,12 +105,11 @@ class Witnesses:
         return f"+{(t_ns - self._origin_ns) / 1e9:,.3f} s"
 
     def _led(self, at_ns: int | None) -> tuple[int, int] | None:
-        """The newest leadership (epoch, leader) that anyone had seen by then."""
         known = 0 if at_ns is None else bisect_right(self._seen_ns, at_ns)
         return self._newest[known - 1] if known else None
 
     def _stood(self, at_ns: int) -> str:
-        """The last sample of each replica before the acknowledgement, an old one with its age."""
+        """Describe the last sample of each replica before the acknowledgement, with its age if it is old."""
         texts = []
         for broker_id, replica in self._replicas.items():
             last = int(np.searchsorted(replica.received_ns, at_ns, side="right")) - 1
@@ -125,9 +120,9 @@ class Witnesses:
         return f"; last seen before that: {', '.join(sorted(texts))}" if texts else ""
 
     def _removal(self, case: Case, led: tuple[int, int] | None) -> str:
-        """The first later epoch that started at or below the record, where a log end was seen to fall below it (that of
-        the acknowledging leader, if it was seen), that leader's own words of having cut its log there, and the later
-        epoch that its log now has from there.
+        """Describe what removed a record: the first later epoch that started at or below it, the log end offset that
+        fell below it (the acknowledging leader's, if seen), and that leader's log line about the truncation or its
+        log's later epoch.
         """
         if case.offset is None:
             return _UNEXPLAINED
@@ -152,7 +147,9 @@ class Witnesses:
         return f"; {who} began epoch {found.leader_epoch} at offset {found.start_offset} without it{seen}{line}"
 
     def _truncation(self, offset: int, at_ns: int | None, leader: int | None) -> _Truncation | None:
-        """The first truncation after the acknowledgement that took the record from a log, the leader's own first."""
+        """Return the first truncation after the acknowledgement that removed the record from a log, the leader's own
+        first.
+        """
         if at_ns is None:
             return None
         after = self._truncations[bisect_left(self._truncations, (at_ns,)) :]
@@ -181,7 +178,7 @@ class Witnesses:
 
 
 def truncations(samples: Samples) -> list[_Truncation]:
-    """Places where a replica's log end fell."""
+    """Return where each replica's log end offset fell."""
     found: list[_Truncation] = []
     for broker_id in np.unique(samples.broker).tolist():
         own = samples.take(samples.broker == broker_id)
@@ -202,7 +199,7 @@ def _elections(
     leaders: Mapping[int, Sequence[tuple[int, int]]],
     lines: Iterable[Mapping[str, Any]],
 ) -> list[_Election]:
-    """The epochs whose start is known, in order: a replica's file may name a later start, never an earlier one."""
+    """Return the epochs with a known start, in order; a replica's file may have a later start, never an earlier one."""
     starts: dict[int, int] = {}
     for _, epoch, start in epochs:
         starts[epoch] = min(start, starts.get(epoch, start))

@@ -1,4 +1,4 @@
-"""``verdict.json``: what machines read, and the sentence that a person reads first."""
+"""Build ``verdict.json``: the machine-readable result, and the sentence that a person reads first."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from judge.checks.anomalies import SEVERITY
 from judge.checks.delivery import gone
 
 MAX_NAMED = 3  # kinds of anomalies in the first sentence
-OPEN = ("undrained", "unseen")  # nobody knows what became of these: evidence is missing, no guarantee is violated
+OPEN = ("undrained", "unseen")  # undecided: evidence is missing, no guarantee is violated
 
 
 @dataclass(frozen=True)
 class Conclusion:
-    """Everything that the verdict is written from; ``forbidden`` are the anomalies that were not permitted, and
-    ``excused`` the others: (anomaly, why, count).
+    """The basis of the verdict.
+
+    ``forbidden``: anomalies that were not permitted; ``excused``: the others (anomaly, why, count).
     """
 
     outcome: Outcome
@@ -27,12 +28,12 @@ class Conclusion:
     invariants: Sequence[Mapping[str, Any]]
     delivery: Mapping[str, int]
     allowed: Mapping[str, str]
-    notes: Sequence[str]  # waits that ran out, seeks of our readers and the like
+    notes: Sequence[str]  # waits that timed out, seeks of the run's readers and the like
     excused: Sequence[tuple[str, str, int]] = ()
 
 
 def verdict_of(findings: Conclusion) -> dict[str, Any]:
-    """The content of verdict.json; the same findings give the same content."""
+    """Return the content of verdict.json; the same findings give the same content."""
     acked, lost, unseen = (findings.delivery[name] for name in ("acked", "lost", "unseen"))
     return {
         "verdict": findings.outcome.verdict,
@@ -56,7 +57,6 @@ def verdict_of(findings: Conclusion) -> dict[str, Any]:
 
 
 def _violations(findings: Conclusion, severity: str, tell: Callable[[str], str] = str) -> list[str]:
-    """A sentence for each; ``tell`` is given an invariant's reason and returns what is said of it."""
     what = "which this configuration does not permit" if severity == "S1" else "which needs review"
     records = [f"{count:,} x {name}, {what}." for name, count in _forbidden(findings, severity)]
     replicas = [
@@ -69,7 +69,7 @@ def _violations(findings: Conclusion, severity: str, tell: Callable[[str], str] 
 
 
 def _first_violations(findings: Conclusion) -> str:
-    """Every kind of anomaly, up to ``MAX_NAMED``; the first invariant if there is none."""
+    """Return every kind of anomaly, up to ``MAX_NAMED``; the first invariant if there is none."""
     kinds = [f"{count:,} x {name}" for name, count in _forbidden(findings, "S1")]
     if not kinds:
         return _violations(findings, "S1", _in_short)[0]
@@ -80,7 +80,7 @@ def _first_violations(findings: Conclusion) -> str:
 
 
 def _in_short(reason: str) -> str:
-    """Where it was violated first, and a known bug's name; what stands between them is for the reasons."""
+    """Return the partition of the first violation and a known bug's name; the reasons have the rest."""
     where, _, shown = reason.partition(": ")
     _, this_is, bug = shown.partition(". This is ")
     return where + this_is + bug
