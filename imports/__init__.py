@@ -1,1 +1,1 @@
-"""Foreign histories become run folders, so that the judge can look at what it did not record itself."""
+"""Convert foreign histories into run folders, so that the judge can judge what it did not record itself."""

@@ -1,4 +1,4 @@
-"""The formats of foreign histories, and the way from files to a run folder."""
+"""The formats of foreign histories, and their conversion into a run folder."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def import_history(sources: Sequence[Path], origin: Origin, settings: Settings, 
     """Write the run folder of a foreign history, which may be in several files.
 
     Raises:
-        BadInput: a file cannot be read as this format; then nothing is left behind.
+        BadInput: a file cannot be read as this format. Nothing is left behind then.
     """
     found = READERS[origin](sources)
     if isinstance(found, History):

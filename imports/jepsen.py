@@ -1,4 +1,4 @@
-"""Jepsen's ``history.edn`` of a Kafka workload: the same operations, written in EDN."""
+"""Read Jepsen's ``history.edn`` of a Kafka workload: the operations of ``imports.operations``, written in EDN."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from imports.lines import Line, read_text
 from imports.operations import ASSIGNING, DATA, FUNCTIONS, TYPES, Operation, Polled, Sent, history_of
 from imports.records import History
 
-# Strings, characters and comments are passed over; brackets are what is counted.
+# Strings, characters and comments are skipped; brackets are counted.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|;[^\n]*|\\.|[(\[{]|[)\]}]', re.DOTALL)
-# What the library raises of what is no EDN, such as 1/0.
+# The library's exceptions for invalid EDN, such as 1/0.
 _NOT_EDN = (
     edn_format.EDNDecodeError,
     *(ArithmeticError, ValueError, TypeError, AttributeError, NotImplementedError),
@@ -26,10 +26,10 @@ _POSITION = re.compile(r"lexpos (\d+)|,(\d+)\)$")
 
 
 def read(paths: Sequence[Path]) -> History:
-    """Read histories in EDN: one operation after the other, or one vector of them.
+    """Read histories in EDN: a sequence of operations, or one vector of them.
 
     Raises:
-        BadInput: a file cannot be read, is not EDN, or an operation of it cannot be understood.
+        BadInput: a file cannot be read, is not EDN, or an operation in it is not understood.
     """
     return history_of(operation for path in paths for operation in _operations(path))
 
@@ -49,7 +49,7 @@ def _operations(path: Path) -> Iterator[Operation]:
 
 def _parse(path: Path, text: str) -> list[Any]:
     for tag in set(_TAG.findall(text)) - _BUILT_IN:
-        edn_format.add_tag(tag, _untagged)  # records such as #jepsen.history.Op{…} are maps to us
+        edn_format.add_tag(tag, _untagged)  # records such as #jepsen.history.Op{…} are read as maps
     try:
         forms = edn_format.loads_all(text, write_ply_tables=False)
     except _NOT_EDN as error:
@@ -69,7 +69,7 @@ def _line_of(error: Exception, text: str) -> int:
 
 
 def form_lines(text: str) -> list[int]:
-    """The line at which each operation begins: each map of the file, or of the one vector around all of them."""
+    """Return the line at which each operation begins: each map of the file, or of the one vector around all of them."""
     depth, outer, counted, line = 0, 0, 0, 1
     lines: list[int] = []
     for token in _TOKEN.finditer(text):
@@ -88,7 +88,7 @@ def form_lines(text: str) -> list[int]:
 
 
 def _operation(line: Line, form: dict[str, Any], number: int) -> Operation | None:
-    """An operation of a client; None for those of the nemesis and those that tell nothing about records."""
+    """Return an operation of a client; None for the nemesis and for operations without data about records."""
     process, kind, f = (_word(line.field(form, name)) for name in ("process", "type", "f"))
     if isinstance(process, bool) or not isinstance(process, int) or f not in FUNCTIONS:
         return None
@@ -116,7 +116,7 @@ def _word(value: Any) -> Any:
 
 
 def _scalar(line: Line, value: Any) -> Any:
-    """A key or a value as JSON can say it; keywords, symbols and the like become their text."""
+    """Return a key or a value as a JSON scalar; keywords, symbols and the like become their text."""
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, (Mapping, tuple, frozenset, edn_format.ImmutableList)):
@@ -125,7 +125,7 @@ def _scalar(line: Line, value: Any) -> Any:
 
 
 def _plain(error: Any) -> str:
-    """An error as short text: ``[:send-failed "x"]`` becomes ``:send-failed x``."""
+    """Return an error as short text: ``[:send-failed "x"]`` becomes ``:send-failed x``."""
     parts = error if isinstance(error, (edn_format.ImmutableList, tuple)) else [error]
     return " ".join(str(part) for part in parts)[:200]
 

@@ -1,4 +1,4 @@
-"""Ledgers: JSON lines with the columns of the tables ``sends`` and ``polls``, and with settings of topics."""
+"""Read ledgers: JSON lines with the columns of the tables ``sends`` and ``polls``, and with settings of topics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from imports.records import Declared, Row, Tables, topic_setting_refused
 
 SCHEMAS = {"sends": SENDS, "polls": POLLS}
 TOPICS = "topics"  # rows that declare a topic's settings
-KEYED = ("key", "tombstone")  # of a send, besides its columns
+KEYED = ("key", "tombstone")  # fields of a send that are not columns
 WORDS = {
     "outcome": ("ok", "fail", "info"),
     "acks": ("0", "1", "all"),
@@ -28,7 +28,7 @@ def read(paths: Sequence[Path]) -> Tables:
     """Read ledgers.
 
     Raises:
-        BadInput: a file cannot be read, or a line is no row of its table.
+        BadInput: a file cannot be read, or a line is not a row of its table.
     """
     found: dict[str, list[Row]] = {name: [] for name in SCHEMAS}
     topics: dict[str, Declared] = {}
@@ -52,7 +52,7 @@ def read(paths: Sequence[Path]) -> Tables:
 
 
 def _declared(line: Line, row: Row) -> dict[str, Declared]:
-    """Return what a line says about its topic: ``config``, and whether it was ``deleted`` in the end."""
+    """Return a line's settings of its topic: ``config``, and whether it was ``deleted`` in the end."""
     topic, config, deleted = line.field(row, "topic"), row.get("config", {}), row.get("deleted", False)
     if not isinstance(topic, str) or not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", topic):
         line.refuse(f"topic must be the name of a topic of Kafka, of letters, digits, '.', '_' and '-', not {topic!r}.")
@@ -74,7 +74,6 @@ def _setting(value: Any) -> str:
 
 
 def _keyed(line: Line, row: Row, told: Row) -> Iterator[Row]:
-    """Yield what a send says about its record's key in Kafka, by which a topic is compacted."""
     key, tombstone = line.scalar(told["key"], "key"), told["tombstone"]
     if tombstone not in (None, True, False):
         line.refuse(f"tombstone must be true or false, not {tombstone!r}.")
@@ -110,7 +109,7 @@ def _row(line: Line, schema: pa.Schema, row: Row) -> Row:
 
 
 def _fits(value: Any, kind: pa.DataType) -> bool:
-    """Whether a JSON value is one of this type; pyarrow itself would take true for 1 and 1.5 for nothing."""
+    """Return whether a JSON value has this type; pyarrow accepts true as 1, and truncates 1.5."""
     wanted = str if pa.types.is_string(kind) else bool if pa.types.is_boolean(kind) else int
     if pa.types.is_integer(kind):
         return type(value) is int and -(2 ** (kind.bit_width - 1)) <= value < 2 ** (kind.bit_width - 1)

@@ -1,4 +1,4 @@
-"""Lines of a foreign file, and sentences about the ones that cannot be used."""
+"""Lines of a foreign file, and messages about unusable ones."""
 
 from __future__ import annotations
 
@@ -19,44 +19,41 @@ _OTHER_BYTES = (
     (b"\xff\xfe", "UTF-16", "convert it to UTF-8"),
     (b"\xfe\xff", "UTF-16", "convert it to UTF-8"),
 )
-# As Kafka's tools print events.
+# Patterns of events as Kafka's tools print them.
 _PART_OF_EVENT = re.compile(r'\s*\{|.*("(name|timestamp|topic|partition|offset|value)"|\{"\w*$)')
 
 
 @dataclass(frozen=True)
 class Line:
-    """Where something stands in a file."""
+    """A line of a file."""
 
     path: Path
     number: int  # from 1
 
     def refuse(self, why: str) -> NoReturn:
-        """Raise BadInput: one sentence with the file, the line and what is wrong with it."""
+        """Raise BadInput: one sentence with the file, the line and the problem."""
         raise BadInput(f"{self.path}, line {self.number}: {why}")
 
     def seen_from(self, other: Line) -> str:
-        """Return how a sentence about a line of ``other``'s file names this one."""
+        """Return this line's name for a sentence about a line of ``other``'s file."""
         return f"line {self.number}" + ("" if self.path == other.path else f" of {self.path}")
 
     def integer(self, value: Any, name: str) -> int:
-        """A whole number of 64 bits."""
         if isinstance(value, bool) or not isinstance(value, int) or value not in _INT64:
             self.refuse(f"{name} must be a whole number of 64 bits, not {_short(value)}.")
         return value
 
     def offset(self, value: Any) -> int | None:
-        """An offset that an acknowledgement may lack; clients say -1 for one that was never told (acks=0)."""
+        """Return an offset, or None if it is missing; clients use -1 for an unknown one (acks=0)."""
         number = None if value is None else self.integer(value, "offset")
         return None if number is None or number < 0 else number
 
     def scalar(self, value: Any, name: str) -> Any:
-        """A JSON scalar."""
         if isinstance(value, (list, dict)):
             self.refuse(f"{name} must be a string, a number, true, false or null, not {_short(value)}.")
         return value
 
     def field(self, row: Mapping[str, Any], name: str) -> Any:
-        """A field that must be there."""
         if name not in row:
             self.refuse(f"the field {name!r} is missing.")
         return row[name]
@@ -64,9 +61,9 @@ class Line:
 
 @dataclass
 class Unread:
-    """Count what a reader of files left out: log lines, which hold no event, and ``gaps``, sentences on lost events.
+    """Count what a reader of files skipped: log lines without an event, and ``gaps``, sentences on lost events.
 
-    ``torn`` are the lines so far that hold part of an event, which may be of any kind.
+    ``torn`` are the lines so far with part of an event, whose kind is unknown.
     """
 
     log_lines: int = 0
@@ -105,14 +102,13 @@ def read_text(path: Path) -> str:
 
 
 def json_lines(path: Path, unread: Unread, *, with_log_lines: bool = False) -> Iterator[tuple[Line, dict[str, Any]]]:
-    """Yield the objects of a file of JSON lines; blank lines are passed over.
+    """Yield the objects of a file of JSON lines; blank lines are skipped.
 
-    A last line without its end was cut off, and is a gap. ``with_log_lines``: a line that holds no object is of a log
-    and is counted; one that holds part of an object is a gap, as an event is lost with it. An event that follows other
-    text on its line is yielded.
+    A last line that was cut off is a gap. ``with_log_lines``: a line without an object belongs to a log and is counted;
+    a line with part of an object is a gap, as an event is lost. An event after other text on its line is yielded.
 
     Raises:
-        BadInput: the file cannot be read, a line is no JSON object, or no line is.
+        BadInput: the file cannot be read, a line is not a JSON object, or the file has none.
     """
     texts = read_text(path).split("\n")
     last = max((number for number, text in enumerate(texts, start=1) if text.strip()), default=0)
@@ -148,7 +144,7 @@ def json_lines(path: Path, unread: Unread, *, with_log_lines: bool = False) -> I
 
 
 def _split(text: str) -> tuple[str, dict[str, Any] | None]:
-    """Return a line's text before the event at its end, and the event, or None if it holds no whole one."""
+    """Return a line's text before the event at its end, and the event, or None if there is no whole one."""
     decoder = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_object)
     for brace in re.finditer(r'\{\s*"', text):
         try:
@@ -161,7 +157,6 @@ def _split(text: str) -> tuple[str, dict[str, Any] | None]:
 
 
 def _pass_over(line: Line, text: str, unread: Unread) -> None:
-    """Count a text that is no event: a gap if it holds part of one, else a line of a log."""
     if _PART_OF_EVENT.match(text):
         unread.torn.append(line)
         unread.gaps.append(f"{line.path.name}, line {line.number}, holds part of an event: {_short(text)}.")
@@ -170,7 +165,6 @@ def _pass_over(line: Line, text: str, unread: Unread) -> None:
 
 
 def _is_cut(text: str, error: BaseException | None) -> bool:
-    """Return whether a text is the beginning of a JSON object, as far as that shows."""
     incomplete = isinstance(error, json.JSONDecodeError) and (error.pos >= len(text) or not text.endswith("}"))
     return incomplete and text.startswith("{")
 
@@ -191,7 +185,7 @@ def _json_object(line: Line, text: str) -> dict[str, Any]:
 
 
 def json_text(value: Any) -> str:
-    """A scalar as JSON: its identity (1, 1.0, true and "1" are four values)."""
+    """Return a scalar as JSON, which identifies it (1, 1.0, true and "1" are four values)."""
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
 
 
@@ -200,7 +194,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; of a name that stands twice JSON does not say which is meant (RFC 8259, section 4)."""
+    """Return an object; a repeated name is an error, because its meaning is undefined (RFC 8259, section 4)."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:

@@ -1,7 +1,7 @@
-"""Histories of operations: invocations and completions of processes that send, poll, assign and subscribe.
+"""Read histories of operations: invocations and completions of processes that send, poll, assign and subscribe.
 
-An operation is judged by its completion; one that has none is ``info``. Its micro-operations (mops) are atomic:
-all of its sends were written, or none. docs/imports.md describes the file format.
+An operation is judged by its completion; without one it is ``info``. Its micro-operations (mops) are atomic: all of its
+sends were written, or none. docs/imports.md describes the file format.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Polled:
 
 @dataclass(frozen=True)
 class Operation:
-    """One line of the history. ``keys`` are those of an assignment; None: it does not say."""
+    """One line of the history. ``keys`` are those of an assignment; None: unknown."""
 
     line: Line
     index: int
@@ -53,13 +53,13 @@ class Operation:
     mops: tuple[Sent | Polled, ...] = ()
     keys: tuple[Any, ...] | None = None
     from_beginning: bool = False  # the assignment went back to the first record
-    rebalanced: tuple[Any, ...] | None = None  # keys that were handed around while it ran; None: it does not say
+    rebalanced: tuple[Any, ...] | None = None  # keys that were reassigned while it ran; None: unknown
     error: str | None = None
 
 
 @dataclass(frozen=True)
 class Pair:
-    """An operation's invocation and completion, either of which the history may lack."""
+    """An operation's invocation and completion; the history may lack either."""
 
     invoked: Operation | None
     completed: Operation | None
@@ -76,7 +76,7 @@ class Pair:
 
     @property
     def sends(self) -> list[Sent]:
-        """What the completion says was sent, and what the invocation asked for and the completion leaves out."""
+        """The sends in the completion, and those in the invocation that the completion omits."""
         told = [mop for mop in self.last.mops if isinstance(mop, Sent)]
         known = {(json_text(mop.key), json_text(mop.value)) for mop in told}
         asked = [mop for mop in (self.invoked.mops if self.invoked else ()) if isinstance(mop, Sent)]
@@ -87,7 +87,7 @@ def read(paths: Sequence[Path]) -> History:
     """Read files of operations, JSON lines.
 
     Raises:
-        BadInput: a file cannot be read, or a line of it is no operation.
+        BadInput: a file cannot be read, or a line of it is not an operation.
     """
     unread = Unread()
     rows = [found for path in paths for found in json_lines(path, unread)]
@@ -172,7 +172,7 @@ def history_of(operations: Iterable[Operation], gaps: Sequence[str] = ()) -> His
 
 
 def pairs(operations: Iterable[Operation]) -> Iterator[Pair]:
-    """Each completion with its process's open invocation; invocations that were never completed follow."""
+    """Yield each completion with its process's open invocation, then invocations that were never completed."""
     open_ones: dict[str, Operation] = {}
     for operation in sorted(operations, key=lambda each: each.index):
         before = open_ones.pop(operation.process, None)
@@ -211,11 +211,11 @@ def _sends(number: int, pair: Pair) -> Iterator[Send]:
 
 @dataclass
 class _Hands:
-    """Which keys each process reads, and as which of its readers: a reader is one unbroken sequence of reads."""
+    """The keys that each process reads, and as which reader: a reader is one unbroken sequence of reads."""
 
     told: bool  # the history reports rebalances
     turns: dict[tuple[str, str], int] = field(default_factory=dict)
-    last: dict[tuple[str, str], int] = field(default_factory=dict)  # where a reader's sequence got to
+    last: dict[tuple[str, str], int] = field(default_factory=dict)  # the last offset of a reader's sequence
     modes: dict[str, str] = field(default_factory=dict)
     subscribed: set[str] = field(default_factory=set)
     from_start: set[tuple[str, str]] = field(default_factory=set)
@@ -230,8 +230,10 @@ class _Hands:
                 self.last.pop((process, key), None)
 
     def consumer(self, process: str, key: str, offset: int) -> str:
-        """Return the reader of a record. A group may move a subscribed consumer ahead; where the history does not
-        report rebalances, a step ahead begins a new reader, as it may be one.
+        """Return the reader of a record.
+
+        A group may move a subscribed consumer ahead. If the history does not report rebalances, a step ahead begins a
+        new reader, because it may be one.
         """
         at = process, key
         subscribes = self.modes.get(process) == "subscribe"
@@ -246,8 +248,10 @@ class _Hands:
 
 
 def _reads(found: Sequence[Pair], hands: _Hands) -> Iterator[Read]:
-    """What the polls returned. A key that was not in a process's hands all the time is read by another consumer, and
-    so is one of which a poll did not end well: nobody knows how far it went.
+    """Yield the records that polls returned.
+
+    A key is read by another consumer after the process lost it, and after a poll of it that failed, because it is
+    unknown how far that poll went.
     """
     for pair in found:
         last = pair.last
@@ -268,7 +272,6 @@ def _reads(found: Sequence[Pair], hands: _Hands) -> Iterator[Read]:
 
 
 def _said(pair: Pair) -> list[Operation]:
-    """Return what there is of an assignment, its completion first."""
     return [each for each in (pair.completed, pair.invoked) if each is not None]
 
 
@@ -278,12 +281,11 @@ def _keys_of(pair: Pair) -> set[str]:
 
 
 def _given_up(pair: Pair, held: Iterable[str]) -> list[str]:
-    """Keys that an assignment took away or put back to their beginning."""
     kept = set() if any(each.from_beginning for each in _said(pair)) else _keys_of(pair)
     return [key for key in held if key not in kept]
 
 
 def _sent_back(pair: Pair) -> set[str]:
-    """Return the keys that an assignment is known to have put to their first record; a subscription has none yet."""
+    """Return the keys that an assignment is known to have reset to their first record; a subscription has none yet."""
     put_back = pair.last.f == "assign" and pair.outcome == "ok" and any(each.from_beginning for each in _said(pair))
     return _keys_of(pair) if put_back else set()

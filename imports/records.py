@@ -1,7 +1,7 @@
-"""What every foreign history comes down to: sends and reads, and how they become the rows of a run folder.
+"""The common form of foreign histories, sends and reads, and its conversion into the rows of a run folder.
 
-A record is known by its key and its value, which are unique together. In the run folder it is known by who
-sent it (``producer_id``, the process) and as which of its sends (``seq``); the table ``imported`` maps back.
+A record is identified by its key and value, which are unique together. In the run folder it is identified by its
+process (``producer_id``) and the number of its send (``seq``); the table ``imported`` maps back.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from history.kafka_settings import unknown_setting
 from imports.lines import Line, json_text
 
 Row = dict[str, Any]
-Record = tuple[str, str, int | None]  # key and value as JSON, and the offset of one of several tombstones
-NOBODY = "nobody"  # the producer of a value that was read and that no send names
-TOPIC = "history"  # where a format knows no topics
-NO_PARTITION = -1  # of a send that failed before anyone told its partition, and was never read
+Record = tuple[str, str, int | None]  # key and value as JSON; the offset if there are several tombstones
+NOBODY = "nobody"  # the producer of a value that was read but is in no send
+TOPIC = "history"  # for formats without topics
+NO_PARTITION = -1  # for a failed send whose partition is unknown and that was never read
 
 
 class Unnamed:
-    """Stands for a value that the reader did not tell."""
+    """Marks a value that the reader did not report."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class Send:
     sent_ns: int | None
     done_ns: int | None
     operation: int | None = None
-    record_key: Any = None  # of the record in Kafka; None: not known
+    record_key: Any = None  # of the record in Kafka; None: unknown
 
 
 @dataclass(frozen=True)
 class Read:
-    """One record as a reader saw it; ``completed`` if the operation that read it is known to have succeeded."""
+    """One record that a reader returned; ``completed``: its operation is known to have succeeded."""
 
     consumer: str
     key: Any
@@ -58,24 +58,26 @@ class Read:
 
 @dataclass(frozen=True)
 class History:
-    """A foreign history. ``places`` maps a key's JSON to (topic, partition); ``gaps`` are sentences on what it
-    lacks, ``notes`` on what was passed over and lacks nothing.
+    """A foreign history.
+
+    ``places`` maps a key's JSON to (topic, partition). ``gaps`` are sentences on missing data; ``notes`` are sentences
+    on skipped lines that lose nothing.
     """
 
     sends: Sequence[Send]
     reads: Sequence[Read]
     places: Mapping[str, tuple[str, int]]
     transactional: frozenset[str] = frozenset()  # processes that sent in transactions
-    subscribed: frozenset[str] = frozenset()  # consumers that may be rebalanced without a word
+    subscribed: frozenset[str] = frozenset()  # consumers that may be rebalanced without notice
     from_start: frozenset[tuple[str, str]] = frozenset()  # (key's JSON, consumer) that began at the first record
     gaps: Sequence[str] = ()
     notes: Sequence[str] = ()
-    numbering: str = "number them"  # how values become unique, as a sentence says it
+    numbering: str = "number them"  # how to make values unique, for messages
 
 
 @dataclass(frozen=True)
 class Declared:
-    """What a history says about a topic; of one that was ``deleted`` nothing is promised any more."""
+    """A history's settings of a topic; the records of a ``deleted`` topic need not survive."""
 
     config: Mapping[str, str] = field(default_factory=dict)
     deleted: bool = False
@@ -83,7 +85,7 @@ class Declared:
 
 @dataclass(frozen=True)
 class Tables:
-    """Rows as ``history.tables`` has them, and what the manifest should say about them."""
+    """Rows as in ``history.tables``, and what the manifest should contain about them."""
 
     sends: list[Row]
     polls: list[Row]
@@ -98,14 +100,14 @@ class Tables:
 
 
 def places_of(keys: Iterable[Any]) -> dict[str, tuple[str, int]]:
-    """A partition for every key: keys that are all small whole numbers keep theirs, others are numbered in order."""
+    """Return a partition for every key: the key itself if all are small whole numbers, else its place in order."""
     found = {json_text(key): key for key in keys}
     own = all(isinstance(key, int) and not isinstance(key, bool) and 0 <= key < 2**31 for key in found.values())
     return {text: (TOPIC, key if own else number) for number, (text, key) in enumerate(found.items())}
 
 
 def tables(history: History, acks: str, isolation: str) -> Tables:
-    """The rows of a run folder.
+    """Return the rows of a run folder.
 
     Raises:
         BadInput: two sends have the same key and value, so that a read does not show which of them it returned.
@@ -117,7 +119,7 @@ def tables(history: History, acks: str, isolation: str) -> Tables:
     tombstones = Counter(json_text(send.key) for send in history.sends if send.value is None)
 
     def identity(key: str, value: Any, offset: int | None) -> Record:
-        """Return what tells a record from others: key and value; of several tombstones of a key also the offset."""
+        """Return a record's identity: key and value, and for one of several tombstones of a key its offset."""
         return key, json_text(value), offset if value is None and tombstones[key] > 1 else None
 
     def name(process: str, record: Record, operation: int | None = None, record_key: Any = None) -> tuple[str, int]:
@@ -130,7 +132,7 @@ def tables(history: History, acks: str, isolation: str) -> Tables:
         imported.append(row | {"key": key, "value": value, "operation": operation, "record_key": told_key})
         return names[record]
 
-    unplaced: set[str] = set()  # keys of which a tombstone may be at any offset
+    unplaced: set[str] = set()  # keys with a tombstone of unknown offset
     sends: list[Row] = []
     for send in history.sends:
         key = json_text(send.key)
@@ -175,7 +177,7 @@ def tables(history: History, acks: str, isolation: str) -> Tables:
 
 
 def topic_setting_refused(name: str, value: str) -> str | None:
-    """Return why a topic cannot have a setting, in one sentence; None: it can."""
+    """Return one sentence on why a topic cannot have a setting, or None if it can."""
     if why := unknown_setting("topic", name, remedy="leave it out"):
         return f"{why}."
     policies = [each.strip() for each in value.split(",")]

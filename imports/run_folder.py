@@ -1,4 +1,4 @@
-"""Writes an imported history as a sealed run folder."""
+"""Write an imported history as a sealed run folder."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from history.tables import IMPORTED, RECORDED
 from imports.records import NOBODY, Row, Tables, topic_setting_refused
 
 _WEAKEST: tuple[Literal["0", "1", "all"], ...] = ("0", "1", "all")
-_RETRIES = 2**31 - 1  # Kafka's default since KIP-91: retries are bounded by time, not by number
+_RETRIES = 2**31 - 1  # Kafka's default since KIP-91: time limits retries, not their number
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How the history's cluster and clients were configured, as far as whoever imports it knows."""
+    """The configuration of the history's cluster and clients, as far as the importing user knows it."""
 
     acks: Literal["0", "1", "all"] = "all"
-    idempotence: bool | None = None  # None: only where the history shows transactions
+    idempotence: bool | None = None  # None: only if the history shows transactions
     unclean_election: bool = False
     topics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # settings by topic; "": of every topic
     isolation: Literal["read_uncommitted", "read_committed"] = "read_committed"
@@ -43,10 +43,10 @@ class Settings:
 
 
 def topic_settings(given: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return settings by topic from words such as ``orders:cleanup.policy=compact``; a word may hold several.
+    """Return settings by topic from arguments such as ``orders:cleanup.policy=compact``; one argument may have several.
 
     Raises:
-        BadInput: one is no setting of a topic.
+        BadInput: an argument is not a setting of a topic.
     """
     found: dict[str, dict[str, str]] = {}
     for word in " ".join(given).split():
@@ -61,7 +61,7 @@ def topic_settings(given: Sequence[str]) -> dict[str, dict[str, str]]:
 
 
 def write(runs: Path, origin: Origin, sources: Sequence[Path], tables: Tables, settings: Settings) -> RunFolder:
-    """Write a run folder below ``runs`` and seal it; when that fails, nothing is left of it."""
+    """Write a run folder below ``runs`` and seal it; on failure, remove it."""
     now = datetime.now(UTC)
     run_id = f"{now:%Y%m%d-%H%M%S}-import-{origin}-{secrets.token_hex(2)}"
     partial = RunFolder(runs / f".{run_id}")
@@ -86,7 +86,7 @@ def _write_table(folder: Path, rows: list[Row], schema: pa.Schema) -> None:
 
 
 def distinct_names(files: Sequence[Path]) -> list[str]:
-    """Return the last parts of each file's path, as many as tell the files apart: the names, where those differ."""
+    """Return the last parts of each file's path, as many as distinguish the files: the file names, if they differ."""
     paths = [file.absolute().parts for file in files]
     parts = next(n for n in range(1, max(map(len, paths)) + 1) if len({p[-n:] for p in paths}) == len(set(paths)))
     return ["/".join(path[-parts:]) for path in paths]
@@ -130,7 +130,6 @@ def _manifest(
 
 
 def _topics(tables: Tables, settings: Settings) -> dict[str, TopicInfo]:
-    """Topics and partitions that the history names; nobody knows their replicas."""
     partitions: dict[str, set[int]] = {}
     for row in (*tables.sends, *tables.polls):
         partitions.setdefault(row["topic"], set()).add(row["partition"])
@@ -173,7 +172,6 @@ def _producers(tables: Tables, settings: Settings) -> list[ProducerInfo]:
 
 
 def _times(tables: Tables) -> tuple[int, int]:
-    """First and last moment of the history, by its own clock."""
     sent = (row[name] for row in tables.sends for name in ("due_ns", "done_ns") if row[name] is not None)
     times = [*sent, *(row["received_ns"] for row in tables.polls)]
     return (min(times), max(times)) if times else (0, 0)

@@ -1,7 +1,7 @@
-"""What Kafka's VerifiableProducer and VerifiableConsumer print: one JSON object a line.
+"""Read the output of Kafka's VerifiableProducer and VerifiableConsumer: one JSON object per line.
 
-The producer tells each send's end; a send error says nothing about whether the record was written (a retry may
-have left it), nor to which partition. The consumer names values only when it runs with ``--verbose``.
+The producer reports each send's result. A send error does not show whether the record was written (a retry may have
+succeeded), nor its partition. The consumer reports values only with ``--verbose``.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from imports.lines import Line, Unread, json_lines, json_text
 from imports.records import NO_PARTITION, History, Read, Send, Unnamed
 
 _NS_PER_MS = 1_000_000
-MAX_RANGE = 1 << 24  # offsets of one batch that was read: what a line claims must not fill memory
+MAX_RANGE = 1 << 24  # offsets in one batch that was read: limits the memory that a line can claim
 Place = tuple[str, int]
 Row = Mapping[str, Any]
 
 
 @dataclass
 class _Tool:
-    """What one file tells, as far as it was read."""
+    """The events of one file."""
 
     name: str
     acked: list[tuple[Line, Row]] = field(default_factory=list)
     errors: list[tuple[Line, Row]] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
-    ranges: list[Read] = field(default_factory=list)  # of a consumer that did not name values
+    ranges: list[Read] = field(default_factory=list)  # from a consumer that did not report values
     turns: dict[Place, int] = field(default_factory=dict)
     reading: set[Place] = field(default_factory=set)  # those that the reader of this turn has read
-    claimed: int | None = None  # acknowledgements that the producer says it had
+    claimed: int | None = None  # the producer's own count of acknowledgements
     ended: bool = False
-    torn: list[Line] = field(default_factory=list)  # lines that hold part of an event
+    torn: list[Line] = field(default_factory=list)  # lines with part of an event
     unread: Unread = field(default_factory=Unread)  # of all files
 
     def begin_anew(self, places: Iterable[Place]) -> None:
@@ -52,7 +52,7 @@ def read(paths: Sequence[Path]) -> History:
     """Read the output of producers and consumers, in one file or several.
 
     Raises:
-        BadInput: a file cannot be read, or a line of it lacks what its event needs.
+        BadInput: a file cannot be read, or a line of it lacks a field that its event needs.
     """
     unread = Unread()
     tools = [_read(_Tool(str(number), unread=unread), path) for number, path in enumerate(paths, start=1)]
@@ -80,7 +80,7 @@ def _read(tool: _Tool, path: Path) -> _Tool:
     for line, row in json_lines(path, tool.unread, with_log_lines=True):
         if len(tool.unread.torn) > len(before) + len(tool.torn):
             tool.torn = tool.unread.torn[len(before) :]
-            tool.begin_anew(tool.turns)  # the event may be a read: nothing shows what the reader passed here
+            tool.begin_anew(tool.turns)  # the torn event may be a read: it is unknown what the reader passed
         event = line.field(row, "name")
         if not isinstance(event, str):
             line.refuse(f"name must be a string, not {event!r}.")
@@ -113,7 +113,7 @@ def _record(tool: _Tool, line: Line, row: Row) -> None:
 
 
 def _consumed(tool: _Tool, line: Line, row: Row) -> None:
-    """Offsets of a batch whose values were not told; known only where the batch has no gap."""
+    """Add the offsets of a batch without values; they are known only if the batch has no gap."""
     for part in _parts(line, row, "partitions"):
         place = _partition(line, part)
         first, last = (line.offset(line.field(part, name)) for name in ("minOffset", "maxOffset"))
@@ -134,7 +134,7 @@ def _consumed(tool: _Tool, line: Line, row: Row) -> None:
 
 
 def _moved(tool: _Tool, line: Line, row: Row) -> None:
-    """A partition that is taken or given is read by another reader from then on: the group says from where."""
+    """Begin a new reader for reassigned partitions: the group decides where it starts."""
     tool.begin_anew([_partition(line, part) for part in _parts(line, row, "partitions")])
 
 
@@ -178,7 +178,7 @@ def _partition(line: Line, row: Row) -> Place:
 
 
 def _time(line: Line, row: Row) -> int:
-    time_ms = row.get("timestamp", row.get("time_ms", 0))  # Kafka's tools, and older look-alikes
+    time_ms = row.get("timestamp", row.get("time_ms", 0))  # Kafka's tools, and older compatible tools
     return line.integer(line.integer(time_ms, "timestamp") * _NS_PER_MS, "timestamp, in nanoseconds,")
 
 
@@ -226,7 +226,7 @@ def _claims(tool: _Tool) -> Iterator[str]:
 
 
 def _untold(tools: Iterable[_Tool], sends: Sequence[Send], reads: Sequence[Read]) -> list[Send]:
-    """Return the sends of whose end no producer told and that were read, as indeterminate ones of the producer."""
+    """Return sends without a reported result whose record was read, as indeterminate ones of the producer."""
     known = {(_topic(send.key), json_text(send.value)) for send in sends}
     found: dict[tuple[str, str], Send] = {}
     for tool in tools:
@@ -254,10 +254,10 @@ def _last_numbers(tool: _Tool) -> dict[tuple[str, str | None], int]:
 
 
 def _may_have_sent(tool: _Tool, last: Mapping[tuple[str, str | None], int], read: Read) -> bool:
-    """Return whether a record that was read may be one that a producer did not tell of.
+    """Return whether a record that was read may be a send that a producer did not report.
 
-    A producer that was killed numbers such a value beyond the last one that it told of; one with a torn line may have
-    told of any of its values there. A file of torn lines alone may be any producer's.
+    A killed producer numbers such a value beyond its last reported one. One with a torn line may have reported any of
+    its values there. A file of torn lines alone may be from any producer.
     """
     if not (tool.acked or tool.errors):
         return bool(tool.torn) and not (tool.reads or tool.ranges)
