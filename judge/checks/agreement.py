@@ -286,9 +286,9 @@ def _epochs_by_file(of: _Read, rows: slice = slice(None)) -> Ints:
 
 
 def i14_epoch_files(of: PartitionEvidence) -> Checks:
-    """I14: a replica's epoch file strictly increases in both columns. Below the high watermarks, the same epoch starts
-    at the same offset on all replicas. Entries at a log's own start are not compared, because a deletion may have moved
-    them.
+    """I14: a replica's epoch file strictly increases in both columns. On clean topics, below the high watermarks, the
+    same epoch starts at the same offset on all replicas. Entries at a log's own start are not compared, because a
+    deletion may have moved them.
     """
     found: list[tuple[bool, dict[str, Any]]] = []
     starts: dict[int, dict[int, int]] = {}

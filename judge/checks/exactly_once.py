@@ -82,7 +82,7 @@ def duplicate_output(of: PartitionEvidence, output: Output) -> Cases:
     """A committed record of a copier's input that the final drain found in its output more than once.
 
     All versions; KIP-98, and KIP-447. A committed transaction includes the offset after its inputs, so that they are
-    not read again; an uncommitted one shows no copy. Permitted if offsets are committed separately.
+    not read again; an uncommitted one shows no copy. Permitted if offsets are committed separately from the records.
     """
     found, copies = np.unique(output.values, return_counts=True)
     several = found[copies > 1]

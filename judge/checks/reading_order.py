@@ -46,11 +46,11 @@ def steps(of: PartitionEvidence) -> Steps:
 
 
 def poll_skip(of: PartitionEvidence, taken: Steps, standing: tuple[Ints, Ints] | None = None) -> Cases:
-    """A consumer passed over a record that is known to be in the log between two of its reads; serves C2.
+    """Between two of its reads, a consumer passed over a record that is known to be in the log; serves C2.
 
     Sound because every offset below one that was read was filled by then. A gap without the run's own records (control
-    records) is legal. The log's content (``standing``) is what the final drain found. For an imported history it is
-    every record that was read or acknowledged. The row names the first record passed over.
+    records) is legal. The log's content (``standing``) is what the final drain found; for an imported history, every
+    record that was read or acknowledged. The row names the first record passed over.
     """
     if standing is None:
         drained = (of.polls.pass_ == FINAL) & (of.polls.value >= 0)

@@ -169,9 +169,9 @@ def i33_accepted_for_good(of: PartitionEvidence) -> Checks:
     broker has confirmed that. The broker confirms after the share coordinator has stored it (KIP-932, "Managing durable
     share-partition state").
 
-    Sound because only records count that the member fetched after that answer: it had completed eight polls since then,
-    which would have returned any record fetched before. A paused member may still receive a record that it already
-    held. Not checked if disks of replicas lose records, or replicas are elected uncleanly.
+    Sound because only records count that the member fetched after the confirmation: by their delivery it had completed
+    eight polls since then, which would have returned any record fetched before. A paused member may still receive a
+    record that it already held. Not checked if disks of replicas lose records, or replicas are elected uncleanly.
     """
     share = _share(of)
     offsets, at = np.unique(share.accepted.offset, return_inverse=True)

@@ -34,7 +34,7 @@ class Loss(NamedTuple):
 
     - ``causes``: the causes that it is an instance of.
     - ``from_offset``, ``since_ns``: it took records from this offset on that were acknowledged since then.
-    - ``begun_ns``: from when on it shows.
+    - ``begun_ns``: its effects cannot be seen earlier.
     - ``takers``: the brokers that may have accepted such records, each with the time by which they were sent.
     - ``missing``: the missing evidence, if it is unknown whether the loss took place.
     """

@@ -79,9 +79,9 @@ def hanging_transaction(evidence: PartitionEvidence, limit_ns: int, faults: Sequ
 
     Sound because the coordinator aborts a transaction ``transaction.timeout.ms`` after its begin, whatever happened to
     its producer. It checks every ``transaction.abort.timed.out.transaction.cleanup.interval.ms``, and a fault may stop
-    it. So only a stretch without an active fault (``faults``, from injection to recovery) counts, if longer than both
-    and the time for the markers (``limit_ns``). One value of the last stable offset is one transaction. Bugs behind
-    KIP-890 leave such transactions, at which ``read_committed`` readers stop for good.
+    it. So only a stretch without an active fault (``faults``, from injection to recovery) counts, if it is longer than
+    the sum of both and the time for the markers (``limit_ns``). One value of the last stable offset is one transaction.
+    Bugs behind KIP-890 leave such transactions, at which ``read_committed`` readers stop for good.
     """
     samples, sends, names = evidence.samples, evidence.sends, evidence.names
     held = np.flatnonzero(evidence.of_leaders & (samples.lso != NULL) & (samples.lso < samples.hw))

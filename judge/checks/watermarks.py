@@ -269,7 +269,7 @@ def i23_evicted_in_time(evidence: PartitionEvidence) -> Checks:
 
     Violated only if the leader remained, answered, and had three different log end offsets within the first second: a
     stopped follower whose LEO equals the leader's is never evicted for lag. Nor is a follower evicted while no
-    controller acts or is within the leader's reach.
+    controller acts, or the leader reaches none.
     """
     return checks_of(_evictions(evidence))
 
