@@ -130,9 +130,7 @@ def _origin_ns(run: Run) -> int:
 
 
 def _group(premises: Premises) -> GroupFacts | None:
-    """Return the facts of the consumer group, or None if members' records are incomplete or committed offsets may be
-    lost.
-    """
+    """Return the facts of the consumer group, or None if the group cannot be judged (``_read_whole``)."""
     load = _read_whole(premises)
     if load is None or premises.manifest.shares:
         return None
@@ -148,7 +146,7 @@ def _ended_members(run: Run) -> Iterator[tuple[str, int]]:
 
 
 def _share_group(premises: Premises) -> ShareFacts | None:
-    """Return the facts of the share group, or None for the same reasons as in ``_group``."""
+    """Return the facts of the share group, or None if the group cannot be judged (``_read_whole``)."""
     load = _read_whole(premises)
     if load is None or not premises.manifest.shares:
         return None
@@ -166,7 +164,7 @@ def _share_group(premises: Premises) -> ShareFacts | None:
 
 
 def _read_whole(premises: Premises) -> Json | None:
-    """Return the load whose topic a group reads, if its evidence is complete."""
+    """Return the load whose topic a group reads, if the group's evidence is complete and its commits survive."""
     load = premises.manifest.grouped
     if load is None or not premises.keeps_offsets or evidence.unrecorded_members(premises.run):
         return None

@@ -295,7 +295,7 @@ def _without(replicas: set[Replica], found: Set[Replica], what: str, source: str
 def _unprobed(run: Run, counts: Counts) -> Iterator[Gap]:
     """Yield each replica that was never probed, and each broker without a good answer in a phase.
 
-    Only phases count with ``SILENCE_S`` on end in which no fault kept the broker from answering.
+    Only phases count with ``SILENCE_S`` seconds on end in which no fault kept the broker from answering.
     """
     replicas = assigned(run.manifest)
     yield from _without(replicas, counts.sampled, "was never seen by the probe", SAMPLES)
@@ -395,7 +395,7 @@ def unrecorded_members(run: Run) -> list[str]:
 
 
 def ended_by_faults(members: Iterable[Mapping[str, Any]], events: Sequence[Event]) -> set[str]:
-    """Return the client ids of the member incarnations during which a fault of the node began that ended them.
+    """Return the client ids of the member incarnations that a fault ended: a fault of their node began during them.
 
     If a fault was healed and no new incarnation followed, the member was paused and must end in order.
     """
@@ -441,9 +441,7 @@ def _positions(run: Run) -> Iterator[str]:
 
 
 def _unanswered(clients: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield a sentence for each ``read`` step without a good answer, which saw nothing; old run folders lack this
-    count.
-    """
+    """Yield a sentence for each ``read`` step without a good answer, which saw nothing; old run folders lack it."""
     for client in clients:
         if client.get("answers") == 0:
             errors = ", ".join(f"{count} x {name}" for name, count in sorted((client.get("errors") or {}).items()))
@@ -528,7 +526,7 @@ def _unproven(violations: int) -> str:
 
 
 def undecided_cases(counted: Iterable[Mapping[str, Any]]) -> Item:
-    """Return the item that every case is known to be permitted or not (rows of ``ANOMALY_COUNTS``)."""
+    """Return the item that every case of an S1 anomaly is known to be permitted or not (rows of ``ANOMALY_COUNTS``)."""
     by_lack: dict[str, list[str]] = {}
     for row in counted:
         if row["undecided"] and row["severity"] == "S1":

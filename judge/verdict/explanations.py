@@ -147,9 +147,7 @@ class Witnesses:
         return f"; {who} began epoch {found.leader_epoch} at offset {found.start_offset} without it{seen}{line}"
 
     def _truncation(self, offset: int, at_ns: int | None, leader: int | None) -> _Truncation | None:
-        """Return the first truncation after the acknowledgement that removed the record from a log, the leader's own
-        first.
-        """
+        """Return the first truncation after the acknowledgement that removed the record, the leader's own first."""
         if at_ns is None:
             return None
         after = self._truncations[bisect_left(self._truncations, (at_ns,)) :]
