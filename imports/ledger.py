@@ -109,7 +109,7 @@ def _row(line: Line, schema: pa.Schema, row: Row) -> Row:
 
 
 def _fits(value: Any, kind: pa.DataType) -> bool:
-    """Return whether a JSON value has this type; pyarrow accepts true as 1, and truncates 1.5."""
+    """Return whether a JSON value has this type; pyarrow would store 1.5 as 1."""
     wanted = str if pa.types.is_string(kind) else bool if pa.types.is_boolean(kind) else int
     if pa.types.is_integer(kind):
         return type(value) is int and -(2 ** (kind.bit_width - 1)) <= value < 2 ** (kind.bit_width - 1)

@@ -108,7 +108,7 @@ def json_lines(path: Path, unread: Unread, *, with_log_lines: bool = False) -> I
     a line with part of an object is a gap, as an event is lost. An event after other text on its line is yielded.
 
     Raises:
-        BadInput: the file cannot be read, a line is not a JSON object, or the file has none.
+        BadInput: the file cannot be read, or a line is not a JSON object (with log lines: no line is one).
     """
     texts = read_text(path).split("\n")
     last = max((number for number, text in enumerate(texts, start=1) if text.strip()), default=0)
