@@ -265,19 +265,15 @@ class _Reading:
                 self._lost("is no regular file" if not file.is_dir() else "is a directory, not a segment")
                 return
             with nullcontext(file.read_bytes()) if self._is_live else mapped(file) as data:
-                self._replica.segments, self._replica.size_bytes = (
-                    self._replica.segments + 1,
-                    self._replica.size_bytes + len(data),
-                )
+                self._replica.segments += 1
+                self._replica.size_bytes += len(data)
                 self._data(data, is_last=is_last)
         except FileNotFoundError as error:
             if file.is_symlink():
                 self._lost(f"is a link to {file.readlink()}, which does not exist")
             else:
-                gone = (
-                    f"{checkpoints.cannot_be_read(error)}: it was deleted since the folder was listed, as by retention"
-                )
-                self._lost(gone, is_problem=False)
+                why = "it was deleted since the folder was listed, as by retention"
+                self._lost(f"{checkpoints.cannot_be_read(error)}: {why}", is_problem=False)
         except OSError as error:
             self._lost(checkpoints.cannot_be_read(error))
 

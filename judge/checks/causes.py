@@ -43,10 +43,6 @@ def brought_about(of: PartitionEvidence, found: Sequence[Loss], cases: Cases, ca
     return CAUSES[cause](of, cases)
 
 
-def _decided(brought: Bools) -> Ruling:
-    return Ruling(brought, np.zeros(brought.size, dtype=np.bool_))
-
-
 def sent_again(of: PartitionEvidence, cases: Cases) -> Ruling:
     """A client sends a record again when its request times out, a connection breaks, or a broker returns an error.
 
@@ -90,7 +86,7 @@ def never_read(of: PartitionEvidence, cases: Cases) -> Ruling:
     """A record without an acknowledgement may never have reached a broker, unless a reader received it: readers receive
     only records below the high watermark, which are on every member of the ISR.
     """
-    return _decided(places(np.unique(of.polls.value), cases.values) < 0)
+    return _ruling(places(np.unique(of.polls.value), cases.values) < 0, {})
 
 
 def short_isr(of: PartitionEvidence, cases: Cases) -> Ruling:
@@ -109,7 +105,7 @@ def short_isr(of: PartitionEvidence, cases: Cases) -> Ruling:
         for state, since_ns, to_ns in of.facts.stretches
         if since_ns <= until_ns and to_ns >= from_ns
     )
-    return _decided(everywhere & short)
+    return _ruling(everywhere & short, {})
 
 
 def copier_began_anew(of: PartitionEvidence, cases: Cases) -> Ruling:
@@ -148,7 +144,7 @@ def member_ended(of: PartitionEvidence, cases: Cases) -> Ruling:
     """
     group, brought = of.group, np.zeros(cases.values.size, dtype=np.bool_)
     if group is None or not cases.values.size:
-        return _decided(brought)
+        return _ruling(brought, {})
     offsets = _drained_at(of, cases.values)
     for (member,), own in groups(group.commits.member):
         commits = group.commits.take(own)
@@ -156,7 +152,7 @@ def member_ended(of: PartitionEvidence, cases: Cases) -> Ruling:
         for commit in np.unique(passed[passed < own.size]).tolist():
             rows = passed == commit
             brought[rows] |= _left(of, group, member, int(commits.asked_ns[commit]), offsets[rows])
-    return _decided(brought)
+    return _ruling(brought, {})
 
 
 def _left(of: PartitionEvidence, group: GroupEvidence, member: int, asked_ns: int, offsets: Ints) -> Bools:
@@ -177,11 +173,11 @@ def released(of: PartitionEvidence, cases: Cases) -> Ruling:
     """Members requested the release of a record at least as often as it may be delivered."""
     share = of.share
     if share is None or not cases.values.size:
-        return _decided(np.zeros(cases.values.size, dtype=np.bool_))
+        return _ruling(np.zeros(cases.values.size, dtype=np.bool_), {})
     offsets = _drained_at(of, cases.values)
     asked = share.asked.offset[share.asked.kind == RELEASE]
     times = np.searchsorted(asked, offsets, side="right") - np.searchsorted(asked, offsets)
-    return _decided(times >= share.facts.delivery_limit)
+    return _ruling(times >= share.facts.delivery_limit, {})
 
 
 CAUSES: Mapping[str, Callable[[PartitionEvidence, Cases], Ruling]] = {

@@ -145,24 +145,26 @@ def takeovers(of: PartitionEvidence) -> list[Loss]:
 
 def _leader_changes(of: PartitionEvidence, missing: Sequence[Hole], known: Known) -> Iterator[Loss]:
     states = of.facts.states
+    if not states:
+        return
     unknown = {place for hole in missing for place in range(hole.first + 1, hole.last + 1)}
-    left = {epoch for broker, epoch, _ in of.epochs if broker == states[-1].leader} if states else set()
-    takers: dict[int, tuple[int, int]] = {}  # broker → as a taker of its last epoch
-    begun = led = states[0] if states else None
+    left = {epoch for broker, epoch, _ in of.epochs if broker == states[-1].leader}
+    until_ns: dict[int, int] = {}  # former leader → when it stopped accepting records in the last epoch that it led
+    begun = led = states[0]
     for place, (before, after) in enumerate(pairwise(states), 1):
         unclean = is_unclean(before, after)
-        if led is None or before.leader_epoch > led.leader_epoch:
+        if before.leader_epoch > led.leader_epoch:
             led = before  # the first state of the epoch
         if before.leader >= 0 and after.leader_epoch > before.leader_epoch:
-            takers[before.leader] = before.leader, min(_ended_ns(of, led), _known_ns(known, before.leader, after))
+            until_ns[before.leader] = min(_ended_ns(of, led), _known_ns(known, before.leader, after))
         if place in unknown:
             begun = after
             continue
-        if begun is None or after.leader < 0 or (after.leader == begun.leader and not unclean):
+        if after.leader < 0 or (after.leader == begun.leader and not unclean):
             continue
         if begun.leader >= 0:
             causes, begun_ns = _UNCLEAN if unclean else _CLEAN, after.t_ns or 0
-            taker = (takers[begun.leader],) if begun.leader in takers else ()
+            taker = ((begun.leader, until_ns[begun.leader]),) if begun.leader in until_ns else ()
             starts = [start for epoch, start in of.epoch_starts.items() if epoch >= after.leader_epoch]
             yield Loss(causes, min(starts, default=0), NULL, begun_ns, taker)
             if left.isdisjoint(range(begun.leader_epoch, after.leader_epoch)):
