@@ -1,4 +1,4 @@
-"""The world under test as one object: the plan, the nodes, the runtime, and what the brokers say.
+"""A run's cluster as one object: the plan, the nodes, the runtime, and queries to the brokers.
 
 A world is opened anew by every task; what outlives a task is in the run folder.
 """
@@ -46,21 +46,23 @@ from history.partition import TopicPartition
 
 T = TypeVar("T")
 
-WORLD = "plimsoll-world"  # as what it connects
+WORLD = "plimsoll-world"  # client name of the harness
 ANSWER_LIMIT_S = 0.5
-ANSWER_S_A_PARTITION = 0.0005  # more; the answer to all of 5,000 takes a small broker a second
-TORN_DOWN = "torn_down"  # a file in work/: a task that was given up may still be about to start what it ended
-START_LIMIT_S = 180.0  # a dozen brokers that start at once on two cores took over 60 s; one that ended is told at once
-REQUEST_LIMIT_S = admin.TIMEOUT_MS / 1000  # a broker that is busy for half a second answers all the same
-ASKED_FOR_S = (3.0, 10.0)  # each broker, and each again
-ASKED_AGAIN_S = 0.5  # after all of them
-SESSIONS = 2  # that may pass until another broker is the controller
+ANSWER_S_A_PARTITION = 0.0005  # additional; a small broker needs 1 s for 5,000 partitions
+TORN_DOWN = "torn_down"  # a file in work/ that keeps an abandoned task from starting nodes again
+START_LIMIT_S = (
+    180.0  # 12 brokers starting together on two cores took over 60 s; a broker that exits is reported immediately
+)
+REQUEST_LIMIT_S = admin.TIMEOUT_MS / 1000  # tolerates a broker that is busy for 0.5 s
+ASKED_FOR_S = (3.0, 10.0)  # time limits of a broker's first and later tries
+ASKED_AGAIN_S = 0.5  # pause after all brokers were tried
+SESSIONS = 2  # sessions to wait for another broker to become the controller
 MAX_CONTROLLERS = 3
 SERVERS = frozenset({"broker", "controller", "zookeeper"})
 
 
 class Plan(BaseModel):
-    """What was asked for, fully resolved; ``work/plan.json``."""
+    """The resolved request for a run, stored in ``work/plan.json``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -69,9 +71,9 @@ class Plan(BaseModel):
     jars: Path
     origin: str | None = None
     java: Java
-    builds: dict[str, Build] = Field(default_factory=dict)  # what upgrades go to, by what the scenario calls it
+    builds: dict[str, Build] = Field(default_factory=dict)  # upgrade targets by their name in the scenario
     agent: Path | None = None
-    clients: dict[str, Build] = Field(default_factory=dict)  # the release whose VerifiableProducer a load is, by load
+    clients: dict[str, Build] = Field(default_factory=dict)  # load → the release of its VerifiableProducer
     mode: Literal["kraft", "zookeeper"]
     runtime: Literal["docker", "process"]
     seed: int
@@ -80,7 +82,7 @@ class Plan(BaseModel):
 
 
 class World:
-    """A run's cluster, addressed by broker id and node name."""
+    """A run's cluster; brokers have ids, nodes have names."""
 
     def __init__(self, run: Path, answer_limit_s: float | None = None) -> None:
         self.folder = RunFolder(run.resolve())
@@ -92,14 +94,14 @@ class World:
         self._answer_limit_s = answer_limit_s or ANSWER_LIMIT_S + ANSWER_S_A_PARTITION * len(self.partitions)
         self._connections: dict[int, Connection] = {}
         self._newest: dict[TopicPartition, int] = {}  # leader epoch
-        self.moved: dict[TopicPartition, list[int]] = {}  # partitions that a step has on other replicas now
+        self.moved: dict[TopicPartition, list[int]] = {}  # partitions that a step has reassigned
 
     @classmethod
     @contextmanager
     def open(cls, run: Path, answer_limit_s: float | None = None) -> Iterator[World]:
-        """The world of a run, its connections closed at the end.
+        """Open the world of a run, and close its connections at the end.
 
-        ``answer_limit_s``: how long each answer is waited for where no fault is active, so that a busy broker counts.
+        ``answer_limit_s``: the time limit of each query while no fault is active, so that a busy broker can respond.
         """
         world = cls(run, answer_limit_s)
         try:
@@ -127,7 +129,7 @@ class World:
         return servers.Release(self.plan.kafka_version, self.plan.jars, self.plan.mode, self.plan.java, self.plan.agent)
 
     def access(self, name: str) -> Access | None:
-        """How a node gets into the brokers; None where they are plaintext."""
+        """Return a node's credentials for the brokers; None if they use plaintext."""
         return servers.access_of(self.scenario.cluster, self.folder.work, name)
 
     @cached_property
@@ -136,12 +138,12 @@ class World:
 
     @cached_property
     def prefix(self) -> str:
-        """The first three bytes of every node's address; reserved once."""
+        """Return the first three bytes of every node's address, which are reserved once."""
         return (self.folder.work / "prefix").read_text()
 
     @property
     def has_addresses(self) -> bool:
-        """Whether addresses were reserved; before that nothing is started."""
+        """Return whether addresses were reserved; no node starts before that."""
         return (self.folder.work / "prefix").exists()
 
     def reserve_addresses(self) -> None:
@@ -150,13 +152,13 @@ class World:
 
     @cached_property
     def metadata_nodes(self) -> list[Node]:
-        """KRaft's controllers, or ZooKeeper."""
+        """Return KRaft's controllers, or the ZooKeeper node."""
         addresses = [f"{self.prefix}.{HOST - index}" for index in range(MAX_CONTROLLERS)]
         return servers.metadata_nodes_of(self.release, self.scenario.cluster, addresses, self.folder.work)
 
     @property
     def servers(self) -> list[Node]:
-        """Coordinators and brokers, in the order in which they are started."""
+        """Return controllers or ZooKeeper, then brokers: the order in which they start."""
         return [*self.metadata_nodes, *self.brokers.values()]
 
     @cached_property
@@ -170,7 +172,7 @@ class World:
         }
 
     def node(self, number: int) -> Node:
-        """The broker or controller of this id."""
+        """Return the broker or controller with this id."""
         return next(node for node in self.servers if node.node_id == number)
 
     def client_address(self, index: int) -> str:
@@ -207,18 +209,18 @@ class World:
             raise HarnessError(f"Run {self.folder.run_id} was torn down meanwhile: no node of it may be started.")
 
     def build_of(self, node: Node) -> Build:
-        """The Kafka that a server has from its next start on."""
+        """Return the Kafka build that a server uses from its next start."""
         own = Build(version=self.plan.kafka_version, jars=self.plan.jars, origin=self.plan.origin)
         return self.plan.builds.get(self._binaries().get(node.name, ""), own)
 
     def class_archive(self, jars: Path) -> Path | None:
-        """Of what servers of these jars load; none where a scenario says what JVM it wants."""
+        """Return the class archive for servers of these jars; None if the scenario's JVM is not ``fast_start``."""
         if self.scenario.cluster.jvm != "fast_start" or self.scenario.cluster.jvm_flags:
             return None
         return class_archive.archive_of(jars, self.plan.java, self.plan.mode)
 
     def replace_binaries(self, node: Node, kafka: str | None) -> None:
-        """Let a server have another Kafka from its next start on; None: the one that the run began with."""
+        """Set the Kafka build that a server uses from its next start; None restores the run's first one."""
         binaries = {**self._binaries(), node.name: kafka or ""}
         write_atomically(self.folder.work / "binaries.json", json.dumps(binaries))
 
@@ -226,7 +228,7 @@ class World:
         return self._noted("binaries.json")
 
     def configure(self, node: Node, settings: Mapping[str, str]) -> None:
-        """Let a server have other settings from its next start on.
+        """Set the settings that a server uses from its next start.
 
         Raises:
             HarnessError: the file is a link, which the build under test may have made.
@@ -242,7 +244,7 @@ class World:
         return self._noted("incarnations.json")
 
     def _noted(self, file: str) -> dict[str, Any]:
-        """What earlier tasks of this run noted, by node; nothing before the first of them."""
+        """Return the notes of this run's earlier tasks by node; empty before the first task."""
         try:
             found: dict[str, Any] = json.loads((self.folder.work / file).read_text())
         except FileNotFoundError:
@@ -253,10 +255,10 @@ class World:
         return self._incarnations().get(f"broker-{broker_id}", 0)
 
     def incarnation_of(self, node: Node) -> int:
-        """How often a node was started."""
+        """Return the number of starts of a node."""
         return self._incarnations().get(node.name, 0)
 
-    # --- what the brokers say ------------------------------------------------------------------
+    # --- queries to the brokers ------------------------------------------------------------------
 
     @property
     def partitions(self) -> list[TopicPartition]:
@@ -267,18 +269,18 @@ class World:
         ]
 
     def replicas(self, partition: TopicPartition) -> list[int]:
-        """The broker ids of a partition as assigned now, preferred leader first."""
+        """Return the currently assigned broker ids of a partition, preferred leader first."""
         if partition in self.moved:
             return self.moved[partition]
         topic = self.scenario.topics[partition.topic]
         return topic.assigned(partition.partition, self.scenario.cluster.broker_ids)
 
     def partitions_of(self, number: int) -> list[TopicPartition]:
-        """The partitions of which a broker has a replica as assigned now."""
+        """Return the partitions that currently have a replica on a broker."""
         return [partition for partition in self.partitions if number in self.replicas(partition)]
 
     def connection(self, number: int) -> Connection:
-        """A connection to a broker's PROBE listener or to a controller, kept for the life of this world."""
+        """Return a cached connection to a broker's PROBE listener or to a controller."""
         if number not in self._connections:
             node = self.node(number)
             listener: Listener = "CONTROLLER" if node.role == "controller" else "PROBE"
@@ -294,7 +296,7 @@ class World:
         client_id: str = WORLD,
         forwards_to_controller: bool = False,
     ) -> Connection:
-        """A connection of the caller's own; it is opened when it is first used."""
+        """Return a new connection, which opens on first use."""
         access = None if listener == "CONTROLLER" else self._own_access
         return Connection(
             node.address,
@@ -306,7 +308,7 @@ class World:
         )
 
     def features(self) -> dict[str, str]:
-        """What a broker knows as finalised; see ``clusters.kafka.features``.
+        """Return the finalised features that a broker reports (see ``clusters.kafka.features``).
 
         Raises:
             HarnessError: as ``ask``.
@@ -315,13 +317,13 @@ class World:
         return self.ask(lambda broker: features.finalised(broker, numbers[broker.host], self.plan.mode))
 
     def ask(self, what: Callable[[Connection], T]) -> T:
-        """Ask for what any broker takes from an operator, or passes on; one after the other until one can be asked.
+        """Send an operator's request to one broker after the other, until one accepts or forwards it.
 
-        A broker that is cut off from the controller answers, but not this. Nor does any while there is no controller,
-        as in ZooKeeper mode after the death of the broker that was it, until its session has ended.
+        A broker that cannot reach the controller responds, but rejects the request. So do all brokers while there is
+        no controller: in ZooKeeper mode after its broker died, until the session expires.
 
         Raises:
-            HarnessError: no broker answers, or the cluster refused.
+            HarnessError: no broker responds, or the cluster rejected the request.
         """
         patience = chain(ASKED_FOR_S, repeat(ASKED_FOR_S[-1]))
         failed: OSError | NoController | None = None
@@ -346,20 +348,20 @@ class World:
         return answer
 
     def view_of(self, broker_id: int) -> ClusterView | None:
-        """The cluster as one broker sees it; None where it does not answer."""
+        """Return a broker's cluster metadata; None if the broker does not respond."""
         try:
             return metadata(self.connection(broker_id), list(self.scenario.topics))
         except OSError:
             return None
 
     def views(self, without: int | None = None) -> dict[int, ClusterView | None]:
-        """Every broker's view, asked at once, so that paused brokers cost one time-out and not one each."""
+        """Return every broker's metadata. Queries run in parallel, so that paused brokers cost one time-out in all."""
         asked = [number for number in self.brokers if number != without]
         with ThreadPoolExecutor(len(self.brokers)) as pool:
             return dict(zip(asked, pool.map(self.view_of, asked), strict=True))
 
     def quorum(self) -> QuorumView | None:
-        """The metadata quorum as the controller that leads it tells; of two, the one of the later epoch."""
+        """Return the metadata quorum as its leader reports it; of two leaders, the later epoch's."""
         with ThreadPoolExecutor(len(self.metadata_nodes)) as pool:
             views = [view for view in pool.map(self._quorum_of, self.metadata_nodes) if view]
         return max(views, key=lambda view: view.leader_epoch, default=None)
@@ -371,15 +373,17 @@ class World:
             return None
 
     def active_controller(self) -> int | None:
-        """The id of the controller that acts, in ZooKeeper mode that of a broker; None while nobody knows of one."""
+        """Return the active controller's id (a broker's in ZooKeeper mode); None if no broker knows one."""
         if self.plan.mode == "kraft":
             quorum = self.quorum()
             return quorum.leader if quorum else None
-        told = Counter(view.controller_id for view in self.views().values() if view)  # one may be cut off from it
+        told = Counter(
+            view.controller_id for view in self.views().values() if view
+        )  # a disconnected broker may report an older one
         return next((number for number, _ in told.most_common() if number in self.brokers), None)
 
     def probe_error(self, number: int) -> str | None:
-        """How a broker or controller fails to answer: ``timeout`` or ``unreachable``; None when it answers."""
+        """Return how a broker or controller fails to respond: ``timeout`` or ``unreachable``; None if it responds."""
         try:
             if number in self.brokers:
                 metadata(self.connection(number), [])
@@ -392,7 +396,7 @@ class World:
         return None
 
     def current_views(self, partition: TopicPartition, without: int | None = None) -> list[PartitionView]:
-        """The views that can know a partition's ISR (``current_views_of``)."""
+        """Return the metadata that can include a partition's current ISR (see ``current_views_of``)."""
         return self.current_views_of([partition], without)[partition]
 
     def current_views_of(
@@ -419,19 +423,19 @@ class World:
         return own or list(current.values())
 
     def partition_view(self, partition: TopicPartition, without: int | None = None) -> PartitionView | None:
-        """One of ``current_views``: all of them agree on the leader."""
+        """Return one of ``current_views``; all of them agree on the leader."""
         return next(iter(self.current_views(partition, without)), None)
 
     def partition_views(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionView | None]:
-        """The same of many, whose brokers are asked once."""
+        """Return ``current_view`` of many partitions, with one query for each broker."""
         return {partition: next(iter(views), None) for partition, views in self.current_views_of(partitions).items()}
 
     def sample(self, broker_id: int, partition: TopicPartition) -> ReplicaSample | None:
-        """The replica's own offsets, asked now; None where the broker does not answer."""
+        """Query a replica's own offsets; None if the broker does not respond."""
         return self.samples(broker_id, [partition]).get(partition)
 
     def samples(self, broker_id: int, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, ReplicaSample]:
-        """The same of many of a broker's replicas; of none where it does not answer."""
+        """Query the offsets of many replicas of a broker; empty if the broker does not respond."""
         try:
             found = BrokerProbe(self.connection(broker_id), set(partitions)).sample()
         except OSError:
@@ -451,7 +455,7 @@ class World:
         return any(view is not None and number in view.brokers for view in others)
 
     def wait_for_brokers(self, broker_ids: list[int] | None = None) -> None:
-        """Wait until brokers answer and every one that answers knows them all.
+        """Wait until brokers respond and each of them knows all the others.
 
         Raises:
             WaitTimeout: with the state and the last log lines of the brokers that are missing.
@@ -479,7 +483,7 @@ class World:
         return "; ".join(self.describe_node(self.brokers[broker_id]) for broker_id in silent) or "all answer"
 
     def describe_node(self, node: Node) -> str:
-        """State and last log lines of a node, for messages that a newcomer can act on."""
+        """Return a node's state and last log lines for an error message."""
         try:
             lines = node.log.read_text(errors="replace").splitlines()[-4:]
         except FileNotFoundError:
@@ -504,7 +508,7 @@ def missing_replicas(world: World, wanted: Mapping[TopicPartition, Iterable[int]
 
 
 def broker_id(node: Node) -> int:
-    """The broker id of a broker's node."""
+    """Return the broker id of a broker's node."""
     if node.node_id is None:
         raise HarnessError(f"{node.name} is no broker; it has no id.")
     return node.node_id

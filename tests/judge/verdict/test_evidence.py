@@ -163,7 +163,7 @@ def test_a_server_that_ended_by_itself_is_missing_evidence(tmp_path, mode, fault
 
 @pytest.mark.parametrize("answers", [True, False])
 def test_the_probe_is_never_silent(tmp_path, answers):
-    """Seconds without a word on a broker are missing evidence; that it does not answer is a word."""
+    """Seconds without a row about a broker are missing evidence; a row with an error is evidence."""
     history = clean()
     history.events = [event(10 * S, "phase_started", phase="steady"), event(19 * S, "quiesced")]
     silent = {"error": "timeout", "leader_epoch": None}
@@ -176,7 +176,7 @@ def test_the_probe_is_never_silent(tmp_path, answers):
 
 
 def test_every_broker_is_probed_in_every_phase(tmp_path):
-    """One good answer is enough, and none is owed by a broker that a fault left less than 3 s to answer in."""
+    """One good answer is enough. A broker that a fault left less than 3 s need not have one."""
     history = clean()  # no sample from 10.5 s to 15 s
     history.events = [
         event(10 * S, "phase_started", phase="steady"), event(11 * S, "phase_ended", phase="steady"),
@@ -235,7 +235,7 @@ CUT_OFF = "did not end cleanly: it may have seen less than there was."
     ],
 )
 def test_who_watched_must_have_ended_in_order(name, words, said):
-    """With all that it wrote; of producers their ledgers speak."""
+    """With everything that it wrote; producers have ledgers."""
     run = SimpleNamespace(clients=[PROBED, {"client_id": "c", "role": name, **words}], manifest=manifest())
     counts = SimpleNamespace(read={"c": 7}, sought={"c": 1}, probed={"rows": 9, "isr_rows": 4})
 
@@ -288,7 +288,7 @@ def test_who_watched_must_have_left_words(scenario, words, said):
     ],
 )
 def test_a_read_must_have_been_answered(words, said):
-    """Once is enough; no rows and no answer prove nothing."""
+    """One event is enough; missing rows and errors prove nothing."""
     told = [f"The consumer read-1 had no good answer: {why}." for why in said]
 
     assert list(evidence._unanswered([{"client_id": "read-1", "role": "consumer", **words}])) == told
@@ -312,7 +312,7 @@ def test_a_fault_must_take_effect_and_heal():
 
 
 def test_a_limit_must_hold_something_back():
-    """What passes through it shows that it is there, and not that it limits; other faults have no such count."""
+    """The bytes that pass through show that the shaping exists, not that it limits; other faults have no such count."""
     bit, bound, idle = (
         of("injected", effect_verified=True),
         of("healed", recovery_verified=True, held_back=3),
@@ -399,7 +399,7 @@ def copying(*clients):
 
 
 def test_a_copiers_input_is_the_partition_of_the_same_number():
-    """With how far its group has committed, and whether the drain came to its end; another topic has none."""
+    """With the offset that its group has committed, and whether the drain reached the end; another topic has none."""
     drained = {"partitions": {"orders-0": {"position": 40, "end_offset": 40, "complete": True}}}
     run = copying(COPIER, {"client_id": "drain", "role": "drain", "clean": True, **drained})
 
@@ -430,7 +430,7 @@ def test_a_copiers_input_is_the_topic_of_the_load_that_it_names():
     ],
 )
 def test_a_copier_that_did_not_come_to_the_end_leaves_it_open(clients, copies, why):
-    """What it did not come to is not judged, so that it cannot pass; a run without one has nothing to say."""
+    """Partitions that the job did not reach are not judged, so that the run cannot pass."""
     held = counted.Counts(copies={COPIES: copies})
     found = list(evidence._copied(copying(*clients), held))
 
@@ -448,7 +448,7 @@ def test_what_was_owed_is_told_by_topic():
 
 
 def test_what_a_java_client_does_not_say_is_told():
-    """By its release; of the other engines there is nothing to tell."""
+    """By its release; the other engines have none."""
     told = manifest()
     java = told.producers[0].model_copy(update={"engine": "java", "client": "3.9.1"})
 
@@ -468,7 +468,7 @@ def test_events_that_are_no_events_are_bad_evidence(tmp_path):
 
 @pytest.mark.parametrize(("kept", "rows", "whole"), [(50, 50, True), (49, 50, False), (0, 50, False), (50, 49, True)])
 def test_a_ledger_that_was_cut_short_is_not_whole(tmp_path, kept, rows, whole):
-    """Fewer sends than its producer told of: what lies beyond its end cannot be called a phantom."""
+    """It has fewer sends than its producer reported, so records beyond its end are not proven phantoms."""
     history = clean()
     history.sends = history.sends[:kept]
     history.clients = {"load-1": {"role": "producer", "clean": True, "rows": rows, "last_seq": 49}}
@@ -506,7 +506,7 @@ def test_who_may_have_raised_its_epoch(tmp_path, words, settings, gave_up):
     ("copier", [], None),
 ])  # fmt: skip
 def test_who_left_no_last_words_has_no_whole_ledger(engine, words, whole):
-    """Also a ``write`` that was broken off; of imported producers nobody expects any, and a copier has no ledger."""
+    """So does an interrupted ``write``; imported producers need none, and a copier has no ledger."""
     told = manifest()
     producer = told.producers[0].model_copy(update={"engine": engine})
     run = SimpleNamespace(clients=words, manifest=told.model_copy(update={"producers": [producer]}))
@@ -515,7 +515,7 @@ def test_who_left_no_last_words_has_no_whole_ledger(engine, words, whole):
 
 
 def test_a_log_that_was_not_exported_to_its_end_proves_no_absence(tmp_path):
-    """Only of whole logs may a record be missing; one that is too short, or not there, is not asked."""
+    """Only whole logs are checked for missing records, not those that are too short or absent."""
     history = clean()
     history.logs[2] = [(0, 0, history.logs[2][0][2][:10])]
     run = open_folder(history.write(tmp_path / "run"))
@@ -578,7 +578,7 @@ A_MEMBER = {"role": "member", "clean": True, "group_reads": 1, "rebalances": 0, 
     ],
 )
 def test_members_of_a_group_must_have_recorded_what_they_say(tmp_path, words, events, said):
-    """Of one that a fault ended nobody knows how much it was; it wrote all that it committed. No group owes nothing."""
+    """A member that a fault ended has recorded everything that it committed. Without a group nothing is required."""
     history = clean()
     history.clients |= words
     folder = history.write(tmp_path / "run")
@@ -668,7 +668,7 @@ def test_readers_that_reported_positions_are_in_the_table(tmp_path, told, reader
 
 
 def test_every_member_of_a_group_must_have_left_words(tmp_path):
-    """Two were started; of the second there is nothing, be it that it never read."""
+    """Two were started, and the second left no rows, although it may never have read."""
     history = clean()
     history.clients |= {"member-1.1": A_MEMBER | {"group_reads": 0}}
     run = open_folder(history.write(tmp_path / "run"))
