@@ -430,7 +430,7 @@ def test_a_copiers_input_is_the_topic_of_the_load_that_it_names():
     ],
 )
 def test_a_copier_that_did_not_come_to_the_end_leaves_it_open(clients, copies, why):
-    """Partitions that the job did not reach are not judged, so that the run cannot pass."""
+    """Input that the copier did not reach is not judged, so that the run cannot pass."""
     held = counted.Counts(copies={COPIES: copies})
     found = list(evidence._copied(copying(*clients), held))
 
