@@ -1,4 +1,4 @@
-"""What this machine lacks is skipped with its reason, or fails where skipping is forbidden."""
+"""Skips tests whose requirements this machine lacks, with the reason, or fails them where skipping is forbidden."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from clusters.runtimes.docker.daemon import daemon_answers
 from tests.model.seeds import FRESH, SEED, fresh_seed, generator
 
 FORBID_SKIPS = "PLIMSOLL_FORBID_SKIPS"
-# Facts of a host that nothing can be installed against: the only reasons to skip that are never forbidden.
+# Missing features of a host that cannot be installed: the only skips that are never forbidden.
 HOST_FACTS = ("the kernel has no sch_netem",)
 BROWSER_ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 S3_PYTHON = ROOT / ".venv" / "s3" / "bin" / "python"
-# A worker of pytest-xdist was started by no file: pyspark takes that for its own doctests, and exits.
+# A worker of pytest-xdist has no start file, which pyspark takes for its own doctests, and exits.
 sys.modules["__main__"].__spec__ = sys.modules["__main__"].__spec__ or find_spec("pytest.__main__")
-settings.register_profile("untimed", deadline=None)  # no test is timed: a machine may be busy
+settings.register_profile("untimed", deadline=None)  # tests have no time limit: a machine may be busy
 settings.load_profile("untimed")
 _Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
 
 
-# The first takes three quarters of the CPU that the second takes.
+# The first one uses three quarters of the second one's CPU time.
 CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 
 def chromium() -> str | None:
-    """The path of a Chromium, if there is one."""
+    """Return the path of a Chromium, if there is one."""
     return next(filter(None, map(shutil.which, CHROMIUM)), None)
 
 
 def s3_server() -> bool:
-    """Whether the S3 server of requirements-s3.lock is installed."""
+    """Return whether the S3 server of requirements-s3.lock is installed."""
     return S3_PYTHON.is_file()
 
 
@@ -55,7 +55,7 @@ LACKING: dict[str, tuple[Callable[[], object], str]] = {
 
 @pytest.fixture(scope="session")
 def chromium_of_all() -> Iterator[Browser]:
-    """The machine's Chromium, one for the tests of all pages: no other can be driven beside it."""
+    """The machine's Chromium, shared by all page tests, since a session can drive only one."""
     found = chromium()
     assert found, f"no Chromium on PATH: install one of {', '.join(CHROMIUM)}"
     with sync_playwright() as playwright:
@@ -66,7 +66,7 @@ def chromium_of_all() -> Iterator[Browser]:
 
 @pytest.fixture
 def browser(chromium_of_all: Browser) -> Iterator[Browser]:
-    """The machine's Chromium; pages that a test leaves open would go on to cost time."""
+    """The machine's Chromium; pages that a test leaves open are closed."""
     yield chromium_of_all
     for context in chromium_of_all.contexts:
         context.close()
@@ -74,26 +74,26 @@ def browser(chromium_of_all: Browser) -> Iterator[Browser]:
 
 @pytest.fixture(scope="session", autouse=True)
 def a_quiet_host() -> Iterator[None]:
-    """What is said of a busy host does not depend on how busy this one is."""
+    """Show every test an idle host, so that messages about a busy one do not depend on the machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
         yield
 
 
 def pytest_configure() -> None:
-    """Draw the seed of the model once: workers inherit it."""
+    """Draw the seed of the model once, so that workers inherit it."""
     os.environ.setdefault(SEED, str(fresh_seed()))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the seeds of the model's new histories, and how to try the same again."""
+    """Print the seeds of the model's new histories, and how to repeat them."""
     first = fresh_seed()
     last, again = first + FRESH - 1, f"{SEED}={first} tries them again"
     terminalreporter.write_line(f"seeds of the model: {first} to {last} of generator {generator()} ({again})")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests whose marker names something that is not here."""
+    """Skip tests whose marker names a missing requirement."""
     for name, (found, why) in LACKING.items():
         marked = [item for item in items if item.get_closest_marker(name)]
         if marked and not found():
@@ -103,18 +103,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Every skip of a test passes here, whoever asked for it."""
+    """Apply the rule for skips to each test."""
     return _refuse_skip((yield))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """And every skip of a whole file."""
+    """Apply the rule for skips to each file."""
     return _refuse_skip((yield))
 
 
 def _refuse_skip(report: _Report) -> _Report:
-    """A skip becomes a failure where skipping is forbidden; an expected failure is no skip."""
+    """Turn a skip into a failure where skipping is forbidden; an expected failure is no skip."""
     if os.environ.get(FORBID_SKIPS) and report.skipped and not hasattr(report, "wasxfail"):
         why = str(report.longrepr)
         if not any(fact in why for fact in HOST_FACTS):

@@ -1,6 +1,6 @@
-"""JUnit XML as CI systems read it: elements with their attributes and children, and counts that are those of the cases.
+"""JUnit XML as CI systems read it: elements with their attributes and children, and counts equal to the cases'.
 
-After the schema of Jenkins' xUnit plugin (junit-10.xsd), and stricter: a case has one outcome, and that says why.
+Based on the schema of Jenkins' xUnit plugin (junit-10.xsd), and stricter: a case has one outcome with its reason.
 """
 
 import re
@@ -27,7 +27,7 @@ OUTCOMES = {"failure": "fail", "error": "unknown", "skipped": "skipped"}
 
 
 def outcomes(xml: str) -> dict[str, str]:
-    """The outcome of each case by its full name, of XML that keeps to the schema."""
+    """Return the outcome of each case by its full name, from XML that is valid by the schema."""
     root = ET.fromstring(xml)
     assert root.tag == "testsuites"
     _check(root)
@@ -37,7 +37,7 @@ def outcomes(xml: str) -> dict[str, str]:
 
 
 def outcomes_of(result: Summary) -> dict[str, str]:
-    """The same of a campaign's result, without the whole: a pass has no case that fails or is unknown."""
+    """Return a campaign's outcomes without the whole; a passed campaign has no failed or unknown case."""
     found = outcomes(junit(result.report("plimsoll", datetime(2026, 11, 23, tzinfo=UTC))))
     assert found.pop(f"plimsoll/plimsoll {result.campaign_id}") == (result.state or "pass")
     allowed = {"fail": {"fail", "unknown"}, "unknown": {"unknown"}}.get(result.state, set())

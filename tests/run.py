@@ -1,7 +1,7 @@
-"""The command behind ``make test``: unit tests first, then tests against real brokers; says what was left out.
+"""The command behind ``make test``: unit tests first, then tests against real brokers.
 
-At the end it says how long each folder took beside its budget. A budget that was overrun fails nothing, for time is the
-machine's, too; together the budgets are what two workers may take of CI's half hour.
+At the end it lists the tests that were left out, and each folder's time with its budget. Exceeding a budget fails no
+test, since time depends on the machine; together the budgets are what two workers may take of CI's half hour.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ BUDGETS_S = {
     "spark": 130,
 }
 OTHERS_S = 20
-# A file's tests stay together, for they share a cluster, and files begin in their order: by number of tests, which is
-# pytest-xdist's own, the longest would begin last. Four are as many runs as were tried side by side.
+# A file's tests stay together, since they share a cluster, and files begin in their order: pytest-xdist's default, by
+# number of tests, would start the longest last. Four is the largest number of parallel runs that was tried.
 BESIDE_EACH_OTHER = ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "loadfile", "--no-loadscope-reorder"]
-SLOWEST = ["--durations=60", "--durations-min=5"]  # what to look at when a folder is over its budget
+SLOWEST = ["--durations=60", "--durations-min=5"]  # for a folder over its budget
 
 
 def main() -> int:
-    """Run both parts even if the first fails; returns the first bad exit code. The last line is their sum."""
+    """Run both parts even if the first fails; return the first bad exit code. The last line has the totals."""
     codes = []
     ended: Counter[str] = Counter()
     spent: Counter[str] = Counter()
@@ -65,25 +65,25 @@ def main() -> int:
 
 
 def _counted(results: Path) -> Counter[str]:
-    """How pytest's test cases ended; nothing when pytest did not come to its end."""
+    """Return the outcomes of pytest's test cases; empty if pytest did not finish."""
     if not results.is_file():
         return Counter()
     return Counter(_outcome(case) for case in ET.parse(results).iter("testcase"))
 
 
 def spent_by_folder(results: Path) -> Counter[str]:
-    """Folder below ``tests`` → milliseconds that its tests took, fixtures included."""
+    """Return the milliseconds of each folder's tests below ``tests``, fixtures included."""
     spent: Counter[str] = Counter()
     if results.is_file():
         for case in ET.parse(results).iter("testcase"):
-            # tests.spark.test_job, or tests.test_imports of a file that lies in no folder
+            # tests.spark.test_job, or tests.test_imports for a file outside any folder
             _, folder, *below = case.get("classname", "").split(".")
             spent[folder if below else ""] += round(1000 * float(case.get("time", "0")))
     return spent
 
 
 def budget_table(spent_ms: Mapping[str, int]) -> str:
-    """Seconds of each folder beside its budget, the longest first."""
+    """Return a table of each folder's seconds and budget, the longest first."""
     lines = [f"{'folder':<14}{'seconds':>8}{'budget':>8}"]
     for folder, ms in sorted(spent_ms.items(), key=lambda entry: -entry[1]):
         seconds, budget = ms / 1000, BUDGETS_S.get(folder, OTHERS_S)

@@ -1,8 +1,7 @@
-"""Imports go one way: dags → operators → clusters → history; spark → judge → evidence → history;
-judge → expectations → history; claims → judge; reports → evidence → history.
+"""Imports have one direction: dags → operators → clusters → history; spark → judge → evidence → history.
 
-The command line stands above all of them. Imports of foreign histories know only the run folder. Nothing imports bench
-but tests, and nothing imports tests.
+Also judge → expectations → history; claims → judge; reports → evidence → history. The command line may import all of
+them. Imports of foreign histories know only the run folder. Only tests import bench, and tests are not imported.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-# What each folder may import of this project, beside itself.
+# The folders of this project that each folder may import, in addition to itself.
 MAY_IMPORT = {
     "history": set(),
     "clusters": {"history", "kafka_files"},
@@ -32,13 +31,13 @@ MAY_IMPORT = {
     "operators": {"campaigns", "clusters", "spark", "reports", "history"},
     "dags": {"operators", "campaigns", "clusters", "history"},
     "commands": {"campaigns", "clusters", "history", "imports", "kafka_files", "operators", "reports", "spark"},
-    # Bench measures the rest, which knows nothing of it.
+    # Bench measures the others, which must not import it.
     "bench": {"campaigns", "clusters", "evidence", "imports", "judge", "kafka_files", "operators", "spark", "reports"}
     | {"history"},
     "tests": {"bench", "campaigns", "claims", "clusters", "commands", "dags", "evidence", "expectations", "history"}
     | {"imports", "judge", "kafka_files", "operators", "reports", "spark"},
 }
-# Second implementations, with which the judge is compared: they would repeat its mistakes otherwise.
+# Second implementations to compare with the judge, which must not share its mistakes.
 INDEPENDENT = {
     "bench/recount.py": {"pyarrow"},
     "tests/model/replicated_log.py": set(),
@@ -63,7 +62,7 @@ NEVER = {
     "commands": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
 }
 
-# From the ground: a room imports only those before it. The modules beside the rooms are everybody's, or above all.
+# Subfolders from the lowest: each imports only those before it. Modules outside them are for all, or above all.
 ROOMS = {
     "clusters": ("scenario", "runtimes", "kafka", "live", "clients", "faults", "run"),
     "judge": ("checks", "measures", "verdict"),
@@ -77,7 +76,7 @@ ABOVE = {
 
 
 def imports(source: str) -> Iterator[str]:
-    """The first name of everything that a file imports, at any depth."""
+    """Yield the first name of everything that a file imports, at any depth."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
@@ -86,7 +85,7 @@ def imports(source: str) -> Iterator[str]:
 
 
 def breaches(folder: str, source: str) -> set[str]:
-    """The imports that a file of a folder must not have."""
+    """Return the forbidden imports of a file in a folder."""
     found = set(imports(source))
     if folder == "dags":
         allowed = {"dags", "airflow", *MAY_IMPORT["dags"], *sys.stdlib_module_names}
@@ -96,7 +95,7 @@ def breaches(folder: str, source: str) -> set[str]:
 
 @pytest.mark.parametrize("folder", MAY_IMPORT)
 def test_every_folder_keeps_to_the_direction(folder: str) -> None:
-    """No file imports against the direction, nor a library that is another folder's business."""
+    """Files import only along the direction, without libraries that belong to another folder."""
     files = sorted((REPOSITORY / folder).rglob("*.py"))
     found = {str(file.relative_to(REPOSITORY)): breaches(folder, file.read_text()) for file in files}
 
@@ -106,7 +105,7 @@ def test_every_folder_keeps_to_the_direction(folder: str) -> None:
 
 @pytest.mark.parametrize(("file", "libraries"), INDEPENDENT.items())
 def test_second_implementations_know_nothing_of_the_project(file: str, libraries: set[str]) -> None:
-    """Neither of the judge nor of what the judge reads with; of the tests they import parts of the model alone."""
+    """Second implementations import neither the judge nor its readers; in the tests they import parts of the model."""
     source = (REPOSITORY / file).read_text()
     assert set(imports(source)) - sys.stdlib_module_names == libraries
     assert set(re.findall(r"^from tests\.(\w+)", source, flags=re.MULTILINE)) <= {"model"}
@@ -127,19 +126,19 @@ def test_second_implementations_know_nothing_of_the_project(file: str, libraries
     ],
 )
 def test_a_wrong_import_is_found_and_a_right_one_is_not(folder: str, source: str, wrong: set[str]) -> None:
-    """Imports inside functions count, too."""
+    """A wrong import is found, also inside a function, and a right one is not."""
     assert breaches(folder, source) == wrong
 
 
 def rooms_above(folder: str, room: str, source: str) -> set[str]:
-    """The rooms of a folder, and what stands above them, that a file imports although it is in a lower one."""
+    """Return the subfolders and modules above a file's subfolder that it imports."""
     named = re.findall(rf"^\s*(?:from|import) {folder}\.(\w+)", source, flags=re.MULTILINE)
     return set(named) & {*ROOMS[folder][ROOMS[folder].index(room) + 1 :], *ABOVE[folder]}
 
 
 @pytest.mark.parametrize(("folder", "room"), EVERY_ROOM)
 def test_rooms_import_downwards(folder: str, room: str) -> None:
-    """No circle can arise, and each room reads without those above it."""
+    """Subfolders import only lower ones, so that imports have no cycle."""
     files = sorted((REPOSITORY / folder / room).rglob("*.py"))
     found = {str(file.relative_to(REPOSITORY)): rooms_above(folder, room, file.read_text()) for file in files}
 
@@ -149,14 +148,14 @@ def test_rooms_import_downwards(folder: str, room: str) -> None:
 
 @pytest.mark.parametrize("folder", ROOMS)
 def test_every_module_is_in_a_room_or_named_beside_them(folder: str) -> None:
-    """A new module has to be put somewhere."""
+    """Every module is in a subfolder or in the list of exceptions."""
     beside = {path.stem for path in (REPOSITORY / folder).glob("*.py")}
     assert beside == {"__init__"} | BESIDE[folder] | ABOVE[folder]
     assert {path.parent.name for path in (REPOSITORY / folder).glob("*/*.py")} == set(ROOMS[folder])
 
 
 def test_a_room_that_reaches_up_is_found() -> None:
-    """Also from inside a function; what stands beside the rooms of clusters/ is everybody's."""
+    """An import of a higher subfolder is found, also inside a function; modules for all of clusters/ are allowed."""
     lower = "from clusters.runtimes.nodes import Node\nfrom clusters.waiting import wait_until"
     assert rooms_above("clusters", "kafka", lower) == set()
     assert rooms_above("clusters", "kafka", "def f():\n    from clusters.run.leftovers import reap") == {"run"}

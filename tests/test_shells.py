@@ -1,4 +1,4 @@
-"""No string of a user's reaches a shell: what is told to one is written here, beside a short list of exceptions."""
+"""Shells run only constant scripts, so that a user's text never becomes one; exceptions are listed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PRODUCT += ("judge", "kafka_files", "operators", "reports", "spark", "bench")
 SHELLS = {"sh", "bash", "dash", "ash", "zsh", "ksh"}
 CALLS_A_SHELL = {"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput"}
 CALLS_A_SHELL |= {"asyncio.create_subprocess_shell"}
-# The only places that put a shell's script together, and why they may.
+# The only places that compose a shell script, with the reason.
 EXCEPTIONS = {
     "operators/service.py:up": "each word is quoted by shlex.join",
     "clusters/runtimes/docker/image.py:run_script": "of numbers, addresses and names made here; in a container",
@@ -26,7 +26,7 @@ EXCEPTIONS = {
 
 
 def shells(source: str) -> Iterator[str]:
-    """The functions of a source that start a shell with anything but a script that is written there."""
+    """Yield the functions of a source that start a shell with a script that is not constant."""
     for function, node in _calls_and_lists(ast.parse(source)):
         if (isinstance(node, ast.Call) and _asks_for_shell(node)) or (
             isinstance(node, ast.List | ast.Tuple) and _is_made_up(node.elts)
@@ -48,7 +48,7 @@ def _asks_for_shell(call: ast.Call) -> bool:
 
 
 def _is_made_up(words: list[ast.expr]) -> bool:
-    """Whether it is a shell's command line whose script is no constant."""
+    """Return whether this is a shell's command line whose script is not constant."""
     values = [word.value if isinstance(word, ast.Constant) else None for word in words]
     for place, value in enumerate(values[:1]):
         if isinstance(value, str) and PurePath(value).name in SHELLS:
@@ -58,7 +58,7 @@ def _is_made_up(words: list[ast.expr]) -> bool:
 
 
 def test_no_shell_is_told_what_a_user_wrote() -> None:
-    """Wherever the product starts a shell its script is a constant, but for the places that are listed."""
+    """Every shell of the product runs a constant script, except in the listed places."""
     found = {
         f"{file.relative_to(REPOSITORY)}:{function}"
         for folder in PRODUCT
@@ -86,5 +86,5 @@ def test_no_shell_is_told_what_a_user_wrote() -> None:
     ],
 )
 def test_a_made_up_script_is_found_and_a_constant_is_not(line: str, is_found: bool) -> None:
-    """Values that follow a constant script are its parameters, which no shell reads as a script."""
+    """A composed script is found and a constant one is not; values after it are parameters and not run."""
     assert list(shells(f"def f(name, script, command, path, wanted):\n    {line}")) == ["f"] * is_found

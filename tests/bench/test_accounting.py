@@ -1,4 +1,4 @@
-"""Delivery accounting: every method gives the numbers that a person counts by hand."""
+"""Delivery accounting: every method yields the numbers of a count by hand."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ CASES: dict[str, tuple[list[Any], list[Any], dict[str, int]]] = {
 
 
 def written(folder: Path, sends: list[Any], polls: list[Any]) -> Path:
-    """A run folder with two tables."""
+    """Return a run folder with two tables."""
     for name, rows, schema in (("sends", sends, SENDS), ("polls", polls, POLLS)):
         (folder / name).mkdir()
         pq.write_table(pa.Table.from_pylist(rows, schema), folder / name / "all.parquet")
@@ -73,14 +73,14 @@ def written(folder: Path, sends: list[Any], polls: list[Any]) -> Path:
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("method", [by_duckdb, by_sets, by_judge])
 def test_each_method_counts_as_a_person_does(tmp_path: Path, case: str, method: accounting.Method) -> None:
-    """Near misses lie side by side in the table."""
+    """Each method yields the counts by hand, near misses included."""
     sends, polls, counts = CASES[case]
 
     assert method(written(tmp_path, sends, polls)) == {("orders", 0): NOTHING | counts}
 
 
 def test_partitions_are_counted_apart(tmp_path: Path) -> None:
-    """A record that was read in another partition than it was sent to is lost here and a phantom record there."""
+    """A record read in another partition than its send's counts as lost there and as a phantom record here."""
     run = written(tmp_path, EIGHT, [*ALL[:3], *ALL[4:], polled(0, 3, partition=1)])
 
     assert by_duckdb(run) == by_sets(run) == by_judge(run)
@@ -91,7 +91,7 @@ def test_partitions_are_counted_apart(tmp_path: Path) -> None:
 
 
 def test_methods_that_disagree_are_an_error(tmp_path: Path) -> None:
-    """However fast they are; rounds are interleaved, and begin with another method each."""
+    """Methods that disagree are an error; rounds are interleaved and start with a different method each."""
     called: list[str] = []
 
     def counting(name: str, lost: int) -> accounting.Method:
@@ -109,7 +109,7 @@ def test_methods_that_disagree_are_an_error(tmp_path: Path) -> None:
 
 
 def test_figures_are_ratios_round_by_round() -> None:
-    """Their median; the spread stands beside it."""
+    """A figure is the median of the rounds' ratios, with the lowest and the highest."""
     timings = [Timing("duckdb", [3.0, 2.0, 8.0]), Timing("judge", [1.0, 1.0, 2.0])]
     (found,) = results(timings, records=5)
 

@@ -1,4 +1,4 @@
-"""Bad inputs: a small part of them, each refused in one sentence."""
+"""Bad inputs: a small sample, each rejected in one sentence."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from bench.bad_input import VALUES, Group, Input, attempt, by_hand, changed, cou
 from history.errors import BadInput
 
 GROUPS = {group.kind: group for group in groups()}
-HERE = {"scenario": 12, "nightly": 4, "capacity": 4}  # drawn of their mutations beside all that are written by hand
+HERE = {"scenario": 12, "nightly": 4, "capacity": 4}  # how many mutations are drawn, in addition to all inputs by hand
 
 
 @pytest.mark.parametrize("kind", GROUPS)
 def test_bad_input_is_refused_in_one_sentence(kind: str) -> None:
-    """Of each kind the valid document passes, and all by hand and some mutations are refused, with nothing left."""
+    """For each kind, the valid document passes; all inputs by hand and the drawn mutations are rejected cleanly."""
     assert count(GROUPS[kind], HERE.get(kind, 6)).wrong == []
 
 
@@ -34,7 +34,7 @@ _VALUES = st.recursive(_SCALARS, lambda inner: st.lists(inner) | st.dictionaries
 @settings(max_examples=15)
 @given(data=st.data())
 def test_whatever_stands_in_one_place_is_accepted_or_refused_in_one_sentence(kind: str, data: st.DataObject) -> None:
-    """Any value at any place of a valid document, and nothing else is raised."""
+    """Any value at any place of a valid document is accepted, or rejected in one sentence."""
     document = yaml.safe_load(data.draw(st.sampled_from(sorted(GROUPS[kind].valid.values()))))
     place = data.draw(st.sampled_from(list(places(document))))
     value = data.draw(st.sampled_from(list(VALUES.values())) | _VALUES)
@@ -45,7 +45,7 @@ def test_whatever_stands_in_one_place_is_accepted_or_refused_in_one_sentence(kin
 
 
 def test_there_are_enough_of_them_by_hand() -> None:
-    """Three hundred at least, none of them twice, each for a kind that there is."""
+    """At least 300 different inputs are written by hand, each for an existing kind."""
     told = [(kind, yaml.safe_dump(each)) for kind, of in by_hand().items() for each in of["bad"]]
 
     assert len(set(told)) == len(told) >= 300
@@ -53,12 +53,12 @@ def test_there_are_enough_of_them_by_hand() -> None:
 
 
 def group(feed: object) -> Group:
-    """A group of one document."""
+    """Return a group of one document."""
     return Group("x", {"x": "x"}, feed, lambda text: iter([Input("y", b"y")]))  # type: ignore[arg-type]
 
 
 def refused(sentence: str) -> Group:
-    """A group that refuses whatever it is given."""
+    """Return a group that rejects every input."""
 
     def feed(folder: Path, content: bytes) -> None:
         raise BadInput(sentence)
@@ -67,14 +67,14 @@ def refused(sentence: str) -> Group:
 
 
 def test_what_is_accepted_is_no_bad_input() -> None:
-    """It is counted as valid; one by hand that is accepted is wrong."""
+    """An accepted mutation counts as valid; an accepted input by hand is an error."""
     counted = count(group(lambda folder, content: None))
 
     assert (counted.inputs, counted.valid, counted.wrong) == (0, 1, [])
 
 
 def test_a_crash_is_told() -> None:
-    """Another exception than the group's is no refusal."""
+    """An exception other than the group's is reported as a crash."""
 
     def feed(folder: Path, content: bytes) -> None:
         raise KeyError("x")
@@ -83,7 +83,7 @@ def test_a_crash_is_told() -> None:
 
 
 def test_what_takes_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An input may not hang its reader."""
+    """An input that takes too long is reported as a crash."""
 
     def feed(folder: Path, content: bytes) -> None:
         while True:
@@ -95,7 +95,7 @@ def test_what_takes_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_started_is_told() -> None:
-    """A refusal must come before any process."""
+    """A process that starts before the rejection is reported."""
 
     def feed(folder: Path, content: bytes) -> None:
         subprocess.run(["true"], check=True)
@@ -105,7 +105,7 @@ def test_what_is_started_is_told() -> None:
 
 
 def test_a_run_folder_that_is_left_is_told() -> None:
-    """A history that is refused leaves nothing."""
+    """A run folder left by a rejected history is reported."""
 
     def feed(folder: Path, content: bytes) -> None:
         (folder / "runs" / "one").mkdir(parents=True)
@@ -115,7 +115,7 @@ def test_a_run_folder_that_is_left_is_told() -> None:
 
 
 def test_a_sentence_must_say_what_it_should() -> None:
-    """A full stop, one line, not too long, with the words that are asked for."""
+    """A sentence ends with a full stop, is one short line, and contains the expected words."""
     assert wrong_with("rate: -1 is no rate.", ("no rate",)) is None
     assert wrong_with("rate: -1 is no rate.", ("no size",)) == "does not say 'no size'"
     assert wrong_with("rate: -1 is no rate") == "ends without a full stop"
@@ -125,7 +125,7 @@ def test_a_sentence_must_say_what_it_should() -> None:
 
 
 def test_rows_of_other_kinds_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each call replaces the rows of what it counted."""
+    """A call replaces the rows of the kinds that it counted, and keeps the others."""
     monkeypatch.setattr(bad_input, "RESULTS", tmp_path / "bad_input.json")
     bad_input.write_rows([{"kind": "a", "inputs": 1}, {"kind": "b", "inputs": 1}])
     bad_input.write_rows([{"kind": "b", "inputs": 2}])

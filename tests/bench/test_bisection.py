@@ -1,4 +1,4 @@
-"""What a bisection's answers about simulated builds come to (docs/trust.md)."""
+"""Simulated bisections: answers for builds whose truth is known (docs/trust.md)."""
 
 import json
 
@@ -8,14 +8,17 @@ from campaigns.statistics.sequential import ERROR
 
 
 def test_a_build_without_the_violation_is_good_after_the_same_number_of_runs() -> None:
-    """No draw decides: 7 runs where a bad build shows it in half of its runs."""
+    """A build without the violation is good after 7 runs, if a bad build shows it in half of its runs."""
     row = simulated(Case(least=0.5, true=0.0))
 
     assert (row["good"], row["bad"], row["mean_runs"]) == (row["simulations"], 0, 7.0)
 
 
 def test_every_case_is_counted_and_no_wrong_answer_is_above_its_bound() -> None:
-    """The rows on the page; what lies between good and the least share is no wrong answer either way."""
+    """Every case on the page is counted, and no rate of wrong answers is above its limit.
+
+    A rate between good and the least share is no wrong answer in either direction.
+    """
     rows = json.loads(bisection.RESULTS.read_text())
 
     assert [row["case"] for row in rows] == list(CASES)

@@ -1,4 +1,4 @@
-"""What the clients' benchmark makes of what it measured."""
+"""The figures of the clients' benchmark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RATES = [
 
 
 def sends(*rows: tuple[float | None, float | None, float | None, str]) -> pa.Table:
-    """Due, sent and done in seconds, and the outcome, of each record."""
+    """Return sends of records with due, sent and done in seconds, and the outcome."""
     due, sent, done, outcome = zip(*rows, strict=True)
     columns: dict[str, Any] = {
         name: pa.array([None if at is None else round(at * S) for at in times], pa.int64())
@@ -29,7 +29,7 @@ def sends(*rows: tuple[float | None, float | None, float | None, str]) -> pa.Tab
 
 
 def test_each_program_is_held_against_kafkas_own_tool() -> None:
-    """By the median of the rounds' ratios, with the rates themselves beside it."""
+    """Each program is compared with Kafka's tool by the median of the rounds' ratios; the rates are kept."""
     found = {row["target"]: row for row in clients.rows_of(1000, RATES)}
 
     ours = found["confluent_kafka_1_kB"]
@@ -46,7 +46,7 @@ def test_each_program_is_held_against_kafkas_own_tool() -> None:
 
 
 def test_only_what_was_acknowledged_after_the_warm_up_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the first acknowledgement on; neither what came before or later, nor what failed."""
+    """Only records acknowledged after the warm-up count, from the first acknowledgement on, without failed ones."""
     monkeypatch.setattr(clients, "WARM_S", 2.0)
     monkeypatch.setattr(clients, "MEASURED_S", 4.0)
     rows = [(1.0, 1.0, done, "ok") for done in (10.0, 11.9, 12.0, 13.0, 15.9, 16.0)]
@@ -55,7 +55,7 @@ def test_only_what_was_acknowledged_after_the_warm_up_counts(monkeypatch: pytest
 
 
 def test_what_was_never_sent_is_late_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a thousand warm records seven are late by 3 ms, above 99 %; two that were never sent lie beyond them."""
+    """An unsent record counts as infinitely late, so that two of a thousand decide the percentile above 99 %."""
     monkeypatch.setattr(clients, "WARM_S", 1.0)
     cold = (0.0, 0.5, 0.6, "ok")
     warm = [(2.0 + at / 1000, 2.0 + at / 1000 + (0.003 if at < 7 else 0.0), 9.0, "ok") for at in range(998)]

@@ -16,7 +16,7 @@ INJECTED = campaign(base=SIDE, head=SIDE, injected_slowdown=SLOWDOWN)
 
 
 def test_a_version_against_itself_counts():
-    """Its primary verdicts, and those of its calibration."""
+    """A version against itself counts with its primary verdicts and those of its calibration."""
     row = comparisons.row_of(result(ITSELF, rows(ITSELF, noise=[0.5 * n for n in NOISE])))
 
     assert row is not None
@@ -26,7 +26,7 @@ def test_a_version_against_itself_counts():
 
 @pytest.mark.parametrize(("change", "found"), [(0.10, True), (0.03, False)])
 def test_an_injected_slowdown_counts(change, found):
-    """Whether the injected metric was called a regression."""
+    """An injected slowdown counts with whether its metric was called a regression."""
     row = comparisons.row_of(result(INJECTED, rows(INJECTED, change)))
 
     assert row is not None
@@ -36,7 +36,7 @@ def test_an_injected_slowdown_counts(change, found):
 
 
 def test_what_is_not_known_or_not_finished_does_not_count():
-    """Two versions; a injected slowdown of no known size; a comparison that lacks runs; one whose scenario changed."""
+    """Two versions, an unknown slowdown, missing runs or a changed scenario do not count."""
     two, sizeless = campaign(), campaign(base=SIDE, head=SIDE, injected_slowdown={**SLOWDOWN, "size": None})
 
     assert comparisons.row_of(result(two, rows(two))) is None
@@ -47,7 +47,7 @@ def test_what_is_not_known_or_not_finished_does_not_count():
 
 
 def test_rows_stay_when_their_site_is_gone(tmp_path, monkeypatch):
-    """What was counted is kept; the same comparison is not counted twice."""
+    """Rows remain after their site is removed, and the same comparison is not counted twice."""
     monkeypatch.setattr(comparisons, "RESULTS", tmp_path / "comparisons.json")
     told = tmp_path / "site" / "compare" / "c1" / "result.json"
     told.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The corpus: what is recorded, whose verdicts are kept, and what counts as a difference."""
+"""The corpus: recordings, kept verdicts and differences."""
 
 import json
 import time
@@ -16,7 +16,7 @@ from history.tables import JUDGED
 
 
 def test_every_scenario_bug_import_and_damage_has_an_item_of_its_own(tmp_path):
-    """Names are unique, and no shipped scenario is missing."""
+    """Every scenario, bug, import and damage has an item with a unique name."""
     items = [*corpus.runs(), *corpus.imports(), *corpus.damages(tmp_path)]
     names = [item.name for item in items]
 
@@ -26,14 +26,14 @@ def test_every_scenario_bug_import_and_damage_has_an_item_of_its_own(tmp_path):
 
 
 def test_what_is_damaged_is_recorded():
-    """Each kind's scenario runs on the version whose recordings are damaged."""
+    """The corpus records each damaged kind's scenario on the version whose recordings are damaged."""
     recorded = {item.name for item in corpus.runs()}
 
     assert {f"{kind.scenario}-{corpus.DAMAGED_ON[kind.scenario]}" for kind in corpus.KINDS} <= recorded
 
 
 def sealed(folder):
-    """A run folder with one recorded file."""
+    """Return a run folder with one recorded file."""
     folder.mkdir(parents=True)
     (folder / "manifest.json").write_text("{}")
     RunFolder(folder).seal()
@@ -42,7 +42,7 @@ def sealed(folder):
 
 @pytest.fixture
 def three_items(monkeypatch):
-    """Items of which one breaks and one has no place; returns the names of what was made."""
+    """A good item, one that breaks and one without a place; returns the names of the recorded ones."""
     made = []
 
     def make(to):
@@ -62,7 +62,7 @@ def three_items(monkeypatch):
 
 
 def test_an_item_that_breaks_is_left_and_told_of(tmp_path, three_items, capsys):
-    """The others are made all the same; damage without a place counts as done."""
+    """An item that breaks is left and reported, and the others are recorded; damage without a place counts as done."""
     assert main(["record", str(tmp_path)]) == 1
 
     told = capsys.readouterr().out
@@ -73,7 +73,7 @@ def test_an_item_that_breaks_is_left_and_told_of(tmp_path, three_items, capsys):
 
 
 def test_what_is_recorded_stays(tmp_path, three_items):
-    """A second call makes only what is missing."""
+    """A second call records only missing items."""
     record(tmp_path)
     record(tmp_path)
 
@@ -81,13 +81,13 @@ def test_what_is_recorded_stays(tmp_path, three_items):
 
 
 def test_nothing_is_begun_when_the_time_is_up(tmp_path, three_items):
-    """All items are left then."""
+    """After the time limit no item is started, and all are left."""
     assert record(tmp_path, time.monotonic() - 1) == ["bad", "good", "nowhere"]
     assert three_items == []
 
 
 def test_a_kept_verdict_lies_outside_the_sealed_run(tmp_path, monkeypatch):
-    """The run's seal stays whole, its next verdict is another judge's, and no run is judged twice under a name."""
+    """A verdict is kept outside the sealed run, which stays whole; a run is judged once under a name."""
     run, batches = sealed(tmp_path / "runs" / "steady"), []
 
     def judge(folders):
@@ -122,7 +122,7 @@ CASE = {
 
 
 def judged(folder, verdict=None, **tables):
-    """A folder of one verdict whose other tables are empty."""
+    """Return a folder of one verdict whose other tables are empty."""
     for name in corpus.TABLES:
         (folder / "steady" / name).mkdir(parents=True)
         table = pa.Table.from_pylist(tables.get(name, []), JUDGED[name])
@@ -132,7 +132,7 @@ def judged(folder, verdict=None, **tables):
 
 
 def invariant(name, **changed):
-    """A row of the invariants table."""
+    """Return a row of the invariants table."""
     return INVARIANT | {"invariant": name} | changed
 
 
@@ -166,12 +166,12 @@ def invariant(name, **changed):
     ids=["verdict", "column", "row-missing", "row-added", "figure", "rounding", "repeated-in-a-table"],
 )
 def test_differences_are_told_in_a_line_each(tmp_path, one, other, told):
-    """Rows are compared by their names, in whatever order they stand; the last digits of figures are not compared."""
+    """Differences are one line each; rows are matched by name in any order, without the last digits of figures."""
     assert list(differences(judged(tmp_path / "a", **one), judged(tmp_path / "b", **other))) == told
 
 
 def test_a_run_that_one_side_did_not_judge_is_a_difference(tmp_path, capsys):
-    """The exit code is 1, and 0 for two equal sides."""
+    """A run that one side did not judge is a difference with exit code 1; equal sides exit with 0."""
     a, b = judged(tmp_path / "a"), judged(tmp_path / "b")
 
     assert main(["compare", str(a), str(b)]) == 0

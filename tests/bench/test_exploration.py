@@ -9,7 +9,7 @@ ROW = {
 
 
 def test_a_row_takes_the_place_of_its_earlier_self(tmp_path):
-    """The same generator, judge and first seed; another judge has a row of its own."""
+    """A row replaces the earlier one of the same generator, judge and first seed; another judge has its own row."""
     file = tmp_path / "rows.json"
     for row in (ROW, ROW | {"next_seed": 205}, ROW | {"judge": "new"}):
         keep(row, file)
@@ -19,7 +19,7 @@ def test_a_row_takes_the_place_of_its_earlier_self(tmp_path):
 
 
 def test_the_figure_names_the_newest_seeds_and_sums_all():
-    """With the generator and the judge, without which seeds say nothing."""
+    """The figure names the newest generator's seeds, generator and judge, and sums all histories."""
     older = ROW | {"judge": "old", "failing": [{"seed": 7, "kind": "x"}]}
     other = ROW | {"first_seed": 500, "next_seed": 600}
 

@@ -1,4 +1,4 @@
-"""A soak or fuzzing with a changed fault mix, of a command that only writes down how it was called."""
+"""A soak or fuzzing with a changed fault mix; a fake command records its call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOTES = '#!/bin/sh\necho "$PLIMSOLL_RUNS $*"\nexit 2\n'
 
 
 def test_the_mix_is_changed_and_the_rest_is_as_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is not changed stays; runs, mix and log lie together, a second try adds to the log, and its code is told."""
+    """The changed mix keeps the other settings; a second try appends to the log, and the exit code is returned."""
     (tmp_path / "plimsoll").write_text(NOTES)
     (tmp_path / "plimsoll").chmod(0o755)
     monkeypatch.setattr(fault_mixes, "ROOT", tmp_path)

@@ -1,4 +1,4 @@
-"""Generated run folders: what is planted is what is counted, and what the judge finds."""
+"""Generated run folders: the generated cases equal the counts and the judge's findings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SMALL = {"records": 1600, "partitions": 2, "producers": 2, "seconds": 10, "probe
 
 @pytest.mark.parametrize("planted", [PLANTED, Planted()])
 def test_the_ledgers_hold_what_is_expected(tmp_path: Path, planted: Planted) -> None:
-    """By another count than the generator's; a clean run has no case."""
+    """An independent count of the ledgers yields the expected numbers; a clean run has no case."""
     plan = Plan(**SMALL, planted=planted)
     folder = write(plan, tmp_path / "run")
     accounts = by_sets(folder.path).values()
@@ -34,7 +34,7 @@ def test_the_ledgers_hold_what_is_expected(tmp_path: Path, planted: Planted) -> 
 
 
 def test_without_segments_there_are_none_and_nothing_is_proved(tmp_path: Path) -> None:
-    """A clean run is unknown then; its other files are there."""
+    """Without segments a clean run is unknown, and its other files exist."""
     plan = Plan(**SMALL, segments=False)
     folder = write(plan, tmp_path / "run")
 
@@ -46,7 +46,7 @@ def test_without_segments_there_are_none_and_nothing_is_proved(tmp_path: Path) -
 
 
 def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
-    """So is what cannot be written: nothing of it stays."""
+    """An existing folder is not changed, and a failed write leaves no file."""
     (tmp_path / "run").mkdir()
 
     with pytest.raises(BadInput, match="is there already"):
@@ -57,7 +57,7 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_numbers_of_the_command_line() -> None:
-    """1.26e6 is a whole number, 1.5 is none; segments are written unless told otherwise."""
+    """1.26e6 is a whole number and 1.5 is not; segments are written by default."""
     plan, out = plan_of(["--records", "1.26e6", "--record-bytes", "1024", "--no-segments", "--lost", "100", "x/run"])
 
     assert (plan.records, plan.record_bytes, plan.segments, plan.planted) == (1_260_000, 1024, False, Planted(lost=100))
@@ -68,19 +68,19 @@ def test_numbers_of_the_command_line() -> None:
 
 
 def test_what_cannot_be_done_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the exit code of bad input."""
+    """An impossible plan is reported in one sentence with the exit code of bad input."""
     assert main(["--records", "0", str(tmp_path / "run")]) == 3
     assert capsys.readouterr().err == "records is 0; choose 1 to 1,000,000,000.\n"
 
 
 def verdict(**delivery: int) -> dict[str, Any]:
-    """A verdict of a clean run, with other numbers."""
+    """Return the verdict of a clean run with other numbers."""
     counts = expected(Plan(**SMALL))["delivery"] | delivery
     return {"verdict": "pass", "anomalies": {}, "invariants": {"I1": {"violations": 0}}, "delivery": counts}
 
 
 def test_a_verdict_that_says_otherwise_is_found() -> None:
-    """By one record."""
+    """A verdict that differs by one record is found."""
     wanted = expected(Plan(**SMALL))
 
     assert differences(wanted, verdict()) == []
@@ -89,7 +89,7 @@ def test_a_verdict_that_says_otherwise_is_found() -> None:
 
 @pytest.mark.pipeline
 def test_the_judge_finds_what_is_planted_and_nothing_else(tmp_path: Path) -> None:
-    """A clean run passes, with every item of evidence; the planted cases are told by their exact numbers."""
+    """The judge passes a clean run with every item of evidence, and reports exact numbers of the generated cases."""
     plans = {"clean": Plan(**SMALL), "planted": Plan(**SMALL, planted=PLANTED)}
     folders = [write(plan, tmp_path / name).path for name, plan in plans.items()]
 

@@ -1,4 +1,4 @@
-"""How figures follow from judged cases; the judge itself is not started here."""
+"""Figures from judged cases; the judge itself is not started here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SMALL = Plan(1000, seconds=10, probe_hz=2)
 
 
 def measured(case: str, *rounds_s: float, **other: Any) -> Measured:
-    """A case that was judged as expected."""
+    """Return a case that was judged as expected."""
     usual = {
         "write_s": 1.0,
         "cpu_s": 30.0,
@@ -33,24 +33,24 @@ def measured(case: str, *rounds_s: float, **other: Any) -> Measured:
 
 
 def figures(*cases: Measured) -> dict[str, Any]:
-    """The figure of each target."""
+    """Return the figure of each target."""
     return {row["target"]: row["figure"] for row in results(cases, CASES)}
 
 
 def test_figures_of_a_case() -> None:
-    """Its own target, and what a further run costs where that was measured."""
+    """A case has its target's figure, and the cost of a further run where that was measured."""
     assert figures(measured("100k")) == {}
     assert figures(measured("1.26m")) == {"records_1_26m": 20.0}
     assert figures(measured("1.26m", further_s=2.5)) == {"records_1_26m": 20.0, "further_run": 2.5}
 
 
 def test_a_page_counts_where_the_target_includes_it() -> None:
-    """Its seconds with the judge's, its size by itself."""
+    """A page's seconds are added to the judge's where the target includes it; its size is a separate figure."""
     assert figures(measured("soak", page_s=5.0, page_mb=3.0)) == {"soak_2h": 25.0, "soak_2h_page": 3.0}
 
 
 def test_growth_is_of_the_time_per_record() -> None:
-    """Where both sizes were judged."""
+    """Growth compares the time per record, where both sizes were judged."""
     assert figures(measured("1m", 10.0), measured("50m", 600.0)) == {"growth_1m_to_50m": 1.2}
     assert figures(measured("50m", 600.0)) == {}
 
@@ -59,21 +59,21 @@ def test_growth_is_of_the_time_per_record() -> None:
     ("verdict", "lost", "off"), [("fail", 2_000_000, 0), ("fail", 1, 1_999_999), ("unknown", 2_000_000, 2_000_000)]
 )
 def test_heavy_loss_is_told_to_the_record(verdict: str, lost: int, off: int) -> None:
-    """A verdict other than fail tells none."""
+    """Heavy loss is compared to the exact record; a verdict other than fail counts as all records missed."""
     told = {"verdict": verdict, "delivery": {"lost": lost}}
 
     assert figures(measured("loss", verdict=told)) == {"heavy_loss": off}
 
 
 def test_every_target_of_a_case_is_declared() -> None:
-    """A case may have none."""
+    """Every target of a case is declared; a case may have none."""
     named = {case.target for case in CASES.values() if case.target}
 
     assert named <= targets.TARGETS.keys()
 
 
 def test_a_case_is_written_judged_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As often as it has rounds, and with copies; a verdict that is not what was planted is told."""
+    """A case is written, judged and removed for each round with its copies; an unexpected verdict is reported."""
     asked: list[int] = []
 
     def judged(folders: list[Path]) -> int:
@@ -95,7 +95,7 @@ def test_a_case_is_written_judged_and_removed(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_case_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """With the names of those that there are."""
+    """An unknown case is rejected with the names of the existing ones."""
     assert main(["12k"]) == 3
     assert "There is no case '12k'; choose from demo" in capsys.readouterr().err
     assert main([]) == 0

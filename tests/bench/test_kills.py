@@ -1,4 +1,4 @@
-"""Kills at seeded moments: which ones, and what counts as wrong."""
+"""Kills at seeded moments: the choice of moments, and what counts as wrong."""
 
 from collections import Counter
 from pathlib import Path
@@ -40,7 +40,7 @@ RECORDING = [
 
 
 def test_two_hundred_moments_meet_everything() -> None:
-    """Half of them where something is written or removed, half in containers, and each victim more than once."""
+    """Of 200 moments half are where files are written or removed, half are in containers; each victim is repeated."""
     moments = [moment(number) for number in range(200)]
 
     assert sum(at.stage in AT_RISK for at in moments) == 100
@@ -54,13 +54,13 @@ def test_two_hundred_moments_meet_everything() -> None:
 
 
 def test_a_number_is_one_moment() -> None:
-    """A try can be made again."""
+    """A number always yields the same moment, so that a try can be repeated."""
     assert moment(7) == moment(7)
     assert moment(7) != moment(8)
 
 
 def test_later_tries_are_amid_faults() -> None:
-    """In containers, while the second phase of a scenario goes on that has rules, a limit, a pause and a disk."""
+    """Later tries kill in containers during the second phase of a scenario with network rules, limits and pauses."""
     moments = [moment(AMID_FAULTS + number) for number in range(40)]
 
     assert {(at.scenario, at.runtime, at.stage) for at in moments} == {("kills_amid_faults", "docker", "phase 2/3")}
@@ -71,7 +71,7 @@ def test_later_tries_are_amid_faults() -> None:
 
 
 def test_only_containers_have_shims() -> None:
-    """Processes of the host have no daemon to lose, and Spark runs only while it judges."""
+    """Only containers have shims, and Spark runs only during judging."""
     assert "shim" in victims("collecting", "docker")
     assert "shim" not in victims("collecting", "process")
     assert "spark-driver" in victims("judging", "process")
@@ -79,7 +79,7 @@ def test_only_containers_have_shims() -> None:
 
 
 def test_left_is_what_was_not_there_before() -> None:
-    """What others have on the host, and what is gone, does not count."""
+    """Leftovers exclude what existed on the host before, and what was removed."""
     before = {"containers": {"mine"}, "mounts": {"/", "/gone"}}
 
     assert left(before, {"containers": {"mine"}, "mounts": {"/"}}) == []
@@ -88,7 +88,7 @@ def test_left_is_what_was_not_there_before() -> None:
 
 @pytest.mark.parametrize(("looks", "stays"), [(2, []), (9, ["links: veth1"])])
 def test_what_goes_by_itself_is_not_left(monkeypatch: pytest.MonkeyPatch, looks: int, stays: list[str]) -> None:
-    """A link whose namespace is being removed is there for a moment longer; one that stays is left."""
+    """A link whose namespace is being removed is not left; one that stays is."""
     seen = iter([{"links": {"veth1"}}] * looks + [{"links": set[str]()}] * 9)
     monkeypatch.setattr(kills, "inventory", lambda: next(seen))
     monkeypatch.setattr(kills, "GONE_LIMIT_S", 2.5)
@@ -97,7 +97,7 @@ def test_what_goes_by_itself_is_not_left(monkeypatch: pytest.MonkeyPatch, looks:
 
 
 def test_what_is_meant_to_stay_is_not_left() -> None:
-    """The file by which runs take turns stays in /tmp for good; a lock of one run does not."""
+    """The lock file by which runs take turns is meant to stay in /tmp; a run's lock is left."""
     after = {"temporary": {"plimsoll-host.lock", "hsperfdata_root", "run.lock"}}
 
     assert left({"temporary": set()}, after) == ["temporary: run.lock"]
@@ -118,17 +118,17 @@ def test_what_is_meant_to_stay_is_not_left() -> None:
     ],
 )
 def test_what_must_not_be(changed: dict[str, Any], found: list[str]) -> None:
-    """Something left, a command that hangs or fails by itself, and a pass on half of the evidence."""
+    """Leftovers, a command that hangs or fails by itself, and a pass on half of the evidence are wrong."""
     assert wrong(ROW | changed) == found
 
 
 def test_only_who_was_there_counts_as_killed() -> None:
-    """A try that came too late names no process."""
+    """A try that names no killed process does not count as a kill."""
     assert met([{"killed": "java -cp"}, {"killed": ""}, {"killed": "python"}]) == 2
 
 
 def test_the_next_try_is_one_without_a_row() -> None:
-    """Hosts that share the tries begin at numbers far apart, and their rows come together in one file."""
+    """The next try is the first number without a row; hosts start at numbers far apart and share one file."""
     rows = [{"number": 0}, {"number": 1}, {"number": 100}]
 
     assert untried(rows, 0) == 2
@@ -154,7 +154,7 @@ def test_the_next_try_is_one_without_a_row() -> None:
 def test_a_record_is_whole_when_it_is_sealed_and_each_stage_before_succeeded(
     tmp_path: Path, missing: str, added: list[tuple[str, str]], sealed: bool, whole: bool
 ) -> None:
-    """A daemon that is killed while it removes containers takes nothing from the record."""
+    """A record is whole if it is sealed and each stage before succeeded, even if its containers remain."""
     scenario = load_scenario(str(kills.ROOT / "bench" / "kills.yaml"))
     recorded = manifest().model_copy(update={"scenario": scenario.model_dump(mode="json")})
     recorded.write(tmp_path / "manifest.json")
@@ -168,7 +168,7 @@ def test_a_record_is_whole_when_it_is_sealed_and_each_stage_before_succeeded(
 
 
 def test_a_text_names_no_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither its own nor that of the packages; what lies elsewhere is kept."""
+    """Texts contain neither the checkout's path nor that of its packages; other paths are kept."""
     here, other = tmp_path / "here", tmp_path / "other"
     here.mkdir()
     (other / ".venv").mkdir(parents=True)

@@ -18,7 +18,7 @@ BUG = BUGS[0]
 
 
 def one_try(**told: Any) -> dict[str, Any]:
-    """A try that found the bug on its bad version."""
+    """Return a try that found the bug on its bad version."""
     return {
         "run_id": "run-1",
         "date": "2026-11-21",
@@ -34,7 +34,10 @@ def one_try(**told: Any) -> dict[str, Any]:
 
 
 def test_tries_are_counted_by_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run whose precondition did not hold is no part of the rate; a bug without a timeline has no link."""
+    """Tries are counted by version; a run whose precondition did not hold is left out of the rate.
+
+    A bug without a timeline has no link.
+    """
     monkeypatch.setattr(known_bugs, "TIMELINES", tmp_path)
     clean = {"version": BUG.good, "expected": "clean", "outcome": "clean", "found_by": [], "also": ["I2"]}
     page = known_bugs.render([one_try(), one_try(), one_try(outcome="window missed", found_by=[]), one_try(**clean)])
@@ -47,7 +50,7 @@ def test_tries_are_counted_by_version(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_withdrawn_try_counts_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its row stays, and the page has the reason."""
+    """A withdrawn try is not counted; its row remains, and the page gives the reason."""
     monkeypatch.setattr(known_bugs, "TIMELINES", tmp_path)
     page = known_bugs.render([one_try(), one_try(withdrawn="I10 was wrong")])
 
@@ -56,7 +59,7 @@ def test_a_withdrawn_try_counts_for_nothing(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_campaigns_tries_are_rows() -> None:
-    """With the day on which they were planned."""
+    """A campaign's tries are rows with the day of planning."""
     run = {
         "run_id": "run-1",
         "outcome": "found",
@@ -87,7 +90,7 @@ TIMELINE = {
 
 
 def test_a_bugs_page_stands_replica_by_replica() -> None:
-    """A broker that did not answer is told as such, and not as offsets."""
+    """A bug's page shows each replica in time; a broker that did not answer is shown as silent."""
     page = known_bugs.render_timeline(BUG, {"found": TIMELINE})
 
     assert "## With the bug: Kafka 3.0.2" in page
@@ -105,7 +108,7 @@ def test_a_bugs_page_stands_replica_by_replica() -> None:
 
 
 def test_a_row_is_a_state_of_the_replicas() -> None:
-    """With all that began in it; a replica that did not move has an empty cell, one that moved back is told again."""
+    """A row is a state of the replicas with all events that began in it; only a replica that changed has a value."""
     states = ("1/2 e0", "1/2 e0", "silent", "1/2 e0")
     moments = [
         {"s": float(at), "what": "x", "replicas": {"1": state, "3": "silent"}} for at, state in enumerate(states)
@@ -116,7 +119,7 @@ def test_a_row_is_a_state_of_the_replicas() -> None:
 
 
 def test_unknown_sends_have_a_column_where_there_are_any() -> None:
-    """For all clients then."""
+    """If any client has unknown sends, all clients have a column for them."""
     unknown = {**TIMELINE["sends"][0], "ok": 98, "info": 2}
     page = known_bugs.render_timeline(BUG, {"found": {**TIMELINE, "sends": [*TIMELINE["sends"], unknown]}})
 
@@ -128,14 +131,14 @@ def test_unknown_sends_have_a_column_where_there_are_any() -> None:
     ("met", "words"), [(True, "precondition holds: LEO 5"), (False, "precondition c does not hold: LEO 5")]
 )
 def test_a_precondition_is_told_by_what_was_seen(met: bool, words: str) -> None:
-    """One that did not hold with the condition, too."""
+    """A precondition is shown with the observation; one that did not hold also names its condition."""
     why = "holds: LEO 5" if met else "does not hold: LEO 5"
 
     assert known_bugs._words(Event(1, "", "precondition", detail={"condition": "c", "met": met, "why": why})) == words
 
 
 def test_what_is_not_permitted_has_its_first_case() -> None:
-    """And a change of behaviour, which is permitted everywhere."""
+    """An anomaly that is not permitted is shown with its first case, and so is a change of behaviour."""
     refused = {"anomaly": "duplicate", "permitted": False, "count": 2, "first": "Record 1 | of write-2."}
     changed = {"anomaly": "behaviour_change", "permitted": True, "count": 1, "first": "Led from ELR."}
     told = {**TIMELINE, "anomalies": [*TIMELINE["anomalies"], refused, changed]}
@@ -154,12 +157,12 @@ def test_what_is_not_permitted_has_its_first_case() -> None:
     ],
 )
 def test_a_step_is_told_without_its_defaults(step: str, detail: dict[str, Any], words: str) -> None:
-    """What differs from a default stays, and so does a batch that was written."""
+    """A step is shown without its defaults; other values remain, and so does a batch that was written."""
     assert known_bugs._step(Event(1, "", "step", "p", step, "broker-1", detail)) == words
 
 
 def test_the_pages_are_what_was_kept() -> None:
-    """After a change of the page: ``python -m bench.known_bugs``."""
+    """The pages equal the kept data; ``python -m bench.known_bugs`` writes them."""
     rows = known_bugs._read(known_bugs.RESULTS, [])
     for bug in known_bugs.BUGS:
         kept = known_bugs._read(known_bugs.TIMELINES / f"{bug.name}.json", {})
@@ -168,7 +171,7 @@ def test_the_pages_are_what_was_kept() -> None:
 
 
 def test_a_run_is_told_from_its_own_tables(tmp_path: Path) -> None:
-    """What stood on each replica just before each thing that was done, and the fate of what was sent."""
+    """A run's page shows each replica's state just before each action, and the outcome of the sends."""
     run = write_sample_run(tmp_path)
     usual = {"topic": "orders", "partition": 0}
     told = {"broker_id": 1, "sent_ns": at(0), "high_watermark": 100, "log_end_offset": 150, "leader_epoch": 3}
@@ -195,7 +198,7 @@ def test_a_run_is_told_from_its_own_tables(tmp_path: Path) -> None:
 
 
 def test_a_report_has_every_run_of_its_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By version and outcome, those of another recipe for the same issue included; another bug's are left out."""
+    """A report lists every run of its issue by version and outcome, other recipes included, without other bugs."""
     monkeypatch.setattr(known_bugs, "REPORTS", tmp_path)
     assert "## Every run" not in known_bugs.render_timeline(BUG, {}, [one_try()])
     (tmp_path / f"{BUG.name}.md").write_text("## Summary\n\nIt waits.\n")
@@ -208,7 +211,7 @@ def test_a_report_has_every_run_of_its_bug(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_readers_and_errors_are_shown_where_there_are_any() -> None:
-    """Who served a reader and how far it came; the error of a send that was not acknowledged."""
+    """Readers are shown with their replica and progress, and failed sends with their errors, if there are any."""
     reader = {"client_id": "read-1", "replica": "broker-1", "answers": 9, "rows": 0, "awaited": 60, "waited_s": 36.2}
     send = {**TIMELINE["sends"][0], "ok": 0, "info": 1, "errors": ["REQUEST_TIMED_OUT"]}
     page = known_bugs.render_timeline(BUG, {"found": {**TIMELINE, "sends": [send], "readers": [reader]}})
@@ -219,7 +222,7 @@ def test_readers_and_errors_are_shown_where_there_are_any() -> None:
 
 
 def test_an_old_sample_tells_nothing_of_now() -> None:
-    """Half a second is the most; before the first sample nothing is known either."""
+    """A sample is valid for half a second; before the first and after that the replica is silent."""
     sample = {"received_ns": 10**9, "high_watermark": 1, "log_end_offset": 2, "leader_epoch": 0}
 
     assert known_bugs._stood([sample], 1_500_000_000) == "1/2 e0"
@@ -228,7 +231,7 @@ def test_an_old_sample_tells_nothing_of_now() -> None:
 
 
 def test_a_run_in_which_nothing_was_found_says_so() -> None:
-    """No empty list."""
+    """A run without findings contains the word "Nothing" instead of an empty list."""
     clean = {**TIMELINE, "broken": [], "anomalies": [], "verdict": "pass"}
 
     assert known_bugs.render_timeline(BUG, {"clean": clean}).endswith("### What the judge found\n\nNothing.\n")

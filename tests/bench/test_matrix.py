@@ -1,4 +1,4 @@
-"""The matrix of what the load has been tried with."""
+"""The matrix of loads that were tried."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clusters.scenario.scenario import load_scenario
 
 
 def row(variant: str, kafka: str, **other: Any) -> dict[str, Any]:
-    """A counted run."""
+    """Return a counted run."""
     told = {
         "verdict": "pass",
         "known_bugs": [],
@@ -22,12 +22,12 @@ def row(variant: str, kafka: str, **other: Any) -> dict[str, Any]:
 
 
 def test_the_page_is_up_to_date() -> None:
-    """After a change of the data or of what there is to try: ``python -m bench.matrix``."""
+    """The page is up to date; ``python -m bench.matrix`` writes it after a change."""
     assert matrix.page() == matrix.PAGE.read_text()
 
 
 def test_every_declared_value_is_there_with_two_versions() -> None:
-    """What a scenario may say is tried, and each scenario that comes of it can be read."""
+    """Every declared value of a scenario is a variant with two versions, and its scenario can be read."""
     found = {(variant.kind, variant.value): variant for variant in matrix.variants()}
 
     assert {("engine", "java"), ("codec", "zstd"), ("security", "sasl PLAIN"), ("group protocol", "consumer")} <= set(
@@ -39,7 +39,7 @@ def test_every_declared_value_is_there_with_two_versions() -> None:
 
 
 def test_runs_of_a_cell_are_added_up() -> None:
-    """Those of another variant or version are not among them."""
+    """A cell adds up its runs, without those of other variants or versions."""
     told = [
         row("codec zstd", "2.8.2"),
         row("codec zstd", "2.8.2", verdict="fail", known_bugs=["KAFKA-14704"], recount_agrees=False),

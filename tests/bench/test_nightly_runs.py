@@ -1,4 +1,4 @@
-"""Nightly runs of correctness alone are counted, once; others are not."""
+"""Nightly runs of correctness alone are counted once; others are not."""
 
 import json
 
@@ -10,7 +10,7 @@ from tests.reports.nightly_runs import first_nightly_runs
 
 
 def concluded(site, name: str, result: NightlyResult) -> CampaignFolder:
-    """A nightly run whose two stages lie five minutes apart."""
+    """Return a nightly run whose two stages lie five minutes apart."""
     folder = CampaignFolder.of(site, "nightly", name)
     folder.path.mkdir(parents=True)
     folder.result.write_text(result.model_dump_json())
@@ -20,7 +20,7 @@ def concluded(site, name: str, result: NightlyResult) -> CampaignFolder:
 
 
 def test_only_correctness_that_is_whole_counts(tmp_path) -> None:
-    """With benchmarks it is another profile; without a run of each item it is not finished."""
+    """Only a complete nightly run of correctness counts: not one with benchmarks or with a missing run."""
     benchmarks = first_nightly_runs()
     correctness = benchmarks.model_copy(update={"settings": {**benchmarks.settings, "scenarios": []}})
     open_ = correctness.model_copy(
@@ -35,7 +35,7 @@ def test_only_correctness_that_is_whole_counts(tmp_path) -> None:
 
 
 def test_rows_stay_when_their_site_is_gone(tmp_path, monkeypatch) -> None:
-    """What was counted is kept; the same nightly run is not counted twice."""
+    """Rows remain after their site is removed, and the same nightly run is not counted twice."""
     monkeypatch.setattr(nightly_runs, "RESULTS", tmp_path / "rows.json")
     result = first_nightly_runs()
     concluded(tmp_path, "a", result.model_copy(update={"settings": {**result.settings, "scenarios": []}}))

@@ -1,4 +1,4 @@
-"""The simulated comparisons: drawn as planned, judged as real ones are, and told as simulated."""
+"""The simulated comparisons: drawn as planned and judged as real ones."""
 
 import math
 
@@ -10,7 +10,7 @@ from campaigns.statistics.effects import detection_rate
 
 
 class Still(np.random.Generator):
-    """Draws without noise; ``start`` says who runs first."""
+    """Draws without noise; ``start`` is the side that runs first."""
 
     def __init__(self, start):
         super().__init__(np.random.PCG64(1))
@@ -25,7 +25,7 @@ class Still(np.random.Generator):
 
 @pytest.mark.parametrize("start", [0, 1])
 def test_a_steady_drift_cancels_out_in_abba_order(start):
-    """Whoever begins: head is slower by one step in half of the pairs and faster by one in the others."""
+    """A steady drift cancels out in ABBA order, whichever side runs first."""
     logs = power.comparison(Still(start), "drifting", 0.05, 0.10)
     step = math.log(1.2) / 19
 
@@ -34,14 +34,14 @@ def test_a_steady_drift_cancels_out_in_abba_order(start):
 
 
 def test_a_steady_drift_looks_like_an_effect_where_base_runs_first():
-    """Ten steps of drift lie between the two runs of each pair."""
+    """A steady drift looks like an effect if base runs first: ten steps of drift separate each pair's runs."""
     logs = power.comparison(Still(0), "drifting", 0.05, 0.0, interleaved=False)
 
     assert logs == pytest.approx([10 * math.log(1.2) / 19] * 10)
 
 
 def test_simulation_and_formula_agree():
-    """A slowdown of 10 % under 5 % noise: 96 %, within what 400 draws allow; the same seed draws the same."""
+    """Simulation and formula agree on a slowdown of 10 % under 5 % noise; the same seed draws the same."""
     found = power.verdicts(1, "steady", 0.05, 0.10, simulations=400)
     computed = detection_rate(math.log(1.1), sd=0.05 * math.sqrt(2), pairs=10, margin=0.05)
 
@@ -52,5 +52,5 @@ def test_simulation_and_formula_agree():
 
 
 def test_holm_holds_the_error_of_all_primary_metrics_together():
-    """Three metrics and no margin to speak of: about 5 % of comparisons, not 14 %."""
+    """Holm's method keeps the error of three primary metrics together at about 5 % of comparisons, not 14 %."""
     assert power.family_false_alarms(1, 0.05, 1e-9, 400) < 40

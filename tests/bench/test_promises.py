@@ -36,12 +36,12 @@ KILL: dict[str, Any] = {
     ],
 )
 def test_kills_are_counted_with_what_they_left(row: dict[str, Any], figure: str) -> None:
-    """A try whose process was not there any more is a try, and no kill."""
+    """Kills are counted with their leftovers; a try whose process had already ended is no kill."""
     assert figure in promises.after_kills([KILL | row, KILL | {"killed": ""}])
 
 
 def test_starts_are_counted_apart_from_their_controls() -> None:
-    """A start that has to pass is no start that fails."""
+    """Starts that must fail are counted separately from controls that must pass."""
     rows = [
         {"name": "no package index", "wrong": []},
         {"name": "a port taken", "wrong": ["a traceback"]},
@@ -55,7 +55,7 @@ def test_starts_are_counted_apart_from_their_controls() -> None:
 
 
 def test_suites_are_counted_on_quiet_and_on_busy_hosts() -> None:
-    """A test that failed once is named."""
+    """Suites are counted separately on quiet and busy hosts, with the names of failed tests."""
     rows = [
         {"try": "quiet 1", "exit_code": 0, "passed": 9, "failed": 0, "which": []},
         {"try": "busy 1", "exit_code": 1, "passed": 8, "failed": 1, "which": ["tests/a.py::b"]},
@@ -70,7 +70,7 @@ def test_suites_are_counted_on_quiet_and_on_busy_hosts() -> None:
 
 
 def test_soaks_are_told_by_what_grew_most_of_our_own() -> None:
-    """Brokers' memory is Kafka's business; the most over all soaks counts."""
+    """A soak reports the largest growth of Plimsoll's processes over all soaks, without the brokers' memory."""
     row = {
         "mode": "kraft",
         "minutes": 61.2,
@@ -97,14 +97,14 @@ def test_soaks_are_told_by_what_grew_most_of_our_own() -> None:
     ],
 )
 def test_a_bug_of_kafka_is_no_false_finding_of_a_soak(bugs: list[str], told: str) -> None:
-    """It is named; a violation without a name counts."""
+    """A soak names a bug of Kafka; a violation without a known bug counts as a false finding."""
     row = {"mode": "kraft", "minutes": 61.2, "verdict": "fail", "invariants": {"I11": "fail"}, "known_bugs": bugs}
 
     assert promises.soaked([row | {"grew": {"prober": 0.0}, "most_mb": {}, "record_mb": 9}]).startswith(told)
 
 
 def test_a_soak_whose_verdict_was_withdrawn_accuses_nobody() -> None:
-    """It stays with its reason, and what it says of memory counts."""
+    """A soak whose verdict was withdrawn is no false finding; its row, reason and memory figures remain."""
     row = {"mode": "kraft", "minutes": 61.2, "verdict": "fail", "invariants": {"I11": "fail"}}
     row |= {"grew": {"prober": 0.0}, "most_mb": {}, "record_mb": 9}
 
@@ -114,7 +114,7 @@ def test_a_soak_whose_verdict_was_withdrawn_accuses_nobody() -> None:
 
 
 def test_troubles_of_airflow_are_counted() -> None:
-    """One whose cluster is still there is not met."""
+    """Airflow's troubles are counted; one whose cluster remains is not met."""
     row = {"name": "a task is marked as failed", "state": "failed", "verdict": "unknown", "whole": False, "left": []}
 
     assert promises.airflow_troubles([row, row | {"left": ["ports: 9092"]}]) == (
@@ -123,7 +123,7 @@ def test_troubles_of_airflow_are_counted() -> None:
 
 
 def test_bad_input_and_damaged_answers_are_counted_apart() -> None:
-    """A damaged answer may be read, as Kafka's frames have no checksum; it must not crash."""
+    """Bad inputs and damaged answers are counted separately; a damaged answer can be readable but must not crash."""
     rows = [
         {"kind": "scenario", "inputs": 7, "refused": 6, "by_hand": 2},
         {"kind": "answer to probe, cut", "inputs": 9, "refused": 9, "crashes": 1},
@@ -134,7 +134,7 @@ def test_bad_input_and_damaged_answers_are_counted_apart() -> None:
 
 
 def test_fuzzing_counts_from_the_last_crash() -> None:
-    """The readers of a kind of file add up; the kind with the least bounds all."""
+    """Fuzzing counts from the last crash; readers of a kind add up, and the kind with the least time is named."""
     minutes = {"segments": 30.0, "codecs": 0.5, "clock": 4.25}
     rows = [{"target": target, "clean_minutes": each, "inputs": 1000} for target, each in minutes.items()]
 
@@ -145,7 +145,7 @@ def test_fuzzing_counts_from_the_last_crash() -> None:
 
 
 def test_nightly_runs_are_counted_with_their_positive_control() -> None:
-    """One that did not lose records is seen."""
+    """Nightly runs are counted with their positive control, also one that did not lose records."""
     control = {"scenario": "acks1_lag_leader_kill", "shown": {"lost_write": 3}}
     other = {"scenario": "group_members", "shown": {}}
     rows = [
@@ -159,7 +159,7 @@ def test_nightly_runs_are_counted_with_their_positive_control() -> None:
 
 
 def test_runs_side_by_side_are_counted() -> None:
-    """A run of which nothing can be said neither passes nor was touched; an older row names no user."""
+    """Parallel runs are counted; an unknown run neither passes nor was touched; an older row names no user."""
     run = {"scenario": "steady", "exit_code": 0, "verdict": "pass", "touched": []}
     row = {"runs": [run, run | {"verdict": "unknown", "exit_code": 2}], "shared": [], "left": []}
     of_two = {"runs": [run | {"user": "root"}, run | {"user": "nobody"}], "shared": [], "left": ["mounts: /x"]}
@@ -170,7 +170,7 @@ def test_runs_side_by_side_are_counted() -> None:
 
 
 def test_a_false_alarm_is_counted() -> None:
-    """A run of which nothing could be said is neither clean nor an alarm; a scenario that must lose does not count."""
+    """A false alarm is counted; an unknown run is neither clean nor an alarm, and a positive control is left out."""
     clean = {"scenario": "steady", "verdict": "pass", "anomalies": {}, "invariants": {}, "known_bugs": []}
     rows = [
         clean | {"violated": []},
@@ -183,7 +183,7 @@ def test_a_false_alarm_is_counted() -> None:
 
 
 def test_what_was_not_measured_says_so(tmp_path: Path) -> None:
-    """Neither a file that is not there nor one without rows is a figure."""
+    """A figure whose file is missing or without rows is "not measured"."""
     (tmp_path / "none.json").write_text("[]")
     table = promises.section(
         [Promise("a", "`x`", promises.after_kills, [tmp_path / name]) for name in ("gone.json", "none.json")]
@@ -193,7 +193,7 @@ def test_what_was_not_measured_says_so(tmp_path: Path) -> None:
 
 
 def test_schedules_are_counted_with_what_they_exclude() -> None:
-    """One that could not be judged is in no bound: 0 of 59 leaves up to 5 %."""
+    """Schedules are counted with the violation rate that they exclude, without those that were not judged."""
     rows = [
         {"kafka": "4.4.0", "schedules": 30, "violations": {}, "unknown": {"7": "A gap."}},
         {"kafka": "4.4.0", "schedules": 30, "violations": {}, "unknown": {}},

@@ -1,4 +1,4 @@
-"""A run's records, counted again."""
+"""An independent count of a run's records."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ OWN = {"sent": 4, "acked": 3, "lost": 1, "duplicated": 1, "duplicate_copies": 2}
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """Of three acknowledged records one is lost, one there three times; the live consumer read all of them, and a
-    copier has copied two to another topic.
+    """A run with three acknowledged records: one is lost, and one is read three times.
+
+    The live consumer read all of them, and a copier copied two to another topic.
     """
     outcomes = enumerate(["ok", "ok", "ok", "info"])
     sends = [{"topic": "orders", "producer_id": "load-1", "seq": seq, "outcome": outcome} for seq, outcome in outcomes]
@@ -33,7 +34,7 @@ def run(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("lost", "unseen", "code"), [(1, 0, 0), (0, 1, 0), (0, 0, 1)])
 def test_a_verdict_that_says_otherwise_is_found(run: Path, lost: int, unseen: int, code: int) -> None:
-    """By one record; what the judge calls unseen was not read either."""
+    """A verdict that differs by one record is found; an unseen record of the judge's counts as not read."""
     delivery = OWN | {"lost": lost, "unseen": unseen}
     (run / "verdict" / "verdict.json").write_text(json.dumps({"delivery": delivery}))
 
@@ -42,7 +43,7 @@ def test_a_verdict_that_says_otherwise_is_found(run: Path, lost: int, unseen: in
 
 
 def test_a_run_whose_clients_never_began_has_nothing(tmp_path: Path) -> None:
-    """Its tables are empty folders."""
+    """A run whose clients never started has empty tables, and all its counts are 0."""
     for name in ("sends", "polls"):
         (tmp_path / name).mkdir()
 

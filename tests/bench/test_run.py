@@ -1,4 +1,4 @@
-"""What is measured, and how figures follow from what other benchmarks wrote."""
+"""The benchmark's steps, and figures from what other benchmarks wrote."""
 
 import pytest
 
@@ -8,12 +8,12 @@ from bench.segments import OURS, Row
 
 
 def row(value_bytes, file_bytes, seconds, *, reader=OURS, codec="none", records=1_000_000):
-    """A reader on a segment."""
+    """Return a reader's row on a segment."""
     return Row(reader, value_bytes, codec, file_bytes, records, seconds, seconds, 0)
 
 
 def test_segments_are_told_by_the_median_round_of_the_largest():
-    """Of 100 bytes in records a second, of 1 KiB in megabytes; other readers and codecs do not count."""
+    """The figure is the median round of the largest segment: records per second for 100 bytes, MB/s for 1 KiB."""
     rows = [
         row(100, 9, [1.0]),
         row(100, 90, [0.5, 9.0, 0.4]),
@@ -27,7 +27,7 @@ def test_segments_are_told_by_the_median_round_of_the_largest():
 
 
 def test_every_target_is_measured_by_a_step():
-    """Whoever adds a target has to measure it."""
+    """Every target is measured by a step."""
     judged = {case.target for name, case in CASES.items() if name in run.JUDGED}
     pages = {name for name in targets.TARGETS if name.removesuffix("_page") in judged}
     others = {"small_import", "further_run", "growth_1m_to_50m", "accounting_over_duckdb", "accounting_over_sets"}
@@ -42,7 +42,7 @@ def test_every_target_is_measured_by_a_step():
 
 
 def test_all_are_met_only_if_the_last_figure_of_each_is():
-    """A target without a figure is not met."""
+    """All targets are met only if the last figure of each is; a target without a figure is not met."""
     met = [{"target": name, "met": True} for name in targets.TARGETS]
 
     assert targets.all_met(met)
@@ -52,7 +52,7 @@ def test_all_are_met_only_if_the_last_figure_of_each_is():
 
 
 def test_a_step_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]):
-    """Before anything is measured."""
+    """An unknown step is rejected before any measurement."""
     with pytest.raises(SystemExit):
         run.main(["spead"])
 

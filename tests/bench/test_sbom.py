@@ -1,4 +1,4 @@
-"""The bill of materials names what is locked, and nothing is locked whose licence was not looked at."""
+"""The bill of materials lists all locked packages, and every licence was reviewed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 from bench import sbom
 from clusters.paths import ROOT
 
-# Locked for other systems or for Python without its lock; never installed where Plimsoll runs.
+# Locked for other systems or Python versions; never installed where Plimsoll runs.
 ELSEWHERE = {"colorama", "httpx2-jsfetch", "pywin32", "pyyaml-ft"}
 
 
 def test_every_locked_package_is_in_the_bill_with_its_hashes(capsys: pytest.CaptureFixture[str], monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    """Each line of each lock file, by its package URL, as JSON of CycloneDX's form; nothing else is in it."""
+    """Every locked package is in the CycloneDX bill with its package URL and hashes, and nothing else is."""
     monkeypatch.setattr(sys, "argv", ["sbom"])
     sbom.main()
     bill = json.loads(capsys.readouterr().out)
@@ -32,7 +32,7 @@ def test_every_locked_package_is_in_the_bill_with_its_hashes(capsys: pytest.Capt
 
 
 def test_every_licence_is_permissive_or_looked_at() -> None:
-    """A package with another one, or with none, needs a line in `OTHERS` or `UNDECLARED`; no line is left over."""
+    """Each licence is permissive, or has a line in `OTHERS` or `UNDECLARED`; each line has its package."""
     licensed = sbom.licences()
     locked = {each.name: each for each in sbom.components()}
     unknown = {name for name, each in locked.items() if name not in licensed and "requirements.lock" in each.locks}
@@ -58,11 +58,11 @@ def test_every_licence_is_permissive_or_looked_at() -> None:
     ],
 )
 def test_a_licence_is_permissive_if_some_choice_of_it_is(expression: str, permissive: bool) -> None:
-    """All of what AND joins counts."""
+    """A licence is permissive if one of its choices is; all licences joined by AND count."""
     assert sbom.is_permissive(expression) is permissive
 
 
 def test_every_package_is_pinned_by_hashes() -> None:
-    """A package without a hash would be installed whatever it holds."""
+    """Every package is pinned by hashes, which pip verifies."""
     assert [each.name for each in sbom.components() if not each.hashes] == []
     assert (ROOT / "requirements.lock").read_text().count("--hash=sha256:") > 100

@@ -1,4 +1,4 @@
-"""Series of randomised schedules: what they are of, and what a row says."""
+"""Series of randomised schedules: their content and their rows."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from history.results.schedules import ScheduleRun, SchedulesResult
 
 
 def run(seed: int, verdict: Any, violations: list[str]) -> ScheduleRun:
-    """Of a schedule."""
+    """Return a run of a schedule."""
     return ScheduleRun(
         item="schedule", seed=seed, steps=9, run_id="r", verdict=verdict, sentence="So.", violations=violations
     )
 
 
 def test_there_are_a_hundred_schedules_and_none_twice() -> None:
-    """Each series has seeds and a name of its own."""
+    """At least a hundred schedules exist without duplicates; each series has its seeds and its name."""
     drawn = [series.seed + number for series in SERIES for number in range(SCHEDULES)]
 
     assert len(set(drawn)) == len(drawn) >= 100
@@ -30,7 +30,7 @@ def test_there_are_a_hundred_schedules_and_none_twice() -> None:
 
 @pytest.mark.parametrize("series", SERIES, ids=lambda series: series.name)
 def test_every_series_makes_schedules(series: Series) -> None:
-    """With load, and where its mix has such schedules at rest; some fault of the mix is in each."""
+    """Every series makes schedules with load, and at rest where its mix allows; each has a fault of the mix."""
     mix = FaultMix.model_validate(merge_patch(yaml.safe_load(series.mix.read_text()), series.changes))
 
     for seed in range(series.seed, series.seed + 3):
@@ -40,7 +40,7 @@ def test_every_series_makes_schedules(series: Series) -> None:
 
 
 def test_a_row_names_what_was_violated_and_what_could_not_be_judged() -> None:
-    """By the seeds of the schedules; the others are only counted."""
+    """A row names the seeds of schedules with violations or without a verdict, and counts the others."""
     result = SchedulesResult(
         kind="fuzz",
         campaign_id="c",

@@ -1,4 +1,4 @@
-"""The benchmark of segment readers: what it generates is read by all, and its page says what was measured."""
+"""The benchmark of segment readers: all readers read the generated segments, and the page shows the results."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from kafka_files.records import decode
 
 @pytest.mark.parametrize("codec", NAMES)
 def test_what_is_generated_is_a_segment(tmp_path, codec):
-    """Of the size that was asked for, in batches, every record sound."""
+    """A generated segment has the requested size, and every record in its batches is sound."""
     found = generate(tmp_path / "segment", 100, codec, 50_000)
     data = found.file.read_bytes()
     parts = [part for headers in header_slices(data) for part in decode(data, headers)]
@@ -22,7 +22,7 @@ def test_what_is_generated_is_a_segment(tmp_path, codec):
 
 @pytest.mark.parametrize("reader", [OURS, HEADERS_ONLY, KAFKA_PYTHON])
 def test_readers_count_all_records(tmp_path, reader):
-    """Each in a process of its own, which tells its seconds."""
+    """Each reader counts all records in its own process, which reports its seconds."""
     found = read(reader, generate(tmp_path / "segment", 1024, "none", 20_000))
 
     assert found.records == 15
@@ -30,7 +30,7 @@ def test_readers_count_all_records(tmp_path, reader):
 
 
 def test_the_page_compares_speeds():
-    """kafka-dump-log without its JVM's start: 1,000 records in 5 s, of which 1 s is the start."""
+    """The page compares speeds; kafka-dump-log counts without the second of its JVM's start."""
     ours, dump, start = (
         Row(name, 100, "none", 120_000, 1000, [seconds], [2 * seconds], 3)
         for name, seconds in ((OURS, 1.0), (DUMP, 5.0), (DUMP, 1.0))
@@ -42,5 +42,5 @@ def test_the_page_compares_speeds():
 
 
 def test_the_page_is_that_of_the_results():
-    """Nobody wrote it by hand."""
+    """The page is generated from the results."""
     assert PAGE.read_text() == page_of(RESULTS)

@@ -1,4 +1,4 @@
-"""Runs side by side: what counts as touched."""
+"""Parallel runs: what counts as touched."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ RUN: dict[str, Any] = {"scenario": "steady", "exit_code": 0, "verdict": "pass", 
 
 
 def test_four_runs_differ_in_what_they_are() -> None:
-    """Versions, scenarios and checkouts; both runtimes; each scenario is one."""
+    """The four parallel runs differ in version and scenario, and use both runtimes and two checkouts."""
     assert len(ASKED) == len({asked.kafka for asked in ASKED}) == len({asked.scenario for asked in ASKED}) == 4
     assert {asked.runtime for asked in ASKED} == {"docker", "process"}
     assert sum(asked.other for asked in ASKED) == 2
@@ -23,7 +23,7 @@ def test_four_runs_differ_in_what_they_are() -> None:
 
 
 def test_a_start_that_the_run_did_not_make_is_seen(tmp_path) -> None:
-    """One more than it ended; a node that it ended once may have been started twice."""
+    """More starts of a node than the run accounts for are found; a node that it ended once may start twice."""
     folder = RunFolder(write_sample_run(tmp_path / "run"))
     manifest = read_manifest(folder.manifest)
     starts = [
@@ -37,7 +37,7 @@ def test_a_start_that_the_run_did_not_make_is_seen(tmp_path) -> None:
 
 
 def test_a_file_of_another_user_is_seen(tmp_path) -> None:
-    """By its owner, however deep it lies."""
+    """A file of another user is found by its owner at any depth."""
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "events.jsonl").touch()
 
@@ -46,7 +46,7 @@ def test_a_file_of_another_user_is_seen(tmp_path) -> None:
 
 
 def test_an_address_of_two_runs_is_seen(tmp_path) -> None:
-    """What each node listened on, whatever the listener is called."""
+    """An address that two runs share is found, on any listener."""
     folder = RunFolder(write_sample_run(tmp_path / "run"))
     manifest = read_manifest(folder.manifest)
     node = manifest.nodes[0].model_copy(update={"config": {"listeners": "A://10.0.0.1:9092,B://10.0.0.1:9093"}})
@@ -74,5 +74,5 @@ def test_an_address_of_two_runs_is_seen(tmp_path) -> None:
     ],
 )
 def test_what_a_row_shows_that_must_not_be(changed, found) -> None:
-    """A run of which nothing can be said, as on a busy host, was not touched; nor one that shows a known bug."""
+    """A touched run, a shared address or a leftover is wrong; an unknown run or a known bug is not."""
     assert wrong({"runs": [RUN], "shared": [], "left": [], **changed}) == found

@@ -23,7 +23,7 @@ public class Check {
 
 @pytest.fixture
 def release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The jars of a release: the class with one of its own, and another."""
+    """The jars of a release with the replaced class, its nested class and another class."""
     jars = tmp_path / "release"
     jars.mkdir()
     with zipfile.ZipFile(jars / "kafka-clients-3.9.1.jar", "w") as jar:
@@ -34,7 +34,7 @@ def release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_only_the_one_class_is_another(release: Path, tmp_path: Path) -> None:
-    """What else the release has stays as it is, in its own folder, too."""
+    """Only the one class is replaced; the other classes and the release's folder do not change."""
     before = (release / "kafka-clients-3.9.1.jar").read_bytes()
 
     made = slow_build.make(tmp_path / "slow")
@@ -47,7 +47,7 @@ def test_only_the_one_class_is_another(release: Path, tmp_path: Path) -> None:
 
 
 def test_the_checksum_is_right_and_takes_its_time(release: Path, tmp_path: Path) -> None:
-    """A broker takes the batches as before, only later."""
+    """The checksum is right and takes longer, so that a broker accepts the batches only later."""
     made = slow_build.make(tmp_path / "slow", waits_ms=20.0)
     (tmp_path / "Check.java").write_text(CHECK)
 

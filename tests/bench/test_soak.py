@@ -1,4 +1,4 @@
-"""Soaks: what they are of, and what counts as wrong."""
+"""Soaks: their clusters, and what counts as wrong."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ ROW: dict[str, Any] = {
 
 
 def test_both_ways_to_run_a_cluster_are_soaked() -> None:
-    """Each once, by a seed of its own."""
+    """KRaft and ZooKeeper are each soaked once with different seeds."""
     assert [soak.mode for soak in SOAKS] == ["kraft", "zookeeper"]
     assert len({soak.seed for soak in SOAKS}) == 2
 
@@ -36,5 +36,5 @@ def test_both_ways_to_run_a_cluster_are_soaked() -> None:
     ],
 )
 def test_what_must_not_be(changed: dict[str, Any], found: list[str]) -> None:
-    """A doubt, a check not judged, a large record, and a process of Plimsoll's own that grows; brokers may."""
+    """A doubt, a check without a verdict, a large record and a growing process are wrong; brokers may grow."""
     assert wrong(ROW | changed) == found

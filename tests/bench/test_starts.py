@@ -1,4 +1,4 @@
-"""Starts that fail half-way: the quick ones for real, and what counts as wrong of a row."""
+"""Starts that fail half-way: the quick ones with the real command, and what counts as wrong in a row."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROW: dict[str, Any] = {"exit_code": 2, "sentence": "The disk is full; make room.
 
 
 def has_namespaces() -> bool:
-    """Whether this user may make the worlds in which starts fail."""
+    """Return whether this user can create the namespaces in which starts fail."""
     overlay = "lowerdir=/usr,upperdir=/mnt/upper,workdir=/mnt/work"
     mounts = f"mount -t tmpfs x /mnt && mkdir /mnt/upper /mnt/work && mount -t overlay -o {overlay} x /usr"
     tried = ["unshare", "--mount", "--pid", "--net", "--ipc", "--fork", "--mount-proc", "sh", "-c", mounts]
@@ -38,19 +38,19 @@ def has_namespaces() -> bool:
 @pytest.mark.skipif(not has_namespaces(), reason="this user makes no namespaces")
 @pytest.mark.parametrize("start", [start for start in STARTS if start.is_quick], ids=lambda start: start.name)
 def test_a_start_that_fails_says_what_to_do_and_leaves_nothing(start: Start) -> None:
-    """The real command, where a port, a lock, the disk, the network or Python's venv is missing."""
+    """A start without a port, lock, disk space, network or Python venv gives advice and leaves no file."""
     found = attempt(start)
 
     assert (found["exit_code"], wrong(start, found)) == (start.code, []), found["stderr"]
 
 
 def test_names_are_unique() -> None:
-    """A row is found by its start's name."""
+    """A start's name is unique, since a row is found by it."""
     assert len({start.name for start in STARTS}) == len(STARTS)
 
 
 def test_a_control_is_told_by_its_name() -> None:
-    """It passes and says nothing; every other start is to say what to do."""
+    """A control passes without a message; every other start gives advice."""
     assert {start.name for start in STARTS if start.says == "^$"} == CONTROLS
     assert {"nothing is wrong", "a full /dev/shm"} < CONTROLS
     advice = re.compile(rf"; \w|{ADVICE[:-1]}$")
@@ -73,12 +73,12 @@ def test_a_control_is_told_by_its_name() -> None:
     ],
 )
 def test_what_is_wrong_with_a_row(change: dict[str, Any], complaint: list[str]) -> None:
-    """Each by itself."""
+    """Each wrong value of a row has its own complaint."""
     assert wrong(START, ROW | change) == complaint
 
 
 def test_what_a_run_names_it_may_keep() -> None:
-    """A run that has begun keeps its folder; one that was refused keeps none, and no other file may stay."""
+    """A started run keeps its folder; a rejected one keeps none, and no other file may remain."""
     folder, other = "files: /mnt/world/runs/20261125-a", "files: /tmp/plimsoll-x"
 
     assert row(START, 2, "[00:01] x\nrun: /mnt/world/runs/20261125-a\n", "", [folder, other])["left"] == [other]
@@ -90,7 +90,7 @@ def test_what_a_run_names_it_may_keep() -> None:
 def test_the_host_is_looked_at_like_a_world_of_its_own(
     monkeypatch: pytest.MonkeyPatch, runtime: Any, processes: set[str]
 ) -> None:
-    """Rules, links and mounts, too; only of the host's processes no more than a run's."""
+    """The host is inspected like a separate world; of the host's processes only a run's are included."""
     found = {"rules": {"-A INPUT"}, "temporary": {"x"}, "processes": {"a run's"}}
     monkeypatch.setattr(starts, "inventory", lambda: found)
     monkeypatch.setattr(starts, "files", lambda: {"/tmp/x"})
@@ -113,12 +113,12 @@ def test_the_host_is_looked_at_like_a_world_of_its_own(
     ],
 )
 def test_the_sentence_is_what_is_left_without_the_lines_beside_it(stderr: str, said: str) -> None:
-    """What was fetched, a log's lines, make's own; a second sentence stays, and is one too many."""
+    """The sentence is stderr without progress, log and make lines; a second sentence is one too many."""
     assert sentence(stderr) == said
 
 
 def events_of(run: Path, *told: dict[str, Any]) -> RunFolder:
-    """A run with these events and no more."""
+    """Return a run with exactly these events."""
     run.mkdir()
     for each in told:
         EventLog(RunFolder(run).events).add(**each)
@@ -142,7 +142,7 @@ HEALED = {"kind": "healed", "phase": "it dies", "recovery_verified": True, **LEA
 def test_what_a_run_kept_that_broke_amid_a_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: list[dict[str, Any]], healed: list[str]
 ) -> None:
-    """Of the phase that broke alone, and healed is what is proven to be."""
+    """A run that broke during a fault reports only its own phase, and counts only verified recoveries as healed."""
     monkeypatch.setattr(starts, "judged", lambda _: {"verdict": "unknown"})
     before = INJECTED | {"phase": "before", "target": "broker-2"}
     run = events_of(tmp_path / "run", before, *events)
@@ -172,6 +172,6 @@ def test_what_a_run_kept_that_broke_amid_a_fault(
 def test_a_run_that_breaks_amid_a_fault_heals_it_and_keeps_its_record(
     runs: list[dict[str, Any]], complaint: list[str]
 ) -> None:
-    """Each by itself; of other starts no run is looked at."""
+    """A run that breaks during a fault heals it and keeps its record; other starts have no such requirement."""
     assert wrong(replace(START, is_amid_fault=True), ROW | {"kept": runs}) == complaint
     assert wrong(START, ROW | {"kept": runs}) == []

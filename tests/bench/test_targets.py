@@ -1,4 +1,4 @@
-"""Performance targets, and what was measured of them."""
+"""Performance targets and their results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bench import targets
     ],
 )
 def test_a_target_is_met_up_to_its_bound(name: str, figure: float, met: bool) -> None:
-    """Seconds from below, ratios from above."""
+    """A target is met up to its limit: seconds from below, ratios from above."""
     found = targets.row(name, figure, rounds=5)
 
     assert (found["target"], found["figure"], found["met"], found["rounds"]) == (name, figure, met, 5)
@@ -29,13 +29,13 @@ def test_a_target_is_met_up_to_its_bound(name: str, figure: float, met: bool) ->
 
 
 def test_a_figure_of_no_target_is_an_error() -> None:
-    """Nobody declared it."""
+    """A figure of an undeclared target is an error."""
     with pytest.raises(KeyError):
         targets.row("records_13m", 1.0)
 
 
 def test_results_are_appended_and_the_last_one_is_told(tmp_path: Path) -> None:
-    """Beside the bound; what nobody measured is told, too."""
+    """Results are appended, and the last one is shown with its limit; unmeasured targets are also shown."""
     file, page = tmp_path / "results.json", tmp_path / "page.md"
     page.write_text(f"above\n{targets.BEGIN}old\n{targets.END}\nbelow\n")
     for figure in (99.0, 20.0):
@@ -53,7 +53,7 @@ def test_results_are_appended_and_the_last_one_is_told(tmp_path: Path) -> None:
 
 
 def test_a_page_without_a_place_for_the_table_is_an_error(tmp_path: Path) -> None:
-    """Nothing of it is overwritten."""
+    """A page without a place for the table is an error, and is not overwritten."""
     page = tmp_path / "page.md"
     page.write_text("a page\n")
 
@@ -63,12 +63,12 @@ def test_a_page_without_a_place_for_the_table_is_an_error(tmp_path: Path) -> Non
 
 
 def test_the_page_has_the_last_figures() -> None:
-    """``python -m bench.targets --write`` puts it there, as does whatever records a figure."""
+    """The page has the last figures, as written by ``python -m bench.targets --write``."""
     assert "\n".join(targets.table(targets.read())) in targets.PAGE.read_text()
 
 
 def test_a_table_shows_what_was_not_met() -> None:
-    """Two figures of each target, the older one first; of one without figures that nobody measured it."""
+    """A table shows a target's last two figures, older first; a target without figures is "not measured"."""
     rows = [targets.row("soak_2h", figure) for figure in (1.0, 250.0, 301.0)]
     told = {line.split("`")[1]: line for line in targets.table(rows)[2:]}
 

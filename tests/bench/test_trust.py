@@ -1,4 +1,4 @@
-"""The page on how far results can be trusted follows from its data, and begins with the limits."""
+"""The page on trust in results is generated from its data, and begins with the limits."""
 
 import re
 from typing import Any
@@ -15,17 +15,17 @@ SIMULATED = {"simulations": 200, "improvement": 0, "equivalent": 0, "noise": 0.0
 
 
 def damage(kind: str, *, seen: bool = True, kafka: str = "3.9.1") -> dict[str, Any]:
-    """A row of mutation.json, as far as the page reads it."""
+    """Return a row of mutation.json with the page's columns."""
     return {"kind": kind, "kafka": kafka, "seen": seen}
 
 
 def test_the_page_is_current() -> None:
-    """After a change of the data or of a table: ``python -m bench.trust``."""
+    """The page is current; ``python -m bench.trust`` writes it."""
     assert trust.page() == trust.PAGE.read_text()
 
 
 def test_the_limits_come_first() -> None:
-    """Before any figure; and each kind of evidence has its section."""
+    """The limits come before any figure, and each kind of evidence has its section."""
     titles = re.findall(r"^## (.+)$", trust.page(), re.MULTILINE)
 
     assert titles[0] == "Limits of the evidence"
@@ -33,20 +33,20 @@ def test_the_limits_come_first() -> None:
 
 
 def test_every_kind_of_damage_has_been_tried() -> None:
-    """None is missing from the rows that the page counts, and none is there that no longer exists."""
+    """The page counts exactly the existing kinds of damage."""
     counted = {row["kind"] for row in trust._read(mutate.RESULTS)}
 
     assert counted == {kind.name for kind in [*mutate.UNDAMAGED, *KINDS]}
 
 
 def test_the_simulations_are_large_enough() -> None:
-    """At least 200 histories of each kind, and 1,000 comparisons a row."""
+    """The simulations have at least 200 histories of each kind, and 1,000 comparisons in a row."""
     assert min(row["histories"] for row in trust._read(screen.RESULTS)["false_alarms"]) >= 200
     assert min(row["simulations"] for row in trust._read(power.RESULTS)["rows"]) >= 1000
 
 
 def test_what_is_not_covered_is_named() -> None:
-    """Scenarios without repeated runs; checks that no damage is meant to show."""
+    """Scenarios without repeated runs and checks without damage are named."""
     text = "\n".join(trust.limits([damage("no_probe")], [], [], frozenset({"kafka_14704"})))
 
     assert "`steady`" in text
@@ -56,7 +56,7 @@ def test_what_is_not_covered_is_named() -> None:
 
 
 def test_damage_is_counted_by_what_it_must_be_reported_as() -> None:
-    """A miss shows; copies without damage count for nothing."""
+    """Damage is counted by the check that must report it; a miss is shown, and undamaged copies do not count."""
     damaged = [
         damage("undamaged_survived_faults"),
         damage("acknowledged_record_lost"),
@@ -73,7 +73,7 @@ def test_damage_is_counted_by_what_it_must_be_reported_as() -> None:
 
 
 def test_a_known_bug_is_no_false_alarm() -> None:
-    """A clean run with another finding is one; a run of which nothing can be said accuses nobody."""
+    """A known bug is no false alarm, but another finding on a clean run is one; an unknown run does not count."""
     clean = {"scenario": "steady", "kafka": "3.9.1", "verdict": "pass", "anomalies": {}}
     bug = {**clean, "scenario": "survived_faults", "verdict": "fail", "known_bugs": ["KAFKA-14704"]}
     undecided = {**clean, "verdict": "unknown"}
@@ -85,7 +85,7 @@ def test_a_known_bug_is_no_false_alarm() -> None:
 
 
 def test_repeated_runs_are_told_with_their_bound() -> None:
-    """Nine of ten is at least 61 %; counts of records as a range; a scenario that never ran has no line."""
+    """Repeated runs are shown with their confidence limit; a scenario without runs has no line."""
     row = {"scenario": "acks1_lag_leader_kill", "kafka": "3.9.1", "duplicate_copies": 0, "recount_agrees": True}
     lines = trust.scenarios([{**row, "lost": 1000 * n} for n in range(10)])
 
@@ -95,7 +95,7 @@ def test_repeated_runs_are_told_with_their_bound() -> None:
 
 
 def test_comparisons_are_counted_with_bounds() -> None:
-    """No regression in one allows 95 %; one of two found; nothing counted yet is no claim."""
+    """Comparisons are counted with confidence limits; without any count there is no claim."""
     itself = comparisons.row_of(result(ITSELF, rows(ITSELF)))
     injected = [comparisons.row_of(result(INJECTED, rows(INJECTED, change))) for change in (0.10, 0.03)]
     text = "\n".join(trust.real_comparisons([row for row in [itself, *injected] if row]))
@@ -109,7 +109,7 @@ def test_comparisons_are_counted_with_bounds() -> None:
 
 @pytest.mark.parametrize(("computed", "shown"), [(0.96, "96.0%"), (None, "–")])
 def test_simulated_figures_say_so(computed: float | None, shown: str) -> None:
-    """First of all; beside each what the formula says, where it says something."""
+    """Simulated figures are labelled as such; each has the formula's value, where the formula has one."""
     row = {"host": "steady", "slowdown": 0.1, "regression": 190, "inconclusive": 10, "computed": computed, **SIMULATED}
     away = {**row, "host": "drifting", "regression": 180}
     lines = trust.simulated_comparisons({"rows": [row, away], "blocks": [], "families": []})
@@ -120,7 +120,7 @@ def test_simulated_figures_say_so(computed: float | None, shown: str) -> None:
 
 
 def test_the_screens_rates_have_their_intervals() -> None:
-    """Of no candidate nothing is told; of no confirmation no size."""
+    """The screen's rates have their intervals; without a candidate the rate is "none", and so is the size."""
     rate = {"shown": 1, "of": 2, "interval": [0.013, 0.987]}
     found = screen.measure(histories=1)
     row = {"percent": 5, "noise": 0.03, "size": None, **dict.fromkeys(screen.RATES, rate)}
@@ -132,7 +132,7 @@ def test_the_screens_rates_have_their_intervals() -> None:
 
 
 def test_days_are_told_as_far_as_rows_hold_them() -> None:
-    """Rows without a date are not dated by the others."""
+    """Dates are shown for the rows that have them; rows without a date are counted separately."""
     assert trust._dates(["2026-01-02", "2026-01-01"]) == "made from 2026-01-01 to 2026-01-02"
     assert trust._dates(["", "2026-01-02"]) == "some on 2026-01-02, most rows hold no date"
     assert trust._dates([""]) == "the rows hold no date"

@@ -1,4 +1,4 @@
-"""Airflow's troubles: what they are, and what counts as wrong."""
+"""Airflow's troubles, and what counts as wrong."""
 
 import socket
 from contextlib import nullcontext
@@ -17,7 +17,7 @@ ROW: dict[str, Any] = {"name": NAME, "state": "failed", "verdict": "unknown", "w
 
 
 def test_only_what_airflow_gets_over_may_end_well() -> None:
-    """The control, and a scheduler or a database that comes back while the task works; all else is red."""
+    """Only the control, and a scheduler or a database that comes back during the task, end in success."""
     fine = [trouble.name for trouble in TROUBLES if trouble.state == "success"]
 
     assert fine == ["nothing is wrong", "the scheduler is killed", "the database goes away for 15 s"]
@@ -25,7 +25,7 @@ def test_only_what_airflow_gets_over_may_end_well() -> None:
 
 
 def test_the_trouble_comes_in_the_phase_in_which_the_leader_is_away() -> None:
-    """The second of the scenario's."""
+    """The trouble starts in the scenario's second phase, in which the leader is down."""
     assert phase_task().name == "phase_2_the_leader_dies"
 
 
@@ -40,12 +40,12 @@ def test_the_trouble_comes_in_the_phase_in_which_the_leader_is_away() -> None:
     ],
 )
 def test_what_must_not_be(changed: dict[str, Any], found: list[str]) -> None:
-    """Another end than it has to have, something left, and a pass on half of the evidence."""
+    """An unexpected end, leftovers, and a pass on half of the evidence are wrong."""
     assert wrong(ROW | changed) == found
 
 
 def test_a_free_port_has_a_free_neighbour() -> None:
-    """Pages are served there."""
+    """A free port's next port is free, too, since pages are served there."""
     port = free_port()
     for each in (port, port + 1):
         socket.create_server((ADDRESS, each)).close()
@@ -53,7 +53,7 @@ def test_a_free_port_has_a_free_neighbour() -> None:
 
 @pytest.mark.parametrize("others", [0, 1])
 def test_the_run_that_is_judged_is_the_only_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: int) -> None:
-    """What another DAG recorded beside it would be taken for it."""
+    """The judged run is the only one; a second run in the folder raises an error."""
     for number in range(1 + others):
         (tmp_path / f"run-{number}").mkdir()
         (tmp_path / f"run-{number}" / "manifest.json").touch()

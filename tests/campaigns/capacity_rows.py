@@ -1,4 +1,4 @@
-"""Archive rows of a simulated capacity campaign: brokers that catch up at R = 12 MB/s after a start of 9 s."""
+"""Archive rows of a simulated capacity campaign with R = 12 MB/s and a start of 9 s."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KNEE = {"knee": 6.5, "degraded": 4.7}  # MB/s at which p99 passes 200 ms
 
 
 class Machine(NamedTuple):
-    """Brokers that carry and take in ``speed`` times as much, for so much CPU."""
+    """Brokers with ``speed`` times the capacity, at this CPU cost."""
 
     speed: float = 1.0
     cpu_s_per_gb: float = 130.0
@@ -56,9 +56,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def settings(*, topic: int | None = None, **changes: Any) -> dict[str, Any]:
-    """A question with its measurement, and other values in either part; what is None is left to its default.
+    """Return settings with these values replaced; None removes one.
 
-    ``topic`` is the question's number of partitions.
+    ``topic`` is the number of partitions in the question.
     """
     told = {part: {**values, **{k: v for k, v in changes.items() if k in values}} for part, values in SETTINGS.items()}
     told["question"]["partitions"] = topic
@@ -66,14 +66,14 @@ def settings(*, topic: int | None = None, **changes: Any) -> dict[str, Any]:
 
 
 def campaign(**changes: Any) -> Campaign:
-    """The plan of that question."""
+    """Return the plan for these settings."""
     return plan(settings(**changes), campaign_id="plan-1", created_at="2026-11-21T10:00:00+00:00", seed=7)
 
 
 def archive(
     of: Campaign, change: Callable[[Item, dict[str, Any]], dict[str, Any]] | None = None, machine: Machine = USUAL
 ) -> list[dict[str, Any]]:
-    """The rows of every run of the campaign; ``change`` may alter each."""
+    """Return the rows of every run of a campaign, each altered by ``change``."""
     random = np.random.default_rng(of.seed)
     rows = []
     for number, item in enumerate(of.items):
@@ -84,29 +84,29 @@ def archive(
 
 @cache
 def usual() -> Campaign:
-    """The campaign of the settings as they are."""
+    """Return the campaign of the unchanged settings."""
     return campaign()
 
 
 def result(of: Campaign, rows: Sequence[Mapping[str, Any]]) -> Json:
-    """The result as ``result.json`` has it."""
+    """Return the result as in ``result.json``."""
     found: Json = results.result(of, rows).model_dump(mode="json")
     return found
 
 
 @cache
 def told() -> Json:
-    """Its result; not to be changed."""
+    """Return the result of the unchanged campaign; do not modify it."""
     return result(usual(), archive(usual()))
 
 
 def told_with(change: Callable[[Item, dict[str, Any]], dict[str, Any]]) -> Json:
-    """Its result after every row went through ``change``."""
+    """Return the result after ``change`` altered the rows."""
     return result(usual(), archive(usual(), change))
 
 
 def item_of(of: Campaign, row: Mapping[str, Any]) -> Item:
-    """The item that a row was recorded for."""
+    """Return the item of a row."""
     return next(item for item in of.items if item.name == row["labels"]["item"])
 
 
@@ -125,7 +125,7 @@ def _run(of: Campaign, item: Item, number: int) -> dict[str, Any]:
 
 
 def row(metric: str, value: float, phase: str, *, censored: bool = False) -> dict[str, Any]:
-    """One metric of one phase."""
+    """Return one metric of one phase."""
     common = {"samples": 1000, "censored": censored, "trusted": True, "note": None}
     return {"metric": metric, "phase": phase, "value": value, **common}
 
@@ -138,14 +138,14 @@ def _measured(item: Item, of: Campaign, random: np.random.Generator, machine: Ma
 
 
 def _partitions(count: int, machine: Machine) -> Iterator[dict[str, Any]]:
-    """A thousand replicas double CPU and p99, and take ten seconds more until every ISR is full."""
+    """Yield rows in which 1,000 replicas double CPU and p99 and add 10 s of recovery."""
     yield row("broker_cpu_s_per_gb", machine.cpu_s_per_gb / 1.3 * (1 + count / 1000), "steady")
     yield row("latency_p99_ms", 20 * (1 + count / 1000), "steady")
     yield row("catch_up_s", START_S + count / 100, "away and back")
 
 
 def _steps(item: Item, of: Campaign, random: np.random.Generator, machine: Machine) -> Iterator[dict[str, Any]]:
-    """p99 rises to 200 ms at the knee, and without bound towards 1.4 times the knee; beyond it the load is missed."""
+    """Yield load steps: p99 is 200 ms at the knee and unbounded at 1.4 times the knee, where the load is missed."""
     role = item.labels["role"]
     slow = math.exp(random.normal(0, NOISE))
     for phase in item.changes["phases"][1:]:

@@ -1,4 +1,4 @@
-"""Nightly runs of literal figures, as rows of the archive: the control twice, and a cell of the matrix once or more."""
+"""Nightly runs as literal archive rows: two control runs, and each cell of the matrix once or more."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Value = Callable[[Item], float | None]
 
 
 def name_of(nightly_run: int) -> str:
-    """``nightly-07``."""
+    """Return ``nightly-07`` for 7."""
     return f"nightly-{nightly_run:02d}"
 
 
 def campaign_of(nightly_run: int, **settings: Any) -> Campaign:
-    """The plan of a nightly run."""
+    """Return the plan of a nightly run."""
     at = FIRST + timedelta(days=nightly_run)
     return nightly.plan(
         {**SETTINGS, **settings}, campaign_id=name_of(nightly_run), created_at=at.isoformat(), seed=nightly_run
@@ -39,12 +39,12 @@ def campaign_of(nightly_run: int, **settings: Any) -> Campaign:
 
 
 def wobble(nightly_run: int) -> float:
-    """A quiet host's noise, about 1 %, the same each time."""
+    """Return deterministic noise of about 1%."""
     return 1 + 0.01 * math.sin(37.0 * nightly_run)
 
 
 def rows_of(campaign: Campaign, items: Iterable[Item], value: Value, /, **more: Any) -> list[Row]:
-    """One row a run: p99 of the whole run; a value of None makes no run at all."""
+    """Return one row per run: p99 of the whole run; a value of None omits the run."""
     rows = []
     for place, item in enumerate(items):
         figure = value(item)
@@ -54,7 +54,7 @@ def rows_of(campaign: Campaign, items: Iterable[Item], value: Value, /, **more: 
 
 
 def row(campaign: Campaign, item: Item, figure: float, place: int = 0, **more: Any) -> Row:
-    """A run that passed, with one figure."""
+    """Return a passed run with one value."""
     at = datetime.fromisoformat(campaign.created_at) + timedelta(minutes=3 * place)
     return {
         "run_id": f"{campaign.campaign_id}-{item.name}",
@@ -80,7 +80,7 @@ def row(campaign: Campaign, item: Item, figure: float, place: int = 0, **more: A
 
 
 def history(nightly_runs: int, slow: Mapping[str, tuple[int, float]] | None = None, **settings: Any) -> list[Row]:
-    """So many nightly runs at 20 ms and the host's noise; ``slow`` maps version or role to (first slow run, factor)."""
+    """Return this many nightly runs at 20 ms with noise; ``slow`` maps version or role to (first slow run, factor)."""
     rows: list[Row] = []
     for nightly_run in range(nightly_runs):
         campaign = campaign_of(nightly_run, **settings)
@@ -91,7 +91,7 @@ def history(nightly_runs: int, slow: Mapping[str, tuple[int, float]] | None = No
 
 
 def figure(item: Item, nightly_run: int, slow: Mapping[str, tuple[int, float]]) -> float:
-    """20 ms, the noise of the nightly run and of the cell, and what is slow by then."""
+    """Return 20 ms with the noise of nightly run and cell, times the factors that apply."""
     value = 20 * wobble(nightly_run + sum(map(ord, item.name)))
     for what in {item.kafka, item.labels["role"]} & slow.keys():
         since, factor = slow[what]
@@ -100,7 +100,7 @@ def figure(item: Item, nightly_run: int, slow: Mapping[str, tuple[int, float]]) 
 
 
 def rerun(factor: float) -> Value:
-    """The figure of a rerun: candidates are slower than the release by a factor, and each run has noise of its own."""
+    """Return a function for rerun values: candidates are slower by a factor, and each run has noise."""
 
     def value(item: Item) -> float:
         is_candidate = item.labels["role"] == "candidate"

@@ -1,4 +1,4 @@
-"""Runs of a campaign, as they are when they were recorded."""
+"""Recorded runs of a campaign."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.reports.sample_run import write_sample_run
 def sealed_run(
     places: Places, item: str, campaign: str = "c1", *, day: str = "20260101", broke: bool = False
 ) -> RunFolder:
-    """A recorded run of a campaign's item; ``broke`` says whether the harness did."""
+    """Write a sealed run of a campaign's item; ``broke`` adds a harness error."""
     run = RunFolder(write_sample_run(places.runs / f"{day}-{campaign}-{item}"))
     if broke:
         EventLog(run.events).add("error", step="record", why="KeyboardInterrupt: ")

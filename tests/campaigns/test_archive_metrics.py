@@ -1,4 +1,4 @@
-"""The archive as metrics, read again by strict parsers."""
+"""The archive as metrics, read by strict parsers."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ RUN = {"run": "r1", "scenario": "steady", "kafka_version": "4.3.0", "date": "202
 
 
 def samples(tmp_path: Path, *rows: dict[str, Any]) -> list[tuple[str, dict[str, str], float]]:
-    """What a strict parser reads."""
+    """Return the samples that a strict parser reads."""
     write_metrics(rows, tmp_path / "archive.prom")
     text = (tmp_path / "archive.prom").read_text()
     return [(s.name, dict(s.labels), s.value) for f in text_string_to_metric_families(text) for s in f.samples]
 
 
 def test_a_run_has_its_scenario_version_and_date(tmp_path: Path) -> None:
-    """Its verdict once, and a sample for each row with a value."""
+    """Each run has a verdict sample with scenario, version and date, and a sample for each value."""
     rows = [row("r1", "elect_s", 2.5, censored=True, trusted=False), row("r1", "loss_ratio", 0.0, phase="")]
 
     assert samples(tmp_path, *rows) == [
@@ -34,7 +34,7 @@ def test_a_run_has_its_scenario_version_and_date(tmp_path: Path) -> None:
 
 
 def test_what_was_not_measured_has_no_sample(tmp_path: Path) -> None:
-    """Nor has a run in which nothing was measured; its verdict is told."""
+    """A metric without a value has no sample; a run without metrics has its verdict."""
     rows = [row("r1", "elect_s", None), row("r2", "", None, verdict="unknown")]
 
     assert [(name, labels["run"]) for name, labels, _ in samples(tmp_path, *rows)] == [
@@ -44,7 +44,7 @@ def test_what_was_not_measured_has_no_sample(tmp_path: Path) -> None:
 
 
 def test_samples_of_a_metric_stand_together(tmp_path: Path) -> None:
-    """As the format demands, in whichever order the archive has them."""
+    """Samples of a metric are adjacent, as the format requires."""
     rows = [row(run, metric, 1.0) for run in ("r1", "r2") for metric in ("elect_s", "detect_s")]
 
     assert [(name, labels["run"]) for name, labels, _ in samples(tmp_path, *rows)][2:] == [
@@ -56,7 +56,7 @@ def test_samples_of_a_metric_stand_together(tmp_path: Path) -> None:
 
 
 def test_readers_of_the_older_text_format_take_it(tmp_path: Path) -> None:
-    """Every metric that there is, and a phase whose name needs escaping."""
+    """Parsers of the older text format read every metric, also with an escaped phase name."""
     expected = samples(tmp_path, *(row("r1", name, 1.0, phase='a "b"\\\n') for name in METRICS))
     text = (tmp_path / "archive.prom").read_text()
     older = [(s.name, dict(s.labels), s.value) for f in parser.text_string_to_metric_families(text) for s in f.samples]
@@ -66,5 +66,5 @@ def test_readers_of_the_older_text_format_take_it(tmp_path: Path) -> None:
 
 
 def test_an_empty_archive_is_a_file_without_samples(tmp_path: Path) -> None:
-    """A reader knows that it was written."""
+    """An empty archive is written as a file without samples."""
     assert samples(tmp_path) == []

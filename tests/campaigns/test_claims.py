@@ -1,4 +1,4 @@
-"""A campaign that asks one version claim by claim."""
+"""A campaign that checks one version claim by claim."""
 
 import pytest
 
@@ -11,7 +11,7 @@ PLANNED = {"campaign_id": "c1", "created_at": "2026-11-21T08:00:00+00:00", "seed
 
 
 def test_each_experiment_is_one_run() -> None:
-    """On the version that was asked for, and nothing follows from the results."""
+    """Each experiment is one run on the given version, and no run is added later."""
     campaign = plan({"kafka": "4.3.0"}, **PLANNED)  # type: ignore[arg-type]  # of one type each
 
     assert [(item.name, item.scenario, item.kafka) for item in campaign.items] == [
@@ -32,13 +32,13 @@ def test_each_experiment_is_one_run() -> None:
     ],
 )
 def test_what_nobody_knows_is_refused(settings: dict[str, object], said: str) -> None:
-    """With what is known."""
+    """Unknown versions and experiments are rejected with the known ones."""
     with pytest.raises(BadInput, match=said):
         plan(settings, **PLANNED)  # type: ignore[arg-type]  # of one type each
 
 
 def test_a_result_without_runs_says_so() -> None:
-    """Nothing is shown, and the sentence names what was not recorded."""
+    """A result without runs is unknown and lists the missing experiments."""
     asked = result(plan({"kafka": "3.9.1"}, **PLANNED), {})  # type: ignore[arg-type]  # of one type each
 
     assert asked.state == "unknown"

@@ -1,4 +1,4 @@
-"""Clients of several releases: the plan, and what their runs say together."""
+"""Java clients of several releases: the plan, and the result of their runs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.junit_schema import outcomes_of
 
 
 def plan(**settings: Any) -> Campaign:
-    """The plan of these settings."""
+    """Return the plan for these settings."""
     return clients.plan(settings, campaign_id="c1", created_at="2026-11-23T08:00:00+00:00", seed=7)
 
 
 def rows(campaign: Campaign, *verdicts: str) -> list[dict[str, Any]]:
-    """What the archive has of the first runs."""
+    """Return the archive rows of the first runs."""
     return [
         {
             "run_id": f"run-{item.name}",
@@ -33,7 +33,7 @@ def rows(campaign: Campaign, *verdicts: str) -> list[dict[str, Any]]:
 
 
 def test_the_releases_are_the_newest_of_their_minor_releases() -> None:
-    """The last one first, none left out but those without kafka-tools."""
+    """Client releases are the newest patch of each minor release that has kafka-tools, newest first."""
     minor = [Version.parse(release)._replace(patch=0) for release in CLIENT_RELEASES]
 
     assert minor == sorted(set(RELEASES) - {Version(4, 4)}, reverse=True)
@@ -49,7 +49,7 @@ def test_the_releases_are_the_newest_of_their_minor_releases() -> None:
     ],
 )
 def test_each_client_has_one_run(asked: object, releases: list[str]) -> None:
-    """Of the brokers that were asked for; a number takes the last releases."""
+    """Each client has one run against the given brokers; a number selects the newest releases."""
     items = plan(kafka="3.9.1", clients=asked).items
 
     assert [item.changes for item in items] == [{"load": {"client": release}} for release in releases]
@@ -67,13 +67,13 @@ def test_each_client_has_one_run(asked: object, releases: list[str]) -> None:
     ],
 )
 def test_what_is_no_matrix_is_refused(settings: dict[str, Any], sentence: str) -> None:
-    """With the value and what is allowed."""
+    """Invalid settings are rejected with the value and the allowed ones."""
     with pytest.raises(BadInput, match=sentence):
         plan(**settings)
 
 
 def test_a_scenario_without_load_has_no_client(tmp_path: Path) -> None:
-    """It is refused like one of another engine."""
+    """A scenario without a load is rejected, as one with another engine is."""
     told = tmp_path / "quiet.yaml"
     told.write_text(
         "{name: q, why: w, cluster: {brokers: 1}, topics: {t: {replicas: [A]}}, phases: [{a: [{hold: 1s}]}]}"
@@ -94,7 +94,7 @@ def test_a_scenario_without_load_has_no_client(tmp_path: Path) -> None:
     ],
 )
 def test_a_client_that_failed_or_has_no_verdict_decides(verdicts: list[str], state: str, words: str) -> None:
-    """What is missing is never a pass."""
+    """A failed client fails the result, and a missing verdict makes it unknown."""
     planned = plan(kafka="3.9.1", clients="2")
     found = clients.result(planned, rows(planned, *verdicts))
 
@@ -104,7 +104,7 @@ def test_a_client_that_failed_or_has_no_verdict_decides(verdicts: list[str], sta
 
 
 def test_runs_of_another_campaign_do_not_count() -> None:
-    """Its items may have the same names."""
+    """Runs of another campaign do not count, even under the same item name."""
     planned = plan(clients="1")
     (row,) = rows(planned, "fail")
     row["labels"]["campaign"] = "c2"

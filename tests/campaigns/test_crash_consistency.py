@@ -1,6 +1,6 @@
-"""A campaign that is killed at any moment goes on as if it had not been: its folder, the archive and its pages.
+"""A campaign that is killed at any moment can be resumed: its folder, the archive and its pages.
 
-The files are kept as they are before each operation on them, and with each new one cut: what a kill there leaves.
+The files are captured before each file operation, and with each new file truncated, as a kill would leave them.
 """
 
 import os
@@ -28,7 +28,7 @@ OPERATIONS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.trun
 
 
 def work(places: Places) -> CampaignFolder:
-    """Plan, record and conclude, as far as it is not done yet; a run's rows stand for the run."""
+    """Plan, record and conclude whatever is not done yet; a run is replaced by its rows."""
     folder = runner.plan("compare", SETTINGS, name="c1", seed=7, places=places)
     items = folder.read_plan().items
     while item := recording.next_item(folder, items, places):
@@ -40,17 +40,17 @@ def work(places: Places) -> CampaignFolder:
 
 
 def tree_of(root: Path) -> Tree:
-    """Every file with its bytes."""
+    """Return every file with its bytes."""
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
 
 
 def settled(root: Path) -> Tree:
-    """The same without what was being written aside, and without how often an item was begun."""
+    """Return the files without temporary ones and without attempt counts."""
     return {name: data for name, data in tree_of(root).items() if not Path(name).name.startswith((".", "tried"))}
 
 
 class Watch:
-    """Keeps the files of a folder as they are before each operation below it; Python cannot take a hook away again."""
+    """Captures a folder's files before each operation in it, by an audit hook that Python cannot remove."""
 
     def __init__(self) -> None:
         self._root: Path | None = None
@@ -66,7 +66,7 @@ class Watch:
             self._looking = False
 
     def states_of(self, root: Path, act: Callable[[], object]) -> list[Tree]:
-        """The different states that the folder has while something is done in it."""
+        """Return the different states of the folder while ``act`` runs."""
         self.states = list[Tree]()
         self._root = root
         try:
@@ -80,7 +80,7 @@ WATCH = Watch()
 
 
 class OneDay(datetime):
-    """A clock that stands still: a plan and its pages name the moment at which they were made."""
+    """A clock with a constant time, since plans and pages contain their creation time."""
 
     @classmethod
     def now(cls, tz: object = None) -> datetime:
@@ -88,7 +88,7 @@ class OneDay(datetime):
 
 
 def cut(states: list[Tree]) -> Iterator[Tree]:
-    """Each state, and before it what was on its way: every file that is new in it, cut to half and to nothing."""
+    """Yield each state, preceded by states in which each new file is truncated to half and to nothing."""
     for before, after in pairwise([states[0], *states]):
         moved = set(before.values())
         for name, data in after.items():
@@ -99,7 +99,7 @@ def cut(states: list[Tree]) -> Iterator[Tree]:
 
 
 def put(root: Path, state: Tree) -> None:
-    """Have these files, and no others."""
+    """Replace the folder's files by these."""
     shutil.rmtree(root, ignore_errors=True)
     for name, data in state.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -107,7 +107,7 @@ def put(root: Path, state: Tree) -> None:
 
 
 def test_a_campaign_that_was_killed_at_any_moment_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every archived row is kept from then on, and all are whole; taken up again, it ends with the very same files."""
+    """A campaign killed at any moment keeps its archived rows, and ends with the same files when resumed."""
     monkeypatch.setattr(experiment, "check", lambda *_, **__: None)
     monkeypatch.setattr(runner, "datetime", OneDay)
     root = tmp_path / "killed"

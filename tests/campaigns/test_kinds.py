@@ -1,4 +1,4 @@
-"""What the kinds of campaigns declare, and settings from options and files."""
+"""Declarations of the kinds of campaigns, and settings from options and files."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from clusters.paths import ROOT
 from history.errors import BadInput
 
 OPTIONS = [(name, option) for name in kinds.names() for option in kinds.of(name).form]
-# Each kind's least settings; an option is tried on top of them.
+# minimal settings of each kind, to which an option is added
 SETTINGS: dict[str, dict[str, Any]] = {
     "bisect": {"builds": ["3.8.1", "3.9.0", "3.9.1"]},
     "compare": {"base": "3.9.0", "head": "3.9.1"},
     "claims": {"kafka": "3.9.1"},
     "qualify": {"base": "3.9.0", "head": "3.9.1"},
 }
-# What an option needs beside it.
+# other settings that an option needs
 BESIDE: dict[tuple[str, str], dict[str, Any]] = {
     ("bisect", "metric"): {"phase": "steady"},
     ("known_bugs", "mode"): {"kafka": ["3.9.1"]},
@@ -30,7 +30,7 @@ BESIDE: dict[tuple[str, str], dict[str, Any]] = {
 
 
 def test_every_package_declares_its_kind() -> None:
-    """By the package's name, with a page in docs/."""
+    """Every campaign package declares its kind under the package's name, with a page in docs/."""
     assert kinds.names() == (
         "bisect",
         "capacity",
@@ -51,7 +51,7 @@ def test_every_package_declares_its_kind() -> None:
 
 @pytest.mark.parametrize(("name", "option"), OPTIONS, ids=lambda each: getattr(each, "name", each))
 def test_an_option_is_a_setting(name: str, option: kinds.Option, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its example and each of its choices can be planned with, and its default is what the settings have."""
+    """Each option's example and choices can be planned, and its default is the settings' default."""
     kind = kinds.of(name)
     monkeypatch.setattr("campaigns.bisect.campaign.made", lambda _settings, build: build)
     monkeypatch.setattr(randomised, "choose_runtime", lambda _: "process")  # whether Docker is here or not
@@ -74,7 +74,7 @@ def test_an_option_is_a_setting(name: str, option: kinds.Option, monkeypatch: py
 
 
 def test_declarations_are_light() -> None:
-    """Completion waits for them: neither statistics nor the scenario language are imported."""
+    """Importing the declarations does not import statistics or the scenario language, for fast completion."""
     program = (
         "import sys; from campaigns import kinds; [kinds.of(name) for name in kinds.names()];"
         "print({'pydantic', 'scipy', 'pandas', 'pyarrow', 'clusters.scenario'} & sys.modules.keys())"
@@ -88,7 +88,7 @@ def test_declarations_are_light() -> None:
 
 
 def test_options_win_over_the_file(tmp_path: Path) -> None:
-    """A comparison's versions are given on the command line, and the rest in a file."""
+    """Command-line options override the settings file."""
     file = tmp_path / "compare.yaml"
     file.write_text("pairs: 4\naa_pairs: 3\nbase: 2.8.2\n")
     options = {"base": "3.0.2", "head": "3.1.2", "scenario": "steady", "pairs": None}
@@ -103,7 +103,7 @@ def test_options_win_over_the_file(tmp_path: Path) -> None:
 
 
 def test_settings_are_a_merge_patch() -> None:
-    """What is not named stays as the kind's own file says; null drops a key."""
+    """Settings are merged as a JSON merge patch into the kind's file; null removes a key."""
     usual = kinds.of("nightly").settings({})
     patch = {"repetitions": 1, "retention": {"days": 3}, "webhook": None}
     patched = kinds.of("nightly").settings({}, patch=patch)
@@ -119,7 +119,7 @@ def test_settings_are_a_merge_patch() -> None:
     [(None, "cannot be read"), ("pairs: [", "is no YAML"), ("- 1", "holds no mapping")],
 )
 def test_a_file_that_is_no_settings_is_bad_input(tmp_path: Path, text: str | None, sentence: str) -> None:
-    """One sentence that says which file, and what was expected."""
+    """An invalid settings file is rejected in one sentence with the file and the expectation."""
     file = tmp_path / "x.yaml"
     if text is not None:
         file.write_text(text)
@@ -182,7 +182,7 @@ def test_a_file_that_is_no_settings_is_bad_input(tmp_path: Path, text: str | Non
     ],
 )
 def test_a_wrong_setting_is_told_with_an_example(kind: str, settings: dict[str, Any], sentence: str) -> None:
-    """One that has an option by the option's name, and any other by its place in the settings."""
+    """An invalid setting is rejected under its option's name with an example, or by its place."""
     with pytest.raises(BadInput) as refused:
         kinds.of(kind).campaign.plan(settings, campaign_id="c", created_at="2026-01-01", seed=1)
 
@@ -190,7 +190,7 @@ def test_a_wrong_setting_is_told_with_an_example(kind: str, settings: dict[str, 
 
 
 def test_a_file_may_name_a_setting_as_its_option_does(tmp_path: Path) -> None:
-    """``from`` and ``to`` of a qualification are its base and head; both names of one setting are refused."""
+    """A settings file may use an option's name; both names of one setting are rejected."""
     file = tmp_path / "settings.yaml"
     file.write_text("{from: 3.8.0, to: 3.9.1, tries: 2}")
     told = kinds.of("qualify").settings({"tries": 5}, file=file)

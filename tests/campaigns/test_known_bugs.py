@@ -1,4 +1,4 @@
-"""Known bugs by version: the plan, what a try says, and what the tries say together."""
+"""Known bugs by version: the plan, the outcome of a try, and the result of all tries."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ BY_SETTING = Bug(
 
 @pytest.fixture(autouse=True)
 def two_bugs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that a version has, and one that a setting makes."""
+    """One bug that depends on the version, and one that depends on a setting."""
     monkeypatch.setattr(known_bugs, "BUGS", (STALLED, BY_SETTING))
 
 
 def plan(**settings: Any) -> Campaign:
-    """The plan of these settings."""
+    """Return the plan for these settings."""
     return known_bugs.plan(settings, campaign_id="k1", created_at="2026-11-21T08:00:00+00:00", seed=7)
 
 
 def row(item: Item, **about: Any) -> dict[str, Any]:
-    """What the archive has of a run."""
+    """Return the archive row of a run."""
     usual = {
         "run_id": f"run-{item.name}",
         "started_at": "2026-11-21T09:00:00Z",
@@ -68,7 +68,7 @@ STUCK = {"verdict": "fail", "broken": ["I10"]}
 
 
 def test_each_try_has_every_bug_on_both_versions() -> None:
-    """So that a campaign that is broken off has the same of all."""
+    """Each try runs every bug on both versions, so an interrupted campaign has equally many of each."""
     assert [(item.name, item.kafka) for item in plan(tries=2).items] == [
         ("kafka-13091-bad-01", "3.0.2"),
         ("kafka-13091-good-01", "3.1.2"),
@@ -82,7 +82,7 @@ def test_each_try_has_every_bug_on_both_versions() -> None:
 
 
 def test_a_bug_that_no_version_is_without_is_tried_on_the_one_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two recipes for one issue have names of their own, and a recipe for one mode is refused in the other."""
+    """A bug without a fixed version is tried on the affected one only; recipes are per mode."""
     changes = {"cluster": {"mode": "zookeeper"}}
     variant = Bug("HW-WAITS", "t", "steady", "3.5.2", None, ("I10",), changes, changes, variant="zookeeper")
     of_kraft = Bug("HW-WAITS", "t", "fenced_yet_awaited", "3.6.0", "3.5.2", ("I10",))
@@ -98,12 +98,12 @@ def test_a_bug_that_no_version_is_without_is_tried_on_the_one_that_has_it(monkey
 
 
 def test_the_tries_of_one_bug_have_seeds_of_their_own() -> None:
-    """A random target must not be the same broker each time."""
+    """The tries of a bug have different seeds, for different random targets."""
     assert len({item.seed for item in plan(bugs="13091", tries=3).items}) == 3
 
 
 def test_versions_that_are_given_stand_for_the_bugs_own() -> None:
-    """Where a setting decides, each version that has it is tried with both."""
+    """Given versions replace the bug's; a bug that depends on a setting is tried with both values."""
     planned = plan(kafka="2.8.2, 4.1.0", tries=1)
 
     assert [(item.name, item.kafka, item.changes.get("cluster")) for item in planned.items] == [
@@ -119,7 +119,7 @@ def test_versions_that_are_given_stand_for_the_bugs_own() -> None:
 
 @pytest.mark.parametrize(("mode", "expected"), [("zookeeper", "found"), ("kraft", "clean")])
 def test_a_mode_is_that_of_the_given_versions(monkeypatch: pytest.MonkeyPatch, mode: str, expected: str) -> None:
-    """What is expected follows from version and mode, and the result's row names the mode."""
+    """The expected outcome follows from version and mode, and the result shows the mode."""
     waits = Bug("HW-WAITS", "it waits", "steady", "3.6.2", "3.5.2", ("I10",))
     monkeypatch.setattr(known_bugs, "BUGS", (waits,))
     planned = plan(kafka="3.5.2", mode=mode, tries=1)
@@ -130,7 +130,7 @@ def test_a_mode_is_that_of_the_given_versions(monkeypatch: pytest.MonkeyPatch, m
 
 
 def test_a_bug_that_a_version_cannot_run_is_left_out_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the reason; where nothing is left there is no plan."""
+    """A bug that a given version cannot run is left out with a reason, or rejected if it was named."""
     kraft_only = Bug("KAFKA-18723", "t", "steady", "3.9.0", "3.9.1", ("I6",), {"cluster": {"mode": "kraft"}})
     same = Bug(**{**vars(kraft_only), "good_changes": kraft_only.bad_changes})
     monkeypatch.setattr(known_bugs, "BUGS", (STALLED, same))
@@ -153,7 +153,7 @@ def test_a_bug_that_a_version_cannot_run_is_left_out_unless_it_is_asked_for(monk
     ],
 )
 def test_what_cannot_be_planned_is_refused(settings: dict[str, Any], sentence: str) -> None:
-    """One sentence that names what is known."""
+    """Invalid settings are rejected in one sentence with the known values."""
     with pytest.raises(BadInput, match=sentence):
         plan(**settings)
 
@@ -165,7 +165,7 @@ def test_what_cannot_be_planned_is_refused(settings: dict[str, Any], sentence: s
     ("about", "said"),
     [
         (STUCK, "found"),
-        ({**STUCK, "precondition_met": False}, "found"),  # what was found proves that the window was open
+        ({**STUCK, "precondition_met": False}, "found"),  # the finding shows that the precondition held
         ({"verdict": "fail", "broken": ["I12"]}, "clean"),
         ({"verdict": "fail", "broken": ["I12"], "precondition_met": False}, "window missed"),
         ({"precondition_met": False}, "window missed"),
@@ -176,14 +176,14 @@ def test_what_cannot_be_planned_is_refused(settings: dict[str, Any], sentence: s
     ],
 )
 def test_what_a_try_says(about: Mapping[str, Any], said: str) -> None:
-    """Only a bug's own invariants find it."""
+    """A try finds a bug only by the bug's own invariants."""
     (item,) = [item for item in plan(bugs="13091", tries=1).items if item.labels["arm"] == "bad"]
 
     assert known_bugs.outcome(row(item, **about), STALLED) == said
 
 
 def test_a_change_of_behaviour_is_found_in_a_run_that_passes() -> None:
-    """Zero cases of it are none."""
+    """A change of behaviour is found in a passing run, if it has cases."""
     item = plan(bugs="966", tries=1).items[0]
 
     assert known_bugs.outcome(row(item, anomalies={"behaviour_change": 2}), BY_SETTING) == "found"
@@ -191,7 +191,7 @@ def test_a_change_of_behaviour_is_found_in_a_run_that_passes() -> None:
 
 
 def test_a_try_that_said_nothing_is_made_again_once() -> None:
-    """A missed window and no verdict; numbers go on, and what was not recorded is not replaced."""
+    """A try without an outcome is repeated once under the next number."""
     planned = plan(bugs="13091", tries=2)
     rows = [
         row(planned.items[0], precondition_met=False),
@@ -208,7 +208,7 @@ def test_a_try_that_said_nothing_is_made_again_once() -> None:
 
 
 def test_bug_by_version_is_counted_in_tries() -> None:
-    """A missed window counts for neither side."""
+    """Outcomes are counted in tries per bug and version; tries whose precondition failed do not count."""
     planned = plan(bugs="13091", tries=3)
     bad = [row(item, **STUCK) for item in planned.items if item.labels["arm"] == "bad"]
     good = [row(item) for item in planned.items if item.labels["arm"] == "good"]
@@ -246,7 +246,7 @@ def test_bug_by_version_is_counted_in_tries() -> None:
     ],
 )
 def test_a_bug_must_be_found_where_it_is_and_nowhere_else(of_bad: list[Any], of_good: list[Any], state: str) -> None:
-    """In every try that counts; where none of a version does, nothing is known."""
+    """A bug must be found in every counted try of the affected version and in none of the other."""
     planned = plan(bugs="13091", tries=2)
     told = {"bad": iter(of_bad), "good": iter(of_good)}
     rows = [row(item, **next(told[item.labels["arm"]])) for item in planned.items]
@@ -257,7 +257,7 @@ def test_a_bug_must_be_found_where_it_is_and_nowhere_else(of_bad: list[Any], of_
 
 
 def test_jars_of_ones_own_have_no_expectation() -> None:
-    """Whatever is found in them is told, and is no failure; a release is held to what is known of it."""
+    """Custom builds have no expected outcome; releases have."""
     planned = plan(bugs="13091", kafka="/builds/trunk,3.0.1,3.1.0", tries=1)
     found = known_bugs.result(planned, [row(item, **STUCK) for item in planned.items])
 
@@ -269,7 +269,7 @@ def test_jars_of_ones_own_have_no_expectation() -> None:
 
 
 def test_another_campaigns_runs_do_not_count() -> None:
-    """Labels tell whose a run is."""
+    """Runs of another campaign do not count."""
     planned = plan(bugs="13091", tries=1)
     other = row(planned.items[0], **STUCK)
     other["labels"] = {**other["labels"], "campaign": "k2"}
@@ -279,7 +279,7 @@ def test_another_campaigns_runs_do_not_count() -> None:
 
 
 def test_a_campaign_that_lacks_tries_is_no_pass() -> None:
-    """One that went wrong is enough to fail all the same."""
+    """A campaign with missing tries does not pass, but may fail."""
     planned = plan(bugs="13091", tries=2)
     bad, good = (row(planned.items[0], **about) for about in (STUCK, {}))
 
@@ -291,7 +291,7 @@ def test_a_campaign_that_lacks_tries_is_no_pass() -> None:
 
 
 def test_each_bug_on_the_list_can_be_looked_for() -> None:
-    """Its scenario can be read with either change, says when its window opened, and its versions are on their sides."""
+    """Each listed bug has a valid scenario with a precondition, and versions on the right sides."""
     for bug in BUGS:
         for changes in (bug.bad_changes, bug.good_changes):
             told = load_scenario(bug.scenario, changes)

@@ -1,4 +1,4 @@
-"""Go or no-go for an upgrade: what is planned, and what each answer follows from."""
+"""Go or no-go for an upgrade: the plan, and the evidence behind each answer."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ OLD = Bug("STALE-HW", "it stands still", "steady", "3.4.1", "3.4.0", ("I10",))
 
 @pytest.fixture(autouse=True)
 def two_bugs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that is mended between 3.9.0 and 3.9.1, and one that both have."""
+    """One bug that is fixed between 3.9.0 and 3.9.1, and one that both have."""
     for module in (known_bugs, questions, qualify):
         monkeypatch.setattr(module, "BUGS", (MENDED, OLD))
 
 
 def plan(**settings: Any) -> Campaign:
-    """From 3.9.0 to 3.9.1, one scenario, one try, neither clients nor pairs; ``settings`` replace some of it."""
+    """Return the plan from 3.9.0 to 3.9.1 with one scenario and one try, with ``settings`` replaced."""
     usual = {"base": "3.9.0", "head": "3.9.1", "scenarios": "survived_faults", "tries": 1, "pairs": 0, "clients": 0}
     return qualify.plan(usual | settings, campaign_id="q1", created_at="2026-11-24T08:00:00+00:00", seed=7)
 
 
 def rows(campaign: Campaign, /, **about: dict[str, Any]) -> list[dict[str, Any]]:
-    """Every run of a plan passes, but for what ``about`` says of an item, its hyphens written as underscores."""
+    """Return passing runs of a plan; ``about`` changes items by name, with underscores for hyphens."""
     return [row for item in campaign.items for row in rows_of(item, **about.get(item.name.replace("-", "_"), {}))]
 
 
 def rows_of(item: Item, **about: Any) -> list[dict[str, Any]]:
-    """One run as the archive has it."""
+    """Return the archive rows of one run."""
     usual = {"precondition_met": True, "labels": {**item.labels, "campaign": "q1", "item": item.name}}
     return run_rows(item, dict.fromkeys(PRIMARY, 10.0), **usual | about)
 
@@ -51,12 +51,12 @@ FAILS = {"verdict": "fail", "sentence": "A promise is broken."}
 
 
 def answered(campaign: Campaign, /, **about: dict[str, Any]) -> QualifyResult:
-    """The result of a plan whose runs pass but for those of ``about``."""
+    """Return the result of a plan whose runs pass except those in ``about``."""
     return qualify.result(campaign, rows(campaign, **about))
 
 
 def line(result: QualifyResult, question: str, what: str = "") -> Line:
-    """The line of a question."""
+    """Return the answer to a question."""
     (found,) = (each for each in result.answers if each.question == question and what in each.what)
     return found
 
@@ -65,7 +65,7 @@ def line(result: QualifyResult, question: str, what: str = "") -> Line:
 
 
 def test_the_plan_asks_one_question_after_the_other() -> None:
-    """A bug of both versions costs no run, and the pairs have no calibration."""
+    """The plan has upgrade, correctness, bugs, clients and pairs in order; bugs of both versions cost no run."""
     planned = plan(clients=1, pairs=2)
 
     assert [item.name for item in planned.items[:6]] == [
@@ -86,13 +86,13 @@ def test_the_plan_asks_one_question_after_the_other() -> None:
 
 
 def phases(planned: Campaign, number: int) -> list[str]:
-    """The steps of a run, by their names."""
+    """Return the names of a run's steps."""
     told = planned.items[number].changes["phases"]
     return [verb for phase in told for steps in phase.values() for step in steps for verb in step]
 
 
 def test_leaders_die_between_old_and_new_before_it_is_finalised_and_after() -> None:
-    """A patch release has nothing to finalise; the way back is asked before that."""
+    """Leaders are killed between, before and after finalising; a patch release has nothing to finalise."""
     minor, patch = plan(base="3.8.1", head="3.9.1"), plan()
     ups = [verb for verb in phases(minor, 0) if verb in ("upgrade", "kill", "finalise")]
 
@@ -120,13 +120,13 @@ def test_leaders_die_between_old_and_new_before_it_is_finalised_and_after() -> N
     ],
 )
 def test_what_cannot_be_asked_is_refused(settings: dict[str, Any], sentence: str) -> None:
-    """Before anything starts."""
+    """Invalid settings are rejected before anything starts."""
     with pytest.raises(BadInput, match=sentence):
         plan(**settings)
 
 
 def test_a_patch_release_may_be_the_older_one() -> None:
-    """Who went up too early wants to know what going back means."""
+    """Between patch releases the target may be older than the base."""
     assert plan(base="3.9.1", head="3.9.0").items[2].kafka == "3.9.0"
 
 
@@ -134,7 +134,7 @@ def test_a_patch_release_may_be_the_older_one() -> None:
 
 
 def test_everything_kept_and_a_bug_mended_is_go() -> None:
-    """The sentence names what was fixed; the bug of both is a note."""
+    """If all guarantees hold and a bug is fixed, the answer is go; a bug of both versions is a note."""
     result = answered(plan(tries=2), bugs_kafka_18723_given_1_01=FOUND, bugs_kafka_18723_given_1_02=FOUND)
 
     assert (result.state, result.verdict) == ("pass", "go")
@@ -150,7 +150,7 @@ def test_everything_kept_and_a_bug_mended_is_go() -> None:
 
 
 def test_the_way_back_is_no_go_by_the_same_bug() -> None:
-    """From the version that is without it to the one that has it."""
+    """If the target has a bug that the base lacks, the answer is no-go."""
     result = answered(plan(base="3.9.1", head="3.9.0"), bugs_kafka_18723_given_2_01=FOUND)
 
     assert (result.state, result.verdict) == ("fail", "no-go")
@@ -171,20 +171,20 @@ def test_the_way_back_is_no_go_by_the_same_bug() -> None:
     ],
 )
 def test_what_counts_of_a_bug_is_who_showed_it(base: str, head: str, about: dict[str, Any], answer: str) -> None:
-    """Neither a bug that was not seen nor a try that did not decide is a mended one."""
+    """A bug counts as fixed only if the base showed it and the target was decided."""
     assert line(answered(plan(base=base, head=head), **about), "bugs", "KAFKA-18723").answer == answer
 
 
 @pytest.mark.parametrize(("verdict", "answer"), [("fail", "no-go"), ("unknown", "not yet"), ("pass", "go")])
 def test_one_run_of_the_upgrade_decides(verdict: str, answer: str) -> None:
-    """The worst of its tries."""
+    """The worst try of the upgrade decides."""
     result = answered(plan(tries=2), upgrade_upgrade_02={"verdict": verdict, "sentence": "It is so."})
 
     assert line(result, "upgrade", "node by node").answer == answer
 
 
 def test_a_run_that_is_missing_is_never_go() -> None:
-    """It is counted."""
+    """A missing run makes the answer "not yet"."""
     planned = plan(tries=2)
     recorded = [row for row in rows(planned) if row["labels"]["item"] != "upgrade-upgrade-02"]
     found = line(qualify.result(planned, recorded), "upgrade", "node by node")
@@ -194,7 +194,7 @@ def test_a_run_that_is_missing_is_never_go() -> None:
 
 @pytest.mark.parametrize("part", ["upgrade", "correctness", "bugs", "clients", "default_settings", "same_settings"])
 def test_no_part_is_go_while_one_of_its_runs_is_missing(part: str) -> None:
-    """The line, and so the whole, is not yet; the same plan with every run recorded is not held back."""
+    """Every part with a missing run is "not yet", and so is the whole."""
     planned = plan(tries=2, pairs=2, clients=1)
     every = rows(planned, bugs_kafka_18723_given_1_01=FOUND, bugs_kafka_18723_given_1_02=FOUND)
     lost = [item.name for item in planned.items if item.labels["question"] == part][-1]
@@ -207,7 +207,7 @@ def test_no_part_is_go_while_one_of_its_runs_is_missing(part: str) -> None:
 
 
 def test_performance_without_a_verdict_is_not_yet() -> None:
-    """A comparison whose runs could not be judged is missing evidence, not a note on noise."""
+    """A comparison without a verdict is "not yet", not a note."""
     planned = plan(pairs=2)
     lost = next(item.name for item in planned.items if item.labels["question"] == "same_settings")
     result = answered(planned, **{lost.replace("-", "_"): {"verdict": "unknown", "sentence": "No probe."}})
@@ -218,7 +218,7 @@ def test_performance_without_a_verdict_is_not_yet() -> None:
 
 
 def test_a_note_on_performance_says_how_many_pairs_would_decide() -> None:
-    """Two pairs with noise decide nothing."""
+    """A note on performance has the number of pairs that would decide."""
     planned = plan(pairs=3)
     values = iter([10.0, 12.0, 15.0, 11.0, 10.0, 14.0] * 4)
     found: list[dict[str, Any]] = []
@@ -233,7 +233,7 @@ def test_a_note_on_performance_says_how_many_pairs_would_decide() -> None:
 
 
 def test_performance_of_which_no_primary_metric_was_measured_is_not_yet() -> None:
-    """No guarantee was violated, and performance is not answered."""
+    """Performance without a measured primary metric is "not yet"."""
     planned = plan(pairs=2)
     found = [
         row
@@ -247,14 +247,14 @@ def test_performance_of_which_no_primary_metric_was_measured_is_not_yet() -> Non
 
 
 def test_nothing_recorded_is_not_yet() -> None:
-    """There is no evidence."""
+    """Without any run the answer is "not yet"."""
     result = qualify.result(plan(), [])
 
     assert (result.state, result.verdict, result.hosts) == ("unknown", "not yet", [])
 
 
 def test_what_fails_on_the_new_version_is_tried_on_that_of_today() -> None:
-    """What passes there needs no second run."""
+    """A scenario that fails on the target is also run on the base; one that passes is not."""
     planned = plan(scenarios="survived_faults,steady")
     failed = rows(planned, correctness_head_survived_faults_01=FAILS)
 
@@ -268,7 +268,7 @@ def test_what_fails_on_the_new_version_is_tried_on_that_of_today() -> None:
     ("on_base", "answer"), [("fail", "note"), ("pass", "no-go"), ("unknown", "not yet"), ("", "not yet")]
 )
 def test_a_failure_counts_if_the_version_of_today_passes(on_base: str, answer: str) -> None:
-    """On both it is no obstacle; where today's was not tried, nobody knows."""
+    """A failure counts if the base passes; if both fail it is a note, and without the base's run it is "not yet"."""
     planned = plan()
     found = rows(planned, correctness_head_survived_faults_01=FAILS)
     if on_base:
@@ -279,7 +279,7 @@ def test_a_failure_counts_if_the_version_of_today_passes(on_base: str, answer: s
 
 
 def test_a_missed_window_of_a_bug_is_tried_once_more() -> None:
-    """As the known bugs' own campaign does."""
+    """A bug try whose precondition failed is repeated once."""
     planned = plan()
     missed = rows(planned, bugs_kafka_18723_given_1_01={"precondition_met": False})
 
@@ -290,7 +290,7 @@ def test_a_missed_window_of_a_bug_is_tried_once_more() -> None:
     ("on_base", "answer"), [("fail", "note"), ("pass", "no-go"), ("unknown", "not yet"), ("", "not yet")]
 )
 def test_a_failing_client_counts_if_it_passes_on_the_version_of_today(on_base: str, answer: str) -> None:
-    """A client that fails against both versions is no regression; without a run against both nothing is known."""
+    """A failing client counts if it passes on the base; if both fail it is a note."""
     planned = plan(clients=1)
     found = rows(planned, **{"clients_client_4.3.1": FAILS})
     again = [item for item in qualify.follow_up(planned, found) if item.labels["question"] == "clients"]
@@ -305,7 +305,7 @@ def test_a_failing_client_counts_if_it_passes_on_the_version_of_today(on_base: s
 
 @pytest.mark.parametrize(("verdict", "answer"), [("pass", "go"), ("fail", "not yet"), ("unknown", "not yet")])
 def test_each_client_is_a_line(verdict: str, answer: str) -> None:
-    """By its run's verdict."""
+    """Each client has an answer from its run's verdict."""
     planned = plan(clients=1)
     result = answered(planned, **{"clients_client_4.3.1": {"verdict": verdict, "sentence": "It is so."}})
 
@@ -313,7 +313,7 @@ def test_each_client_is_a_line(verdict: str, answer: str) -> None:
 
 
 def test_performance_is_asked_in_two_views_and_says_how_sure_it_is() -> None:
-    """Two pairs decide little: a note that stands among the doubts."""
+    """Performance is compared with default and same settings, and an undecided comparison is a note."""
     result = answered(plan(pairs=2))
     views = [each for each in result.answers if each.question.startswith("performance")]
 
@@ -323,14 +323,14 @@ def test_performance_is_asked_in_two_views_and_says_how_sure_it_is() -> None:
 
 
 def test_what_was_not_asked_is_among_the_doubts() -> None:
-    """Nobody takes silence for an answer."""
+    """Questions that were left out are listed as doubts."""
     result = answered(plan())
 
     assert result.doubts[:2] == ["Performance was not asked (PAIRS=0).", "Java clients were not asked (CLIENTS=0)."]
 
 
 def test_each_feature_has_its_words() -> None:
-    """What begins or ends between two versions can be told of all."""
+    """Each feature that differs between two versions has a description."""
     result = answered(plan(base="3.9.1", head="4.0.0"))
 
     assert qualify._FEATURES.keys() == FEATURES.keys()
@@ -338,7 +338,7 @@ def test_each_feature_has_its_words() -> None:
 
 
 def test_each_line_is_a_case_for_ci() -> None:
-    """A note is a skipped one."""
+    """Each answer is a CI case, and a note is a skipped one."""
     told = outcomes_of(answered(plan(), correctness_head_survived_faults_01=FAILS))
 
     assert told["qualify.bugs/STALE-HW: it stands still"] == "skipped"
@@ -346,7 +346,7 @@ def test_each_line_is_a_case_for_ci() -> None:
 
 
 def test_the_digest_follows_the_evidence() -> None:
-    """The same runs with another verdict have another one."""
+    """The digest depends on the runs' verdicts."""
     planned = plan()
 
     assert answered(planned).digest == answered(planned).digest
@@ -354,5 +354,5 @@ def test_the_digest_follows_the_evidence() -> None:
 
 
 def test_real_bugs_between_the_releases_are_asked() -> None:
-    """KAFKA-18723 and its like are what a patch is about."""
+    """Bugs that differ between the two releases are tried, such as KAFKA-18723."""
     assert {bug.issue for bug in BUGS if questions._differs(bug, questions.Sides("3.9.0", "3.9.1"))} >= {"KAFKA-18723"}

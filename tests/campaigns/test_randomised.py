@@ -1,4 +1,4 @@
-"""Campaigns of randomised schedules: what is drawn, and what their runs say."""
+"""Campaigns of random schedules: the drawn schedules, and the result of their runs."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ FUZZ = {"kafka": "3.0.2", "schedules": 4, "seconds": 40, "runtime": "process"}
 
 
 def planned(kind: str, settings: dict[str, Any], seed: int = 5) -> Campaign:
-    """A campaign of a kind."""
+    """Return a campaign of a kind."""
     return kinds.of(kind).campaign.plan(settings, campaign_id="c1", created_at="2026-01-01T08:00:00", seed=seed)
 
 
 def test_schedules_are_drawn_by_seeds_in_a_row() -> None:
-    """Every second one has a load: what shows only at rest needs a schedule that writes nothing by itself."""
+    """Schedules are drawn with consecutive seeds, and every second one has a load."""
     campaign = planned("fuzz", FUZZ)
     mix = randomised.fault_mix("", "process")
     drawn = [randomised_schedule(mix, seed=5 + n, length_s=40, load=n % 2 == 1) for n in range(4)]
@@ -44,7 +44,7 @@ def test_schedules_are_drawn_by_seeds_in_a_row() -> None:
 
 
 def test_a_soak_is_one_long_schedule_under_load() -> None:
-    """As long as it was asked for, in minutes."""
+    """A soak is one schedule under load of the given length in minutes."""
     (item,) = planned("soak", {"minutes": 2, "runtime": "process"}).items
     schedule = randomised.schedule_of(item)
 
@@ -62,13 +62,13 @@ def test_a_soak_is_one_long_schedule_under_load() -> None:
     ],
 )
 def test_what_cannot_be_drawn_is_refused(kind: str, settings: dict[str, Any], sentence: str) -> None:
-    """In one sentence, before anything is written."""
+    """Invalid settings are rejected in one sentence before anything is written."""
     with pytest.raises(BadInput, match=sentence):
         planned(kind, {"runtime": "process", **settings})
 
 
 def test_a_campaign_goes_on_by_its_name(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the seed that it began with; another length is another question."""
+    """A campaign of the same name and settings is resumed with its seed; other settings are rejected."""
     monkeypatch.setattr(experiment, "check", lambda *_, **__: None)
     first = runner.plan("fuzz", FUZZ, name="f", seed=None, places=places).read_plan()
 
@@ -81,7 +81,7 @@ def test_a_campaign_goes_on_by_its_name(places: Places, monkeypatch: pytest.Monk
 
 
 def judged(folder: Path, verdict: str, *, violations: int = 0) -> Path:
-    """The run folder of a schedule with these violations of I10."""
+    """Write the run folder of a schedule with these violations of I10."""
     run = RunFolder(folder)
     run.verdict.mkdir(parents=True)
     run.verdict_file.write_text(json.dumps({"verdict": verdict, "sentence": f"It is a {verdict}."}))
@@ -112,7 +112,7 @@ def judged(folder: Path, verdict: str, *, violations: int = 0) -> Path:
     ],
 )
 def test_the_result_counts_schedules(tmp_path: Path, verdicts: list[str], state: str, sentence: str) -> None:
-    """One that was not judged, or not recorded, is no pass; the page can be drawn of each."""
+    """The result counts schedules; a missing or unjudged one prevents a pass."""
     campaign = planned("fuzz", FUZZ)
     runs = {
         item.name: judged(tmp_path / item.name, verdict, violations=int(verdict == "fail"))
@@ -130,7 +130,7 @@ def test_the_result_counts_schedules(tmp_path: Path, verdicts: list[str], state:
 
 
 def test_what_was_altered_after_its_verdict_is_no_answer(tmp_path: Path) -> None:
-    """Neither a pass nor a violation."""
+    """A run whose evidence changed after its verdict is unknown."""
     campaign = planned("fuzz", FUZZ | {"schedules": 2})
     runs = {
         item.name: judged(tmp_path / item.name, verdict, violations=int(verdict == "fail"))
@@ -146,7 +146,7 @@ def test_what_was_altered_after_its_verdict_is_no_answer(tmp_path: Path) -> None
 
 
 def test_a_soaks_page_is_that_of_one_schedule(tmp_path: Path) -> None:
-    """With its seed, and what it violated."""
+    """A soak's page is that of one schedule, with its seed and violations."""
     campaign = planned("soak", {"minutes": 1, "runtime": "process", "kafka": "4.3.0"})
     result = kinds.of("soak").campaign.result(campaign, {"soak": judged(tmp_path / "r", "fail", violations=2)})
 
@@ -156,7 +156,7 @@ def test_a_soaks_page_is_that_of_one_schedule(tmp_path: Path) -> None:
 
 
 def test_only_guarantees_count(tmp_path: Path) -> None:
-    """S1, violated and not permitted; each beside its near miss."""
+    """Only violated S1 invariants and forbidden S1 anomalies count."""
     run = RunFolder(tmp_path)
     run.verdict.mkdir()
     rows = [("I10", "S1", 2), ("I4", "S1", 0), ("I22", "S2", 1)]

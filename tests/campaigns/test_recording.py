@@ -22,7 +22,7 @@ from tests.campaigns.sample_runs import sealed_run
 
 
 def test_what_was_recorded_is_not_outstanding(folder: CampaignFolder, places: Places) -> None:
-    """A sealed run of this campaign is done; one that broke off, and another campaign's, are not."""
+    """A sealed run of this campaign is done; an interrupted run or another campaign's is not."""
     sealed_run(places, "run-1")
     (sealed_run(places, "run-2").path / "sealed.json").unlink()
     sealed_run(places, "run-3", campaign="c2")
@@ -32,7 +32,7 @@ def test_what_was_recorded_is_not_outstanding(folder: CampaignFolder, places: Pl
 
 
 def test_an_item_that_broke_comes_last(folder: CampaignFolder, places: Places) -> None:
-    """It keeps nobody else from being recorded, and is tried again when the others are done."""
+    """An item whose run broke is tried again after the other items."""
     items = folder.read_plan().items
     turns = [recording.next_item(folder, items, places) for _ in items]
     sealed_run(places, "run-2")
@@ -47,7 +47,7 @@ def test_an_item_that_broke_comes_last(folder: CampaignFolder, places: Places) -
 
 
 def test_an_item_that_broke_is_recorded_again(folder: CampaignFolder, places: Places) -> None:
-    """Until a run of it comes to its end without an error; the first such run is the item's."""
+    """An item is recorded again until a run ends without a harness error; the first such run counts."""
     items, campaign = folder.read_plan().items, folder.read_plan()
     sealed_run(places, "run-1", broke=True)
     sealed_run(places, "run-2")
@@ -73,7 +73,7 @@ def test_an_archived_run_is_done_unless_the_harness_broke(  # noqa: PLR0917  # o
     complete: bool | None,
     is_done: bool,
 ) -> None:
-    """A violated guarantee counts all the same; an unknown run of an archive without that column (None) does not."""
+    """An archived run is done if it is complete or violated a guarantee; an incomplete unknown one is not."""
     row = archived("run-1", verdict=verdict, complete=complete)
     monkeypatch.setattr("history.archive.read", lambda *_, **__: [row])
 
@@ -86,7 +86,7 @@ def test_an_archived_run_is_done_unless_the_harness_broke(  # noqa: PLR0917  # o
 def test_a_result_does_not_change_when_run_folders_are_deleted(
     folder: CampaignFolder, places: Places, broke: bool
 ) -> None:
-    """A run in which the harness broke stays to be recorded; one that is unknown for another reason stays done."""
+    """The result is the same after run folders are deleted, since the archive has the completeness."""
     run = sealed_run(places, "run-1", broke=broke)
     without_verdict(run)
     archive.add(places.archive, archive.rows_of(run))
@@ -111,7 +111,7 @@ def without_verdict(run: RunFolder) -> None:
 def archived(
     item: str, day: str = "20260101", *, verdict: str = "pass", campaign: str = "c1", complete: bool | None = True
 ) -> dict[str, Any]:
-    """A row of an archived run."""
+    """Return a row of an archived run."""
     about = {"verdict": verdict, "complete": complete, "labels": {"campaign": campaign, "item": item}}
     return {"run_id": f"{day}-{campaign}-{item}", "started_at": day, **about}
 
@@ -119,7 +119,7 @@ def archived(
 def test_a_claims_run_that_broke_is_recorded_again_whatever_it_showed(
     places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An answer rests on what a recording does not show, too; so the item has none, and is outstanding until it has."""
+    """A broken run of a claim's experiment is recorded again, even if it failed."""
     items = [Item(name="eviction", scenario="claims_eviction", kafka="3.9.1", labels={"role": "eviction"})]
     folder = CampaignFolder.of(places.site, "claims", "c1")
     folder.write_plan(
@@ -136,7 +136,7 @@ def test_a_claims_run_that_broke_is_recorded_again_whatever_it_showed(
 
 
 def test_of_several_runs_of_an_item_the_first_that_counts_is_its_own() -> None:
-    """For every kind, whatever a later one shows; what broke before it does not count, other runs are left alone."""
+    """Of several runs of an item, the first one that counts is used."""
     broke, own, again = (archived("run-1", day, verdict=verdict, complete=False) for day, verdict in (
         ("20260101", "unknown"), ("20260102", "fail"), ("20260103", "pass")
     ))  # fmt: skip
@@ -151,7 +151,7 @@ def test_of_several_runs_of_an_item_the_first_that_counts_is_its_own() -> None:
 
 
 def test_items_that_always_break_are_tried_once_a_round(folder: CampaignFolder, places: Places) -> None:
-    """Each has its turn, and no more than there were to record."""
+    """Items that always break are tried once per round."""
     items = folder.read_plan().items
     for turn, wanted in enumerate(["run-1", "run-2", "run-3"]):
         item = recording.next_item(folder, items, places)
@@ -165,7 +165,7 @@ def test_items_that_always_break_are_tried_once_a_round(folder: CampaignFolder, 
 def test_follow_up_is_asked_once(
     folder: CampaignFolder, places: Places, monkeypatch: pytest.MonkeyPatch, done: int
 ) -> None:
-    """What the whole plan made necessary stays the same; what a part of it did is asked again with the rest."""
+    """Follow-up items of a whole plan are stored; those of an incomplete one are computed again."""
     rows = [{"labels": {"campaign": "c1", "item": f"run-{n}"}} for n in (1, 2, 3)]
     others: list[dict[str, Any]] = [{"labels": {}}, {"labels": {"campaign": "c2", "item": "run-3"}}]
     known = [
@@ -189,7 +189,7 @@ def test_follow_up_is_asked_once(
 def test_an_item_carries_its_labels_into_the_run(
     folder: CampaignFolder, places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The campaign and the item are added to the plan's own."""
+    """A run's labels have the campaign and the item in addition to the item's labels."""
     asked: dict[str, Any] = {}
     recorded: list[Path] = []
 

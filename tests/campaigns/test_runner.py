@@ -1,4 +1,4 @@
-"""A campaign's steps, with judging patched: what is done stays done, and nothing is done twice."""
+"""A campaign's steps, with judging patched: finished steps are kept and not repeated."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SETTINGS = {"base": "3.9.0", "head": "3.9.1", "scenarios": ["steady"], "pairs": 
 
 @pytest.fixture
 def checked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
-    """Checks, which fetch jars and images, only note themselves: (scenario, version, runtime)."""
+    """Keeps the arguments of checks, which would download jars and images: (scenario, version, runtime)."""
     made: list[tuple[str, str, str]] = []
 
     def check(scenario: str, *, kafka: str, runtime: str, changes: object) -> None:
@@ -43,7 +43,7 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
 
 
 def test_what_no_run_can_have_is_refused_before_the_first(places: Places, checked: list[tuple[str, str, str]]) -> None:
-    """Each side is checked once and nothing is written; a name that is no folder's is refused as well."""
+    """Each side of a comparison is checked once before anything is written; invalid names are rejected."""
     with pytest.raises(BadInput, match=r"There is no Kafka 9\.9\.9"):
         runner.plan("compare", SETTINGS | {"head": "9.9.9"}, name="c", seed=1, places=places)
     for name in ("a/b", "..", "."):
@@ -64,7 +64,7 @@ def test_what_no_run_can_have_is_refused_before_the_first(places: Places, checke
 def test_without_docker_no_option_is_named_that_the_command_lacks(
     kind: str, settings: dict[str, Any], says: str, places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Claims have no RUNTIME=, and clients have."""
+    """Without Docker, the message names only options that the command has."""
 
     def check(*_: object, **__: object) -> None:
         raise NoDocker("RUNTIME=docker, but no Docker daemon answers; start it, or use RUNTIME=process.")
@@ -76,7 +76,7 @@ def test_without_docker_no_option_is_named_that_the_command_lacks(
 
 @pytest.mark.usefixtures("checked")
 def test_runs_that_do_not_fit_on_the_disk_are_refused(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eight runs of ten seconds of 40 MB/s in three replicas are some 10 GB: 1 GB is too little, and 1 TB is not."""
+    """Runs that would not fit on the disk are rejected before anything is written."""
     settings = {**SETTINGS, "changes": {"load": {"rate": "40000/s", "record_bytes": 1000}}}
     free = 10**9
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
@@ -90,7 +90,7 @@ def test_runs_that_do_not_fit_on_the_disk_are_refused(places: Places, monkeypatc
 
 @pytest.mark.usefixtures("checked")
 def test_where_runs_are_uploaded_to_is_asked_before_the_first(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A place that is no store is refused and nothing is written; one that is stays the campaign's."""
+    """An invalid upload target is rejected at planning; a valid one is kept with the campaign."""
     with pytest.raises(BadInput, match="UPLOAD=elsewhere is no URL"):
         runner.plan("compare", SETTINGS, name="c", seed=1, places=places, upload_to="elsewhere")
     assert not places.site.exists()
@@ -103,7 +103,7 @@ def test_where_runs_are_uploaded_to_is_asked_before_the_first(places: Places, mo
 
 @pytest.mark.usefixtures("checked")
 def test_a_campaign_of_the_same_name_and_question_goes_on(places: Places) -> None:
-    """Its plan keeps the day of its first; another question under the same name is refused."""
+    """A campaign of the same name and settings is resumed; other settings under that name are rejected."""
     first = runner.plan("compare", SETTINGS, name="c", seed=1, places=places)
     planned = first.read_plan()
 
@@ -114,7 +114,7 @@ def test_a_campaign_of_the_same_name_and_question_goes_on(places: Places) -> Non
 
 @pytest.mark.usefixtures("checked")
 def test_two_kinds_of_campaign_cannot_share_a_name(places: Places) -> None:
-    """Runs and the archive name a campaign without its kind; another name is free."""
+    """Two kinds of campaigns cannot have the same name, since the archive stores names without kinds."""
     runner.plan("compare", SETTINGS, name="c", seed=1, places=places)
 
     with pytest.raises(BadInput, match="has the name c already"):
@@ -128,13 +128,13 @@ def test_two_kinds_of_campaign_cannot_share_a_name(places: Places) -> None:
 def test_runs_are_judged_once_and_some_together(
     folder: CampaignFolder, places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One Spark application judges several; what is archived is not judged again."""
+    """Several runs are judged in one Spark application; archived runs are not judged again."""
     together: list[list[str]] = []
     monkeypatch.setattr(runner, "TOGETHER", 2)
     monkeypatch.setattr(runner, "judge", lambda runs: together.append([run.name for run in runs]))
     monkeypatch.setattr(runner, "publish", lambda _: None)
     for item in ("run-1", "run-2", "run-3"):
-        sealed_run(places, item, broke=item == "run-2")  # its page says what broke
+        sealed_run(places, item, broke=item == "run-2")  # its page shows what broke
 
     assert len(runner.judge_recorded(folder, places)) == 3
     assert together == [["20260101-c1-run-1", "20260101-c1-run-2"], ["20260101-c1-run-3"]]
@@ -144,7 +144,7 @@ def test_runs_are_judged_once_and_some_together(
 
 
 def test_claims_are_answered_from_what_was_recorded(places: Places) -> None:
-    """The archive holds none of it; what was not recorded is named, and the page is written all the same."""
+    """Claims are answered from run folders; missing experiments are named, and the page is written."""
     settings = {"kafka": "3.9.1", "experiments": ["eviction", "elections"]}
     campaign = claims.plan(settings, campaign_id="c1", created_at="2026-11-21T08:00:00+00:00", seed=1)
     folder = CampaignFolder.of(places.site, "claims", "c1")
@@ -164,7 +164,7 @@ def test_claims_are_answered_from_what_was_recorded(places: Places) -> None:
 
 
 def test_what_reruns_decided_is_never_decided_again(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A confirmed slowdown stays confirmed, in its nightly run and the next, though its reruns are judged anew."""
+    """A slowdown that reruns confirmed stays confirmed if those runs are judged again."""
     slow = history(LATE + 2, SLOW)
     upto = [row for row in slow if row["labels"]["campaign"] <= name_of(LATE)]
     first = with_reruns(upto, 1.2)
@@ -188,7 +188,7 @@ def test_what_reruns_decided_is_never_decided_again(places: Places, monkeypatch:
 def test_a_result_names_the_plimsoll_and_the_judges_that_it_rests_on(
     places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of its own runs alone, each judge once."""
+    """A result has the Plimsoll version and the judges of this campaign's runs, each once."""
     own = [{**row, "judge": judge} for row, judge in zip(history(1), ("a1", "b2", "a1", "a1"), strict=True)]
     other = {**own[0], "judge": "c3", "labels": {**own[0]["labels"], "campaign": "another"}}
     rows = [{"complete": True, "machine": None, **row} for row in [*own, other]]

@@ -1,4 +1,4 @@
-"""What is kept of runs, and the page over everything."""
+"""The archive of published runs, and the index page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _judged(places: Places, name: str) -> Path:
 
 
 def test_a_published_run_is_in_the_archive(tmp_path: Path) -> None:
-    """Page and rows; a run without a verdict has its page alone."""
+    """A published run has a page and archive rows; one without a verdict has its page only."""
     places = Places.beside(tmp_path / "runs")
     judged, other = _judged(places, "run-1"), _judged(places, "run-2")
     (other / "verdict" / "verdict.json").unlink()
@@ -42,7 +42,7 @@ def test_a_published_run_is_in_the_archive(tmp_path: Path) -> None:
 
 
 def test_the_archive_is_built_again_from_the_run_folders(tmp_path: Path) -> None:
-    """The same rows; a folder that has none is named."""
+    """The archive can be rebuilt from the run folders; a folder without a verdict is named."""
     places = Places.beside(tmp_path / "runs")
     publish(_judged(places, "run-1"))
     before = archive.read(places.archive)
@@ -57,7 +57,7 @@ def test_the_archive_is_built_again_from_the_run_folders(tmp_path: Path) -> None
 
 
 def test_only_pages_that_exist_are_linked(tmp_path: Path) -> None:
-    """By a way relative to the page that links; of campaigns, those of its own kind."""
+    """Only existing pages are linked, by relative paths."""
     places = Places.beside(tmp_path / "runs")
     publish(_judged(places, "run-1"))
     rows = [{"run_id": "run-1"}, {"run_id": "gone"}]
@@ -75,7 +75,7 @@ def test_only_pages_that_exist_are_linked(tmp_path: Path) -> None:
 
 
 def test_the_index_tells_of_every_campaign(tmp_path: Path) -> None:
-    """The newest first; one without a result is not shown, and one of an earlier format says so."""
+    """The index lists campaigns with a result, newest first, and marks results of an older format."""
     places = Places.beside(tmp_path / "runs")
     for name, day in (("old", "2026-01-01"), ("new", "2026-01-02"), ("unfinished", "2026-01-03")):
         folder = CampaignFolder.of(places.site, "capacity", name)

@@ -13,12 +13,12 @@ ORDERS = TopicPartition("orders", 0)
 
 
 def ns(at_s: float) -> int:
-    """Seconds as nanoseconds."""
+    """Return seconds as nanoseconds."""
     return round(at_s * SECOND_NS)
 
 
 def state(at_s: float, isr: tuple[int, ...] = (1, 2, 3), leader: int = 1, epoch: int = 0, **more: Any) -> State:
-    """What the controller decided; every state has a partition epoch of its own, by its time."""
+    """Return a state of the controller's history, with a partition epoch by its time."""
     row: dict[str, Any] = {
         "topic": "orders",
         "partition": 0,
@@ -35,13 +35,13 @@ def state(at_s: float, isr: tuple[int, ...] = (1, 2, 3), leader: int = 1, epoch:
 
 
 def still(broker: int, from_s: float, to_s: float, hw: int, leo: int, *, epoch: int = 0, **more: Any) -> list[Sample]:
-    """Ten samples a second of a replica that does not move."""
+    """Return samples of an unchanged replica, ten per second."""
     ticks = range(round(from_s * 10), round(to_s * 10) + 1)
     return [Sample(broker, epoch, ns(tick / 10), ns(tick / 10) + 1000, hw, leo, **more) for tick in ticks]
 
 
 def recording(samples: Iterable[Sample] = (), states: Iterable[State] = (), **more: Any) -> Recording:
-    """A recording of one partition."""
+    """Return a recording of one partition."""
     return Recording(
         samples={ORDERS: sorted(samples, key=lambda sample: sample.received_ns)},
         states={ORDERS: list(states) or [state(0)]},
@@ -50,12 +50,12 @@ def recording(samples: Iterable[Sample] = (), states: Iterable[State] = (), **mo
 
 
 def judged(name: str) -> dict[str, list[Evidence]]:
-    """One finding of the judge."""
+    """Return one finding of the judge."""
     return {name: [Evidence("verdict/", None, "found")]}
 
 
 def send(at_s: float, offset: int | None = 0, **more: Any) -> dict[str, Any]:
-    """A send that was answered 10 ms later."""
+    """Return a send that was answered 10 ms later."""
     return {
         "producer_id": "write-1",
         "seq": offset,
@@ -73,7 +73,7 @@ def send(at_s: float, offset: int | None = 0, **more: Any) -> dict[str, Any]:
 
 
 def poll(at_s: float, offset: int, epoch: int = 0, seq: int | None = None) -> dict[str, Any]:
-    """A record that a consumer was given."""
+    """Return a record that a consumer read."""
     return {
         "topic": "orders",
         "partition": 0,
@@ -86,7 +86,7 @@ def poll(at_s: float, offset: int, epoch: int = 0, seq: int | None = None) -> di
 
 
 def line(at_s: float, kind: str, broker: int, epoch: int | None = None, **more: Any) -> dict[str, Any]:
-    """A broker's log line; hw and leo are the names of its values."""
+    """Return a broker's log line; hw and leo are short for high watermark and log end offset."""
     named = {{"hw": "high_watermark", "leo": "log_end_offset"}.get(name, name): value for name, value in more.items()}
     return {
         "kind": kind,
@@ -102,16 +102,16 @@ def line(at_s: float, kind: str, broker: int, epoch: int | None = None, **more: 
 
 
 def note(at_s: float, follower: int, leo: int) -> Remote:
-    """A leader's note of a follower's LEO."""
+    """Return a leader's log line about a follower's LEO."""
     return Remote(ORDERS, 1, follower, ns(at_s), leo, 1)
 
 
 def event(at_s: float, kind: str, step: str = "", target: str = "", **detail: Any) -> Event:
-    """An event of the run."""
+    """Return an event of the run."""
     return Event(ns(at_s), "", kind, "", step, target, detail)
 
 
 def settings(at_s: float = 1, **defaults: str) -> Event:
-    """A broker told its defaults; two underscores stand for a dot."""
+    """Return a broker's answer with its defaults; two underscores replace a dot."""
     broker = {name.replace("__", "."): {"default": value} for name, value in defaults.items()}
     return event(at_s, "described", target="orders", settings={"broker": broker, "topic": {}}, look_ups=[])

@@ -1,4 +1,4 @@
-"""From recordings to the answers of all claims."""
+"""Answers of all claims from recordings."""
 
 import inspect
 from pathlib import Path
@@ -17,7 +17,7 @@ BELOW = recording([*still(1, 0, 2, 5, 5)], found=judged("I2"))
 
 
 def test_one_counterexample_outweighs_examples() -> None:
-    """And an example outweighs silence."""
+    """A counterexample outweighs examples, and an example outweighs an experiment without result."""
     yes, no, nothing = shown("a"), refuted("b"), unseen("c")
 
     assert decisive([yes, no, nothing]) is no
@@ -26,7 +26,7 @@ def test_one_counterexample_outweighs_examples() -> None:
 
 
 def test_the_answer_names_the_experiment_that_gave_it() -> None:
-    """HW at most LEO: shown by one recording, refuted by another."""
+    """The answer names its experiment: one recording refutes what another shows."""
     claim = CLAIMS["C14"]
 
     assert answer(claim, {"propagation": LEVEL, "eviction": BELOW})[1] == "eviction"
@@ -34,7 +34,7 @@ def test_the_answer_names_the_experiment_that_gave_it() -> None:
 
 
 def test_a_claim_without_its_recording_says_which_is_missing() -> None:
-    """No run, no answer."""
+    """A claim whose experiment was not recorded is not observable, and names the experiment."""
     given = answers({"propagation": LEVEL})
 
     assert given.keys() == CLAIMS.keys()
@@ -44,7 +44,7 @@ def test_a_claim_without_its_recording_says_which_is_missing() -> None:
 
 
 def test_a_folder_tells_its_experiment() -> None:
-    """Other runs are refused."""
+    """A run folder's name yields its experiment; other runs are rejected."""
     assert experiment_of(Path("runs/20261121-163102-claims-eviction-3-9-1-daa3")) == "eviction"
     assert experiment_of(Path("runs/20261121-163102-claims-log-start-3-9-1-daa3")) == "log_start"
     with pytest.raises(BadInput, match="no run of a claims experiment"):
@@ -52,7 +52,7 @@ def test_a_folder_tells_its_experiment() -> None:
 
 
 def test_the_table_is_complete() -> None:
-    """Forty-eight claims, each with notes, and either an experiment that decides it or the reason why none can."""
+    """The table has 48 claims with notes, and either an experiment or the reason why none can decide."""
     assert list(CLAIMS) == [f"C{number}" for number in range(1, 49)]
     for claim in CLAIMS.values():
         assert set(claim.notes) <= NOTES.keys()
@@ -68,7 +68,7 @@ def test_the_table_is_complete() -> None:
 
 
 def test_what_the_table_promises_an_answer_can_give() -> None:
-    """What nothing can show or refute stands in brackets; a default does either."""
+    """A verdict that a claim's code cannot return is in brackets in the table; a default can return both."""
     for name, claim in CLAIMS.items():
         source = inspect.getsource(claim.ask) if claim.ask else "default_is("
         for verdict, told in (("shown", claim.shows), ("refuted", claim.refutes)):
@@ -77,14 +77,14 @@ def test_what_the_table_promises_an_answer_can_give() -> None:
 
 
 def test_every_experiment_is_a_scenario() -> None:
-    """And every line of versions stands once in the table."""
+    """Every experiment is a scenario, and the table lists every line of versions once."""
     names = [f"claims_{name}" for name in (*EXPERIMENTS, *WALKTHROUGHS)]
     assert [load_scenario(name).name for name in names] == names
     assert len(set(LINES)) == len(LINES)
 
 
 def test_no_answer_reads_a_version() -> None:
-    """A version's own rows decide; another version's recording flips an answer."""
+    """Answers depend on recorded rows alone; no code of a claim reads the Kafka version."""
     folder = Path(__file__).parents[2] / "claims"
     asking = {claim.ask.__module__.partition(".")[2] for claim in CLAIMS.values() if claim.ask}
 

@@ -1,4 +1,4 @@
-"""Claims about elections: a hit and its flip on a dozen rows each."""
+"""Claims about elections: each verdict on a dozen rows."""
 
 from collections.abc import Callable
 
@@ -138,18 +138,18 @@ CASES: list[tuple[Callable[[Recording], Answer], Recording, str]] = [
 
 @pytest.mark.parametrize(("ask", "told", "verdict"), CASES)
 def test_the_answer_follows_the_rows(ask: Callable[[Recording], Answer], told: Recording, verdict: str) -> None:
-    """One set of rows shows or refutes a claim, and a near miss does not."""
+    """Rows show or refute a claim, and nearly equal rows do not."""
     assert ask(told).verdict == verdict
 
 
 @pytest.mark.parametrize("ask", dict.fromkeys(case[0] for case in CASES))
 def test_nothing_recorded_is_nothing_observed(ask: Callable[[Recording], Answer]) -> None:
-    """No claim is shown or refuted by an empty recording."""
+    """An empty recording neither shows nor refutes a claim."""
     assert ask(Recording(states={ORDERS: [state(0)]}, events=[event(0, "run_started")])).verdict == "not observable"
 
 
 def test_a_lower_hw_of_a_new_leader_is_told() -> None:
-    """The HW may dip with a leader; what was read stays (KIP-207)."""
+    """The answer names a new leader's lower HW, which is legal while read records remain (KIP-207)."""
     after = still(2, 4.1, 5, 4, 8, epoch=1)
 
     assert (

@@ -1,4 +1,4 @@
-"""Claims about the ISR: a hit and its flip on a dozen rows each."""
+"""Claims about the ISR: each verdict on a dozen rows."""
 
 from collections.abc import Callable
 
@@ -78,7 +78,7 @@ CASES: list[tuple[Callable[[Recording], Answer], Recording, str]] = [
 
 @pytest.mark.parametrize(("ask", "told", "verdict"), CASES)
 def test_the_answer_follows_the_rows(ask: Callable[[Recording], Answer], told: Recording, verdict: str) -> None:
-    """One set of rows shows or refutes a claim, and a near miss does not; evidence stands beside either."""
+    """Rows show or refute a claim with evidence, and nearly equal rows do not."""
     answer = ask(told)
 
     assert answer.verdict == verdict
@@ -87,7 +87,7 @@ def test_the_answer_follows_the_rows(ask: Callable[[Recording], Answer], told: R
 
 @pytest.mark.parametrize(("at_s", "told"), [(3.6, True), (8.0, False)])
 def test_how_long_an_eviction_took_stands_beside_the_default(at_s: float, told: bool) -> None:
-    """With a limit of 2 s a silent follower is taken out after 2 to 3 s; what takes longer has another reason."""
+    """An eviction within the limit's range of 2 to 3 s is shown with the default; a longer one has another cause."""
     shrinking = line(at_s, "isr_shrinking", 1, isr=[1, 2])
     silent = [event(1, "injected", "pause", "broker-3"), event(9, "heal", "pause", "broker-3")]
     asked = settings(0.5, replica__lag__time__max__ms="30000")
@@ -105,5 +105,5 @@ def test_how_long_an_eviction_took_stands_beside_the_default(at_s: float, told: 
     dict.fromkeys(case[0] for case in CASES if case[0] not in (isr.leader_is_in_the_isr, isr.joins_after_a_first_sync)),
 )
 def test_nothing_recorded_is_nothing_observed(ask: Callable[[Recording], Answer]) -> None:
-    """No claim is shown or refuted by an empty recording."""
+    """An empty recording neither shows nor refutes a claim."""
     assert ask(Recording(states={ORDERS: [state(0)]}, events=[event(0, "run_started")])).verdict == "not observable"

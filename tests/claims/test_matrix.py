@@ -7,7 +7,7 @@ from claims.table import CLAIMS
 
 
 def result(kafka: str, **verdicts: str) -> dict[str, Any]:
-    """A result in which all is shown but what is told."""
+    """Return a result whose claims are shown, except for the given verdicts."""
     return {
         "kafka": kafka,
         "modes": ["kraft"],
@@ -25,7 +25,7 @@ def result(kafka: str, **verdicts: str) -> dict[str, Any]:
 
 
 def test_a_newer_result_takes_the_place_of_its_version_and_mode() -> None:
-    """The same version with ZooKeeper has a column of its own; versions are ordered by their numbers."""
+    """A newer result replaces the one of its version and mode; versions are sorted by their numbers."""
     old = taken_in({}, [result("3.10.0-SNAPSHOT"), result("3.9.1", C1="refuted")])
     new = taken_in(old, [result("3.9.1"), {**result("3.9.1"), "modes": ["zookeeper"]}])
 
@@ -34,7 +34,10 @@ def test_a_newer_result_takes_the_place_of_its_version_and_mode() -> None:
 
 
 def test_the_page_has_a_row_for_each_claim_and_a_column_for_each_version() -> None:
-    """Differences are told with their evidence, and what was not observable with its reason."""
+    """The page has a row for each claim and a column for each version, with evidence of differences.
+
+    Claims that were not observable have their reason.
+    """
     versions = {
         kafka: condensed(result(kafka, **told))
         for kafka, told in (("3.6.2", {}), ("3.7.2", {"C48": "refuted", "C9": "not observable"}))
@@ -54,7 +57,7 @@ def test_the_page_has_a_row_for_each_claim_and_a_column_for_each_version() -> No
 
 
 def test_neighbours_that_answer_alike_share_a_column() -> None:
-    """Of one mode; another answer, or the other mode, is a column of its own."""
+    """Adjacent versions of one mode with equal answers share a column."""
     told = [
         result("3.6.1"),
         result("3.6.2"),

@@ -12,7 +12,7 @@ from tests.evidence import folders
 
 
 def test_a_line_as_evidence_knows_no_machine() -> None:
-    """The broker's folder stays, what is above it goes."""
+    """A log line as evidence keeps the broker's folder and drops the path above it."""
     text = "[Log partition=orders-0, dir=/home/me/runs/r/work/broker-3/data] x"
     told = line(1, "truncating", 3, leo=4) | {"text": text}
 
@@ -21,7 +21,7 @@ def test_a_line_as_evidence_knows_no_machine() -> None:
 
 
 def test_a_leader_is_believed_in_its_own_epochs() -> None:
-    """A zombie answers in the epoch that it still holds; the state at a moment is the last one before it."""
+    """A leader's samples count only in its epochs; the state at a moment is the last one before it."""
     told = recording([*still(1, 0, 1, 5, 5), *still(1, 3, 4, 5, 7)], [state(0), state(2, leader=2, epoch=1)])
 
     assert {sample.leo for sample in told.lead(ORDERS)} == {5, 7}
@@ -31,7 +31,7 @@ def test_a_leader_is_believed_in_its_own_epochs() -> None:
 
 
 def test_a_fault_lasts_until_its_heal() -> None:
-    """Of the same brokers, and else until the last event."""
+    """A fault lasts until it is healed on the same brokers, or else until the last event."""
     events = [
         Event(1, "", "injected", "p", "pause", "broker-2, broker-3"),
         Event(5, "", "heal", "p", "pause", "broker-2"),
@@ -44,7 +44,7 @@ def test_a_fault_lasts_until_its_heal() -> None:
 
 
 def test_a_run_folder_is_opened(tmp_path: Path) -> None:
-    """Samples with an error are left out, polls are told apart, DEBUG lines become notes of a follower's LEO."""
+    """A run folder is read without failed samples; live and final reads are separate, and DEBUG lines yield LEOs."""
     history = folders.clean()
     history.events = [{"t_ns": 1, "wall": "", "kind": "run_started"}]
     folder = history.write(tmp_path / "run", seal=False)
@@ -68,7 +68,7 @@ def test_a_run_folder_is_opened(tmp_path: Path) -> None:
 
 
 def test_what_the_judge_finds_in_a_run_folder_is_told(tmp_path: Path) -> None:
-    """Records that were written over are lost; a whole run has no findings."""
+    """Overwritten records are lost according to the judge; a complete run has no findings."""
     whole, cut = folders.clean(), folders.truncated()
 
     assert open_recording(whole.write(tmp_path / "whole").path).found == {}
@@ -78,7 +78,7 @@ def test_what_the_judge_finds_in_a_run_folder_is_told(tmp_path: Path) -> None:
 
 
 def test_a_record_that_was_altered_answers_no_claim(tmp_path: Path) -> None:
-    """Nor does one that was not collected to the end."""
+    """A run folder that was altered or not sealed answers no claim."""
     folder = folders.clean().write(tmp_path / "altered")
     (folder.brokers / "broker-1" / "server.log").write_text("Something else\n")
     unsealed = folders.clean().write(tmp_path / "unsealed", seal=False)

@@ -1,4 +1,4 @@
-"""Claims about files and log starts, on segments that are written here."""
+"""Claims about files and log starts, on segments written by the tests."""
 
 import struct
 from pathlib import Path
@@ -11,12 +11,12 @@ FIRST_MS = 1_700_000_000_000
 
 
 def batch(offset: int, at_ms: int) -> bytes:
-    """A batch of one record with a body of ten bytes, as far as its header is read here."""
+    """Return a batch of one record with a valid header and a body of ten bytes."""
     return HEADER.pack(offset, HEADER.size - 12 + 10, 0, 2, 0, 0, 0, at_ms, at_ms, -1, -1, -1, 1) + bytes(10)
 
 
 def replica(folder: Path, batches: int = 40, *, wrong: bool = False) -> Path:
-    """A replica of so many batches, 1 ms apart, with an entry for every tenth in both indexes."""
+    """Write a replica with batches 1 ms apart, and an entry in both indexes for every tenth batch."""
     folder.mkdir(parents=True)
     (folder / f"{0:020}.log").write_bytes(b"".join(batch(n, FIRST_MS + n) for n in range(batches)))
     size = len(batch(0, 0))
@@ -29,7 +29,7 @@ def replica(folder: Path, batches: int = 40, *, wrong: bool = False) -> Path:
 
 
 def test_indexes_that_lead_to_the_batch_show_the_claim(tmp_path: Path) -> None:
-    """One entry that points behind its batch refutes it."""
+    """Indexes whose entries lead to their batches show the claim; one entry behind its batch refutes it."""
     for name, verdict in (("right", "shown"), ("wrong", "refuted")):
         replica(tmp_path / name / "orders-0", 400, wrong=name == "wrong")
         told = recording(data={1: tmp_path / name})
@@ -38,7 +38,7 @@ def test_indexes_that_lead_to_the_batch_show_the_claim(tmp_path: Path) -> None:
 
 
 def test_a_leaders_look_up_is_held_against_its_segments(tmp_path: Path) -> None:
-    """Offset 25 is in the batch that begins there; a leader that found another is wrong."""
+    """A leader's lookup is compared with its segments: another batch than that of offset 25 is wrong."""
     replica(tmp_path / "orders-0")
     for found, verdict in ((25, "shown"), (26, "refuted")):
         look_up = {
@@ -55,7 +55,7 @@ def test_a_leaders_look_up_is_held_against_its_segments(tmp_path: Path) -> None:
 
 
 def test_a_default_of_1_gib_shows_where_segments_roll() -> None:
-    """Another default refutes it, and no answer decides nothing."""
+    """A default of 1 GiB shows the claim, another default refutes it, and a missing answer decides nothing."""
     for told, verdict in (("1073741824", "shown"), ("1048576", "refuted")):
         events = [settings(log__segment__bytes=told)]
         assert storage.segments_roll_at_1_gib(recording(events=events)).verdict == verdict
@@ -63,7 +63,7 @@ def test_a_default_of_1_gib_shows_where_segments_roll() -> None:
 
 
 def test_a_log_start_that_moves_from_0_is_shown() -> None:
-    """One that began elsewhere refutes it; one that never moves decides nothing."""
+    """A log start that moves from 0 shows the claim; another first one refutes it, and a constant one does neither."""
     began, moved = still(1, 0, 1, 5, 5), still(1, 2, 3, 5, 5, log_start=3)
 
     assert storage.log_start_moves(recording([*began, *moved])).verdict == "shown"
@@ -72,7 +72,7 @@ def test_a_log_start_that_moves_from_0_is_shown() -> None:
 
 
 def test_log_starts_that_stay_apart_refute_their_equality() -> None:
-    """A difference that the next fetch mends, within half a second, does not, nor what a silent one last told."""
+    """Log starts that differ for more than half a second refute the claim; a silent replica decides nothing."""
     lead = [*still(1, 0, 0.9, 5, 5), *still(1, 1, 3, 5, 5, log_start=3)]
     soon = [*still(2, 0, 1.3, 5, 5), *still(2, 1.4, 3, 5, 5, log_start=3)]
     late = [*still(2, 0, 2, 5, 5), *still(2, 2.1, 3, 5, 5, log_start=3)]
@@ -86,7 +86,7 @@ def test_log_starts_that_stay_apart_refute_their_equality() -> None:
 
 
 def test_a_follower_above_the_hw_has_read_up_to_the_leo() -> None:
-    """With HW = LEO nothing is shown; one that stops at the HW refutes it, unless another goes on."""
+    """A follower's LEO above the HW shows the claim; a LEO equal to the HW, below the leader's, refutes it."""
     ahead = [*still(1, 0, 2, 5, 8), *still(2, 0, 2, 5, 8)]
     level = [*still(1, 0, 2, 8, 8), *still(2, 0, 2, 8, 8)]
     stopped = [*still(1, 0, 2, 5, 8), *still(2, 0, 2, 5, 5)]

@@ -9,7 +9,7 @@ from tests.claims.rows import event, note, ns, recording, send, state, still
 
 
 def test_each_fetch_is_told_with_what_it_should_bring() -> None:
-    """Broker 2 asks from 6 on, broker 3 still from 5: the HW may not move before it asks from 6, too."""
+    """Each fetch is shown with its expected effect: the HW stays at 5 until both followers fetch from 6."""
     told = recording(
         [*still(1, 0, 1.1, 5, 6), *still(1, 1.2, 2, 6, 6), *still(2, 0, 2, 5, 6), *still(3, 0, 2, 5, 6)],
         sends=[send(1, 5, producer_id="write-2")],
@@ -27,7 +27,7 @@ def test_each_fetch_is_told_with_what_it_should_bring() -> None:
 
 
 def test_each_describe_is_told_with_what_came_before() -> None:
-    """A partition a row, and how many the brokers lead."""
+    """Each describe is shown after its fault, with a row for each partition and the brokers' leader counts."""
     parts = [{"partition": n, "leader": 1, "replicas": [1 + n, 2], "isr": [1]} for n in (0, 1)]
     asked = event(2, "described", target="orders", partitions=parts)
     (table,) = walkthroughs({"elections": recording(events=[event(1, "injected", "stop", "broker-3"), asked])})
@@ -36,7 +36,7 @@ def test_each_describe_is_told_with_what_came_before() -> None:
 
 
 def test_a_log_start_beyond_a_followers_end_is_told() -> None:
-    """By the first and the last row of each log start; a log that always began at 0 has no table."""
+    """Each log start is shown with its first and last row; a log that starts at 0 throughout has no table."""
     grows = [each for number in range(1, 5) for each in still(3, number / 10, number / 10, 20, 500 * number)]
     away = [*still(3, 0, 0, 20, 20), *grows, *still(3, 5, 6, 900, 900, log_start=900, incarnation=2)]
     (table,) = walkthroughs({"log_start": recording(away)})
@@ -50,7 +50,7 @@ def test_a_log_start_beyond_a_followers_end_is_told() -> None:
 
 
 def test_costs_are_those_between_the_boundaries() -> None:
-    """Bytes of all brokers for each byte of the records; what was not counted is left open."""
+    """Costs are the brokers' bytes for each byte of records; uncounted ones are blank."""
     counted: list[dict[str, Any]] = [
         {"t_ns": ns(at_s), "source": f"broker-{broker}", "name": "disk_write_bytes", "value": value}
         for broker in (1, 2)

@@ -1,4 +1,4 @@
-"""Claims about HW and LEO: a hit and its flip on a dozen rows each."""
+"""Claims about HW and LEO: each verdict on a dozen rows."""
 
 from collections.abc import Callable
 
@@ -160,7 +160,7 @@ CASES: list[tuple[Callable[[Recording], Answer], Recording, str]] = [
 
 @pytest.mark.parametrize(("ask", "told", "verdict"), CASES)
 def test_the_answer_follows_the_rows(ask: Callable[[Recording], Answer], told: Recording, verdict: str) -> None:
-    """One set of rows shows or refutes a claim, and a near miss does not; evidence stands beside either."""
+    """Rows show or refute a claim with evidence, and nearly equal rows do not."""
     answer = ask(told)
 
     assert answer.verdict == verdict
@@ -169,5 +169,5 @@ def test_the_answer_follows_the_rows(ask: Callable[[Recording], Answer], told: R
 
 @pytest.mark.parametrize("ask", dict.fromkeys(case[0] for case in CASES))
 def test_nothing_recorded_is_nothing_observed(ask: Callable[[Recording], Answer]) -> None:
-    """No claim is shown or refuted by an empty recording."""
+    """An empty recording neither shows nor refutes a claim."""
     assert ask(Recording(states={ORDERS: [state(0)]}, events=[event(0, "run_started")])).verdict == "not observable"

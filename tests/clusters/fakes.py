@@ -1,4 +1,4 @@
-"""A world without processes or sockets, whose brokers do what signals make them do."""
+"""A fake world without processes or sockets; its brokers react to signals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ A_JAVA = Java(home=Path("/java"), version="25.0.4+1", vendor="Debian", released=
 
 
 def scenario(*phases: list[dict[str, Any]], **change: Any) -> Scenario:
-    """Three brokers, orders-0 on all of them, and these phases."""
+    """Return a scenario with three brokers, orders-0 on all of them, and these phases."""
     told = {
         "name": "s",
         "why": "w",
@@ -35,16 +35,16 @@ def scenario(*phases: list[dict[str, Any]], **change: Any) -> Scenario:
 
 
 class FakeNetwork:
-    """Keeps the rules; its counters are told."""
+    """Keeps firewall rules; tests set its counters."""
 
     def __init__(self) -> None:
-        self.stubborn: set[str] = set()  # nodes of which no rule can be ended
+        self.stubborn: set[str] = set()  # nodes whose rules cannot be removed
         self.rules: dict[tuple[str, str], list[str]] = {}  # (node, name) → which packets are dropped
         self.drops = 0  # the counter of every rule
         self.limits_into: dict[str, float | None] = {}  # node → bytes a second; None once it is restored
         self.delays: dict[tuple[str, str], float] = {}  # (node, sender)
         self.overtaking = 0.0  # per cent that no delay holds back
-        self.delay_share = 1.0  # of what is asked for
+        self.delay_share = 1.0  # share of the requested delay that takes effect
         self.passed: dict[str, int] = {}  # sender → bytes within the limit on what it sends
         self.held_back = 0  # how often each limit held something back
 
@@ -81,12 +81,12 @@ class FakeNetwork:
 
 
 class FakeLimits:
-    """Keeps each node's CPU quota, and how slow its disk is."""
+    """Keeps each node's CPU quota and disk speed."""
 
     def __init__(self) -> None:
         self.quotas: dict[str, str] = {}
         self.disk_rates: dict[str, float] = {}
-        self.disk_rate = 1e9  # of a disk without a limit
+        self.disk_rate = 1e9  # bytes per second of a disk without a limit
 
     def limit_egress(self, node: Node, bytes_per_s: float) -> None:
         raise NotImplementedError
@@ -154,7 +154,7 @@ class FakeRuntime:
 
 
 class FakeWorld:
-    """The lowest running broker leads; what runs is in the ISR."""
+    """The lowest running broker leads, and the running brokers are the ISR."""
 
     def __init__(self, path: Path, told: Scenario, mode: str = "kraft") -> None:
         self.folder = RunFolder(path)
@@ -169,13 +169,13 @@ class FakeWorld:
         self.metadata_nodes = [Node("controller", "controller", "127.9.9.100", path, "java", (), node_id=100)]
         self.runtime = FakeRuntime([node.name for node in self.servers])
         self.partitions = [T0]
-        self.isr: list[int] | None = None  # told instead of what runs
+        self.isr: list[int] | None = None  # overrides the running brokers as ISR
         self.moved: dict[TopicPartition, list[int]] = {}
-        self.order: list[int] | None = None  # the assignment that the cluster has, told instead of the scenario's
-        self.leads: int | None = None  # told instead of the lowest that runs
+        self.order: list[int] | None = None  # overrides the scenario's assignment
+        self.leads: int | None = None  # overrides the lowest running broker as leader
         self.epoch = 1
-        self.starts: dict[int, int] = {}  # log start offsets, 0 where nothing is told
-        self.ends: dict[int, int | None] = {}  # log end offsets, 500 where nothing is told
+        self.starts: dict[int, int] = {}  # log start offsets, 0 by default
+        self.ends: dict[int, int | None] = {}  # log end offsets, 500 by default
         self.started: list[str] = []
         self.binaries: dict[str, str | None] = {}
         self.settings: dict[str, dict[str, str]] = {}
@@ -269,5 +269,5 @@ class FakeWorld:
         return f"{node.name} is {self.runtime.state(node.name)}"
 
     def seen(self, *kinds: str) -> list[Event]:
-        """The recorded events of some kinds."""
+        """Return the recorded events of these kinds."""
         return [event for event in read_events(self.folder.events) if event.kind in kinds]

@@ -11,7 +11,7 @@ from clusters.paths import ROOT, locked
 
 
 def is_free(path: Path) -> bool:
-    """Whether somebody else could take the lock now."""
+    """Return whether another process could take the lock now."""
     with path.open() as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -21,7 +21,7 @@ def is_free(path: Path) -> bool:
 
 
 def test_a_lock_is_held_inside_and_free_after(tmp_path: Path) -> None:
-    """Its folder is made when it is not there."""
+    """A lock is held inside the block and free afterwards; its folder is created if missing."""
     path = tmp_path / "kafka" / ".lock"
     with locked(path):
         assert not is_free(path)
@@ -29,7 +29,7 @@ def test_a_lock_is_held_inside_and_free_after(tmp_path: Path) -> None:
 
 
 def test_an_error_inside_frees_the_lock(tmp_path: Path) -> None:
-    """Else the next run would wait for ever."""
+    """An error inside the block releases the lock."""
 
     def fail() -> None:
         with locked(tmp_path / ".lock"):
@@ -41,5 +41,5 @@ def test_an_error_inside_frees_the_lock(tmp_path: Path) -> None:
 
 
 def test_the_root_is_the_projects() -> None:
-    """Nodes import the project from there."""
+    """The root is the folder from which nodes import the project."""
     assert (ROOT / "clusters" / "paths.py").is_file()

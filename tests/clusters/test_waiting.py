@@ -9,26 +9,26 @@ from history.errors import WaitTimeout
 
 
 def test_first_truthy_value_is_returned() -> None:
-    """Falsy values are asked again; the first truthy one comes back as it is."""
+    """The condition is evaluated until its value is truthy, and that value is returned."""
     values = iter([0, None, "leader 2", "leader 3"])
 
     assert wait_until(lambda: next(values), limit_s=5, what="a leader", every_s=0) == "leader 2"
 
 
 def test_condition_is_asked_even_without_time() -> None:
-    """A limit of nothing still asks once, so that what already holds is met."""
+    """With a limit of 0 s the condition is still evaluated once."""
     assert wait_until(lambda: True, limit_s=0, what="nothing") is True
 
 
 def test_timeout_says_what_how_long_and_last_seen() -> None:
-    """The message carries all that a reader needs to start looking."""
+    """The time-out message has the condition, the limit and the last observation."""
     with pytest.raises(WaitTimeout, match=r"^Waited 0 s for isr_full orders; last seen: ISR \[1, 2\] of 3\.$"):
         wait_until(lambda: False, limit_s=0, what="isr_full orders", last_seen=lambda: "ISR [1, 2] of 3")
 
 
 @pytest.mark.parametrize(("threads", "said"), [(16.4, " on a busy host (16 threads want its 2 cores)"), (16.0, "")])
 def test_a_timeout_on_a_busy_host_says_so(monkeypatch: pytest.MonkeyPatch, threads: float, said: str) -> None:
-    """It may be the reason; eight threads a core are not yet."""
+    """The time-out message reports a busy host above eight threads a core."""
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     monkeypatch.setattr("os.getloadavg", lambda: (threads, 0.0, 0.0))
     with pytest.raises(WaitTimeout) as raised:
@@ -38,13 +38,13 @@ def test_a_timeout_on_a_busy_host_says_so(monkeypatch: pytest.MonkeyPatch, threa
 
 
 def test_last_value_stands_in_for_last_seen() -> None:
-    """Without a description the condition's own last value is told."""
+    """Without a description, the message shows the condition's last value."""
     with pytest.raises(WaitTimeout, match=r"last seen: \[\]"):
         wait_until(list, limit_s=0, what="some rows")
 
 
 def test_listed_exceptions_are_waited_out_and_told() -> None:
-    """An ignored exception counts as not yet, and is what was last seen."""
+    """A listed exception counts as "not yet", and the message shows it as the last observation."""
 
     def refused() -> bool:
         raise ConnectionRefusedError("port 9092")
@@ -54,13 +54,13 @@ def test_listed_exceptions_are_waited_out_and_told() -> None:
 
 
 def test_other_exceptions_propagate() -> None:
-    """What the caller did not list is a bug to be seen at once."""
+    """Exceptions that are not listed are raised at once."""
     with pytest.raises(ZeroDivisionError):
         wait_until(lambda: 1 / 0, limit_s=5, what="a number", ignoring=(OSError,))
 
 
 def test_a_condition_that_takes_long_is_left_alone_for_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that answers at once is asked again after ``every_s``."""
+    """A slow condition is evaluated again only after as long as it took; a fast one after ``every_s``."""
     now_s, slept_s = 0.0, []
 
     def asked(took_s: float) -> bool:

@@ -1,4 +1,4 @@
-"""The command of a campaign, with Airflow's part patched: what it says, and what it ends with."""
+"""The command of a campaign, with Airflow's part patched: its output and exit code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FUZZ = ["fuzz", "--schedules", "2", "--seconds", "20", "--runtime", "process", "
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for runs; nothing is fetched, no home is migrated, and nothing is there to be removed."""
+    """A folder for runs; fetching, migrating an Airflow home and cleaning up are patched out."""
 
     def make_home(home: Path) -> Path:
         home.mkdir(parents=True, exist_ok=True)
@@ -34,7 +34,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def ends(monkeypatch: pytest.MonkeyPatch, succeeded: bool, **result: Any) -> None:
-    """The campaign's DAG comes to this result, if it comes to any."""
+    """Let the campaign's DAG write this result, if any."""
 
     def run_dag(_dag_id: str, conf: dict[str, str], **_: Any) -> bool:
         if result:
@@ -48,7 +48,7 @@ def ends(monkeypatch: pytest.MonkeyPatch, succeeded: bool, **result: Any) -> Non
 def test_a_campaign_ends_with_its_state(
     state: str, code: int, runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A result that is a failure makes its task red, and is a result all the same; the home is gone then."""
+    """A campaign ends with its state, also if its task failed; its Airflow home is removed."""
     ends(monkeypatch, state != "fail", state=state, sentence="So it is.", lines=["one line"])
     monkeypatch.setattr("campaigns.fuzz.search.search", lambda *_: [])
     page = runs.parent / "site" / "fuzz" / "f" / "index.html"
@@ -68,7 +68,7 @@ def test_a_campaign_ends_with_its_state(
 def test_a_campaign_that_broke_off_says_how_to_go_on(
     runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As it was started: by option, or by make's variable. A result of an earlier time is none."""
+    """A campaign without a result shows the command that continues it; an older result does not count."""
     ends(monkeypatch, succeeded=True, state="pass", sentence="So it was.")
     assert main([*FUZZ, "--runs", str(runs)]) == 0
     ends(monkeypatch, succeeded=False)
@@ -83,7 +83,7 @@ def test_a_campaign_that_broke_off_says_how_to_go_on(
 
 
 def test_a_violation_is_shrunk(runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of fuzzing, once its result is a failure; what that says stands before the last two lines."""
+    """After a failed fuzz campaign the violation is shrunk, and the result is printed before the last two lines."""
     given: list[Any] = []
 
     def search(_folder: CampaignFolder, options: dict[str, Any], *_: Any) -> list[str]:

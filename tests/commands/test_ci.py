@@ -1,4 +1,4 @@
-"""What a command leaves for a CI system."""
+"""The files that a command writes for a CI system."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ GONE = Case("runs", "r1", "fail", "5 records are gone.")
 
 @pytest.fixture(autouse=True)
 def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """These tests may themselves run in a step of GitHub."""
+    """These tests may themselves run in a step of GitHub Actions."""
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
 
 
 def ends(monkeypatch: pytest.MonkeyPatch, outcome: Outcome | BaseException) -> None:
-    """The command ``run`` comes to this."""
+    """Let the command ``run`` end with this outcome."""
 
     def record_and_judge(*_: object, **__: object) -> Outcome:
         if isinstance(outcome, BaseException):
@@ -53,7 +53,7 @@ def ends(monkeypatch: pytest.MonkeyPatch, outcome: Outcome | BaseException) -> N
 def test_junit_says_what_the_exit_code_says(
     end: Outcome | BaseException, code: int, found: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However the command ended; only a pass is without failure and error. Folders are made."""
+    """The JUnit file agrees with the exit code: only a pass has neither failure nor error. Its folder is created."""
     ends(monkeypatch, end)
     file = tmp_path / "results" / "junit.xml"
 
@@ -62,7 +62,7 @@ def test_junit_says_what_the_exit_code_says(
 
 
 def test_a_summary_is_written_and_appended_where_github_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What earlier steps wrote there stays."""
+    """A summary is written, and appended to the file of GitHub's step summary."""
     ends(monkeypatch, Outcome(1, facts={"run": tmp_path / "r1", "sentence": "5 are gone."}, cases=[GONE]))
     step, file = tmp_path / "step.md", tmp_path / "summary.md"
     step.write_text("an earlier step\n")
@@ -76,7 +76,7 @@ def test_a_summary_is_written_and_appended_where_github_looks(tmp_path: Path, mo
 def test_a_file_that_cannot_be_written_is_refused_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And an earlier command's file is gone before this one starts: it must not be taken for this one's."""
+    """An unwritable file is rejected before anything starts, and an earlier command's file is removed first."""
     ends(monkeypatch, AssertionError("it started"))
     assert main([*RUN, "--junit", str(tmp_path)]) == 3
     assert capsys.readouterr().err.startswith(f"--junit={tmp_path} cannot be written: ")
@@ -92,7 +92,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_starts(
 def test_a_stream_is_written_and_never_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A pipe, and what is open by a number; of a number that nothing is open by it is told before anything starts."""
+    """A pipe or an open file descriptor is written to and not replaced; a closed descriptor is rejected."""
     ends(monkeypatch, Outcome())
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -108,7 +108,7 @@ def test_a_stream_is_written_and_never_replaced(
 
 
 def test_a_link_to_a_file_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file that it leads to is removed and written."""
+    """A symbolic link stays, and its target is rewritten."""
     ends(monkeypatch, Outcome())
     file, link = tmp_path / "results.xml", tmp_path / "junit.xml"
     file.write_text("an earlier command's")
@@ -122,7 +122,7 @@ def test_a_link_to_a_file_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_what_cannot_be_written_in_any_locale_is_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is no violated guarantee."""
+    """If the summary has characters that cannot be encoded, the exit code is 2 (unknown)."""
     ends(monkeypatch, Outcome())
     monkeypatch.setattr(ci, "markdown", lambda _: "half of a pair: \ud800")
 
@@ -134,7 +134,7 @@ def test_what_cannot_be_written_in_any_locale_is_unknown(
 def test_a_pass_that_cannot_be_written_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A failure stays one."""
+    """If the CI files cannot be written, a pass becomes unknown and a failure stays."""
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "no" / "such" / "folder"))
     for code, told in ((0, 2), (1, 1)):
         ends(monkeypatch, Outcome(code))
@@ -143,7 +143,7 @@ def test_a_pass_that_cannot_be_written_is_none(
 
 
 def test_a_command_without_verdict_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes no option for it, either."""
+    """A command without a verdict writes no CI files and rejects their options."""
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "step.md"))
     monkeypatch.setattr(experiment, "reap", lambda **_: [])
 
@@ -154,7 +154,7 @@ def test_a_command_without_verdict_leaves_nothing(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize(("verdict", "of_i2"), [("fail", "fail"), ("pass", "skipped"), ("unknown", "skipped")])
 def test_a_run_has_a_case_for_each_invariant(verdict: str, of_i2: str, tmp_path: Path) -> None:
-    """One that is violated fails only where the run does: it may be permitted. What was not checked is no pass."""
+    """Each invariant is a case: a violation fails only if the run fails, and an unchecked invariant is skipped."""
     run = RunFolder(tmp_path / "r1")
     run.verdict.mkdir(parents=True)
     invariants = {
@@ -173,7 +173,7 @@ def test_a_run_has_a_case_for_each_invariant(verdict: str, of_i2: str, tmp_path:
 
 
 def test_of_several_runs_each_has_its_own_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that was not judged is unknown."""
+    """In ``judge`` of several runs each run is a case, and a run without a verdict is unknown."""
     (tmp_path / "r1" / "verdict").mkdir(parents=True)
     RunFolder(tmp_path / "r1").verdict_file.write_text(json.dumps({"verdict": "pass", "sentence": "All held."}))
     monkeypatch.setattr("spark.submit.judge", lambda _: 2)

@@ -1,4 +1,4 @@
-"""What the doctor finds, with a machine of the test's own."""
+"""The findings of ``doctor``, with fake checks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_JAVA = Check("Java", ok=False, found="none", cost="no judge", get="install op
 
 @pytest.fixture
 def examined(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
-    """The doctor's outcome on a machine of these checks."""
+    """Return the doctor's outcome for these checks."""
 
     def examine(*checks: Check) -> Outcome:
         def found(_port: int) -> Iterator[Check]:
@@ -35,7 +35,7 @@ def examined(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
 
 
 def test_what_is_missing_is_told_with_its_cost_and_its_remedy(examined: Callable[..., Outcome]) -> None:
-    """A machine without something optional is ready all the same."""
+    """A missing optional part is shown with its effect and remedy, and the machine is still ready."""
     outcome = examined(OK, NO_NETEM)
 
     assert outcome.code == 0
@@ -51,7 +51,7 @@ def test_what_is_missing_is_told_with_its_cost_and_its_remedy(examined: Callable
 
 
 def test_a_machine_that_can_run_nothing_fails(examined: Callable[..., Outcome]) -> None:
-    """And is told what to get first."""
+    """A machine on which no scenario can run fails, with the first remedy."""
     outcome = examined(NO_NETEM, NO_JAVA)
 
     assert (outcome.code, outcome.facts["ready"]) == (1, False)
@@ -60,7 +60,7 @@ def test_a_machine_that_can_run_nothing_fails(examined: Callable[..., Outcome]) 
 
 
 def test_without_docker_the_scenarios_that_are_left_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the scenarios themselves, and what the process runtime can do."""
+    """Without Docker, the number of remaining scenarios follows from what the process runtime can do."""
     monkeypatch.setattr("clusters.runtimes.docker.daemon.daemon_answers", lambda: False)
     check = doctor._docker()
 
@@ -72,7 +72,7 @@ def test_without_docker_the_scenarios_that_are_left_are_counted(monkeypatch: pyt
 
 
 def test_a_part_of_the_kernel_costs_its_steps_or_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is told, whether it is there or not."""
+    """Each kernel feature is listed, present or missing, with the steps or runs that need it."""
     monkeypatch.setattr("clusters.runtimes.kernel.lacking", lambda parts, _: {"freezer": parts["freezer"]})
     costs = {check.name: (check.ok, check.cost) for check in doctor._kernel()}
 
@@ -81,7 +81,7 @@ def test_a_part_of_the_kernel_costs_its_steps_or_every_run(monkeypatch: pytest.M
 
 
 def test_a_port_in_use_is_seen() -> None:
-    """Of the address that Airflow would listen on; the next free one is free."""
+    """A port is tested on the address that Airflow would listen on."""
     with socket.socket() as taken:
         taken.bind((ADDRESS, 0))
         taken.listen()

@@ -1,4 +1,4 @@
-"""``plimsoll import``: refusals, and two histories judged to the end."""
+"""``plimsoll import``: rejected input, and histories judged to the end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OPERATIONS = str(EXAMPLES / "operations.jsonl")
 def test_bad_input_is_one_sentence_and_leaves_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None, origin: str, says: str
 ) -> None:
-    """Exit code 3, nothing on the output, no run folder."""
+    """Bad input exits with 3, prints one sentence on stderr, and leaves no run folder."""
     history = tmp_path / "history"
     if text is not None:
         history.write_bytes(text.encode("latin-1"))
@@ -42,13 +42,13 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(
 
 @pytest.mark.parametrize("options", [["--acks", "2"], ["--idempotence", "yes"], ["--nonsense", "1"]])
 def test_a_wrong_option_is_one_sentence(capsys: pytest.CaptureFixture[str], options: list[str]) -> None:
-    """A usage error's own exit code, 2, would be taken for an unknown verdict."""
+    """A wrong option exits with 3; the usual code 2 would mean an unknown verdict."""
     assert main(["import", "h", "--format", "operations", *options]) == 3
     assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_faults_go_by_the_names_of_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Under another name nothing would be permitted for it; blanks beside the commas mean nothing."""
+    """``--faults`` accepts step names only, since permissions depend on them; blanks after commas are ignored."""
     given = ["import", OPERATIONS, "--format", "operations", "--runs", str(tmp_path)]
 
     assert main([*given, "--faults", "kill, partition"]) == 3
@@ -75,7 +75,7 @@ def test_an_example_is_judged_to_the_end(
     verdict: str,
     anomalies: dict[str, int],
 ) -> None:
-    """The two lines come last; the page is there, and names what was lost."""
+    """An imported example is judged to the end: run and verdict are printed last, and the page has the lost record."""
     given = ["import", str(EXAMPLES / example), "--format", origin, "--runs", str(tmp_path)]
 
     assert main(given) == ["pass", "fail", "unknown"].index(verdict)

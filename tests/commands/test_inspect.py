@@ -1,4 +1,4 @@
-"""``plimsoll inspect``: a broker's disk, for people and as JSON."""
+"""``plimsoll inspect``: a broker's log directory, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.kafka_files.written import message
 
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Path:
-    """A log directory with one replica, whose second batch does not fit its CRC."""
+    """A log directory with one replica, whose second batch does not match its CRC."""
     folder = tmp_path / "data" / "orders-0"
     folder.mkdir(parents=True)
     (folder / "00000000000000000000.log").write_bytes(batch(0, values(0, 1)) + batch(2, values(2))[:-1] + b"\xff")
@@ -23,7 +23,7 @@ def log_dir(tmp_path: Path) -> Path:
 
 
 def test_a_problem_is_shown_and_ends_with_1(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It has its segment, its byte and its offset; a sound segment ends with 0."""
+    """A problem is shown with segment, byte and offset, and exits with 1; an intact segment exits with 0."""
     assert main(["inspect", str(log_dir)]) == 1
     out = capsys.readouterr().out
     assert "orders-0: 1 segment" in out
@@ -35,7 +35,7 @@ def test_a_problem_is_shown_and_ends_with_1(log_dir: Path, capsys: pytest.Captur
 
 
 def test_json_has_each_replica_and_finding(log_dir: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """One object on stdout, what people read on stderr."""
+    """``--json`` prints one object on stdout with each replica and finding, and the text on stderr."""
     assert main(["inspect", str(log_dir), "--json"]) == 1
     told = json.loads(capfd.readouterr().out)
 
@@ -47,7 +47,7 @@ def test_json_has_each_replica_and_finding(log_dir: Path, capfd: pytest.CaptureF
 
 
 def test_findings_that_are_alike_are_shown_ten_times(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The others are counted, and one of another kind is shown; ten are shown as they are."""
+    """Each kind of finding is shown at most ten times; the rest is counted."""
     file = log_dir / "orders-0" / "00000000000000000000.log"
     damaged = [batch(at, values(at))[:-1] + b"\xff" for at in range(12)]
     file.write_bytes(b"".join(damaged) + batch(12, values(12)) + bytes(70))
@@ -63,7 +63,7 @@ def test_findings_that_are_alike_are_shown_ten_times(log_dir: Path, capsys: pyte
 
 
 def test_a_log_of_one_offset_and_its_formats(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One offset is no range; only old formats are counted and not read."""
+    """A log with one offset shows no range; formats are listed, and old ones are counted without being read."""
     file = log_dir / "orders-0" / "00000000000000000000.log"
     file.write_bytes(batch(0, values(0)))
     main(["inspect", str(log_dir)])
@@ -81,7 +81,7 @@ def test_a_log_of_one_offset_and_its_formats(log_dir: Path, capsys: pytest.Captu
 
 
 def test_what_is_no_log_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 3, nothing on the output."""
+    """A path that is no log directory exits with 3 and one sentence on stderr."""
     assert main(["inspect", str(tmp_path / "none")]) == 3
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)

@@ -1,4 +1,4 @@
-"""The command line; no Airflow and no Kafka is started."""
+"""The command line, without Airflow and Kafka."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ RUN = ["run", "steady", "--kafka", "3.9.1"]
 
 @pytest.fixture(autouse=True)
 def nothing_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test removes what other runs of this host have left."""
+    """Patches out the removal of other runs' leftovers."""
     monkeypatch.setattr(experiment, "reap", lambda **_: [])
 
 
@@ -59,7 +59,7 @@ def nothing_left(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def help_of(*command: str) -> str:
-    """What ``--help`` prints, in one line."""
+    """Return the output of ``--help`` in one line."""
     ended = CliRunner(env={"COLUMNS": "100", "TERM": "dumb"}).invoke(app, [*command, "--help"])
 
     assert ended.exit_code == 0
@@ -67,7 +67,7 @@ def help_of(*command: str) -> str:
 
 
 def test_help_names_every_command_and_every_exit_code() -> None:
-    """And nothing else; ``plimsoll`` alone says the same."""
+    """The help lists exactly the commands, and the exit codes."""
     text = help_of()
 
     assert (
@@ -80,7 +80,7 @@ def test_help_names_every_command_and_every_exit_code() -> None:
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_help_of_a_command_teaches(command: str) -> None:
-    """A sentence, what each option means, and that there is JSON."""
+    """A command's help has a sentence, its options, and ``--json``."""
     text = help_of(command)
 
     assert re.search(rf"Usage: plimsoll {command} .*\. ", text) or re.search(rf"Usage: root {command} .*\. ", text)
@@ -88,7 +88,7 @@ def test_help_of_a_command_teaches(command: str) -> None:
 
 
 def test_options_of_a_campaign_follow_from_its_declaration() -> None:
-    """Help, choices, default and example."""
+    """A campaign's options come from its declaration: help, choices, default and example."""
     text = help_of("compare")
 
     assert "--head HEAD The version that is judged, or a folder or tarball of jars, such as 3.1.2." in text
@@ -98,7 +98,7 @@ def test_options_of_a_campaign_follow_from_its_declaration() -> None:
 
 
 def test_scenarios_and_choices_are_completed() -> None:
-    """By the shell's own question."""
+    """The shell completes scenario names."""
     environment = {"COMP_WORDS": "plimsoll run follower", "COMP_CWORD": "2", "_PLIMSOLL_COMPLETE": "complete_bash"}
     done = subprocess.run([ROOT / "plimsoll"], env=environment, capture_output=True, text=True, check=False)
 
@@ -106,7 +106,7 @@ def test_scenarios_and_choices_are_completed() -> None:
 
 
 def test_the_command_is_this_checkouts_wherever_it_is_called(tmp_path: Path) -> None:
-    """A folder of the same name where one stands, such as another checkout's, is never imported."""
+    """``plimsoll`` imports its own checkout's modules, not a folder of the same name in the working directory."""
     other = tmp_path / "commands"
     other.mkdir()
     (other / "__init__.py").write_text("raise SystemExit('another one')")
@@ -117,7 +117,7 @@ def test_the_command_is_this_checkouts_wherever_it_is_called(tmp_path: Path) -> 
 
 
 def test_commands_are_quick_to_import() -> None:
-    """Airflow, Spark and what draws pages are imported by the processes that use them."""
+    """Importing the commands does not import Airflow, Spark or plotting libraries."""
     modules = [f"commands.{file.stem}" for file in sorted((ROOT / "commands").glob("[a-z]*.py"))]
     heavy = {"airflow", "pyspark", "great_expectations", "pandas", "plotly", "scipy"}
     program = f"import sys, {', '.join(modules)}; print({heavy} & sys.modules.keys())"
@@ -151,7 +151,7 @@ def test_commands_are_quick_to_import() -> None:
 def test_bad_input_is_one_sentence(
     arguments: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 3, nothing on stdout, no traceback, nothing left behind."""
+    """Bad input exits with 3 and one sentence on stderr, without a traceback or a run folder."""
     folder = tmp_path / "runs"
     code = main([*arguments, "--runs", str(folder)] if arguments[0] == "run" else arguments)
     out, err = capsys.readouterr()
@@ -167,7 +167,7 @@ def test_bad_input_is_one_sentence(
 def test_what_prepare_refuses_is_told_by_the_exit_code(
     error: Exception, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing was started, so that there is no run to name."""
+    """An error while preparing a run sets the exit code, and nothing is printed on stdout."""
 
     def prepare(*_: object, **__: object) -> Path:
         raise error
@@ -179,7 +179,7 @@ def test_what_prepare_refuses_is_told_by_the_exit_code(
 
 
 def test_an_interrupt_has_its_own_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """130, as of every command of a shell."""
+    """An interrupt exits with 130, as in a shell."""
 
     def interrupted() -> list[str]:
         raise KeyboardInterrupt
@@ -193,7 +193,7 @@ def test_an_interrupt_has_its_own_code(monkeypatch: pytest.MonkeyPatch, capsys: 
 def test_what_nobody_foresaw_violates_no_guarantee(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Python's own exit code, 1, would say that records were lost; nor does a broken pipe say so."""
+    """An unexpected error or a broken pipe exits with 2, since 1 would mean a violated guarantee."""
     for error in (ZeroDivisionError("x"), BrokenPipeError(32, "Broken pipe"), SystemExit(1)):
 
         def broken(error: BaseException = error) -> list[str]:
@@ -206,7 +206,7 @@ def test_what_nobody_foresaw_violates_no_guarantee(
 
 
 def test_what_cannot_be_imported_violates_no_guarantee(tmp_path: Path) -> None:
-    """Half of a set-up is no verdict, either."""
+    """An import error exits with 2, not with 1."""
     (tmp_path / "typer.py").write_text("raise ImportError('half a package')")
     command = [sys.executable, "-m", "commands", "scenarios"]
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
@@ -219,7 +219,7 @@ def test_what_cannot_be_imported_violates_no_guarantee(tmp_path: Path) -> None:
 def test_what_other_runs_left_keeps_no_run_from_starting(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is told, and the run goes on to be prepared."""
+    """Leftovers of another run that cannot be removed are reported, and the run is still prepared."""
 
     def stuck(**_: object) -> list[str]:
         raise NotRemoved(["Waited 10 s for the processes of a-run to end."], [])
@@ -240,7 +240,7 @@ def test_what_other_runs_left_keeps_no_run_from_starting(
 
 
 def test_json_is_one_object_on_stdout(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the command and its children print goes to stderr; a refusal is an object, too."""
+    """``--json`` prints one object on stdout, also for errors; all other output goes to stderr."""
 
     def names() -> list[str]:
         print("from Python")
@@ -264,7 +264,7 @@ def test_json_is_one_object_on_stdout(capfd: pytest.CaptureFixture[str], monkeyp
 
 
 def test_a_run_for_machines(tmp_path: Path) -> None:
-    """Folder, verdict, sentence and page; what is not there is null, and the verdict then unknown."""
+    """The facts of a run are folder, verdict, sentence and page; without a verdict it is unknown and the rest null."""
     run = RunFolder(tmp_path)
     run.verdict.mkdir()
     unjudged = runs.facts_of(run)
@@ -292,7 +292,7 @@ def test_a_run_for_machines(tmp_path: Path) -> None:
     ],
 )
 def test_a_verdict_is_unknown_unless_the_judge_wrote_it(written: str | None, read: str, tmp_path: Path) -> None:
-    """Missing, torn or foreign: unknown, never pass."""
+    """A missing, torn or invalid verdict file is unknown."""
     run = RunFolder(tmp_path)
     run.verdict.mkdir()
     if written:
@@ -307,7 +307,7 @@ def test_a_verdict_is_unknown_unless_the_judge_wrote_it(written: str | None, rea
 def make(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str, **variables: str
 ) -> tuple[int, str]:
-    """What a make target does: the command with the variables in the environment; exit code and stderr."""
+    """Run a command as its make target does; return the exit code and stderr."""
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     code = main(["--from-make", " ".join(variables), command])
@@ -336,7 +336,7 @@ def test_variables_of_make_are_options(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """One that a command does not take is refused by its name; messages name options as they were typed."""
+    """Make's variables are options; an unknown one is rejected by name, and messages use the spelling of the caller."""
     code, err = make(monkeypatch, capsys, command, **variables)
 
     assert code == 3
@@ -349,7 +349,7 @@ def test_variables_of_make_are_options(
 def test_a_port_that_cannot_be_had_is_refused(
     from_make: bool, spelled: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before anything else is looked at, and in the words of whoever asked."""
+    """A metrics port in use is rejected first, with the option or variable that set it."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         monkeypatch.setenv("METRICS_PORT", port)
@@ -363,7 +363,7 @@ def test_a_port_that_cannot_be_had_is_refused(
 
 
 def test_make_is_told_the_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Make's own is 2 for whatever failed, so that the last line says it; nothing after a pass, or without make."""
+    """Under make, the last line of a failed command has its exit code, since make's own is always 2."""
     bad = "exit code 3: bad input (nothing was started)"
 
     assert make(monkeypatch, capsys, "run", KAFKA="9")[1].splitlines()[-1] == bad
@@ -377,7 +377,7 @@ def test_make_is_told_the_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 def test_a_flag_is_set_by_one(
     value: str, everything: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """``ALL=1`` is --all; zero and nothing are as if it was not given."""
+    """``ALL=1`` is --all; 0 or an empty value is not."""
     calls: list[bool] = []
     monkeypatch.setattr(experiment, "reap", lambda *, all_runs: calls.append(all_runs) or [])
     monkeypatch.setattr(airflow_home, "remove_leftovers", list)
@@ -388,7 +388,7 @@ def test_a_flag_is_set_by_one(
 
 
 def test_every_parameter_is_a_variable() -> None:
-    """Arguments and options alike, and no others."""
+    """Every parameter of a command is a make variable, and there are no others."""
     assert list(variables_of("import")) == [
         *("HISTORY", "FORMAT", "ACKS", "IDEMPOTENCE", "UNCLEAN_ELECTION", "ISOLATION", "FAULTS"),
         *("TOPIC_CONFIG", "KAFKA", "RUNS"),
@@ -405,7 +405,7 @@ def test_every_parameter_is_a_variable() -> None:
 
 
 def test_scenarios_are_listed_with_their_reason(capsys: pytest.CaptureFixture[str]) -> None:
-    """One line each."""
+    """``scenarios`` lists each scenario with its reason on one line."""
     assert main(["scenarios"]) == 0
     lines = capsys.readouterr().out.splitlines()
 
@@ -414,7 +414,7 @@ def test_scenarios_are_listed_with_their_reason(capsys: pytest.CaptureFixture[st
 
 
 def test_the_archive_is_written_as_metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where that is asked for; a folder that is not there is refused before anything is done."""
+    """``archive --metrics`` writes a metrics file; a missing folder is rejected before anything is done."""
     (tmp_path / "runs").mkdir()
     given = ["archive", "--runs", str(tmp_path / "runs"), "--metrics"]
 
@@ -433,7 +433,7 @@ def test_clean_spares_live_runs_unless_told_otherwise(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Homes of commands that are gone go, too."""
+    """``clean`` spares live runs unless ``--all`` is given, and removes Airflow homes of ended commands."""
     calls: list[bool] = []
     monkeypatch.setattr(experiment, "reap", lambda *, all_runs: calls.append(all_runs) or ["old-run"])
     monkeypatch.setattr(spark_cluster, "remove_leftovers", lambda *, everything: calls.append(everything) or ["old"])
@@ -452,7 +452,7 @@ def test_clean_spares_live_runs_unless_told_otherwise(
 def test_clean_goes_on_after_what_resists(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """All kinds of leftovers have their turn; what stays is told, and the exit code says that something did."""
+    """If ``clean`` cannot remove one kind of leftovers, it removes the others, reports it and exits with an error."""
 
     def stuck(**_: object) -> list[str]:
         raise NotRemoved(["Waited 10 s for the processes of a-run to end."], ["b-run"])
@@ -476,7 +476,7 @@ def test_clean_goes_on_after_what_resists(
 
 
 def test_a_spark_cluster_that_resists_keeps_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor does one in which something runs; only all are all."""
+    """If one Spark cluster cannot be removed, others are; one with running processes is removed only by --all."""
     names = [f"{spark_cluster.NAMESPACES}{name}-master" for name in ("alive0", "gone00", "stuck0")]
 
     def remove(namespaces: list[str]) -> list[str]:
@@ -505,7 +505,7 @@ def test_a_spark_cluster_is_refused_where_it_cannot_be(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Without root, or without iproute2; nothing is started."""
+    """``spark-cluster`` without root or iproute2 is rejected before anything starts."""
     monkeypatch.setattr(os, "geteuid", lambda: user)
     monkeypatch.setattr(shutil, "which", lambda name: command)
 
@@ -518,7 +518,7 @@ def test_a_spark_cluster_is_refused_where_it_cannot_be(
 
 @pytest.fixture
 def hang_up() -> Iterator[None]:
-    """What SIGHUP does is as before after the test."""
+    """Restores the handler of SIGHUP after the test."""
     before = signal.getsignal(signal.SIGHUP)
     yield
     signal.signal(signal.SIGHUP, before)
@@ -526,7 +526,7 @@ def hang_up() -> Iterator[None]:
 
 @pytest.mark.usefixtures("hang_up", "capsys")
 def test_a_closed_terminal_is_an_interrupt() -> None:
-    """Once, however often it is told: what was started is being removed by then. Under nohup it means nothing."""
+    """SIGHUP interrupts a command once, so that cleaning up is not interrupted; under nohup it is ignored."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     main(["scenarios"])
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
@@ -539,7 +539,7 @@ def test_a_closed_terminal_is_an_interrupt() -> None:
 
 
 def test_a_terminal_that_is_gone_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It refuses every word; what printed them goes on, so that what was started is removed."""
+    """If the terminal is closed, failed output does not stop the command, so that it can clean up."""
     refused: list[str] = []
 
     def gone(text: str) -> None:
@@ -555,7 +555,7 @@ def test_a_terminal_that_is_gone_stops_nothing(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_bad_input_waits_for_nobody(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """What cannot be judged is refused at once, whatever else this host measures."""
+    """``judge`` rejects a path that is no run folder without waiting for the host's benchmark lock."""
 
     def beside_others() -> None:
         raise AssertionError("it waited")
@@ -579,7 +579,7 @@ sys.exit(main(["down"]))
 
 
 def test_no_letter_keeps_a_verdict_from_being_told() -> None:
-    """What a terminal cannot show is escaped."""
+    """Characters that the terminal cannot show are escaped."""
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}
     command = [sys.executable, "-c", DOWN]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=ROOT, check=False)
@@ -588,7 +588,7 @@ def test_no_letter_keeps_a_verdict_from_being_told() -> None:
 
 
 def test_all_files_are_utf_8_whatever_the_locale(tmp_path: Path) -> None:
-    """Those of a command and of what it starts; without UTF-8 no run could be prepared."""
+    """Python's UTF-8 mode is on in a command and its children, in any locale."""
     note = "import os, pathlib, sys; pathlib.Path(os.environ['NOTE']).write_text(str(sys.flags.utf8_mode))"
     (tmp_path / "sitecustomize.py").write_text(note)
     told = {"PYTHONPATH": str(tmp_path), "NOTE": str(tmp_path / "note")}
@@ -601,14 +601,14 @@ def test_all_files_are_utf_8_whatever_the_locale(tmp_path: Path) -> None:
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("arguments", ["scenarios", "scenarios --json", "--help"])
 def test_a_closed_stream_changes_no_exit_code(closed: str, arguments: str) -> None:
-    """Nobody wants to read; that is no violated guarantee."""
+    """A closed stream does not change the exit code."""
     line = f"{shlex.quote(sys.executable)} -m commands {arguments} {closed}"
 
     assert subprocess.run(["sh", "-c", line], capture_output=True, cwd=ROOT, check=False).returncode == 0
 
 
 def test_a_closed_stream_is_no_file_of_ours(tmp_path: Path) -> None:
-    """The next file that is opened would have its number, and children would write into it."""
+    """A closed stream is replaced, so that no opened file gets its number and a child's output."""
     program = f"""
 import subprocess
 from commands.main import main
@@ -634,6 +634,6 @@ with open({str(tmp_path / "kept")!r}, "w") as kept:
 def test_a_refused_version_is_named_by_the_option_that_was_used(
     given: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Not by a variable of make that the command does not have."""
+    """A rejected version is named by the command-line option that was used, not by a make variable."""
     assert main(given) == 3
     assert says in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The sample site: its list is real commands, it goes on where it stopped, and its page says what there is."""
+"""The sample site: its list has valid commands, it can be resumed, and its page shows what exists."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TWO = Entry(name="two", title="Nightly", command="nightly", shows="a night", set
 
 
 class Commands:
-    """Stands for the command line: each command ends as it is told and leaves a page, or none."""
+    """Replaces the command line: each command ends with the next code and writes a page, or none."""
 
     def __init__(self, places: Places, *codes: int) -> None:
         self.lines: list[list[str]] = []
@@ -41,7 +41,7 @@ class Commands:
 
 
 def made(tmp_path: Path, *codes: int, wanted: Sequence[Entry] = (ONE, TWO)) -> tuple[Outcome, Commands, str]:
-    """How it ended, the commands that it gave, and its page."""
+    """Make the sample site; return the outcome, the commands run, and the page."""
     places = Places.beside(tmp_path / "runs")
     commands = Commands(places, *codes)
     outcome = make([ONE, TWO], wanted, places, commands)
@@ -50,7 +50,7 @@ def made(tmp_path: Path, *codes: int, wanted: Sequence[Entry] = (ONE, TWO)) -> t
 
 @pytest.mark.parametrize("entry", read_list(), ids=lambda entry: entry.name)
 def test_the_list_is_commands_as_they_are_typed(entry: Entry, tmp_path: Path) -> None:
-    """Each is one of the command line, with options that it takes; settings of a campaign are such as it takes."""
+    """Each entry is a valid command with valid options, and its number of runs is the documented one."""
     words = entry.words(Places.beside(tmp_path / "runs"))
     command = get_command(app).commands[words[0]]  # type: ignore[attr-defined]
     given = command.make_context(words[0], words[1:]).params
@@ -66,13 +66,13 @@ def test_the_list_is_commands_as_they_are_typed(entry: Entry, tmp_path: Path) ->
 
 
 def documented() -> dict[str, int]:
-    """Name → number of runs, as the docs tell."""
+    """Return the documented number of runs by name."""
     rows = [line.split("|") for line in DOCS_PAGE.read_text().splitlines() if line.startswith("| `")]
     return {name: int(row[3].split()[0]) for row in rows for name in re.findall(r"`([a-z0-9-]+)`", row[1])}
 
 
 def test_the_page_on_it_tells_every_name_and_how_many_runs() -> None:
-    """The docs have the names of the list, in its order, and the sum of the runs."""
+    """The documentation lists the same names in the same order, and the sum of their runs."""
     told = documented()
 
     assert list(told) == [entry.name for entry in read_list()]
@@ -80,7 +80,7 @@ def test_the_page_on_it_tells_every_name_and_how_many_runs() -> None:
 
 
 def test_each_command_runs_once_and_its_page_is_linked(tmp_path: Path) -> None:
-    """Whatever it says of Kafka: a state fail is a result. Another call makes nothing anew."""
+    """Each command runs once, and its page is linked even if its state is fail; a second call runs nothing."""
     outcome, commands, page = made(tmp_path, PASS, FAIL)
     again, none, _ = made(tmp_path)
 
@@ -96,7 +96,7 @@ def test_each_command_runs_once_and_its_page_is_linked(tmp_path: Path) -> None:
 
 
 def test_what_was_interrupted_goes_on(tmp_path: Path) -> None:
-    """What has its page is kept; nothing is started after an interrupt, or after bad input."""
+    """After an interrupt or bad input no command follows; a second call makes only what is missing."""
     for code in (INTERRUPTED, BAD_INPUT):
         outcome, commands, page = made(tmp_path / str(code), PASS, code)
         assert outcome.code == code
@@ -107,7 +107,7 @@ def test_what_was_interrupted_goes_on(tmp_path: Path) -> None:
 
 
 def test_one_without_a_page_does_not_keep_others_from_theirs(tmp_path: Path) -> None:
-    """It is named, and the exit code is unknown. What broke off, or is a run without a verdict, is made again."""
+    """An entry without a page is named, the others are made, and the exit code is unknown."""
 
     def run(words: list[str]) -> Outcome:
         if words[0] == "run":
@@ -122,7 +122,7 @@ def test_one_without_a_page_does_not_keep_others_from_theirs(tmp_path: Path) -> 
 
 
 def test_a_name_that_is_not_listed_is_refused() -> None:
-    """With those that are; names in any order are made in the list's."""
+    """``ONLY`` rejects an unknown name with the known ones, and keeps the list's order."""
     assert [entry.name for entry in chosen([ONE, TWO], "two, one")] == ["one", "two"]
     with pytest.raises(BadInput, match=r"^ONLY=three is nothing of the sample site; known: one, two\.$"):
         chosen([ONE, TWO], "three")
@@ -132,7 +132,7 @@ def test_a_name_that_is_not_listed_is_refused() -> None:
     ("text", "why"), [("one: two", "a valid list"), ("[{name: x}]", "title is missing"), ("- [", "is no YAML")]
 )
 def test_a_list_that_is_none_is_refused(text: str, why: str, tmp_path: Path) -> None:
-    """In one sentence."""
+    """An invalid list is rejected in one sentence."""
     file = tmp_path / "list.yaml"
     file.write_text(text)
     with pytest.raises(BadInput, match=why):

@@ -1,4 +1,4 @@
-"""The DAGs as Airflow reads them; no database is needed."""
+"""The DAGs as Airflow parses them, without a database."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCENARIO = "follower_lag_then_leader_kill"
 
 @pytest.fixture(scope="module")
 def bag() -> DagBag:
-    """All of dags/."""
+    """All DAGs of dags/."""
     return DagBag(dag_folder=str(DAGS))
 
 
@@ -38,7 +38,7 @@ def recorder(bag: DagBag) -> DAG:
 
 
 def in_order(dag: DAG) -> Iterator[str]:
-    """Task ids along the only path on which each task waits for the one before it."""
+    """Yield task ids along the only path on which each task follows the one before it."""
     done: set[str] = set()
     while ready := [t.task_id for t in dag.tasks if t.task_id not in done and t.upstream_task_ids <= done]:
         assert len(ready) == 1, f"{ready} could run side by side"
@@ -47,14 +47,14 @@ def in_order(dag: DAG) -> Iterator[str]:
 
 
 def test_every_file_parses_and_every_scenario_has_a_dag(bag: DagBag) -> None:
-    """No import error; a DAG is called like its scenario."""
+    """Every file parses without an import error, and every scenario has a DAG of its name."""
     assert bag.import_errors == {}
     assert set(scenario_names()) <= bag.dags.keys()
     assert "reaper" in bag.dags
 
 
 def test_the_tasks_of_a_run_stand_in_one_row(recorder: DAG) -> None:
-    """Collected before the teardown, torn down before the judge, published and watched at the end."""
+    """A run's tasks have one order: it is collected before the teardown, then judged, published and watched."""
     assert list(in_order(recorder)) == [
         *("resolve", "start_cluster", "create_topics", "start_clients", "capture_before"),
         *("phase_1_steady", "phase_2_follower_lags", "phase_3_leader_dies"),
@@ -64,7 +64,7 @@ def test_the_tasks_of_a_run_stand_in_one_row(recorder: DAG) -> None:
 
 
 def test_setups_and_teardown(recorder: DAG) -> None:
-    """The teardown belongs to both setups, and the run is red if it or the watcher fails."""
+    """The teardown belongs to both setups, and a failure of it or of the watcher fails the DAG run."""
     tear_down, watcher = recorder.task_dict["tear_down"], recorder.task_dict["watcher"]
 
     assert [task.task_id for task in recorder.tasks if task.is_setup] == ["start_cluster", "start_clients"]
@@ -75,7 +75,7 @@ def test_setups_and_teardown(recorder: DAG) -> None:
 
 
 def test_what_comes_after_a_failure(recorder: DAG) -> None:
-    """The end of a run goes on whatever failed, the experiment does not, and the watcher sees every failure."""
+    """After a failure the end of a run continues, the experiment does not, and the watcher sees the failure."""
     rules = {task.task_id: task.trigger_rule.value for task in recorder.tasks}
     always = {task for task, rule in rules.items() if rule == "all_done_min_one_success"}
 
@@ -90,7 +90,7 @@ def test_what_comes_after_a_failure(recorder: DAG) -> None:
 
 
 def test_nothing_is_tried_twice_and_everything_has_a_time_limit(recorder: DAG) -> None:
-    """A second try would be another experiment; a limit for the whole run would skip the teardown."""
+    """Each task has no retry and a time limit; the DAG run has no limit, which would skip the teardown."""
     assert {task.retries for task in recorder.tasks} == {0}
     assert [t.task_id for t in recorder.tasks if t.execution_timeout is None] == ["watcher"]
     assert recorder.dagrun_timeout is None
@@ -99,14 +99,14 @@ def test_nothing_is_tried_twice_and_everything_has_a_time_limit(recorder: DAG) -
 
 
 def test_parameters(recorder: DAG) -> None:
-    """The defaults are valid, and a runtime that does not exist is refused."""
+    """The default parameters are valid, and an unknown runtime is rejected."""
     assert recorder.params.validate()["kafka"] == DEFAULT_RELEASE
     with pytest.raises(Exception, match="podman"):
         recorder.params["runtime"] = "podman"
 
 
 def test_a_single_scenario_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``PLIMSOLL_SCENARIO`` names a file anywhere; then no other scenario is read."""
+    """``PLIMSOLL_SCENARIO`` names any file, which is then the only scenario."""
     mine = tmp_path / "mine.yaml"
     mine.write_text((DAGS.parent / "scenarios" / "steady.yaml").read_text().replace("name: steady", "name: mine"))
     monkeypatch.setenv("PLIMSOLL_SCENARIO", str(mine))
@@ -115,7 +115,7 @@ def test_a_single_scenario_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_wrong_scenario_is_an_import_error_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is wrong shows on Airflow's page."""
+    """A wrong scenario is an import error with the reason on Airflow's page."""
     monkeypatch.setenv("PLIMSOLL_SCENARIO", str(tmp_path / "gone.yaml"))
     (error,) = DagBag(dag_folder=str(DAGS / "chaos.py")).import_errors.values()
 
@@ -126,7 +126,7 @@ def test_a_wrong_scenario_is_an_import_error_with_its_reason(tmp_path: Path, mon
 def test_a_scenario_that_is_half_saved_takes_no_other_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The others' runs that live are collected and torn down; the log says what is wrong with it."""
+    """A scenario with half its text has no DAG and a log line, and other scenarios keep their DAGs."""
     whole = (DAGS.parent / "scenarios" / "steady.yaml").read_text()
     (tmp_path / "steady.yaml").write_text(whole)
     (tmp_path / "half.yaml").write_text(whole.replace("name: steady", "name: half")[: len(whole) // 2])
@@ -141,14 +141,14 @@ def test_a_scenario_that_is_half_saved_takes_no_other_with_it(
 
 
 def test_a_phase_is_told_by_number_and_name(recorder: DAG) -> None:
-    """A run whose scenario was edited meanwhile would otherwise be given another phase."""
+    """A phase is identified by number and name, since the scenario's file can change during a run."""
     phases = [task.stage.arguments for task in recorder.tasks if isinstance(task, RunStep) and task.stage.phase]
 
     assert phases == [(0, "steady"), (1, "follower lags"), (2, "leader dies")]
 
 
 def test_parsing_brings_in_no_heavy_library() -> None:
-    """A DAG file is parsed again and again; Spark, Docker and Kafka wait for their tasks."""
+    """Parsing a DAG file imports none of Spark, Docker and Kafka, since Airflow parses it repeatedly."""
     program = (
         "import runpy, sys; runpy.run_path('dags/chaos.py');"
         "print({'pyspark', 'great_expectations', 'docker', 'kafka', 'pyarrow', 'plotly'} & sys.modules.keys())"
@@ -170,7 +170,7 @@ def test_parsing_brings_in_no_heavy_library() -> None:
 
 @pytest.mark.parametrize("kind", kinds.names())
 def test_the_tasks_of_a_campaign_stand_in_one_row(bag: DagBag, kind: str) -> None:
-    """Recorded, judged, looked at whether more is needed, and concluded."""
+    """A campaign's tasks record and judge the runs, do the same with a follow-up, and conclude."""
     assert list(in_order(bag.dags[kind])) == [
         *("plan", "items", "record", "judge", "items_follow_up", "record_follow_up", "judge_follow_up"),
         *("conclude", "watcher"),
@@ -179,7 +179,7 @@ def test_the_tasks_of_a_campaign_stand_in_one_row(bag: DagBag, kind: str) -> Non
 
 @pytest.mark.parametrize("kind", kinds.names())
 def test_benchmark_runs_queue_up(bag: DagBag, kind: str) -> None:
-    """One slot for the runs of all campaigns, one DAG run of a kind at a time; judging needs no slot."""
+    """All campaigns' runs share one slot, and a kind has one DAG run at a time; judging needs no slot."""
     dag = bag.dags[kind]
 
     assert dag.max_active_runs == 1
@@ -188,7 +188,7 @@ def test_benchmark_runs_queue_up(bag: DagBag, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", kinds.names())
 def test_a_campaign_says_what_it_is(bag: DagBag, kind: str) -> None:
-    """A name, an owner, tags, and why, phases, expected result and how to read it."""
+    """A campaign's DAG has a name, an owner, tags, and documentation with all sections."""
     dag = bag.dags[kind]
 
     assert dag.dag_display_name == kinds.of(kind).title
@@ -200,7 +200,7 @@ def test_a_campaign_says_what_it_is(bag: DagBag, kind: str) -> None:
 
 
 def test_the_form_of_a_campaign_follows_from_its_declaration(bag: DagBag) -> None:
-    """Choices are an enumeration, numbers are checked, and a field that is left empty leaves it to the settings."""
+    """A campaign's form has enumerations for choices and checks for numbers; an empty field uses the settings."""
     params = bag.dags["compare"].params
     view, pairs = params.get_param("view"), params.get_param("pairs")
 
@@ -215,8 +215,9 @@ def test_the_form_of_a_campaign_follows_from_its_declaration(bag: DagBag) -> Non
 
 
 def test_a_campaign_goes_on_without_a_run_that_broke(bag: DagBag) -> None:
-    """What was recorded is judged and concluded, also where nothing was left to record, which Airflow calls skipped;
-    the watcher keeps a failure from turning green.
+    """Other runs are judged and concluded after a run fails, or where none was left to record.
+
+    The watcher keeps a failure from becoming a success.
     """
     rules = {task.task_id: task.trigger_rule.value for task in bag.dags["compare"].tasks}
 
@@ -227,7 +228,7 @@ def test_a_campaign_goes_on_without_a_run_that_broke(bag: DagBag) -> None:
 
 
 def test_the_nightly_runs_have_a_schedule_and_the_pages_follow_the_archive(bag: DagBag) -> None:
-    """Comparisons and plans are made when somebody asks; a nightly run does not begin because Airflow was started."""
+    """Only nightly runs have a schedule, paused at first; the pages follow the archive."""
     assert bag.dags["nightly"].schedule == "0 2 * * *"
     assert bag.dags["nightly"].is_paused_upon_creation  # it takes the host for an hour each night
     assert not bag.dags["pages"].is_paused_upon_creation

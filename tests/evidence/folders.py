@@ -1,4 +1,4 @@
-"""Synthetic run folders: a small cluster's history as literal rows, written the way the recording half writes it."""
+"""Synthetic run folders: a small cluster's history as literal rows, written as a recorded run writes it."""
 
 import json
 import struct
@@ -23,7 +23,7 @@ TP = {"topic": "orders", "partition": 0}
 
 
 def varint(number):
-    """A zigzag variable-length integer as record fields use it."""
+    """Encode an integer as record fields do: zigzag, with variable length."""
     number = (number << 1) ^ (number >> 63)
     out = bytearray()
     while number > 0x7F:
@@ -34,7 +34,7 @@ def varint(number):
 
 
 def batch(base_offset, values, epoch=0, attributes=0):
-    """The bytes of one v2 record batch."""
+    """Encode a record batch (v2)."""
     body = b""
     for delta, value in enumerate(values):
         record = b"\0" + varint(0) + varint(delta) + varint(-1) + varint(len(value)) + value + varint(0)
@@ -47,7 +47,7 @@ def batch(base_offset, values, epoch=0, attributes=0):
 
 
 def sequenced(base_offset, seqs, base_sequence, *, producer=(7, 0), attributes=0):
-    """An idempotent producer's batch."""
+    """Encode an idempotent producer's batch."""
     data = bytearray(batch(base_offset, values(*seqs), attributes=attributes))
     struct.pack_into(">qhi", data, 43, *producer, base_sequence)
     struct.pack_into(">I", data, 17, google_crc32c.value(bytes(data[21:])))
@@ -55,7 +55,7 @@ def sequenced(base_offset, seqs, base_sequence, *, producer=(7, 0), attributes=0
 
 
 def sent(seq, *, offset=None, outcome="ok", acks="all", at_ns=None, producer_id="load-1", **other):
-    """A row of the ledger: due at ``at_ns``, acknowledged 2 ms later."""
+    """Return a row of the ledger, due at ``at_ns`` and acknowledged 2 ms later."""
     due_ns = 10 * S + seq * 10 * MS if at_ns is None else at_ns
     row = {"producer_id": producer_id, "seq": seq, **TP, "due_ns": due_ns, "sent_ns": due_ns + MS}
     row |= {"done_ns": due_ns + 2 * MS, "outcome": outcome, "offset": offset, "acks": acks, "record_bytes": 100}
@@ -63,35 +63,35 @@ def sent(seq, *, offset=None, outcome="ok", acks="all", at_ns=None, producer_id=
 
 
 def polled(offset, seq, *, final=True, producer_id="load-1", **other):
-    """A record that the final drain (or the live consumer) saw."""
+    """Return a record read by the final drain (or by the live consumer)."""
     row = {"consumer_id": "drain-1" if final else "consumer-1", "pass": "final" if final else "live"}
     row |= {"position": offset, **TP, "offset": offset, "leader_epoch": 0, "producer_id": producer_id, "seq": seq}
     return row | {"checksum_ok": True, "received_ns": 30 * S + offset, "isolation": "read_uncommitted"} | other
 
 
 def sought(position, from_offset, to_offset, **other):
-    """A seek of the live consumer before its ``position``-th record."""
+    """Return a seek of the live consumer before its ``position``-th record."""
     row = {"consumer_id": "consumer-1", "pass": "live", "position": position, **TP, "from_offset": from_offset}
     row |= {"to_offset": to_offset, "leader_epoch": 1, "why": "the position is out of range", "sought_ns": 30 * S}
     return row | other
 
 
 def sample(broker_id, t_ns, hw, leo, *, epoch=0, incarnation=1, **other):
-    """One good answer of the probe."""
+    """Return a probe's successful answer."""
     row = {"broker_id": broker_id, "incarnation": incarnation, **TP, "leader_epoch": epoch, "sent_ns": t_ns}
     row |= {"received_ns": t_ns + MS, "log_start_offset": 0, "high_watermark": hw, "last_stable_offset": hw}
     return row | {"log_end_offset": leo, "single_reply": True, "error": None} | other
 
 
 def isr_view(t_ns, leader, epoch, isr, *, observer="1", **other):
-    """One view of the partition's state."""
+    """Return an observer's view of the partition's state."""
     row = {"observer": observer, "source": "metadata", **TP, "leader": leader, "leader_epoch": epoch}
     row |= {"partition_epoch": None, "replicas": [1, 2, 3], "isr": isr, "elr": None, "offline": []}
     return row | {"sent_ns": t_ns, "received_ns": t_ns + MS} | other
 
 
 def event(t_ns, kind, **other):
-    """A line of events.jsonl."""
+    """Return a line of events.jsonl."""
     return {
         "t_ns": t_ns,
         "wall": "2026-01-01T00:00:00+00:00",
@@ -104,14 +104,14 @@ def event(t_ns, kind, **other):
 
 
 def happened(t_ns, kind, **other):
-    """The same, as it is read."""
+    """Return the same event as the reader yields it."""
     return Event(**event(t_ns, kind, **other))
 
 
 def manifest(
     *, acks="all", idempotence=True, faults=(), control=None, config=None, version="4.3.0", retries=5, **of_producer
 ):
-    """Three brokers, one topic with one partition, one producer; every fault is a step that there is."""
+    """Return a manifest with three brokers, one topic with one partition, and one producer; faults are known steps."""
     assert set(faults) <= STEPS.keys()
     brokers = [
         NodeInfo(
@@ -139,7 +139,7 @@ def manifest(
 
 @dataclass
 class History:
-    """A run that is still to be written; ``logs`` maps a broker id to (base offset, epoch, values) batches."""
+    """A run to be written; ``logs`` maps a broker id to (base offset, epoch, values) batches."""
 
     manifest: Manifest
     sends: list
@@ -154,7 +154,7 @@ class History:
     seeks: list = field(default_factory=list)
 
     def write(self, path: Path, *, seal=True) -> RunFolder:
-        """Write it as ``path``/ and seal it."""
+        """Write the run as ``path``/ and seal it."""
         folder = RunFolder(path)
         path.mkdir(parents=True)
         self.manifest.write(folder.manifest)
@@ -212,7 +212,7 @@ class History:
 
 
 def values(*seqs, producer_id="load-1"):
-    """Payloads of the load."""
+    """Return payloads of the load."""
     return [encode(producer_id, seq, 100) for seq in seqs]
 
 
@@ -226,7 +226,7 @@ RUN_EVENTS = [
 
 
 def clean(records=50, **settings) -> History:
-    """acks=all, nothing broken: every record acknowledged, replicated and read; then five quiet seconds."""
+    """acks=all without an anomaly: every record is acknowledged, replicated and read; then five idle seconds follow."""
     times = [10 * S + n * 10 * MS for n in range(records)]
     acks = settings.get("acks", "all")
     samples = [sample(b, t + 3 * MS + b, n + 1 if b == 1 else n, n + 1) for n, t in enumerate(times) for b in (1, 2, 3)]
@@ -245,7 +245,7 @@ def clean(records=50, **settings) -> History:
 
 
 def truncated(**settings) -> History:
-    """acks=1: the leader acknowledged records 30..39 alone, was killed, and broker 2 began epoch 1 at offset 30.
+    """acks=1: the leader alone acknowledged records 30..39 and was killed; broker 2 began epoch 1 at offset 30.
 
     Records 40..49 were then written at offsets 30..39.
     """

@@ -1,4 +1,4 @@
-"""What a run recorded of orders-0, from literal rows of its tables."""
+"""A run's record of orders-0, from literal rows of its tables."""
 
 import json
 
@@ -17,8 +17,9 @@ WHERE = TopicPartition(**TP)
 
 
 def partition(replicas=(), isr=(), /, *, sends=(), polls=(), seeks=(), **known) -> PartitionEvidence:
-    """The partition's columns; ``replicas`` are all probes, and without a controller's history its ``changes`` are what
-    leaders showed.
+    """Return the partition's columns; ``replicas`` are all probes.
+
+    Without a controller's history its ``changes`` are the leaders' views.
     """
     names = Names()
     probes = pa.Table.from_pylist(list(replicas), REPLICAS)
@@ -41,7 +42,7 @@ def partition(replicas=(), isr=(), /, *, sends=(), polls=(), seeks=(), **known) 
 
 
 def counted(checks: Checks) -> tuple[int, int]:
-    """(checked, violations); every violation has its evidence, which can be written down and told in words."""
+    """Return (checked, violations); every violation's evidence can be serialized and put into words."""
     violations = int(checks.violated_ns.size)
     for place in range(violations):
         assert in_words(json.loads(facts(checks.evidence(place))), 0)

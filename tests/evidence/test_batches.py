@@ -1,4 +1,4 @@
-"""A replica's batches as columns: fields, equal and different bytes, beginnings, and where a log is torn."""
+"""A replica's batches as columns: fields, content by bytes, first offsets, and the place where a log is torn."""
 
 import struct
 
@@ -15,7 +15,7 @@ A, B, C = batch(0, values(0, 1)), batch(2, values(2)), batch(3, values(3))
 
 @pytest.fixture
 def read(tmp_path):
-    """Writes segments (lists of batches) and reads them."""
+    """Write segments (lists of batches) and read them."""
 
     def run(*segments):
         files = []
@@ -28,7 +28,7 @@ def read(tmp_path):
 
 
 def changed(data, at, form, *fields, crc=False):
-    """A batch with other bytes at a place, its CRC made right or left as it is."""
+    """Return a batch with other bytes at a position, with a valid CRC or the old one."""
     data = bytearray(data)
     struct.pack_into(form, data, at, *fields)
     if crc:
@@ -37,7 +37,7 @@ def changed(data, at, form, *fields, crc=False):
 
 
 def test_columns_are_the_fields_of_the_headers(read):
-    """Of all segments in order, one of them empty."""
+    """Columns are the header fields of all segments in order; a segment can be empty."""
     sequenced = changed(batch(2, values(2, 3, 4), epoch=5), 43, ">qhi", 7, 1, 9, crc=True)
     found = read([A], [], [sequenced])
 
@@ -53,7 +53,7 @@ def test_columns_are_the_fields_of_the_headers(read):
 
 
 def test_a_control_batch_has_no_sequence_that_counts(read):
-    """Nor has one with a producer id alone."""
+    """A control batch and one with a producer id but no sequence do not count as idempotent."""
     control = changed(batch(0, values(0), attributes=CONTROL), 43, ">qhi", 7, 0, 0, crc=True)
     without = changed(batch(1, values(0)), 43, ">qhi", 7, 0, -1, crc=True)
 
@@ -61,13 +61,13 @@ def test_a_control_batch_has_no_sequence_that_counts(read):
 
 
 def test_no_segments_are_no_batches(read):
-    """The same of an empty one."""
+    """A log without segments, or with an empty one, has no batches."""
     for found in (read(), read([])):
         assert (len(found.batches), found.torn, found.first_offset) == (0, False, None)
 
 
 def test_a_torn_tail_ends_the_log(read):
-    """The whole batches before it count; segments after it do not."""
+    """A torn tail ends the log: the whole batches before it count, and segments after it do not."""
     found = read([A, B[:-1]], [C])
 
     assert (found.torn, found.batches.base_offset.tolist()) == (True, [0])
@@ -85,7 +85,7 @@ def test_a_torn_tail_ends_the_log(read):
     ],
 )
 def test_other_bytes_are_another_content(read, other):
-    """Equal bytes are the same content, in whichever log or segment."""
+    """Equal bytes are the same content in any log or segment; other bytes are another content."""
     (own,) = read([A]).batches.content.tolist()
 
     assert read([], [A]).batches.content.tolist() == [own]
@@ -93,7 +93,7 @@ def test_other_bytes_are_another_content(read, other):
 
 
 def test_two_damaged_batches_differ_by_their_bytes(read):
-    """Though both name the same CRC."""
+    """Two corrupt batches with the same CRC field differ by their bytes."""
     one, other = changed(A, len(A) - 2, ">b", 7), changed(A, len(A) - 2, ">b", 8)
 
     assert read([one]).batches.content.tolist() == read([one]).batches.content.tolist()
@@ -101,7 +101,7 @@ def test_two_damaged_batches_differ_by_their_bytes(read):
 
 
 def test_a_chain_stands_for_everything_so_far(read):
-    """It does not depend on the segments; after one other batch, or in another order, it is never the same again."""
+    """A chain identifies the log's content up to a batch, across segments; any difference before it changes it."""
     whole = read([A, B, C]).batches.chain
 
     assert np.array_equal(whole, read([A], [B, C]).batches.chain)

@@ -17,14 +17,14 @@ WHERE = TopicPartition("orders", 0)
 
 
 def clients(sends=(), polls=(), seeks=()):
-    """What one partition's clients recorded."""
+    """Return the counts of one partition's clients."""
     names = Names()
     read = [(Sends, sends, SENDS), (Polls, polls, POLLS), (Seeks, seeks, SEEKS)]
     return counts.of_clients(*(kind.of(pa.Table.from_pylist(list(rows), of), names) for kind, rows, of in read), names)
 
 
 def test_ledgers_of_partitions_are_one_ledger():
-    """Rows, acknowledgements and numbers by producer; a number that stands twice in a partition is one number."""
+    """Ledgers of partitions add up by producer; a number that occurs twice in a partition counts once."""
     here = [sent(0, offset=0), sent(2, outcome="info"), sent(2, outcome="info"), sent(7, producer_id="b", offset=3)]
     there = [sent(1, offset=0), sent(3, outcome="fail")]
     found = Counts().merge([clients(here), clients(there), clients()]).ledgers
@@ -47,14 +47,14 @@ def test_ledgers_of_partitions_are_one_ledger():
     ],
 )
 def test_a_number_that_stands_twice_is_seen(here, there, repeated):
-    """Also in another partition, unless others are lacking; what lacks is nobody's double."""
+    """A number that occurs twice is found, in other partitions, too, unless other numbers are missing."""
     found = Counts().merge([*(clients([sent(n, at_ns=S) for n in part]) for part in (here, there))])
 
     assert found.ledgers["load-1"].repeated == repeated
 
 
 def test_reads_and_seeks_are_counted_by_their_reader():
-    """A read whose operation did not end well completes nothing; a foreign record has no name."""
+    """Reads and seeks are counted by reader; a failed read completes nothing, and a foreign record has no name."""
     polls = [polled(0, 0), polled(1, 1), polled(0, None, final=False, producer_id=None)]
     found = Counts().merge([clients(polls=polls, seeks=[sought(1, 1, 5)]), clients(polls=[polled(0, 2)])])
 
@@ -64,7 +64,7 @@ def test_reads_and_seeks_are_counted_by_their_reader():
 
 
 def test_a_broker_was_probed_in_the_phases_in_which_it_answered():
-    """From the first moment to the last; an answer between two phases is in none, and an error is no answer."""
+    """An answer from a phase's first to its last moment counts as probed; one between phases or an error does not."""
     phases = {"p": (10 * S, 12 * S), "q": (13 * S, 14 * S)}
     rows = [sample(1, 12 * S - MS, 1, 1), sample(2, 12 * S, 1, 1), sample(2, 13 * S - MS, 1, 1)]
     rows.append(sample(3, 11 * S, None, None, error="timeout"))
@@ -77,7 +77,7 @@ def test_a_broker_was_probed_in_the_phases_in_which_it_answered():
 
 
 def test_a_log_has_its_end_and_its_problems():
-    """By replica, each problem once."""
+    """Each replica's log has its end offset, and each of its problems once."""
     places = [
         Unreadable(2, "broker-2", at, problem) for at, problem in ((5, "torn tail"), (1, "bad crc"), (3, "bad crc"))
     ]
@@ -89,7 +89,7 @@ def test_a_log_has_its_end_and_its_problems():
 
 
 def test_a_capture_counts_what_answered():
-    """An error's row and one without a log end do not; log ends are those of the last capture."""
+    """A capture counts answers with a log end offset; log ends are those of the last capture."""
     row = {"capture": "before", "error": None, "broker_id": 1, "topic": "orders", "partition": 0, "log_end_offset": 3}
     rows = [row, row | {"capture": "after", "log_end_offset": 8}, row | {"broker_id": 2, "error": "timeout"}]
     found = counts.of_captures([*rows, row | {"broker_id": 3, "log_end_offset": None}])
@@ -99,5 +99,5 @@ def test_a_capture_counts_what_answered():
 
 
 def test_sums_of_large_numbers_are_exact():
-    """100,000 of the largest number there is, which is more than an integer of 64 bits holds."""
+    """Sums of large numbers are exact beyond 64 bits."""
     assert counts._sum(np.full(100_000, MAX_SEQ)) == 100_000 * MAX_SEQ

@@ -1,4 +1,4 @@
-"""What is gathered of one partition from a run folder."""
+"""The evidence of one partition, gathered from a run folder."""
 
 import pytest
 
@@ -19,7 +19,7 @@ ORDERS = TopicPartition("orders", 0)
     ],
 )
 def test_a_log_that_was_exported_short_is_not_whole(tmp_path, ends, whole, members):
-    """It ends below the end that the last capture saw: what is not in it may have stood behind."""
+    """A log that ends below the last capture's end offset is not whole, since the export was incomplete."""
     history = clean()
     history.logs = {broker: [(0, 0, values(*range(40))), (40, 0, values(*range(40, 50)))] for broker in (1, 2, 3)}
     run = open_folder(history.write(tmp_path / "run"))

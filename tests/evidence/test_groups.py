@@ -1,4 +1,4 @@
-"""What members of a group recorded, as columns."""
+"""The records of a group's members as columns."""
 
 import pyarrow as pa
 
@@ -9,7 +9,7 @@ from tests.evidence.folders import TP
 
 
 def test_who_owned_a_partition_and_when():
-    """Until it gave it up or lost it; whoever did neither, until it was last seen to use it."""
+    """A member owns a partition until it revokes or loses it, and otherwise until its last read or commit."""
     names = Names()
     reads = [{"member": "b", **TP, "first_offset": 0, "last_offset": 3, "received_ns": 55}]
     commits = [{"member": "c", **TP, "number": 0, "offset": 3, "asked_ns": 77}]
@@ -31,7 +31,7 @@ def test_who_owned_a_partition_and_when():
 
 
 def test_a_commit_counts_as_taken_by_its_answer():
-    """Not by its asking, and not if it was refused."""
+    """A commit counts from its answer, not from its request, and not if it was rejected."""
     row = {"member": "a", **TP, "number": 0, "offset": 3, "asked_ns": 1}
     rows = [row, row | {"answered_ns": 2}, row | {"answered_ns": 3, "error": "ILLEGAL_GENERATION"}]
 

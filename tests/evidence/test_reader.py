@@ -1,4 +1,4 @@
-"""Tables read partition by partition, whatever their row groups hold."""
+"""Tables read partition by partition, whatever their row groups."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,13 +17,13 @@ ROWS = [sent(n, offset=n, partition=n % 3) for n in range(9)]
 
 
 def write(folder, rows, name="one", **options):
-    """A file of the ledger."""
+    """Write a file of the ledger."""
     folder.table("sends").mkdir(exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows, SENDS), folder.table("sends") / f"{name}.parquet", **options)
 
 
 def test_more_names_than_values_can_tell_apart_are_refused():
-    """The 65,536th producer is the last that has a value of its own; consumers beyond it have none."""
+    """The 65,536th producer is the last with a value; one more is rejected, and consumers beyond it have no value."""
     names, one = Names([f"n{code}" for code in range(65_535)]), pa.chunked_array([pa.array([7], pa.int64())])
 
     (last,) = names.values(pa.chunked_array([["last"]]), one).tolist()
@@ -34,7 +34,7 @@ def test_more_names_than_values_can_tell_apart_are_refused():
 
 
 def numbers(folder, partition, topic="orders"):
-    """The numbers of the sends to a partition, as the reader has them."""
+    """Return the numbers of the sends to a partition, as read."""
     names = Names()
     sends = Sends.of(Tables(folder).read("sends", TopicPartition(topic, partition)), names)
     return seq_of(sends.value).tolist()
@@ -42,7 +42,7 @@ def numbers(folder, partition, topic="orders"):
 
 @pytest.mark.parametrize("rows_a_group", [1, 2, 100])
 def test_a_partitions_rows_are_read_in_their_order(tmp_path, rows_a_group):
-    """From row groups of one partition, of several, and of all."""
+    """A partition's rows are read in order, from row groups of one, several or all partitions."""
     folder = RunFolder(tmp_path)
     write(folder, ROWS, row_group_size=rows_a_group)
 
@@ -52,7 +52,7 @@ def test_a_partitions_rows_are_read_in_their_order(tmp_path, rows_a_group):
 
 
 def test_files_come_one_after_the_other(tmp_path):
-    """A client's file has its own names for the same column of strings."""
+    """Files are read one after the other; each has its dictionary for a column of strings."""
     folder = RunFolder(tmp_path)
     write(folder, ROWS[:4], "a")
     write(folder, [sent(30, producer_id="other"), *ROWS[4:]], "b")
@@ -61,7 +61,7 @@ def test_files_come_one_after_the_other(tmp_path):
 
 
 def test_a_file_that_is_no_table_is_left_out(tmp_path):
-    """The evidence names it; a table that nobody wrote is empty."""
+    """A file that is not a table is skipped, and is reported elsewhere; a table without files is empty."""
     folder = RunFolder(tmp_path)
     assert numbers(folder, 0) == []
     write(folder, ROWS)
@@ -71,7 +71,7 @@ def test_a_file_that_is_no_table_is_left_out(tmp_path):
 
 
 def test_values_tell_producers_and_numbers_apart():
-    """One integer for both, up to the largest number that a payload may carry."""
+    """One integer identifies producer and number, up to the largest number of a payload."""
     names = Names()
     rows = [sent(n, at_ns=0, producer_id=p) for p in ("a", "b") for n in (0, MAX_SEQ)]
     values = Sends.of(pa.Table.from_pylist(rows, SENDS), names).value.tolist()

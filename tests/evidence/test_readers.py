@@ -1,4 +1,4 @@
-"""What a run says of its readers as they were ended."""
+"""The record of a run's readers at their end."""
 
 from evidence.readers import ReaderFacts, reader_facts
 from history.readers import patience_s
@@ -15,19 +15,19 @@ CLIENTS = [
 
 
 def looked(at_s=80, still_s=36, told=("consumer", "member-1.2", "member-2.1")):
-    """The event of a wait for the readers, each of which reported a second before."""
+    """Return the event of a wait for the readers, each with a report from one second before."""
     detail = {"still_since_ns": still_s * S, "told": dict.fromkeys(told, (at_s - 1) * S)}
     return [happened(at_s * S, "step", step="catch_up", detail=detail)]
 
 
 def known(events, faults=(), **settings):
-    """The facts of a run with a group of two members."""
+    """Return the facts of a run with a group of two members."""
     of = manifest().model_copy(update={"scenario": GROUPED, "patience_s": 42.0, **settings})
     return reader_facts(of, events, CLIENTS, faults)
 
 
 def test_readers_stand_still_from_the_last_move_the_drain_or_the_last_fault_on():
-    """Whichever is the latest; a fault that was never healed lasts for ever."""
+    """Readers idle from the latest of the last move, the drain and the last fault; an unhealed fault has no end."""
     assert known(looked()).still_ns == 44 * S
     assert known(looked(still_s=33)).still_ns == 46 * S
     assert known(looked(), faults=[(20 * S, 50 * S)]).still_ns == 30 * S
@@ -35,7 +35,7 @@ def test_readers_stand_still_from_the_last_move_the_drain_or_the_last_fault_on()
 
 
 def test_a_reader_that_ran_and_reported_nothing_is_silent():
-    """The life of a member that was killed before is none; an old report is none, either."""
+    """A running reader without a recent report is silent; an earlier incarnation of a killed member is not counted."""
     assert known(looked()).silent == frozenset()
     assert known(looked(told=("consumer", "member-1.2"))).silent == {"member-2.1"}
     late = looked()
@@ -44,18 +44,18 @@ def test_a_reader_that_ran_and_reported_nothing_is_silent():
 
 
 def test_a_run_that_is_older_than_the_positions_has_no_facts():
-    """Nor has one without a reader; one whose wait is missing in the events has some, and nobody in them."""
+    """A run from before recorded positions has no facts; without the wait's event its facts list no readers."""
     assert known(looked(), patience_s=None) is None
     assert known([]) == ReaderFacts(42 * S)
 
 
 def test_members_of_a_share_group_have_no_positions():
-    """Its records are looked at one by one."""
+    """Members of a share group have no positions, since their records are checked individually."""
     shared = {"load": {"topic": "orders", "group": {"protocol": "share", "lock": 2.0, "members": 2}}}
     found = known(looked(told=["consumer"]), scenario=shared)
     assert (found.topic, found.members, found.silent) == (None, [], frozenset())
 
 
 def test_the_patience_covers_the_sessions_of_members_that_are_gone():
-    """The live consumer has no session."""
+    """The patience includes a member's session timeout; the live consumer has no session."""
     assert (patience_s(), patience_s(6.0)) == (30.0, 42.0)

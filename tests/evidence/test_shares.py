@@ -1,4 +1,4 @@
-"""What members of a share group recorded, as columns."""
+"""The records of a share group's members as columns."""
 
 import numpy as np
 import pyarrow as pa
@@ -12,17 +12,17 @@ FACTS = ShareFacts("orders", 4, 13, 5, 100, frozenset(), (30,))
 
 
 def stretch(first, last, **more):
-    """Of a's records."""
+    """Return a row of member a's records."""
     return {"member": "a", **TP, "first_offset": first, "last_offset": last, **more}
 
 
 def reads(*rows):
-    """A table of deliveries; the poll before was done at 1."""
+    """Return a table of deliveries; the poll before ended at 1."""
     return pa.Table.from_pylist([{"since_ns": 1, **row} for row in rows], SHARE_READS)
 
 
 def test_a_stretch_is_a_row_for_each_record():
-    """By offset and then by time; a count that was not told stays unknown."""
+    """A stretch yields a row for each record, by offset and then by time; an unknown delivery count stays unknown."""
     told = reads(stretch(2, 3, received_ns=20), stretch(1, 2, received_ns=10, delivery_count=1))
     found = Deliveries.of(told, Names())
 
@@ -34,13 +34,13 @@ def test_a_stretch_is_a_row_for_each_record():
 
 
 def test_nothing_recorded_is_no_record():
-    """A partition that nobody was given anything of."""
+    """A partition without deliveries has no records."""
     share = ShareEvidence(Deliveries.of(reads(), Names()), Acks.of(SHARE_ACKS.empty_table(), Names()), FACTS)
     assert len(share.reads) == len(share.accepted) == share.again.size == 0
 
 
 def test_an_acknowledgement_counts_as_taken_by_its_answer():
-    """Not by its asking, nor if it was refused, nor if it releases."""
+    """An acknowledgement counts from its answer; a request alone, a rejection and a release do not count."""
     rows = [
         stretch(5, 6, kind="accept", asked_ns=1),
         stretch(5, 5, kind="accept", answered_ns=2),
@@ -57,7 +57,7 @@ def test_an_acknowledgement_counts_as_taken_by_its_answer():
 
 
 def test_a_group_is_disturbed_by_faults_and_by_members_that_start():
-    """From the first moment of either to its last."""
+    """A group is disturbed from the start to the end of each fault and of each start of a member."""
     share = ShareEvidence(
         Deliveries.of(reads(), Names()), Acks.of(SHARE_ACKS.empty_table(), Names()), FACTS, [(10, 20)]
     )

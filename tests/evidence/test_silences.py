@@ -1,4 +1,4 @@
-"""The probe's silences are told from any order of its words, and what a busy host explains is none."""
+"""The probe's silences from answers in any order, without those that a busy host explains."""
 
 import random
 from itertools import pairwise
@@ -15,7 +15,7 @@ WORDS = pa.schema([("broker_id", pa.int32()), ("received_ns", pa.int64()), ("err
 
 
 def gaps(path, *words, between=(10 * S, 20 * S), brokers=(1,), waits=()):
-    """The silences of (broker, ms) words that two files hold."""
+    """Return the silences of (broker, ms) answers in two files."""
     rows = [{"broker_id": broker, "received_ns": ms * MS, "error": "timeout"} for broker, ms in words]
     files = [path / "a.parquet", path / "b.parquet"]
     for file, half in zip(files, (rows[::2], rows[1::2]), strict=True):
@@ -24,13 +24,13 @@ def gaps(path, *words, between=(10 * S, 20 * S), brokers=(1,), waits=()):
 
 
 def test_a_silence_is_longer_than_three_seconds(tmp_path):
-    """To the nanosecond; that a broker did not answer is a word, too."""
+    """A silence is longer than three seconds, to the nanosecond; a recorded error also ends it."""
     assert gaps(tmp_path, (1, 12_000), (1, 15_000), (1, 17_500)) == []
     assert gaps(tmp_path, (1, 12_000), (1, 15_001), (1, 17_500)) == [Silence(15_001 * MS, 1, 12 * S)]
 
 
 def test_a_broker_owes_words_from_the_beginning_to_the_end(tmp_path):
-    """If it has a replica; of another one only what lies between its words counts, and nothing outside of the time."""
+    """A broker with a replica must answer from the start to the end; another one only between its answers."""
     outside = [(2, 9_999), (2, 20_001), (1, 9_000)]
     found = gaps(tmp_path, *outside, (1, 13_500), (2, 11_000), (2, 16_000))
 
@@ -43,7 +43,7 @@ def test_a_broker_owes_words_from_the_beginning_to_the_end(tmp_path):
 
 
 def test_silences_do_not_depend_on_the_order_of_words(tmp_path):
-    """Of 200 words at random times the gaps are those between the times in order."""
+    """Silences do not depend on the order of answers: 200 answers at random times yield the gaps between them."""
     at_random = random.Random(1)
     words = sorted(at_random.sample(range(10_000, 600_000), 200))
     shuffled = [(1, ms) for ms in at_random.sample(words, len(words))]
@@ -57,7 +57,7 @@ def test_silences_do_not_depend_on_the_order_of_words(tmp_path):
 
 @pytest.mark.parametrize(("waited_us", "explained"), [(3e6, True), (1e6, False)])
 def test_a_silence_that_the_host_explains_is_none(tmp_path, waited_us, explained):
-    """Of 5 s without a word the tasks of the host waited for 3, or for 1."""
+    """A silence of 5 s is explained if the host's tasks waited for 3 s, and not if they waited for 1 s."""
     found = gaps(tmp_path, (1, 15_000), (1, 17_500), waits=[(15 * S, waited_us), (10 * S, 0.0)])
 
     assert found == ([] if explained else [Silence(15 * S, 1, 10 * S)])
@@ -68,7 +68,7 @@ def test_a_silence_that_the_host_explains_is_none(tmp_path, waited_us, explained
     [(3.0, None, True), (3.1, None, False), (3.1, 0, False), (4.9, 16, True), (9.0, 10, False), (10.1, 20, False)],
 )
 def test_a_host_under_pressure_explains_a_silence(silence_s, waited_s, explained):
-    """By the share of 20 s in which a task waited for a CPU; nothing explains more than ten seconds."""
+    """A silence is explained by the share of 20 s in which a task waited for a CPU, up to ten seconds."""
     gap = Silence(10 * S + int(silence_s * S), 1, 10 * S)
     told = [] if waited_s is None else [(0, 100.0), (5 * S, 500.0), (25 * S, 500.0 + waited_s * 1e6), (40 * S, 9e9)]
 

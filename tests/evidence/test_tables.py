@@ -1,4 +1,4 @@
-"""Recorded tables as files of other dates have them, and judged ones as they are written."""
+"""Recorded tables in older formats, and the bytes of judged tables."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,7 +21,7 @@ from tests.evidence.folders import TP, sent
     ],
 )
 def test_a_column_that_came_later_may_be_lacking(tmp_path, lacking, problems):
-    """It is null then; any other column is owed."""
+    """A column added later may be missing, and is null then; any other column is required."""
     (tmp_path / "sends").mkdir()
     table = pa.Table.from_pylist([sent(0, offset=5, transaction=1)], SENDS).drop_columns(lacking)
     pq.write_table(table, tmp_path / "sends" / "a.parquet")
@@ -33,7 +33,7 @@ def test_a_column_that_came_later_may_be_lacking(tmp_path, lacking, problems):
 
 
 def test_the_same_rows_give_the_same_bytes(tmp_path):
-    """In whatever order they were found; what a row does not name is null."""
+    """The same rows yield the same bytes in any order; a missing value is null."""
     counted = [{"anomaly": name, "severity": "S1", "allowed": False, "cases": n} for n, name in enumerate("ba")]
     for name, rows in (("one", counted), ("other", counted[::-1])):
         write_table(table_of(rows, ANOMALY_COUNTS), tmp_path / name, ANOMALY_COUNTS)
@@ -45,7 +45,7 @@ def test_the_same_rows_give_the_same_bytes(tmp_path):
 
 
 def test_rows_of_some_partitions_are_read_from_a_large_table(tmp_path):
-    """Only theirs: neither another topic's partition of that number, nor another number."""
+    """Rows of some partitions are read from a large table, without other topics' partitions of the same number."""
     places = [TopicPartition(topic, number) for topic in ("orders", "trades") for number in range(4)]
     rows = [{**where._asdict(), "broker_id": 1, "t_ns": 5} for where in places]
     file = tmp_path / "part-0.parquet"

@@ -1,4 +1,4 @@
-"""Leaders, states and the final ISR, out of views of which some are old."""
+"""Leaders, states and the final ISR, from views that include stale ones."""
 
 from evidence import views
 from evidence.facts import Stretch
@@ -9,20 +9,18 @@ from tests.evidence.probed import WHERE, partition
 
 
 def state(t_ns, leader, epoch, isr):
-    """A state of the controller's history."""
+    """Return a state of the controller's history."""
     return State(*WHERE, "metadata_log", epoch, t_ns, leader, epoch, epoch, (1, 2, 3), tuple(isr))
 
 
 def shown(*literal):
-    """(leader, epoch, ISR) of the states that views (s, leader, epoch, ISR, observer) tell."""
+    """Return (leader, epoch, ISR) of the states in views (s, leader, epoch, ISR, observer)."""
     told = partition([], [isr_view(t * S, *view[:3], observer=view[3]) for t, *view in literal])
     return [(change.leader, change.leader_epoch, list(change.isr)) for change in isr_changes(told.views, told.names)]
 
 
 def test_views_behind_a_newer_epoch_are_passed_over():
-    """A broker that still shows epoch 0 after epoch 1 was seen changes nothing, nor does one that does not lead; the
-    final ISR needs all views.
-    """
+    """A view of epoch 0 after one of epoch 1, or from a non-leader, changes nothing; the final ISR needs all views."""
     literal = [isr_view(0, 1, 0, [1, 2, 3]), isr_view(S, 2, 1, [2, 3], observer="2"), isr_view(2 * S, 1, 0, [1, 2, 3])]
     told = partition([], [*literal, isr_view(3 * S, 2, 1, [3], observer="3")])
 
@@ -34,7 +32,7 @@ def test_views_behind_a_newer_epoch_are_passed_over():
 
 
 def test_the_final_isr_is_what_every_last_view_names():
-    """Broker 1's older view names 3 as well; its last one does not. Without a view of an ISR there is none."""
+    """The final ISR is the intersection of all observers' last views; without a view of an ISR it is empty."""
     told = partition([], [isr_view(t * S, 1, 0, isr) for t, isr in ((0, [1, 2, 3]), (1, [2, 1]))])
 
     assert final_isr(told.views) == (1, 2)
@@ -42,7 +40,7 @@ def test_the_final_isr_is_what_every_last_view_names():
 
 
 def test_an_observer_whose_name_is_no_broker_id_leads_nothing():
-    """A broker's number has 32 bits and no zero before it; an imported process may be called by any digits."""
+    """An observer can lead only if its name is a broker id: a 32-bit number without leading zeros."""
     full = (1, 0, [1, 2, 3])
     most = (2**31 - 1, 0, [1, 2, 3])
 
@@ -53,7 +51,7 @@ def test_an_observer_whose_name_is_no_broker_id_leads_nothing():
 
 
 def test_a_follower_that_was_cut_off_ends_nothing_with_its_old_isr():
-    """Whether its number sorts before or after the leader's, and in the same nanosecond."""
+    """A stale ISR from an isolated follower does not end a state, whatever its broker id and in the same nanosecond."""
     for stale in ("1", "3"):
         old, new = (2, 5, [1, 2, 3]), (2, 5, [2])
         found = shown((9, *old, "2"), (9, *old, stale), (12, *new, "2"), (12, *old, stale), (15, *old, "2"))
@@ -62,14 +60,14 @@ def test_a_follower_that_was_cut_off_ends_nothing_with_its_old_isr():
 
 
 def test_a_leader_that_was_resumed_leads_no_more():
-    """Broker 1 shows itself as the leader of an epoch that is over; broker 2 showed that it leads the next."""
+    """A resumed leader of an old epoch changes nothing after another broker showed that it leads the next epoch."""
     full, old, new = (2, 5, [1, 2, 3]), (1, 4, [1, 2, 3]), (2, 5, [2, 3])
 
     assert shown((9, *old, "1"), (12, *new, "2"), (13, *old, "1"), (15, *full, "2")) == [old, new, full]
 
 
 def test_the_first_to_show_that_nobody_leads_counts():
-    """No leader's own view is there to come; a later one of the same epoch tells nothing new."""
+    """The first view without a leader counts for its epoch; a later one of the same epoch changes nothing."""
     nobody = (-1, 6, [1])
 
     assert shown((9, 1, 5, [1], "1"), (12, *nobody, "2"), (13, -1, 6, [1, 3], "3"), (15, 1, 7, [1], "1")) == [
@@ -80,7 +78,7 @@ def test_the_first_to_show_that_nobody_leads_counts():
 
 
 def test_what_names_no_leader_epoch_or_isr_is_no_state():
-    """Each of them alone is too little; an ISR without members is one."""
+    """A view without a leader, an epoch or an ISR is no state; an ISR without members is one."""
     unknown = [(1, None, 0, [1], "1"), (2, 1, None, [1], "1"), (3, 1, 0, None, "1")]
 
     assert shown(*unknown) == []
@@ -88,7 +86,7 @@ def test_what_names_no_leader_epoch_or_isr_is_no_state():
 
 
 def test_who_led_and_since_when():
-    """By the first view of any observer; of two leaders of one epoch both are named, and the smallest is the first."""
+    """A leader counts from any observer's first view; of two leaders in one epoch the lower id is the first."""
     literal = [isr_view(2 * S, 2, 1, [2], observer="3"), isr_view(S, 3, 1, [3]), isr_view(3 * S, 2, 1, [2])]
     told = partition([], [*literal, isr_view(0, -1, 2, [2]), isr_view(0, None, 3, [2]), isr_view(0, 1, None, [2])])
 
@@ -97,14 +95,14 @@ def test_who_led_and_since_when():
 
 
 def test_samples_are_a_leaders_by_what_any_observer_named():
-    """Broker 2 in epoch 1; another broker, or another epoch, is not."""
+    """A sample is a leader's if any observer named its broker for its epoch."""
     samples = [sample(2, 0, 1, 1, epoch=1), sample(1, 1, 1, 1, epoch=1), sample(2, 2, 1, 1, epoch=None)]
 
     assert partition(samples, [isr_view(0, 2, 1, [2])]).of_leaders.tolist() == [True, False, False]
 
 
 def test_the_controllers_history_counts_if_its_times_are_good():
-    """An epoch that was shown before it was decided, or a state without a time, and the leaders' views count."""
+    """The leaders' views replace the controller's history if its times are invalid or missing."""
     told = partition([], [isr_view(5 * S, 1, 0, [1, 2])])
     good, late, undated = state(4 * S, 1, 0, [2, 1]), state(7 * S, 1, 0, [2, 1]), state(None, 1, 0, [2, 1])
 
@@ -116,7 +114,7 @@ def test_the_controllers_history_counts_if_its_times_are_good():
 
 
 def test_the_last_view_of_each_leader_and_epoch():
-    """By its observer: the one that was answered last, with what it named."""
+    """The last view of each leader and epoch is the observer's last answer."""
     literal = [isr_view(0, 1, 0, [2, 1]), isr_view(S, 1, 0, [1]), isr_view(S, 1, 0, [1], observer="2")]
     told = partition([], [*literal, isr_view(2 * S, None, None, None)])
     found = last_views(WHERE, told.views, told.names)
@@ -140,7 +138,7 @@ def test_the_last_view_of_each_leader_and_epoch():
 
 
 def test_a_leader_is_held_to_an_isr_that_it_showed_itself():
-    """ISR [1] from 5 s to 20 s in epoch 3: known two seconds after its own answer, asked and answered within."""
+    """A leader is held to an ISR from two seconds after its answer with this ISR, asked and answered in its time."""
     short = Stretch(state(5 * S, 1, 3, [1]), 5 * S, 20 * S)
 
     def since(*literal):

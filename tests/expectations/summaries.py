@@ -1,4 +1,4 @@
-"""What the judge found, as literal rows."""
+"""The judge's findings as literal rows."""
 
 import pyarrow as pa
 import pytest
@@ -12,7 +12,7 @@ COMPLETE = [("seal intact", None), ("final drain complete", None)]
 
 
 def counted(*rows):
-    """Rows of ``anomaly_counts``: (anomaly, why it is permitted, cases)."""
+    """Return rows of ``anomaly_counts``: (anomaly, why it is permitted, cases)."""
     return pa.Table.from_pylist(
         [
             {
@@ -29,24 +29,24 @@ def counted(*rows):
 
 
 def undecided(anomaly, why, found):
-    """A row of ``anomaly_counts`` of cases of which this evidence is missing."""
+    """Return a row of ``anomaly_counts`` whose cases lack this evidence."""
     row = {"anomaly": anomaly, "severity": SEVERITY[anomaly], "allowed": None, "undecided": why, "cases": found}
     return pa.Table.from_pylist([row], JUDGED["anomaly_counts"])
 
 
 def example(anomaly, offset, **other):
-    """A row of ``anomalies``."""
+    """Return a row of ``anomalies``."""
     row = {"anomaly": anomaly, "severity": SEVERITY[anomaly], "topic": "orders", "partition": 0, "offset": offset}
     return row | {"allowed": False, "explanation": f"offset {offset} is gone", "evidence": "{}"} | other
 
 
 def examples(*rows):
-    """The table of such rows."""
+    """Return a table of such rows."""
     return pa.Table.from_pylist(list(rows), JUDGED["anomalies"])
 
 
 def checked(*rows):
-    """Rows of ``invariants``: (invariant, severity, violations)."""
+    """Return rows of ``invariants``: (invariant, severity, violations)."""
     return pa.Table.from_pylist(
         [
             {"invariant": name, "title": "a statement", "severity": severity, "checked": 10, "violations": violations}
@@ -59,7 +59,7 @@ def checked(*rows):
 
 @pytest.fixture
 def judged(tmp_path):
-    """Validates the summaries of a run that is complete and clean but for what is given."""
+    """Validate the summaries of a run that is complete and clean except for the given ones."""
 
     def judge(evidence=COMPLETE, **other):
         given = {

@@ -1,4 +1,4 @@
-"""Contracts of the recorded tables: what breaks a rule, and what is nearly so."""
+"""Contracts of the recorded tables: rows that break a rule, and rows that nearly do."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,11 +17,11 @@ NAMED = {**TP, "producer_id": "p", "seq": 0, "key": "0", "value": "1", "operatio
 
 
 def captured(**other):
-    """A row of ``offsets``."""
+    """Return a row of ``offsets``."""
     return {"capture": "after", **sample(1, S, 5, 9)} | other
 
 
-# Of each table: rows, and which rules they break how often. The first rows are sound, or nearly break one.
+# Rows of each table, with the rules that they break and how often. The first rows are sound, or nearly break a rule.
 AT = {"topic": "orders", "partition": 0}
 STRETCH = {"member": "member-1.1", **AT, "first_offset": 7, "last_offset": 9, "received_ns": 5}
 STOOD = {"reader": "member-1.1", **AT, "position": 5, "told_ns": 5}
@@ -37,7 +37,7 @@ TABLES = {
             sent(0, offset=7, producer_id="load-2"),  # another producer's number
             sent(1, outcome="info", done_ns=None, error="TIMED_OUT", partition=-1),  # an import may not know it
             sent(2, outcome="fail", sent_ns=None, done_ns=None, error="REFUSED"),
-            sent(3, offset=-1, transaction=0),  # an anomaly, told as such
+            sent(3, offset=-1, transaction=0),  # an anomaly, shown as such
             sent(4, offset=8, outcome="fine"),
             sent(5, offset=9, acks="2"),
             sent(-1, offset=10),
@@ -245,7 +245,7 @@ TABLES = {
 
 @pytest.fixture
 def recorded(tmp_path):
-    """Writes literal rows as a file of a recorded table."""
+    """Write literal rows as a file of a recorded table."""
 
     def write(name, rows, *, without=(), file="part"):
         schema = (RECORDED | {"imported": IMPORTED})[name]
@@ -258,31 +258,31 @@ def recorded(tmp_path):
 
 
 def broken(frame, name, tmp_path, *, foreign=False):
-    """Rule → how many rows break it, of those that are not met."""
+    """Return the number of rows that break each rule."""
     results = run([contract_suite(CONTRACTS[name], frame, foreign=foreign)], tmp_path / "docs")
     return {each.name: each.observed["unexpected_count"] for each in results if not each.met}
 
 
 def test_every_recorded_table_has_a_contract():
-    """A new table must not be forgotten."""
+    """Every recorded table has a contract."""
     assert set(CONTRACTS) == {*RECORDED, "imported"} == set(TABLES)
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_rule_is_broken_by_the_rows_that_break_it(name, recorded, tmp_path):
-    """And by no other: sound rows and near misses stand beside them."""
+    """Every rule is broken by exactly the rows that break it, among sound rows and near misses."""
     rows, expected = TABLES[name]
 
     assert broken(of_files([recorded(name, rows)]), name, tmp_path) == expected
 
 
 def test_an_empty_table_keeps_its_contract(recorded, tmp_path):
-    """No row breaks no rule, and the columns are there."""
+    """An empty table with its columns meets its contract."""
     assert broken(of_files([recorded("seeks", [])]), "seeks", tmp_path) == {}
 
 
 def test_columns_that_came_later_may_be_missing(recorded, tmp_path):
-    """Folders of an earlier date lack them, in all files or in some."""
+    """Columns that were added later may be missing from all or some files of older folders."""
     old = recorded("sends", [sent(0, offset=1)], without=("transaction",), file="old")
     new = recorded("sends", [sent(1, offset=2, transaction=0)], file="new")
 
@@ -291,7 +291,7 @@ def test_columns_that_came_later_may_be_missing(recorded, tmp_path):
 
 
 def test_times_of_a_foreign_history_are_only_shown(recorded, tmp_path):
-    """Nobody knows its clocks; what an import itself sees to is required of it, too."""
+    """Rules on times are warnings for imported histories, whose clocks are unknown; the import's rules are critical."""
     suite = contract_suite(CONTRACTS["sends"], None, foreign=True)
     severity = {each.meta["name"]: each.severity.value for each in suite.expectations}
 

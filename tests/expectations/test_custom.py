@@ -1,4 +1,4 @@
-"""Expectations of our own say the same of rows and of files."""
+"""Custom expectations yield the same results for rows and for files."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,7 +30,7 @@ def frame(request, tmp_path):
 
 
 def validated(frame, tmp_path, *expectations):
-    """The results of expectations on a frame."""
+    """Return the results of expectations on a frame."""
     return run([Suite("rows", frame, expectations)], tmp_path)
 
 
@@ -49,7 +49,7 @@ def validated(frame, tmp_path, *expectations):
     ],
 )
 def test_the_rows_that_satisfy_all_terms_are_counted_and_shown(frame, where, rows, tmp_path):
-    """A comparison with a null is not satisfied; terms are joined by and."""
+    """Rows that satisfy all terms are counted and shown; a comparison with null is not satisfied."""
     from expectations.custom import ExpectNoRowsWhere
 
     (result,) = validated(frame, tmp_path, ExpectNoRowsWhere(where=where, show=["sent"]))
@@ -61,7 +61,7 @@ def test_the_rows_that_satisfy_all_terms_are_counted_and_shown(frame, where, row
 
 
 def test_a_row_counts_as_often_as_its_weight_says(frame, tmp_path):
-    """The count is the sum of the weights, whatever number of rows is shown."""
+    """A row counts by its weight, whatever the number of rows shown."""
     from expectations.custom import ExpectNoRowsWhere
 
     (result,) = validated(frame, tmp_path, ExpectNoRowsWhere(where=[["sent", ">", 2]], weight_column="weight"))
@@ -70,7 +70,7 @@ def test_a_row_counts_as_often_as_its_weight_says(frame, tmp_path):
 
 
 def test_rows_that_weigh_nothing_break_nothing(tmp_path):
-    """Examples of what is counted elsewhere have the weight 0."""
+    """Rows of weight 0, such as examples that are counted elsewhere, break no rule."""
     from expectations.custom import ExpectNoRowsWhere
 
     frame = to_pandas(pa.table({"kind": ["a", "b"], "weight": [0, 1]}))
@@ -81,7 +81,7 @@ def test_rows_that_weigh_nothing_break_nothing(tmp_path):
 
 
 def test_nulls_are_named_with_their_columns(frame, tmp_path):
-    """Of several required columns those with nulls are told, each with its count."""
+    """Required columns with nulls are named with their counts."""
     from expectations.custom import ExpectColumnsToNotBeNull
 
     filled, lacking = validated(
@@ -97,7 +97,7 @@ def test_nulls_are_named_with_their_columns(frame, tmp_path):
 
 
 def test_types_are_named_as_arrow_names_them(frame, tmp_path):
-    """A column that is missing, of another type or not declared is told."""
+    """A missing or undeclared column and one of another type are named with Arrow's type names."""
     from expectations.custom import ExpectColumnsToHaveTypes
 
     types = {"outcome": "string", "sent": "int64", "done": "int64", "weight": "int64"}

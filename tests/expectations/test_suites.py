@@ -15,7 +15,7 @@ from tests.expectations.summaries import checked, counted, example, examples, un
 
 
 def result(suite, name, severity="critical", *, met):
-    """The result of one expectation."""
+    """Return the result of one expectation."""
     return Result(suite, name, severity, met, {"unexpected_count": 0 if met else 3})
 
 
@@ -28,7 +28,7 @@ def concluded(*results):
 
 
 def test_fail_beats_unknown_beats_pass():
-    """A violated critical expectation fails whatever else is missing; a warning never does."""
+    """A violated critical expectation fails regardless of missing evidence; a warning never fails."""
     met, lost = result("anomalies", "lost_write", met=True), result("anomalies", "lost_write", met=False)
     late = result("anomalies", "invisible_ack", "warning", met=False)
     lacking = result("evidence", "missing", met=False)
@@ -42,7 +42,7 @@ def test_fail_beats_unknown_beats_pass():
 
 
 def test_a_broken_contract_leaves_what_reads_its_table_undecided():
-    """It makes the verdict unknown and is named; what rests on other tables fails all the same."""
+    """A broken contract makes its table's checks undecided and the verdict unknown; other tables' checks can fail."""
     broken = result("sends", "seq is at least 0", met=False)
     lost = result("anomalies", "lost_write", met=False)
     ahead = result("invariants", "I2", met=False)
@@ -58,20 +58,20 @@ def test_a_broken_contract_leaves_what_reads_its_table_undecided():
 
 
 def test_a_contract_that_only_warns_changes_nothing():
-    """A rule that another check judges is shown in the Data Docs."""
+    """A contract that only warns does not change the verdict, and is shown in the Data Docs."""
     shown = replace(result("replicas", "never above", met=False), severity="warning")
 
     assert concluded(shown) == concluded()
 
 
 def test_the_configuration_does_not_name_the_scenario():
-    """What must hold is derived from settings; the scenario's name plays no part."""
+    """The configuration follows from settings, not from the scenario's name."""
     assert "synthetic" not in configuration(manifest())
     assert "min.insync.replicas=2" in configuration(manifest())
 
 
 def test_expectations_name_the_setting_that_asks_for_them():
-    """The same anomaly is promised away under acks=all and permitted under acks=1 with a kill."""
+    """Each expectation names its setting: a loss is forbidden under acks=all and permitted under acks=1 with a kill."""
     strict, loose = manifest(faults=["kill"]), manifest(acks="1", idempotence=False, faults=["kill"])
 
     def of(config):
@@ -84,7 +84,7 @@ def test_expectations_name_the_setting_that_asks_for_them():
 
 
 def test_severity_carries_over():
-    """S1 is critical, S2 a warning."""
+    """S1 is critical and S2 is a warning."""
     suite = suites._invariants(checked(("I10", "S1", 0), ("I2", "S2", 0)), "")
 
     found = [(each.meta["name"], each.severity.value) for each in suite.expectations]
@@ -92,7 +92,7 @@ def test_severity_carries_over():
 
 
 def test_counts_decide_and_examples_are_shown():
-    """A kind's count is one row; its examples count nothing, so that a thousand of a million are a million."""
+    """A kind's count decides and is one row; its shown examples have the count 0."""
     table = cases(counted(("lost_write", None, 1_000_000)), examples(example("lost_write", 5)))
 
     assert [(row["cases"], row["explanation"]) for row in table.to_pylist()] == [
@@ -102,20 +102,20 @@ def test_counts_decide_and_examples_are_shown():
 
 
 def test_an_example_without_a_count_counts():
-    """What was found must not pass because nobody counted it."""
+    """An example without a count counts as one case."""
     table = cases(counted(("duplicate", None, 1)), examples(example("lost_write", 5)))
 
     assert [row["cases"] for row in table.to_pylist()] == [1, 1]
 
 
 def lacking(case):
-    """What the suites are given of a run with cases that are undecided."""
+    """Return the suites' input for a run with undecided cases."""
     counts = undecided(*case)
     return {"anomaly_counts": counts, "evidence": [undecided_cases(counts.to_pylist())]}
 
 
 def test_a_clean_complete_run_passes(judged):
-    """Every expectation is met."""
+    """A clean and complete run meets every expectation."""
     assert judged() == suites.Outcome("pass", [], [], [])
 
 
@@ -135,7 +135,7 @@ def test_a_clean_complete_run_passes(judged):
     ],
 )
 def test_what_was_found_decides(judged, given, verdict, failed, warned):
-    """Only what is not permitted counts, a guarantee fails, and what is missing makes unknown."""
+    """Only forbidden anomalies and violated guarantees fail, and missing evidence makes the verdict unknown."""
     found = judged(**given)
 
     assert (found.verdict, found.failed, found.warned) == (verdict, failed, warned)

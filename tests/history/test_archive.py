@@ -1,4 +1,4 @@
-"""The archive: a file per run, immutable but for a run that is judged anew."""
+"""The archive: one file per run, which changes only if the run is judged again."""
 
 import json
 from pathlib import Path
@@ -39,7 +39,7 @@ def _judged(folder: Path) -> RunFolder:
 
 @pytest.mark.parametrize(("looks", "met"), [([], None), ([True, True], True), ([True, False], False)])
 def test_a_window_opened_when_every_look_found_it_open(tmp_path: Path, looks: list[bool], met: bool | None) -> None:
-    """A run that never looked has none."""
+    """A precondition is met if every check found it met; a run without checks has none."""
     run = _judged(tmp_path)
     for opened in looks:
         EventLog(run.events).add("precondition", met=opened)
@@ -48,7 +48,7 @@ def test_a_window_opened_when_every_look_found_it_open(tmp_path: Path, looks: li
 
 
 def test_a_file_of_an_earlier_version_has_no_window(tmp_path: Path) -> None:
-    """What it lacks is null."""
+    """An older file that lacks the precondition's column has null there."""
     file = add(tmp_path, [_row("20260101-a", window=True)])
     pq.write_table(pq.read_table(file).drop_columns(["precondition_met"]), file)
 
@@ -56,7 +56,7 @@ def test_a_file_of_an_earlier_version_has_no_window(tmp_path: Path) -> None:
 
 
 def test_what_is_added_is_read_again(tmp_path: Path) -> None:
-    """Maps come back as dictionaries; the oldest run first; nothing is left aside."""
+    """Added rows are read again, oldest run first, with maps as dictionaries and without leftover files."""
     add(tmp_path, [_row("20260102-b"), _row("20260102-b", metric="catch_up_s")])
     add(tmp_path, [_row("20260101-a")])
 
@@ -66,7 +66,7 @@ def test_what_is_added_is_read_again(tmp_path: Path) -> None:
 
 
 def test_runs_are_found_by_their_labels(tmp_path: Path) -> None:
-    """All labels asked for must be there; one that differs is another campaign's."""
+    """Runs are found by labels, which must all match."""
     add(tmp_path, [_row("a", labels={"campaign": "c1", "role": "base"})])
     add(tmp_path, [_row("b", labels={"campaign": "c2", "role": "base"})])
 
@@ -75,7 +75,7 @@ def test_runs_are_found_by_their_labels(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_judged_anew_replaces_itself(tmp_path: Path) -> None:
-    """And nobody else."""
+    """A run that is judged again replaces its rows and no others."""
     add(tmp_path, [_row("a", value=1.0)])
     add(tmp_path, [_row("b", value=2.0)])
     add(tmp_path, [_row("a", value=3.0)])
@@ -84,7 +84,7 @@ def test_a_run_that_is_judged_anew_replaces_itself(tmp_path: Path) -> None:
 
 
 def test_rows_follow_from_the_run_folder(tmp_path: Path) -> None:
-    """Manifest, verdict and metrics make them, so that the archive can be built again."""
+    """Rows follow from manifest, verdict and metrics, so that the archive can be rebuilt."""
     run = _judged(tmp_path / "run-1")
     found = rows_of(run)
 
@@ -94,7 +94,7 @@ def test_rows_follow_from_the_run_folder(tmp_path: Path) -> None:
 
 
 def test_rows_name_the_plimsoll_that_recorded_the_run_and_the_judge_of_its_verdict(tmp_path: Path) -> None:
-    """Where manifest and verdict name them; of files that were written before they did nothing is known."""
+    """Rows name the Plimsoll version and the judge, where manifest and verdict have them; older files do not."""
     run = _judged(tmp_path / "run-1")
     before = rows_of(run)[0]
     assert [before.get(name) for name in ("plimsoll", "judge", "complete")] == [None, None, True]
@@ -108,7 +108,7 @@ def test_rows_name_the_plimsoll_that_recorded_the_run_and_the_judge_of_its_verdi
 
 
 def test_a_patch_of_kernel_java_or_clients_leaves_the_machine_the_same(tmp_path: Path) -> None:
-    """The patch is another host for a comparison, the same machine for a series, and named; more cores are another."""
+    """A patch of kernel, Java or clients is another host for a comparison, but the same machine for a series."""
     run = _judged(tmp_path / "run-1")
     manifest = json.loads(run.manifest.read_text())
 
@@ -124,7 +124,7 @@ def test_a_patch_of_kernel_java_or_clients_leaves_the_machine_the_same(tmp_path:
 
 
 def test_a_run_that_was_not_judged_has_no_rows(tmp_path: Path) -> None:
-    """The message says which, and what to do."""
+    """A run that was not judged has no rows, and the message names it with the next step."""
     run = _judged(tmp_path / "run-1")
     run.verdict_file.unlink()
 
@@ -134,7 +134,7 @@ def test_a_run_that_was_not_judged_has_no_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file", ["manifest.json", "events.jsonl"])
 def test_a_verdict_on_another_record_has_no_rows(tmp_path: Path, file: str) -> None:
-    """What is read here was altered after it was judged; a verdict that is unknown is archived, and says why."""
+    """A folder that was altered after the verdict has no rows; with an unknown verdict it is archived."""
     run = _judged(tmp_path / "run-1")
     run.seal()
     whole = rows_of(run)
@@ -159,7 +159,7 @@ def test_a_verdict_on_another_record_has_no_rows(tmp_path: Path, file: str) -> N
     ],
 )
 def test_a_host_is_what_runs_must_share(changed: dict[str, Any], same: bool) -> None:
-    """Machine, kernel, Java and the clients' libraries; not what only judges."""
+    """A host's digest covers machine, kernel, Java and the clients' libraries, and not the judge's libraries."""
     assert (host_digest(HOST) == host_digest(HOST | changed)) == same
 
 
@@ -176,7 +176,7 @@ def test_a_host_is_what_runs_must_share(changed: dict[str, Any], same: bool) -> 
     ],
 )
 def test_a_verdict_that_is_none_is_no_evidence(tmp_path: Path, verdict: str) -> None:
-    """One sentence names the run and what its file lacks."""
+    """A malformed verdict is no evidence; the sentence names the run and what is missing."""
     run = RunFolder(write_sample_run(tmp_path / "run"))
     run.verdict_file.write_text(verdict)
 
@@ -185,7 +185,7 @@ def test_a_verdict_that_is_none_is_no_evidence(tmp_path: Path, verdict: str) -> 
 
 
 def test_of_rows_that_cannot_be_written_nothing_is_left(tmp_path: Path) -> None:
-    """A folder in their place refuses as a full disk does; its name is told."""
+    """Rows that cannot be written leave no file, and the error names the place."""
     (tmp_path / "a.parquet").mkdir()
 
     with pytest.raises(OSError, match=r"a\.parquet"):

@@ -1,4 +1,4 @@
-"""What was decided, as JUnit XML and as Markdown."""
+"""Results as JUnit XML and as Markdown."""
 
 from datetime import UTC, datetime
 from xml.etree import ElementTree as ET
@@ -19,7 +19,7 @@ REPORT = Report("plimsoll nightly n1", "fail", "1 correctness failure.", AT, CAS
 
 
 def test_junit_has_a_case_for_everything_and_one_for_the_whole() -> None:
-    """Unknown is an error and skipped is skipped: neither is a pass. The counts of suites are those of their cases."""
+    """JUnit has a case for each result and one for the whole; unknown is an error and skipped is skipped."""
     assert outcomes(junit(REPORT)) == {
         "plimsoll/plimsoll nightly n1": "fail",
         "correctness.steady/4.3.0": "fail",
@@ -34,7 +34,7 @@ def test_junit_has_a_case_for_everything_and_one_for_the_whole() -> None:
 
 
 def test_a_report_without_cases_says_what_it_came_to() -> None:
-    """So does one of a command that was refused."""
+    """A report without cases has its result, and so does that of a rejected command."""
     refused = Report("plimsoll run", "unknown", "There is no scenario 'stedy'.", AT)
 
     assert outcomes(junit(refused)) == {"plimsoll/plimsoll run": "unknown"}
@@ -52,13 +52,13 @@ def test_a_report_without_cases_says_what_it_came_to() -> None:
     ids=["counts", "time", "children", "root"],
 )
 def test_the_schema_refuses_what_is_no_junit(broken: str) -> None:
-    """Of the tests, so that what they accept means something."""
+    """The tests' schema rejects invalid JUnit (control of the other tests)."""
     with pytest.raises(AssertionError):
         outcomes(broken)
 
 
 def test_xml_holds_whatever_a_sentence_holds() -> None:
-    """Angle brackets are escaped; control characters, which XML cannot write, are left out."""
+    """XML escapes angle brackets and omits control characters, which XML cannot contain."""
     told = junit(Report("x", "fail", "a <b> & \x1b[31mred", AT))
 
     assert outcomes(told) == {"plimsoll/x": "fail"}
@@ -66,7 +66,7 @@ def test_xml_holds_whatever_a_sentence_holds() -> None:
 
 
 def test_markdown_shows_what_somebody_has_to_look_at() -> None:
-    """Failures first, then what is unknown; the others are counted."""
+    """Markdown shows failures first, then unknown results; the others are counted."""
     assert markdown(REPORT).splitlines() == [
         "### plimsoll nightly n1: fail",
         "",
@@ -83,7 +83,7 @@ def test_markdown_shows_what_somebody_has_to_look_at() -> None:
 
 
 def test_markdown_is_not_broken_by_what_a_sentence_holds() -> None:
-    """A cell keeps to its line and has no bars or tags; a long table says how much it leaves out."""
+    """A Markdown cell keeps to one line without bars or tags; a long table names the number of omitted rows."""
     odd = markdown(Report("x", "fail", "", AT, [Case("g", "n", "fail", "a | b\n<script> `c`")]))
     long = markdown(Report("x", "fail", "", AT, [Case("g", str(n), "fail", "w") for n in range(MAX_ROWS + 3)]))
 

@@ -1,4 +1,4 @@
-"""The exceptions and what catching one of them catches."""
+"""The exceptions and their hierarchy."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from history.errors import (
 
 @pytest.mark.parametrize("error", [BadInput, HarnessError, WaitTimeout, EvidenceError])
 def test_there_is_one_root(error: type[Exception]) -> None:
-    """The command line catches the root and shows one sentence."""
+    """All errors share one root, which the command line catches to show one sentence."""
     assert issubclass(error, PlimsollError)
 
 
 def test_a_wait_that_ran_out_is_the_harness() -> None:
-    """It is never bad input nor evidence, and a plain harness error is no wait."""
+    """A wait that timed out is a harness error, never bad input nor evidence; other harness errors are no such wait."""
     assert issubclass(WaitTimeout, HarnessError)
     assert not issubclass(WaitTimeout, BadInput | EvidenceError)
     assert not issubclass(HarnessError, WaitTimeout)
 
 
 def test_bad_input_ends_with_3() -> None:
-    """1 and 2 are verdicts."""
+    """Bad input exits with 3, since 1 and 2 are verdicts."""
     assert BadInput.exit_code == 3
 
 
 @pytest.mark.parametrize("error", [BadInput, EvidenceError])
 def test_a_refusal_is_one_line(error: type[PlimsollError]) -> None:
-    """What it quotes may hold line feeds and escapes, or be very long; a plain sentence stays as it is."""
+    """A rejection is one line of limited length, with line feeds and escapes quoted."""
     assert str(error("KAFKA=a\nb\x1b[2J is no version.")) == r"KAFKA=a\nb\x1b[2J is no version."
     assert str(error("»naïve« is no name.")) == "»naïve« is no name."
     long = str(error(f"KAFKA={'x' * 10_000} is no version."))
@@ -62,7 +62,7 @@ def test_a_refusal_is_one_line(error: type[PlimsollError]) -> None:
     ],
 )
 def test_what_the_machine_refuses_is_a_sentence_that_says_what_to_do(number: int, sentence: str) -> None:
-    """With the file, where the error names one; a run's events say the same as the command."""
+    """A system error becomes a sentence with the file and advice, in a run's events and in the command alike."""
     error = OSError(number, os.strerror(number), "/runs/x")
 
     assert refusal(error) == reason_of(error) == sentence
@@ -73,13 +73,13 @@ def test_what_the_machine_refuses_is_a_sentence_that_says_what_to_do(number: int
     "error", [ValueError("12"), ConnectionRefusedError(errno.ECONNREFUSED, "refused"), OSError("?")]
 )
 def test_any_other_error_is_told_with_its_type(error: Exception) -> None:
-    """A defect of ours, and a peer that is gone: nobody can make room for that."""
+    """Any other error, such as a defect or a lost connection, is reported with its type and without advice."""
     assert refusal(error) == ""
     assert reason_of(error) == f"{type(error).__name__}: {error}"
 
 
 def test_what_resists_keeps_nothing_else_from_going() -> None:
-    """At the end it is told once, with all that went, however deep; without it nothing is raised."""
+    """One failed removal does not stop the others; the error at the end lists all removed items."""
 
     def stuck() -> list[str]:
         raise WaitTimeout("Waited 10 s for b to end.")

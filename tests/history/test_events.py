@@ -19,7 +19,7 @@ def log(tmp_path: Path) -> EventLog:
 
 
 def test_what_is_added_is_read(log: EventLog) -> None:
-    """In order, with every field, the details as an object."""
+    """Added events are read in order, with every field and the details as an object."""
     written = [
         log.add("phase_started", phase="leader dies", index=1),
         log.add("inject", phase="leader dies", step="kill", target="broker-1", asked="kill node A"),
@@ -31,14 +31,14 @@ def test_what_is_added_is_read(log: EventLog) -> None:
 
 
 def test_a_detail_of_any_kind_becomes_text(log: EventLog) -> None:
-    """An event is never lost because a detail is no JSON."""
+    """A detail of any type becomes text, so that its event is kept."""
     log.add("error", why=HarnessPath("/x"))
 
     assert [event.detail["why"] for event in read_events(log.path)] == ["at /x"]
 
 
 class HarnessPath:
-    """No JSON."""
+    """A value that JSON cannot represent."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -48,7 +48,7 @@ class HarnessPath:
 
 
 def test_a_line_break_stays_inside_its_event(log: EventLog) -> None:
-    """One event is one line whatever its texts hold."""
+    """An event is one line, whatever its texts contain."""
     log.add("error", why="first\nsecond")
     log.add("collected")
 
@@ -56,7 +56,7 @@ def test_a_line_break_stays_inside_its_event(log: EventLog) -> None:
 
 
 def test_a_torn_last_line_is_left_out(log: EventLog) -> None:
-    """At every byte: the event before it stays, and the torn one comes back only when it is whole."""
+    """A last line torn at any byte is skipped, and the events before it remain."""
     log.add("quiesced")
     first = log.path.read_bytes()
     log.add("collected")
@@ -68,7 +68,7 @@ def test_a_torn_last_line_is_left_out(log: EventLog) -> None:
 
 
 def test_two_writers_share_a_file(log: EventLog) -> None:
-    """Tasks of one run append to the same file by turns."""
+    """Two writers append to the same file in turn."""
     other = EventLog(log.path)
     log.add("phase_started", phase="steady")
     other.add("node_exited", target="producer")
@@ -78,7 +78,7 @@ def test_two_writers_share_a_file(log: EventLog) -> None:
 
 
 def test_a_damaged_line_in_the_middle_is_an_error(log: EventLog) -> None:
-    """Only the last line may be torn; of another an error stands in its place and time, and the rest is read."""
+    """A damaged line in the middle is read as an error event with its time, and the others are read."""
     log.add("run_started")
     whole = log.path.read_text()
     log.path.write_text(whole + '{"t_ns": 1, "wa\n' + whole)
@@ -102,7 +102,7 @@ def test_a_damaged_line_in_the_middle_is_an_error(log: EventLog) -> None:
     ],
 )
 def test_a_line_that_is_no_event_is_refused(log: EventLog, line: str) -> None:
-    """It was not torn: somebody else wrote it."""
+    """A complete line that is no event is rejected."""
     log.path.write_text(line + "\n")
 
     with pytest.raises(EvidenceError, match=r"^Line 1 of events\.jsonl is no event: "):
@@ -110,7 +110,7 @@ def test_a_line_that_is_no_event_is_refused(log: EventLog, line: str) -> None:
 
 
 def test_a_torn_line_does_not_take_the_next_one_with_it(log: EventLog) -> None:
-    """The disk was full for a moment; behind a whole line there is no empty one."""
+    """An event written after a torn line begins a new line; after a complete line there is no empty one."""
     log.add("run_started")
     log.path.write_bytes(log.path.read_bytes()[:-9])
     log.add("inject")
@@ -120,7 +120,7 @@ def test_a_torn_line_does_not_take_the_next_one_with_it(log: EventLog) -> None:
 
 
 def test_an_event_that_was_written_in_part_is_told(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever adds it must not go on as if it stood there."""
+    """A partial write of an event raises an error, and the next event is readable."""
     write = events.os.write
     monkeypatch.setattr(events.os, "write", lambda descriptor, line: write(descriptor, line[:20]))
 

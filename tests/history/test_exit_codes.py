@@ -1,4 +1,4 @@
-"""What verdicts are worth to a shell."""
+"""The exit codes of verdicts."""
 
 import pytest
 
@@ -11,11 +11,11 @@ from history.exit_codes import EXIT_CODES, MEANINGS, worst
     [(["pass", "pass"], 0), (["pass", "unknown"], 2), (["unknown", "fail", "pass"], 1), (["fail"], 1)],
 )
 def test_the_worst_of_several_verdicts_counts(verdicts: list[str], code: int) -> None:
-    """A violation is more certain than missing evidence, though its code is the smaller one."""
+    """The worst verdict decides: a violation is more certain than missing evidence, although its code is lower."""
     assert worst(verdicts) == code
 
 
 def test_every_code_has_one_meaning() -> None:
-    """Bad input is told from every verdict."""
+    """Every exit code has one meaning, and bad input's differs from every verdict's."""
     assert {MEANINGS[code] for code in EXIT_CODES.values()} == EXIT_CODES.keys()
     assert BadInput.exit_code not in EXIT_CODES.values()

@@ -1,4 +1,4 @@
-"""What is refused without packages that few users need."""
+"""Optional packages and the rejections without them."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from history.errors import BadInput
 
 
 def test_what_lacks_its_packages_is_refused_with_the_command_that_installs_them() -> None:
-    """The lock file that has them is named; a package that is there is asked for no further."""
+    """A missing package is rejected with the command that installs its lock file; an installed one is accepted."""
     extras.require("edn", "pytest", "FORMAT=jepsen")
 
     with pytest.raises(BadInput, match=r"FORMAT=jepsen needs .* `\.venv/bin/uv pip install -r requirements-edn\.lock`"):

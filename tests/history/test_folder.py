@@ -23,7 +23,7 @@ FILES = {
 
 
 def sealed_folder(path: Path) -> RunFolder:
-    """A small run, collected and sealed."""
+    """Return a small run, collected and sealed."""
     for name, content in FILES.items():
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         (path / name).write_bytes(content)
@@ -39,13 +39,13 @@ def folder(tmp_path: Path) -> RunFolder:
 
 
 def test_a_whole_folder_has_no_differences(folder: RunFolder) -> None:
-    """Sealing itself adds nothing that the seal would have to name."""
+    """A sealed folder has no differences to its seal."""
     assert folder.is_sealed
     assert folder.check_seal() == []
 
 
 def test_verdict_report_work_and_stages_may_change(folder: RunFolder) -> None:
-    """They are rebuilt or removed after the seal."""
+    """Verdict, report, working files and stages may change after the seal."""
     for place in (folder.verdict, folder.report, folder.work):
         place.mkdir()
         (place / "anything").write_text("x")
@@ -57,7 +57,7 @@ def test_verdict_report_work_and_stages_may_change(folder: RunFolder) -> None:
 @settings(max_examples=40)
 @given(data=st.data())
 def test_any_change_removal_or_addition_is_named(data: st.DataObject) -> None:
-    """Every touched file is named, and no other."""
+    """Every changed, removed or added file is named, and no other."""
     with tempfile.TemporaryDirectory() as path:
         folder = sealed_folder(Path(path))
         names = st.sampled_from(sorted(FILES))
@@ -84,7 +84,7 @@ def test_any_change_removal_or_addition_is_named(data: st.DataObject) -> None:
 
 
 def test_one_flipped_bit_is_a_change(folder: RunFolder) -> None:
-    """The length alone would not show it."""
+    """One flipped bit is a change, although the length is the same."""
     log = folder.path / "brokers/broker-1/data/orders-0/00.log"
     content = bytearray(log.read_bytes())
     content[100] ^= 1
@@ -94,7 +94,7 @@ def test_one_flipped_bit_is_a_change(folder: RunFolder) -> None:
 
 
 def test_what_is_mixed_from_two_runs_is_named(folder: RunFolder, tmp_path: Path) -> None:
-    """One run's records beside those of the other; records in another order are a change."""
+    """A file from another run is an added one, and records in another order are a change."""
     other = sealed_folder(tmp_path / "another-run")
     (other.path / "sends/sends-producer.parquet").replace(folder.path / "sends/sends-other.parquet")
     (folder.path / "brokers/broker-1/data/orders-0/00.log").write_bytes(bytes(reversed(range(200))))
@@ -107,7 +107,7 @@ def test_what_is_mixed_from_two_runs_is_named(folder: RunFolder, tmp_path: Path)
 
 
 def test_an_interrupted_seal_can_be_done_again(tmp_path: Path) -> None:
-    """What the first try left aside is a file like any other."""
+    """An interrupted seal can be repeated; its temporary file counts as an ordinary file."""
     (tmp_path / f".{SEAL}.77").write_text("{")
     folder = sealed_folder(tmp_path)
 
@@ -115,7 +115,7 @@ def test_an_interrupted_seal_can_be_done_again(tmp_path: Path) -> None:
 
 
 def test_parts_are_checked_alone(folder: RunFolder) -> None:
-    """What differs elsewhere is not told, and a name that only begins like a part's is elsewhere."""
+    """Parts are checked separately, without other differences or names with the same prefix."""
     (folder.path / "sends" / "sends-producer.parquet").unlink()
     (folder.path / "sends-2").mkdir()
     (folder.path / "sends-2" / "a.parquet").write_bytes(b"PAR1")
@@ -129,14 +129,14 @@ def test_parts_are_checked_alone(folder: RunFolder) -> None:
 
 
 def test_a_folder_that_was_never_sealed_is_no_evidence(tmp_path: Path) -> None:
-    """The sentence says which folder, and what is missing."""
+    """A folder without a seal is no evidence, and the sentence names folder and file."""
     with pytest.raises(EvidenceError, match=r"a-run is no run folder .*: sealed\.json is missing\."):
         RunFolder(tmp_path / "a-run").check_seal()
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1, 2]", b"7", b"\xff\xfe{}"])
 def test_a_damaged_seal_is_no_evidence(folder: RunFolder, content: bytes) -> None:
-    """Torn, foreign, or not even text."""
+    """A torn, foreign or binary seal is no evidence."""
     (folder.path / SEAL).write_bytes(content)
 
     with pytest.raises(EvidenceError, match=r"sealed\.json cannot be read as a list of files"):
@@ -144,7 +144,7 @@ def test_a_damaged_seal_is_no_evidence(folder: RunFolder, content: bytes) -> Non
 
 
 def test_writing_aside_leaves_one_file(tmp_path: Path) -> None:
-    """The old text is replaced, and nothing else lies there."""
+    """An atomic write replaces the old text and leaves no other file."""
     file = tmp_path / "manifest.json"
     write_atomically(file, "old")
     write_atomically(file, "new")
@@ -154,7 +154,7 @@ def test_writing_aside_leaves_one_file(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_is_named_and_not_left(tmp_path: Path) -> None:
-    """Whoever has to make room learns where; a folder in its place refuses as a full disk does, and stays."""
+    """A failed write names the place and leaves no file."""
     file = tmp_path / "manifest.json"
     file.mkdir()
 
@@ -164,7 +164,7 @@ def test_what_cannot_be_written_is_named_and_not_left(tmp_path: Path) -> None:
 
 
 def test_what_no_locale_can_write_is_not_left(tmp_path: Path) -> None:
-    """Whatever breaks the writing, the old text stays, and nothing lies beside it."""
+    """After an encoding error the old text remains, without other files."""
     file = tmp_path / "manifest.json"
     write_atomically(file, "old")
 
@@ -175,7 +175,7 @@ def test_what_no_locale_can_write_is_not_left(tmp_path: Path) -> None:
 
 
 def test_a_stream_is_written_and_never_replaced(tmp_path: Path) -> None:
-    """A pipe by its name or by the number by which it is open, and a device that refuses, by a link to it."""
+    """A pipe or device is written and not replaced, by name, by file descriptor or through a link."""
     pipe, full = tmp_path / "pipe", tmp_path / "full"
     os.mkfifo(pipe)
     full.symlink_to("/dev/full")
@@ -191,7 +191,7 @@ def test_a_stream_is_written_and_never_replaced(tmp_path: Path) -> None:
 
 
 def test_what_is_open_is_written_where_it_stands(tmp_path: Path) -> None:
-    """What was written before, as by ``> file``, stays; the same file by its own name is replaced."""
+    """A file written by descriptor is appended to, as with ``> file``; by name it is replaced."""
     file = tmp_path / "out.txt"
     with file.open("w") as out:
         out.write("first\n")
@@ -205,7 +205,7 @@ def test_what_is_open_is_written_where_it_stands(tmp_path: Path) -> None:
 
 
 def test_places_lie_in_the_folder() -> None:
-    """What the judge writes lies under verdict/, what was recorded does not."""
+    """The judge's files are in verdict/, the recorded ones are not."""
     folder = RunFolder(Path("/runs/20260101-a"))
 
     assert folder.run_id == "20260101-a"
@@ -215,7 +215,7 @@ def test_places_lie_in_the_folder() -> None:
 
 
 def test_a_symbolic_link_is_no_evidence(folder: RunFolder, tmp_path: Path) -> None:
-    """To a file or a folder, outside or inside, before the seal or after it: it is named, and never followed."""
+    """A symbolic link is no evidence: it is named and never followed, whether from before or after the seal."""
     (tmp_path / "secret").write_text("keep this")
     (folder.path / "brokers" / "secret").symlink_to(tmp_path / "secret")
     (folder.path / "away").symlink_to(tmp_path)

@@ -1,4 +1,4 @@
-"""Which Java JAVA= stands for, and what Spark's shim passes on."""
+"""The Java selected by JAVA=, and the options that Spark's shim passes on."""
 
 import subprocess
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from history.java import Java, java_of, spark_java_home
 
 
 def a_java(home: Path, version: str, released: str = "2026-10-20") -> Path:
-    """A stand-in for a JDK whose java says this of itself."""
+    """Create a fake JDK whose java reports this version."""
     command = home / "bin" / "java"
     command.parent.mkdir(parents=True)
     command.write_text(
@@ -25,7 +25,7 @@ def a_java(home: Path, version: str, released: str = "2026-10-20") -> Path:
 
 @pytest.fixture(autouse=True)
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No Java of this host, and copies in a folder of the test's."""
+    """Hide the host's Java, and keep copies in a temporary folder."""
     monkeypatch.delenv(java.VARIABLE, raising=False)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(java, "_SYSTEM", tmp_path / "jvm")
@@ -37,7 +37,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_the_java_of_the_lock_file_is_the_default() -> None:
-    """It runs, knows its own release, and needs no copy; the host's is not asked."""
+    """The default is the lock file's Java, which needs no copy; the host's is not consulted."""
     told = java_of()
 
     assert told.feature in java.SUITABLE
@@ -47,7 +47,7 @@ def test_the_java_of_the_lock_file_is_the_default() -> None:
 
 
 def test_a_number_means_the_installed_one_with_the_newest_updates(tmp_path: Path) -> None:
-    """Of three, two are a Java 17; the newer is taken as a copy."""
+    """A number selects the installed Java with the newest updates, and copies it."""
     a_java(tmp_path / "jvm" / "a", "17.0.15+6-Debian", "2025-04-15")
     a_java(tmp_path / "jvm" / "b", "17.0.21+1-Debian", "2026-10-20")
     a_java(tmp_path / "jvm" / "c", "21.0.9+1", "2026-11-20")
@@ -59,7 +59,7 @@ def test_a_number_means_the_installed_one_with_the_newest_updates(tmp_path: Path
 
 
 def test_the_environment_says_what_the_call_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make's JAVA= arrives there; a scenario's own goes before it."""
+    """The environment's JAVA= is used where the call, or a scenario, names none."""
     a_java(tmp_path / "jvm" / "a", "17.0.21+1")
     monkeypatch.setenv(java.VARIABLE, str(a_java(tmp_path / "own", "21.0.9-internal")))
 
@@ -68,7 +68,7 @@ def test_the_environment_says_what_the_call_does_not(tmp_path: Path, monkeypatch
 
 
 def test_a_copy_holds_what_links_lead_to_and_is_made_once(tmp_path: Path) -> None:
-    """Debian keeps a JDK's configuration in /etc, which no container sees; a changed JDK is another copy."""
+    """A JDK is copied once with its links' targets, which containers do not see; a changed JDK is another copy."""
     home = a_java(tmp_path / "jdk", "21.0.9+1")
     (tmp_path / "security").write_text("of the host")
     (home / "conf").symlink_to(tmp_path / "security")
@@ -93,7 +93,7 @@ def test_a_copy_holds_what_links_lead_to_and_is_made_once(tmp_path: Path) -> Non
     ],
 )
 def test_an_unsuitable_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str, says: str) -> None:
-    """The sentence says what was looked for, or which are suitable."""
+    """An unsuitable Java is rejected with the places that were searched, or with the suitable versions."""
     a_java(tmp_path / "old", "11.0.2+9")
     monkeypatch.chdir(tmp_path)
 
@@ -102,7 +102,7 @@ def test_an_unsuitable_java_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_java_that_says_nothing_of_itself_is_none(tmp_path: Path) -> None:
-    """A program that merely runs is no Java."""
+    """A program that reports no Java version is no Java."""
     home = a_java(tmp_path / "jdk", "21")
     assert java._probe(home) == Java(home=home, version="21", vendor="Debian", released="2026-10-20")
 
@@ -111,7 +111,7 @@ def test_a_java_that_says_nothing_of_itself_is_none(tmp_path: Path) -> None:
 
 
 def test_the_shim_runs_and_drops_the_module_that_small_runtimes_lack(tmp_path: Path) -> None:
-    """Java starts without a word although Spark asks for what it lacks; other options are passed on."""
+    """The shim drops the module that small runtimes lack, without a warning, and passes on other options."""
     refused = ["--add-modules=jdk.incubator.vector", "--add-opens=java.base/sun.security.action=ALL-UNNAMED"]
     command = [spark_java_home() / "bin" / "java", *refused]
 

@@ -1,4 +1,4 @@
-"""Kafka's versions, and what depends on them."""
+"""Kafka's versions, and the features and bugs that depend on them."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from history.kafka_versions import AFFECTED, METADATA_LEVELS, RELEASES, Span, Ve
     ],
 )
 def test_a_version_is_its_numbers(text: str, parts: tuple[int, int, int]) -> None:
-    """A minor release is the first of its patches."""
+    """A version is its numbers; a minor release is its first patch."""
     assert Version.parse(text) == parts
 
 
 @pytest.mark.parametrize("text", ["", "trunk", "4", "IV-1"])
 def test_what_has_no_number_is_no_version(text: str) -> None:
-    """The sentence says what one looks like."""
+    """Text without version numbers is rejected with an example."""
     with pytest.raises(ValueError, match=r"is no version such as 3\.9\.1"):
         Version.parse(text)
 
 
 def test_versions_compare_by_numbers() -> None:
-    """4.10 is after 4.9; both are written as Kafka writes them."""
+    """Versions are compared by numbers, so that 4.10 is after 4.9, and printed as Kafka prints them."""
     assert Version(4, 9, 3) < Version(4, 10)
     assert (str(Version(3, 9)), Version(3, 9, 1).minor_release) == ("3.9.0", "3.9")
 
 
 def test_a_span_ends_before_its_second_version() -> None:
-    """Without one it does not end."""
+    """A span ends before its second version, or has no end."""
     ended, lasting = Span(Version(3, 4), Version(3, 4, 1)), Span(Version(3, 4))
 
     assert [Version(3, 3, 2) in ended, Version(3, 4) in ended, Version(3, 4, 1) in ended] == [False, True, False]
@@ -60,7 +60,7 @@ def test_a_span_ends_before_its_second_version() -> None:
     ],
 )
 def test_a_feature_begins_and_ends_with_a_version(feature: str, version: str, there: bool) -> None:
-    """What is no number is taken as newest."""
+    """A feature begins and ends with a version; text without a number counts as newest."""
     assert has(feature, version) is there
 
 
@@ -69,7 +69,7 @@ def test_a_feature_begins_and_ends_with_a_version(feature: str, version: str, th
     [("2.8.2", True), ("3.3.2", True), ("3.3.3", False), ("3.4.0", True), ("3.4.1", False), ("trunk", False)],
 )
 def test_a_bug_is_in_some_versions(version: str, found: bool) -> None:
-    """One that was fixed in two lines has two spans; of what is no number nobody knows."""
+    """A bug that was fixed in two release lines has two spans; a version without a number is not affected."""
     assert affected("KAFKA-14704", version) is found
 
 
@@ -85,18 +85,18 @@ def test_a_bug_is_in_some_versions(version: str, found: bool) -> None:
     ],
 )
 def test_a_bug_may_be_in_one_mode_alone(version: str, mode: str | None, found: bool) -> None:
-    """Where the mode is not known, either counts."""
+    """A bug can be limited to one mode; without a known mode either counts."""
     assert affected("HW-WAITS", version, mode) is found
 
 
 def test_a_range_names_the_mode() -> None:
-    """Where it is not both."""
+    """A range of affected versions names the mode, unless it is both."""
     assert affected_range("KAFKA-14704") == "from 2.8.0 to before 3.3.3, and from 3.4.0 to before 3.4.1"
     assert affected_range("HW-WAITS") == "from 3.6.0 on with KRaft, and from 3.3.0 to before 4.0.0 with ZooKeeper"
 
 
 def test_tables_are_in_order() -> None:
-    """Levels grow with their releases, and each release with levels is one that is known."""
+    """Metadata levels grow with their releases, and each such release is known."""
     assert sorted(METADATA_LEVELS) == list(METADATA_LEVELS)
     assert sorted(METADATA_LEVELS.values()) == list(METADATA_LEVELS.values())
     assert METADATA_LEVELS.keys() <= set(RELEASES)

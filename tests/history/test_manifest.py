@@ -17,7 +17,7 @@ SETTING = "min.insync.replicas"
 
 
 def manifest(brokers: list[dict[str, str]], topic: dict[str, str]) -> Manifest:
-    """A manifest with brokers and a topic of these configurations, and a controller that says otherwise."""
+    """Return a manifest with these broker and topic configurations, and a controller with another value."""
     nodes: list[dict[str, Any]] = [
         {"name": f"broker-{n}", "role": "broker", "address": f"127.0.0.{n}", "node_id": n, "config": config}
         for n, config in enumerate(brokers, start=1)
@@ -48,7 +48,7 @@ def manifest(brokers: list[dict[str, str]], topic: dict[str, str]) -> Manifest:
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    """Partition numbers stay numbers although JSON's keys are texts."""
+    """A written manifest is read as equal; partition numbers remain numbers."""
     written = manifest([{}, {}], {})
     written.write(tmp_path / "manifest.json")
 
@@ -67,14 +67,14 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_loads_have_names(scenario: dict[str, Any], loads: list[str], group: dict[str, Any] | None) -> None:
-    """One load is called producer, in run folders of any date; a group is that of the load that has one."""
+    """A single load is called producer in folders of any date; the group is that of the load that has one."""
     told = manifest([{}], {}).model_copy(update={"scenario": scenario})
 
     assert (list(told.loads), told.group) == (loads, group)
 
 
 def test_an_earlier_manifest_is_read(tmp_path: Path) -> None:
-    """It names no labels; a run without a campaign has none either."""
+    """An older manifest without labels is read as one with none."""
     earlier = json.loads(manifest([{}], {}).model_dump_json())
     del earlier["labels"]
     (tmp_path / "manifest.json").write_text(json.dumps(earlier))
@@ -94,7 +94,7 @@ def test_an_earlier_manifest_is_read(tmp_path: Path) -> None:
 def test_a_topic_setting_is_its_own_else_the_brokers(
     brokers: list[dict[str, str]], topic: dict[str, str], effective: str
 ) -> None:
-    """Else Kafka's default; brokers that disagree say nothing, and the controller is not asked."""
+    """A topic's setting comes from the topic, the brokers or Kafka's default; brokers that disagree do not count."""
     assert effective == manifest(brokers, topic).topic_setting("orders", SETTING, "1")
 
 
@@ -107,7 +107,7 @@ CHANGES = [
 
 
 def test_every_value_of_a_setting_that_a_step_changes_counts() -> None:
-    """Of the topic or of a broker, not of another topic; without such steps the one that it has."""
+    """All values that steps assign to a setting of the topic or a broker count, not those of another topic."""
     told = manifest([{}], {SETTING: "2"})
     changed = told.model_copy(update={"scenario": {"phases": [{"one": CHANGES[:2]}, {"two": CHANGES[2:]}]}})
 
@@ -129,7 +129,7 @@ def test_every_value_of_a_setting_that_a_step_changes_counts() -> None:
     ],
 )
 def test_brokers_name_some_settings_of_topics_otherwise(broker: dict[str, str], name: str, effective: str) -> None:
-    """In their configuration, in a step that changes it, and where they are restarted with another one."""
+    """Brokers' names for topic settings count in configurations, in steps and in restarts."""
     told = manifest([{}], {})
     steps = [{"configure": {"broker": "A", "set": broker}}], [{"restart": {"node": "A", "with": broker}}]
 
@@ -140,12 +140,12 @@ def test_brokers_name_some_settings_of_topics_otherwise(broker: dict[str, str], 
 
 
 def test_brokers_are_the_nodes_of_that_role() -> None:
-    """The controller is none of them."""
+    """Brokers are the nodes of that role, without the controller."""
     assert [node.name for node in manifest([{}, {}], {}).brokers] == ["broker-1", "broker-2"]
 
 
 def test_a_folder_without_manifest_is_no_run(tmp_path: Path) -> None:
-    """The sentence names the folder."""
+    """A folder without a manifest is no run, and the sentence names the folder."""
     with pytest.raises(EvidenceError, match=f"{tmp_path} is no run folder: manifest.json is missing"):
         read_manifest(tmp_path / "manifest.json")
 
@@ -159,7 +159,7 @@ def test_a_folder_without_manifest_is_no_run(tmp_path: Path) -> None:
     ],
 )
 def test_another_format_is_refused(tmp_path: Path, change: dict[str, object], said: str) -> None:
-    """The sentence names the field and what it should be."""
+    """An invalid field is rejected with its name and valid values."""
     file = tmp_path / "manifest.json"
     file.write_text(json.dumps({**json.loads(manifest([{}], {}).model_dump_json()), **change}))
 
@@ -168,7 +168,7 @@ def test_another_format_is_refused(tmp_path: Path, change: dict[str, object], sa
 
 
 def test_an_earlier_format_is_refused(tmp_path: Path) -> None:
-    """In one sentence with the way out, although later fields are missing, too."""
+    """An older format is rejected in one sentence with advice, even if later fields are missing."""
     earlier = {**json.loads(manifest([{}], {}).model_dump_json()), "format": 2}
     del earlier["traits"]
     (tmp_path / "manifest.json").write_text(json.dumps(earlier))
@@ -179,7 +179,7 @@ def test_an_earlier_format_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_step_has_the_traits_that_the_run_declared() -> None:
-    """Any of those asked for is enough; a step that declared none has none."""
+    """A step has a trait if the run declared any of the given ones; a step without declared traits has none."""
     written = manifest([{}], {})
 
     assert written.has("kill", Trait.NEW_LOG, Trait.UNREACHABLE)
@@ -189,7 +189,7 @@ def test_a_step_has_the_traits_that_the_run_declared() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe"])
 def test_a_torn_manifest_is_refused(tmp_path: Path, content: bytes) -> None:
-    """Torn, or not even text."""
+    """A torn or binary manifest is rejected."""
     (tmp_path / "manifest.json").write_bytes(content)
 
     with pytest.raises(EvidenceError, match="is no manifest of this format: the file: Invalid JSON"):
@@ -197,7 +197,7 @@ def test_a_torn_manifest_is_refused(tmp_path: Path, content: bytes) -> None:
 
 
 def test_every_version_of_a_run_is_told_once() -> None:
-    """The one that it began with first, whatever was started how often."""
+    """Every Kafka version of a run is listed once, the initial one first."""
     told = manifest([{}], {})
     starts = [
         Incarnation(node="broker-1", incarnation=number, kafka_version=version, started_ns=number)

@@ -1,4 +1,4 @@
-"""What the archive's metrics are called, and which way is better."""
+"""The archive's metrics: names, units and which direction is better."""
 
 import re
 
@@ -6,7 +6,7 @@ from history.metrics import METRICS, metric_of, why_not_in
 
 
 def test_a_metrics_name_ends_in_its_unit():
-    """One look at the name gives the unit; ratios have none."""
+    """A metric's name ends in its unit; a ratio's does not."""
     endings = {
         "ms": "_ms",
         "s": "_s",
@@ -22,7 +22,7 @@ def test_a_metrics_name_ends_in_its_unit():
 
 
 def test_what_is_judged_has_a_direction_and_what_explains_has_none():
-    """Latency is judged; the time in the request queue explains it; nobody knows a metric that is not in the table."""
+    """A judged metric has a direction; explanatory and unknown metrics have none."""
     assert metric_of("latency_p99_ms").better == "lower"
     assert metric_of("sustainable_rate_per_s").better == "higher"
     assert metric_of("request_produce_queue_ms") == (
@@ -36,14 +36,14 @@ def test_what_is_judged_has_a_direction_and_what_explains_has_none():
 
 
 def test_only_times_and_counts_are_special():
-    """Recovery times may be censored; losses are counted in runs."""
+    """Recovery times may be censored, and losses are counted in runs."""
     assert {name for name, metric in METRICS.items() if metric.kind == "count"} == {"loss_ratio", "duplication_ratio"}
     assert metric_of("elect_s").kind == "time"
     assert metric_of("broker_cpu_s_per_gb").kind == "value"
 
 
 def test_a_metric_is_measured_in_each_phase_or_in_the_run():
-    """What never has a figure is told before a run is made for it."""
+    """A metric is measured in each phase or over the run; a wrong phase is reported before a run."""
     assert why_not_in("latency_p99_ms", "steady", ["steady"]) is None
     assert why_not_in("loss_ratio", "", ["steady"]) is None
     assert why_not_in("latency_p99_ms", "", ["warm up", "steady"]) == (

@@ -1,4 +1,4 @@
-"""A record's value survives the way there and back, and damage shows."""
+"""A record's value decodes to what was encoded, and damage is detected."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from history.payload import FOREIGN, Payload, decode, encode
 
 @pytest.mark.parametrize("record_bytes", [64, 100, 4096])
 def test_there_and_back(record_bytes):
-    """A value is exactly as long as asked and decodes to what was encoded."""
+    """A value has exactly the requested length and decodes to what was encoded."""
     value = encode("load-1", 2**46, record_bytes)
 
     assert record_bytes == len(value)
@@ -16,19 +16,19 @@ def test_there_and_back(record_bytes):
 
 
 def test_the_same_arguments_give_the_same_bytes():
-    """Values are deterministic, and differ from one sequence number to the next."""
+    """The same arguments yield the same bytes, and another sequence number yields others."""
     assert encode("load-1", 7, 100) == encode("load-1", 7, 100)
     assert encode("load-1", 7, 100) != encode("load-1", 8, 100)
 
 
 def test_the_layout_is_fixed():
-    """The layout is readable and does not change between versions of this project."""
+    """The layout is readable and does not change between versions."""
     assert encode("load-1", 7, 64) == b"load-1|7|abcdefghijklmnopqrstuvwxyz012345abcdefghijklmno8e47f0a7"
 
 
 @pytest.mark.parametrize("at", [10, 40, 63])
 def test_a_flipped_bit_shows(at):
-    """One changed bit in the padding or the checksum makes the checksum wrong and leaves the names."""
+    """A changed bit in padding or checksum is a wrong checksum with the names intact."""
     value = bytearray(encode("load-1", 7, 64))
     value[at] ^= 1
 
@@ -36,7 +36,7 @@ def test_a_flipped_bit_shows(at):
 
 
 def test_a_value_of_verifiable_producer_has_no_checksum():
-    """Nobody knows then whether its bytes are those that were sent."""
+    """A VerifiableProducer's value has no checksum, so that damage to it cannot be detected."""
     assert decode(b"1.17") == Payload("verifiable-1", 17, checksum_ok=None)
 
 
@@ -53,12 +53,12 @@ def test_a_value_of_verifiable_producer_has_no_checksum():
     ],
 )
 def test_a_foreign_value_is_nobodys(value):
-    """Bytes that are not ours decode to no names and never raise."""
+    """Foreign bytes decode to no name, and never raise an error."""
     assert decode(value) == FOREIGN
 
 
 @pytest.mark.parametrize(("producer_id", "record_bytes"), [("a|b", 100), ("load-1", 30), ("x" * 40, 64)])
 def test_what_does_not_fit_is_refused(producer_id, record_bytes):
-    """An id with the separator, or a record too small for it, is refused with the limit named."""
+    """An id with the separator, or a record too small for its id, is rejected with the limit."""
     with pytest.raises(BadInput, match="at least 64 bytes"):
         encode(producer_id, 1, record_bytes)

@@ -1,4 +1,4 @@
-"""Which Plimsoll recorded, and which judge decided."""
+"""The digests of the Plimsoll that recorded, and of the judge."""
 
 from pathlib import Path
 from zipfile import ZipFile
@@ -21,12 +21,12 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def digests() -> tuple[Product, str]:
-    """Both, read anew."""
+    """Return both digests, calculated again."""
     return product.product.__wrapped__(), product.judge_digest.__wrapped__()
 
 
 def test_another_judge_has_another_digest(sources: Path) -> None:
-    """A change outside the judge is another product with the same judge; what is no Python file is neither."""
+    """A change of the judge changes both digests, a change elsewhere only the product's, other files neither."""
     first = digests()
     (sources / "clusters" / "module.py").write_text("VALUE = 2\n")
     (sources / "judge" / "notes.txt").write_text("nothing")
@@ -39,7 +39,7 @@ def test_another_judge_has_another_digest(sources: Path) -> None:
 
 
 def test_without_a_repository_the_version_and_the_source_are_known(sources: Path) -> None:
-    """The commit is left out."""
+    """Without a repository, version and source digest are known, and the commit is empty."""
     found = digests()[0]
 
     assert sources.is_dir()
@@ -48,7 +48,7 @@ def test_without_a_repository_the_version_and_the_source_are_known(sources: Path
 
 
 def test_this_checkout_names_its_commit() -> None:
-    """Forty digits, of which twelve are shown; a copy without a repository has none."""
+    """This checkout names its commit with forty digits, or none without a repository."""
     found = product.product()
 
     assert len(found.commit) in (0, 40)
@@ -58,7 +58,7 @@ def test_this_checkout_names_its_commit() -> None:
 def test_an_archive_of_the_sources_has_the_digest_of_the_folder(
     sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A Spark cluster's driver imports the judge from an archive."""
+    """An archive of the sources has the folder's digest, since a Spark driver imports the judge from one."""
     of_folder = digests()[1]
     with ZipFile(tmp_path / "sources.zip", "w") as archive:
         archive.write(sources / "judge" / "module.py", "judge/module.py")

@@ -1,4 +1,4 @@
-"""Paths in an object store, on a store in memory: the same answers as pathlib gives of the same files."""
+"""Paths in an object store in memory, with the same results as pathlib for the same files."""
 
 import pickle
 from pathlib import Path, PurePosixPath
@@ -33,7 +33,7 @@ FILES = {
 
 @pytest.fixture
 def here(tmp_path):
-    """Some files of this machine."""
+    """Some local files."""
     for name, content in FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(content)
@@ -53,14 +53,14 @@ def there(here):
     ["*", "*.json", "*/*", "*/*/server.log", "*/**/orders-0", "*/**/*.log", "brokers/*/server.log", "nothing*"],
 )
 def test_glob_finds_what_pathlib_finds(here, there, pattern):
-    """Files and folders, in the same order once sorted."""
+    """glob finds the same files and folders as pathlib."""
     assert [str(found.relative_to(there)) for found in sorted(there.glob(pattern))] == [
         str(found.relative_to(here)) for found in sorted(here.glob(pattern))
     ]
 
 
 def test_rglob_and_iterdir_find_what_pathlib_finds(here, there):
-    """Everything below, and what lies directly in a folder; nothing in a folder that is not there."""
+    """rglob finds everything below a folder and iterdir its direct entries; a missing folder has none."""
     assert {str(found.relative_to(there)) for found in there.rglob("*")} == {
         str(found.relative_to(here)) for found in here.rglob("*")
     }
@@ -69,7 +69,7 @@ def test_rglob_and_iterdir_find_what_pathlib_finds(here, there):
 
 
 def test_files_and_folders_are_told_apart(there):
-    """Whether it was listed or asked for; a folder is what has objects below it."""
+    """A path is a file or a folder, whether from a listing or by name; a folder is a prefix with objects."""
     for found in (there / "manifest.json", next(there.glob("*.json"))):
         assert (found.is_file(), found.is_dir(), found.exists()) == (True, False, True)
         assert found.stat().st_size == 2
@@ -80,7 +80,7 @@ def test_files_and_folders_are_told_apart(there):
 
 
 def test_what_is_missing_is_missing_as_in_pathlib(there):
-    """Reading, opening and asking for the size name the URL."""
+    """Reading, opening and stat of a missing object raise an error with its URL."""
     absent = there / "absent"
     for ask in (absent.read_bytes, absent.read_text, absent.open, absent.stat):
         with pytest.raises(FileNotFoundError, match="runs/x/absent"):
@@ -88,7 +88,7 @@ def test_what_is_missing_is_missing_as_in_pathlib(there):
 
 
 def test_text_is_read_line_by_line(there):
-    """With what is no UTF-8 replaced where that was asked for."""
+    """Text is read line by line, with invalid UTF-8 replaced on request."""
     log = there / "brokers" / "broker-1" / "server.log"
     with log.open(errors="replace") as lines:
         assert list(lines) == ["one\n", "tw�\n"]
@@ -100,7 +100,7 @@ def test_text_is_read_line_by_line(there):
 
 
 def test_a_path_travels(there):
-    """To a worker, which connects by itself; what a listing said goes along and does not count."""
+    """A path can be pickled for a worker, which connects itself; cached listing data does not affect equality."""
     listed = next(there.glob("*.json"))
     assert pickle.loads(pickle.dumps(listed)) == there / "manifest.json"
     assert hash(listed) == hash(there / "manifest.json")
@@ -109,7 +109,7 @@ def test_a_path_travels(there):
 
 
 def test_a_run_folder_is_sealed_here_and_checked_there(here):
-    """The seal holds; an object that is changed, added or missing is named."""
+    """A folder sealed locally is verified in the store; a changed, added or missing object is named."""
     RunFolder(here).seal()
     there = RemotePath("fsspec+memory://", PurePosixPath(f"tests-{uuid4().hex}/x"))
     upload_tree(here, there)
@@ -128,7 +128,7 @@ def test_a_run_folder_is_sealed_here_and_checked_there(here):
 
 
 def test_tables_have_the_same_bytes_in_a_store(tmp_path, there):
-    """And are read from it as from a file of this machine."""
+    """Tables have the same bytes in a store, and are read from it as from a local file."""
     table = pa.table({"n": [1, 2, 3]})
     write_parquet(table, tmp_path / "t.parquet")
     write_parquet(table, there / "t" / "t.parquet")
@@ -140,7 +140,7 @@ def test_tables_have_the_same_bytes_in_a_store(tmp_path, there):
 
 
 def test_what_only_writes_files_writes_them_here_first(tmp_path, there):
-    """They are in the store at the end; a folder of this machine is written itself."""
+    """Files written through a temporary local folder are in the store at the end; a local folder is used directly."""
     with written_here(there / "docs") as folder:
         (folder / "static").mkdir()
         (folder / "static" / "a.css").write_text("a")
@@ -150,7 +150,7 @@ def test_what_only_writes_files_writes_them_here_first(tmp_path, there):
 
 
 def test_a_folder_is_removed_with_all_below_it(tmp_path, there):
-    """And nothing beside it; one that is not there is no error."""
+    """A folder is removed with its contents and nothing else; a missing one is no error."""
     remove_tree(there / "brokers")
     assert {found.name for found in there.iterdir()} == {"manifest.json", "sends"}
     remove_tree(there / "brokers")
@@ -158,7 +158,7 @@ def test_a_folder_is_removed_with_all_below_it(tmp_path, there):
 
 
 def test_urls_become_paths_in_a_store():
-    """All else is a path of this machine."""
+    """URLs become paths in a store, and others local paths."""
     path = path_of("s3://bucket/runs/x/")
     assert path == RemotePath("s3://bucket", PurePosixPath("runs/x"))
     assert str(path / "a b") == "s3://bucket/runs/x/a b"
@@ -179,7 +179,7 @@ def test_urls_become_paths_in_a_store():
     ],
 )
 def test_a_url_that_cannot_be_used_is_bad_input(url, why):
-    """One sentence, which repeats no secret."""
+    """An unusable URL is bad input in one sentence without its secrets."""
     with pytest.raises(BadInput) as refused:
         path_of(url)
     assert why in str(refused.value)

@@ -1,4 +1,4 @@
-"""Temporary folders of processes that were killed."""
+"""Temporary folders of killed processes."""
 
 import signal
 import subprocess
@@ -15,13 +15,13 @@ from history.scratch import remove_scratch, scratch
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for temporary files that nobody else uses."""
+    """A private folder for temporary files."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
 
 def test_it_goes_with_its_block(temporary: Path) -> None:
-    """With whatever was put there."""
+    """A scratch folder is private, and is removed with its contents at the end of the block."""
     with scratch() as folder:
         assert [*folder.iterdir()] == []
         (folder / "secrets").write_text("x")
@@ -30,7 +30,7 @@ def test_it_goes_with_its_block(temporary: Path) -> None:
 
 
 def test_what_a_killed_process_left_is_removed_and_what_is_in_use_stays(temporary: Path) -> None:
-    """Nor does anything of another tool's go, though its name begins alike."""
+    """Folders of killed processes are removed; folders in use and other tools' with a similar name stay."""
     holds = "from history.scratch import scratch\nwith scratch() as folder: print(folder, flush=True); input()"
     (temporary / "plimsoll-other").mkdir()
     with subprocess.Popen(
@@ -52,7 +52,7 @@ def test_what_a_killed_process_left_is_removed_and_what_is_in_use_stays(temporar
 
 
 def test_a_link_to_a_folder_is_not_followed(temporary: Path) -> None:
-    """Whoever may write to /tmp could else have a folder of somebody's removed."""
+    """A symbolic link is not followed, so that other users' folders are safe in /tmp."""
     (temporary / "mine").mkdir()
     (temporary / "mine" / "lock").touch()
     (temporary / "plimsoll-trap").symlink_to(temporary / "mine")
@@ -62,7 +62,7 @@ def test_a_link_to_a_folder_is_not_followed(temporary: Path) -> None:
 
 
 def test_one_that_cannot_be_removed_keeps_no_other(temporary: Path) -> None:
-    """It is named."""
+    """A folder that cannot be removed is named, and the others are removed."""
     (temporary / "plimsoll-a" / "lock").mkdir(parents=True)  # no lock can be taken
     (temporary / "plimsoll-b").mkdir()
     (temporary / "plimsoll-b" / "lock").touch()

@@ -1,4 +1,4 @@
-"""Arrow streams while a client runs, Parquet afterwards."""
+"""Arrow streams during a client's run, Parquet files afterwards."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SCHEMA = pa.schema([pa.field("seq", pa.int64(), nullable=False), pa.field("error
 
 
 def rows(path: Path) -> list[int]:
-    """The sequence numbers that a stream holds."""
+    """Return the sequence numbers in a stream."""
     return [row["seq"] for batch in read_stream(path) for row in batch.to_pylist()]
 
 
 def write(path: Path, *batches: list[int]) -> list[int]:
-    """Write some batches and close; the file's size after the start, each batch, and the end."""
+    """Write some batches and close; return the file's size at the start, after each batch, and at the end."""
     writer = RowWriter(path, SCHEMA)
     sizes = [path.stat().st_size]
     for batch in batches:
@@ -35,7 +35,7 @@ def write(path: Path, *batches: list[int]) -> list[int]:
 
 
 def test_a_stream_torn_at_any_byte_keeps_its_whole_batches(tmp_path: Path) -> None:
-    """A killed writer loses what it had not flushed; no byte of the rest is lost or misread."""
+    """A stream torn at any byte keeps its complete batches."""
     whole, torn = tmp_path / "whole.arrow", tmp_path / "torn.arrow"
     batches = [[0, 1, 2], [3]]
     sizes = write(whole, *batches)
@@ -48,7 +48,7 @@ def test_a_stream_torn_at_any_byte_keeps_its_whole_batches(tmp_path: Path) -> No
 
 
 def test_rows_are_flushed_when_a_second_has_passed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not before: a batch per row would be ten times the bytes."""
+    """Rows are flushed after one second and not before, since a batch per row would need ten times the bytes."""
     now_ns = 5_000_000_000
     monkeypatch.setattr(streams.time, "monotonic_ns", lambda: now_ns)
     writer = RowWriter(tmp_path / "a.arrow", SCHEMA)
@@ -63,7 +63,7 @@ def test_rows_are_flushed_when_a_second_has_passed(tmp_path: Path, monkeypatch: 
 
 
 def test_leaving_the_block_writes_the_rest(tmp_path: Path) -> None:
-    """Also when it is left by an exception."""
+    """Leaving the block writes the remaining rows, also after an exception."""
 
     def interrupted() -> None:
         with RowWriter(tmp_path / "a.arrow", SCHEMA) as writer:
@@ -76,7 +76,7 @@ def test_leaving_the_block_writes_the_rest(tmp_path: Path) -> None:
 
 
 def test_each_stream_becomes_one_file(tmp_path: Path) -> None:
-    """Rows, nulls and column types stay; a stream without a single batch gives an empty table."""
+    """Each stream becomes one file with the same rows and types; a stream without a batch yields an empty table."""
     write(tmp_path / "sends-a.arrow", [1, 2])
     write(tmp_path / "sends-b.arrow")
     found = streams_to_parquet(sorted(tmp_path.glob("*.arrow")), tmp_path / "sends", SCHEMA)
@@ -89,20 +89,20 @@ def test_each_stream_becomes_one_file(tmp_path: Path) -> None:
 
 
 def test_no_streams_are_an_empty_table(tmp_path: Path) -> None:
-    """A run without load has the folder all the same."""
+    """Without streams the folder exists and is empty."""
     assert streams_to_parquet([], tmp_path / "sends", SCHEMA) == 0
     assert (tmp_path / "sends").is_dir()
 
 
 def test_bytes_that_are_no_stream_have_no_rows(tmp_path: Path) -> None:
-    """As a client that died before its first byte leaves it."""
+    """Bytes that are no stream have no rows, as from a client that died before its first byte."""
     (tmp_path / "a.arrow").write_bytes(b"not a stream at all")
 
     assert rows(tmp_path / "a.arrow") == []
 
 
 def test_a_stream_is_never_written_twice(tmp_path: Path) -> None:
-    """What was recorded stays; another name is taken."""
+    """An existing stream is not overwritten; another name is accepted."""
     write(tmp_path / "a.arrow", [1, 2])
 
     with pytest.raises(FileExistsError):
@@ -112,7 +112,7 @@ def test_a_stream_is_never_written_twice(tmp_path: Path) -> None:
 
 
 def test_nothing_follows_a_flush_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leaving the block does not write the batch again; what was flushed before stays readable."""
+    """After a failed flush the batch is not written again, and earlier batches remain readable."""
     written: list[int] = []
 
     def full(batch: pa.RecordBatch) -> None:
@@ -134,7 +134,7 @@ def test_nothing_follows_a_flush_that_failed(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_growing_stream_is_read_once_whole_batch_by_whole_batch(tmp_path: Path) -> None:
-    """Wherever a look finds it torn, the next one goes on behind the last whole batch."""
+    """A growing stream is read once in complete batches, wherever a read finds it torn."""
     whole, growing = tmp_path / "whole.arrow", tmp_path / "growing.arrow"
     write(whole, [0, 1, 2], [3], [4, 5])
     content = whole.read_bytes()
@@ -150,7 +150,7 @@ def test_a_growing_stream_is_read_once_whole_batch_by_whole_batch(tmp_path: Path
 
 
 def test_a_stream_that_is_not_there_yet_has_no_batches(tmp_path: Path) -> None:
-    """Its client is about to start."""
+    """A missing stream has no batches, until its client starts."""
     tail = StreamTail(tmp_path / "later.arrow")
     assert list(tail.batches()) == []
 

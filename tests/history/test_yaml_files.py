@@ -1,4 +1,4 @@
-"""What a person wrote as YAML is read, or refused in one sentence."""
+"""YAML files by users are read, or rejected in one sentence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from history.yaml_files import parse, read_mapping
 
 
 def test_a_mapping_is_read(tmp_path: Path) -> None:
-    """Text beyond ASCII included."""
+    """A mapping is read, with text beyond ASCII."""
     file = tmp_path / "settings.yaml"
     file.write_bytes("pairs: 10\nwhy: „naïve“\n".encode())
 
@@ -29,7 +29,7 @@ def test_a_mapping_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_mapping_is_refused(tmp_path: Path, content: bytes, sentence: str) -> None:
-    """Broken YAML, a list, an empty file, and one in another encoding."""
+    """Broken YAML, a list, an empty file and another encoding are rejected."""
     file = tmp_path / "settings.yaml"
     file.write_bytes(content)
 
@@ -38,7 +38,7 @@ def test_what_is_no_mapping_is_refused(tmp_path: Path, content: bytes, sentence:
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
-    """A folder, and nothing at all."""
+    """A folder and a missing file are rejected."""
     with pytest.raises(BadInput, match=r"^The fault mix .* cannot be read: Is a directory"):
         read_mapping(tmp_path, "The fault mix")
     with pytest.raises(BadInput, match="cannot be read: No such file or directory"):
@@ -46,7 +46,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_text_names_where_it_comes_from() -> None:
-    """Such as a scenario's name."""
+    """An error in text names its source, such as a scenario."""
     with pytest.raises(BadInput, match=r"^steady is no YAML: "):
         parse("a: [", "steady")
 
@@ -69,18 +69,18 @@ MULTIPLIED = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     ],
 )
 def test_what_no_reader_should_take_is_refused(text: str, why: str) -> None:
-    """Keys that are there twice, aliases without end, depth, and dates and numbers that are none."""
+    """Duplicate keys, recursive aliases, deep nesting, and invalid dates and numbers are rejected."""
     with pytest.raises(BadInput, match=f"^x is no YAML: .*{why}"):
         parse(text, "x")
 
 
 def test_an_alias_may_stand_beside_what_it_means() -> None:
-    """The near miss: one that is used twice, and a key that two mappings have."""
+    """An alias used twice, and a key in two mappings, are accepted."""
     assert parse("a: &a {n: 1}\nb: *a\nc: {<<: *a, n: 2}", "x") == {"a": {"n": 1}, "b": {"n": 1}, "c": {"n": 2}}
 
 
 def test_a_file_without_end_is_refused(tmp_path: Path) -> None:
-    """A device, and more than a megabyte, which nobody writes by hand."""
+    """A device, or a file of more than a megabyte, is rejected."""
     (tmp_path / "large.yaml").write_text(f"a: 1 # {'x' * (1 << 20)}")
 
     for path in (Path("/dev/zero"), tmp_path / "large.yaml"):

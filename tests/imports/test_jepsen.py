@@ -1,4 +1,4 @@
-"""Jepsen's EDN: the same operations as those of JSON lines."""
+"""Jepsen's EDN, read as the same operations as JSON lines."""
 
 import pytest
 
@@ -19,7 +19,7 @@ OPS = """
 
 @pytest.fixture
 def read(tmp_path):
-    """Reads literal EDN."""
+    """Read literal EDN."""
 
     def of(text):
         path = tmp_path / "history.edn"
@@ -41,7 +41,7 @@ def read(tmp_path):
     ids=["forms", "vector", "list", "records", "vector of records"],
 )
 def test_every_way_of_writing_a_history_is_read(read, text):
-    """Sends with and without offsets, polls, and nothing of the nemesis."""
+    """Every form of a history is read: sends with and without offsets, and polls, without the nemesis."""
     history = read(text)
 
     assert [(s.process, s.key, s.value, s.outcome, s.offset, s.error, s.due_ns, s.done_ns) for s in history.sends] == [
@@ -58,7 +58,7 @@ def test_every_way_of_writing_a_history_is_read(read, text):
 
 
 def test_offsets_may_be_missing_in_an_acknowledgement(read):
-    """[:send k v] in an ok operation: acknowledged, the offset not told."""
+    """An acknowledgement [:send k v] has no offset."""
     history = read("{:process 0, :type :ok, :f :send, :value [[:send 5 140]], :index 0, :time 1}")
 
     assert [(s.outcome, s.offset, s.value) for s in history.sends] == [("ok", None, 140)]
@@ -76,7 +76,7 @@ def test_offsets_may_be_missing_in_an_acknowledgement(read):
     ],
 )
 def test_assignments_and_rebalances_begin_anew(read, between, consumers):
-    """A key that changed hands is read by another consumer."""
+    """A key that is assigned or rebalanced anew is read by a new consumer."""
     polled = "{:process 1, :type :ok, :f :poll, :value [[:poll {5 [[%d 1]]}]]}"
     history = read("\n".join([polled % 3, f"{{:process 1, :type :ok, {between}}}", polled % 1]))
 
@@ -100,14 +100,14 @@ def test_assignments_and_rebalances_begin_anew(read, between, consumers):
     ],
 )
 def test_a_bad_form_is_named(read, text, line, says):
-    """One sentence with the number of the line."""
+    """A bad form is named in one sentence with its line number."""
     with pytest.raises(BadInput, match=f"line {line}: ") as refused:
         read(text)
     assert says in str(refused.value)
 
 
 def test_no_form_is_an_empty_history(read):
-    """Only a comment: nothing was sent and nothing was read."""
+    """A history of comments alone is empty."""
     history = read("; nothing\n")
 
     assert (list(history.sends), list(history.reads)) == ([], [])

@@ -1,4 +1,4 @@
-"""Histories of operations: which sends and reads they come down to."""
+"""Histories of operations, as sends and reads."""
 
 import json
 
@@ -12,17 +12,17 @@ from tests.imports.histories import invoked, poll, send, write
 
 @pytest.fixture
 def read(tmp_path):
-    """Reads literal operations and returns the history."""
+    """Read literal operations and return the history."""
     return lambda *lines: operations.read([write(tmp_path / "history.jsonl", *lines)])
 
 
 def sends_of(history):
-    """What a send says, without its times."""
+    """Return a history's sends without their times."""
     return [(s.process, s.key, s.value, s.outcome, s.offset, s.operation) for s in history.sends]
 
 
 def test_a_send_is_what_its_completion_says(read):
-    """The invocation gives the time at which it was due, the completion everything else."""
+    """A send's due time is that of its invocation; all else is from its completion."""
     completion = send(3, "ok", ("x", 1, 7))
     history = read(invoked(completion), completion)
 
@@ -31,7 +31,7 @@ def test_a_send_is_what_its_completion_says(read):
 
 
 def test_an_invocation_without_a_completion_is_unknown(read):
-    """Left open at the end, or by a process that goes on with something else: info either way, never fail."""
+    """A send whose invocation has no completion is unknown, not failed."""
     opened = [invoked(send(n, "ok", ("x", n, None))) for n in (1, 2)]
     history = read(*opened, invoked(send(1, "ok", ("x", 3, None))), send(1, "fail", ("x", 3, None)))
 
@@ -43,7 +43,7 @@ def test_an_invocation_without_a_completion_is_unknown(read):
 
 
 def test_lines_are_ordered_by_index(read):
-    """The index, not the place in the file, says which completion follows an invocation."""
+    """Lines are ordered by index, not by their place in the file."""
     completion = send(1, "ok", ("x", 1, 0))
     history = read({"index": 5, **completion}, {"index": 4, **invoked(completion)})
 
@@ -51,7 +51,7 @@ def test_lines_are_ordered_by_index(read):
 
 
 def test_what_a_completion_leaves_out_was_asked_for(read):
-    """A completion with null mops, or with fewer of them, ends the sends of its invocation."""
+    """A completion with fewer mops than its invocation, or none, ends the invocation's sends."""
     asked = invoked(send(1, "ok", ("x", 1, None), ("x", 2, None)))
     nothing = read(asked, {**asked, "type": "info", "mops": None})
     one = read(asked, send(1, "info", ("x", 2, 8)))
@@ -61,7 +61,7 @@ def test_what_a_completion_leaves_out_was_asked_for(read):
 
 
 def test_sends_of_one_operation_belong_together(read):
-    """Two sends of one operation share its number; a lone send has none."""
+    """Two sends of one operation share its number; a single send has none."""
     history = read(send(1, "info", ("x", 1, None), ("y", 1, None)), send(1, "ok", ("x", 2, 0)))
 
     numbers = [s.operation for s in history.sends]
@@ -70,19 +70,19 @@ def test_sends_of_one_operation_belong_together(read):
 
 
 def test_minus_one_is_no_offset(read):
-    """acks=0 is answered with -1: the offset is not known. Zero is one."""
+    """The offset -1, as with acks=0, is unknown; 0 is an offset."""
     assert [s.offset for s in read(send(1, "ok", ("x", 1, -1)), send(1, "ok", ("x", 2, 0))).sends] == [None, 0]
 
 
 def test_reads_of_an_operation_that_did_not_end_well_are_not_completed(read):
-    """Their records were seen all the same."""
+    """Reads of an operation that failed or is unknown are not completed; their records are kept."""
     history = read(poll(1, "ok", ("x", 0, "a")), poll(1, "info", ("x", 1, "b")), poll(1, "fail", ("x", 2, "c")))
 
     assert [(r.value, r.completed) for r in history.reads] == [("a", True), ("b", False), ("c", False)]
 
 
 def test_keys_that_are_numbers_are_partitions(read):
-    """Other keys are numbered in the order in which they appear; true is no number."""
+    """Numeric keys are partitions; other keys, true included, are numbered in order of appearance."""
     assert read(send(1, "ok", (4, 1, 0)), send(1, "ok", (2, 1, 0))).places == {"4": ("history", 4), "2": ("history", 2)}
     assert read(send(1, "ok", (True, 1, 0)), send(1, "ok", (0, 1, 0))).places == {
         "true": ("history", 0),
@@ -91,7 +91,7 @@ def test_keys_that_are_numbers_are_partitions(read):
 
 
 def test_records_are_known_by_sender_and_number(read):
-    """1, "1" and true are three values; a value that nobody sent to this key gets a sender of its own."""
+    """1, "1" and true are three values; a value that was not sent to its key has a separate sender."""
     history = read(
         send(7, "ok", ("x", 1, 0)), send(7, "ok", ("x", "1", 1)), send(7, "ok", ("x", True, 2)),
         poll(8, "ok", ("x", 2, True), ("x", 0, 1), ("x", 3, "ghost"), ("y", 0, 1)),
@@ -114,7 +114,7 @@ def test_records_are_known_by_sender_and_number(read):
 
 
 def test_positions_count_the_reads_of_one_consumer(read):
-    """Two processes count apart."""
+    """Positions are counted separately for each consumer."""
     history = read(poll(1, "ok", ("x", 0, "a"), ("x", 1, "b")), poll(2, "ok", ("x", 0, "a")))
     rows = tables(history, "all", "read_uncommitted").polls
 
@@ -137,21 +137,21 @@ def test_positions_count_the_reads_of_one_consumer(read):
     ],
 )
 def test_a_key_that_was_given_up_is_read_by_another_consumer(read, between, consumers):
-    """Its position may start anywhere; one that was kept goes on where it was."""
+    """A key that a consumer gave up is read by a new consumer; a kept key continues at its position."""
     history = read(poll(1, "ok", ("x", 5, "a")), {"process": 1, "type": "ok", **between}, poll(1, "ok", ("x", 0, "b")))
 
     assert [r.consumer for r in history.reads] == consumers
 
 
 def test_only_transactions_that_send_make_a_process_transactional(read):
-    """A transaction that only polls, and a plain send, do not."""
+    """Only a transaction with sends makes its process transactional."""
     history = read(send(1, "ok", ("x", 1, 0), f="txn"), poll(2, "ok", ("x", 0, 1), f="txn"), send(3, "ok", ("x", 2, 1)))
 
     assert history.transactional == {"1"}
 
 
 def test_operations_without_a_time_are_judged_by_their_order(tmp_path):
-    """The index stands for the time; a time that is there counts."""
+    """An operation without a time has its index as time."""
     told = [{"index": n, **send(1, "ok", ("x", n, n))} for n in range(2)]
     file = tmp_path / "history.jsonl"
     file.write_text("".join(json.dumps(each) + "\n" for each in told))
@@ -185,7 +185,7 @@ MOP = {"op": "send", "key": "x", "offset": 0, "value": 1}
     ],
 )
 def test_a_bad_line_is_named(tmp_path, line, says):
-    """One sentence with the number of the line; blank lines count."""
+    """A bad line is named in one sentence with its number; blank lines count."""
     path = tmp_path / "history.jsonl"
     path.write_text(json.dumps({**GOOD, "mops": [MOP]}) + "\n\n" + line + "\n")
 
@@ -195,7 +195,7 @@ def test_a_bad_line_is_named(tmp_path, line, says):
 
 
 def test_a_value_that_was_sent_twice_is_refused(read):
-    """Nobody could say which of the two was read. The same value under another key is another record."""
+    """A value sent twice to a key is rejected, as its reads are ambiguous; under another key it is another record."""
     history = read(send(1, "ok", ("x", 1, 0)), send(1, "ok", ("y", 1, 0)), send(2, "ok", ("x", 1, 1)))
 
     with pytest.raises(BadInput, match='line 3: value 1 was sent to key "x" before, on line 1'):
@@ -203,7 +203,7 @@ def test_a_value_that_was_sent_twice_is_refused(read):
 
 
 def test_a_last_line_that_is_cut_off_is_a_gap(tmp_path):
-    """What it would have said is missing; one in the middle is refused, and so is one that is no beginning."""
+    """An incomplete last line is a gap; one in the middle, or another text, is rejected."""
     line = json.dumps({"index": 0, "time": 0, **send(1, "ok", ("k", "a", 0))})
     file = tmp_path / "history.jsonl"
     file.write_text(f"{line}\n{line[:50]}\n")
@@ -220,7 +220,7 @@ def test_a_last_line_that_is_cut_off_is_a_gap(tmp_path):
 
 
 def test_a_value_that_was_sent_twice_names_both_lines(tmp_path):
-    """Where the first one is in another file, that file is named; and what to do."""
+    """A value sent twice is rejected with both lines, the other file's name and advice."""
     files = [write(tmp_path / name, send(1, "ok", ("k", "a", 0))) for name in ("one.jsonl", "two.jsonl")]
 
     with pytest.raises(BadInput, match=r"two\.jsonl, line 1: .* on line 1 of .*one\.jsonl; .* unique: number them\.$"):

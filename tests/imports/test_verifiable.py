@@ -10,25 +10,25 @@ from imports.records import NO_PARTITION, Unnamed, tables
 
 
 def sent(value, offset, partition=0):
-    """A line of an acknowledged send."""
+    """Return the line of an acknowledged send."""
     row = {"timestamp": 5, "name": "producer_send_success", "key": None, "value": value, "offset": offset}
     return row | {"topic": "t", "partition": partition}
 
 
 def failed(value):
-    """A line of a send that ended with an error; the producer does not say to which partition it was."""
+    """Return the line of a failed send, which has no partition."""
     row = {"name": "producer_send_error", "topic": "t", "key": None, "value": value, "timestamp": 6}
     return row | {"exception": "class org.apache.kafka.common.errors.TimeoutException", "message": "Expiring 1 record"}
 
 
 def consumed(value, offset, partition=0):
-    """A line of a verbose consumer."""
+    """Return a line of a verbose consumer."""
     row = {"timestamp": 7, "name": "record_data", "key": None, "value": value, "offset": offset}
     return row | {"topic": "t", "partition": partition}
 
 
 def batch(count, first, last, partition=0):
-    """A line of any consumer: offsets of what it read."""
+    """Return any consumer's line with the offsets that it read."""
     part = {"topic": "t", "partition": partition, "count": count, "minOffset": first, "maxOffset": last}
     return {"timestamp": 7, "name": "records_consumed", "count": count, "partitions": [part]}
 
@@ -38,7 +38,7 @@ ENDED = {"timestamp": 9, "name": "shutdown_complete"}
 
 @pytest.fixture
 def read(tmp_path):
-    """Reads lists of lines, one file each."""
+    """Read lists of lines, one file each."""
 
     def of(*files):
         paths = [tmp_path / f"{number}.json" for number in range(len(files))]
@@ -50,7 +50,7 @@ def read(tmp_path):
 
 
 def test_one_file_or_two_say_the_same(read):
-    """Producer and consumer may share a file; what the history does not use is passed over."""
+    """Producer and consumer yield the same history in one file or in two; unused events are skipped."""
     produced = [{"timestamp": 1, "name": "startup_complete"}, sent("0", 0), sent("1", 3, partition=1)]
     read_back = [{"name": "offsets_committed", "offsets": [], "success": True}, consumed("0", 0), batch(1, 0, 0)]
 
@@ -64,7 +64,7 @@ def test_one_file_or_two_say_the_same(read):
 
 
 def test_a_send_error_is_unknown(read):
-    """Never a failure: the record may be in the log. It stands where it was read, else in no partition."""
+    """A send error is unknown, as the record may be in the log: in the partition where it was read, or in none."""
     history = read([failed("0"), failed("1"), sent("2", 0)], [consumed("0", 9, partition=3)])
 
     assert {s.value: (s.key, s.outcome, s.offset) for s in history.sends} == {
@@ -77,12 +77,12 @@ def test_a_send_error_is_unknown(read):
 
 
 def test_acks_0_has_no_offset(read):
-    """The producer prints -1, and no offset is made of it."""
+    """The -1 that the producer prints with acks=0 is no offset."""
     assert [s.offset for s in read([sent("0", -1), sent("1", 0)]).sends] == [None, 0]
 
 
 def test_without_values_only_offsets_are_known(read):
-    """A batch without gaps names its offsets; of one with gaps nobody knows which they were."""
+    """A batch without gaps yields its offsets without values; one with gaps is a gap in the history."""
     history = read([sent("0", 0)], [batch(2, 0, 1), batch(2, 5, 8)])
 
     assert [(r.offset, r.value) for r in history.reads] == [(0, Unnamed), (1, Unnamed)]
@@ -91,7 +91,7 @@ def test_without_values_only_offsets_are_known(read):
 
 
 def test_a_partition_that_was_revoked_is_read_by_another_consumer(read):
-    """Its committed offset may lie before what was read."""
+    """A revoked partition is read by a new consumer, since its committed offset can be lower."""
     revoked = {"name": "partitions_revoked", "partitions": [{"topic": "t", "partition": 0}]}
     history = read([consumed("0", 0), consumed("9", 0, partition=1), revoked, consumed("0", 0), consumed("8", 1, 1)])
 
@@ -99,7 +99,7 @@ def test_a_partition_that_was_revoked_is_read_by_another_consumer(read):
 
 
 def test_a_killed_producer_may_have_had_sends_in_flight(read):
-    """Values beyond its last are its own; after a shutdown, or below its last, they are nobody's."""
+    """Values beyond a killed producer's last one are its sends in flight; after a shutdown they are foreign."""
     produced = [sent("4", 0), sent("6", 1)]
     read_back = [consumed("7", 2), consumed("5", 3), consumed("x", 4)]
     killed, ended = read(produced, read_back), read([*produced, ENDED], read_back)
@@ -109,14 +109,14 @@ def test_a_killed_producer_may_have_had_sends_in_flight(read):
 
 
 def test_prefixed_values_are_counted_by_prefix(read):
-    """With --value-prefix the values are <prefix>.<n>; another prefix is another producer's."""
+    """With --value-prefix the values are <prefix>.<n>; another prefix is another producer."""
     killed = read([sent("1.4", 0)], [consumed("1.5", 1), consumed("2.5", 2)])
 
     assert [s.value for s in killed.sends] == ["1.4", "1.5"]
 
 
 def test_a_producer_that_acknowledged_more_than_it_lists_leaves_a_gap(read):
-    """tool_data is its own count."""
+    """A producer that counts more acknowledgements in tool_data than it lists leaves a gap."""
     counted = {"name": "tool_data", "sent": 2, "acked": 2, "target_throughput": -1, "avg_throughput": 1.0}
 
     assert "2 of its records" in read([sent("0", 0), counted]).gaps[0]
@@ -135,7 +135,7 @@ def test_a_producer_that_acknowledged_more_than_it_lists_leaves_a_gap(read):
     ],
 )
 def test_a_bad_line_is_named(tmp_path, line, says):
-    """One sentence with the number of the line."""
+    """A bad line is named in one sentence with its number."""
     path = tmp_path / "producer.json"
     path.write_text('{"name": "startup_complete"}\n' + line + "\n")
 
@@ -161,7 +161,7 @@ def test_a_bad_line_is_named(tmp_path, line, says):
     ],
 )
 def test_what_a_line_claims_is_bounded(tmp_path, line, why):
-    """A name that is no text, a time beyond 64 bits of nanoseconds, a batch that would fill memory."""
+    """A line's values are limited: names are text, times fit 64 bits of nanoseconds, batches fit memory."""
     file = tmp_path / "consumer.json"
     file.write_text(line)
 
@@ -173,14 +173,14 @@ LOG = "[2026-11-02 08:15:01,123] WARN [Producer clientId=producer-1] Got error p
 
 
 def text_of(folder, *texts):
-    """A history of these lines, the last one without its end."""
+    """Return a history of these lines, the last one without its line end."""
     file = folder / "printed.json"
     file.write_text("\n".join(text if isinstance(text, str) else json.dumps(text) for text in texts))
     return verifiable.read([file])
 
 
 def test_lines_of_a_log_are_passed_over_and_counted(tmp_path):
-    """Kafka's tests join standard output and standard error; a byte order mark and CRLF mean nothing."""
+    """Log lines, a byte order mark and CRLF are skipped; skipped lines are counted."""
     history = text_of(tmp_path, "\ufeff" + LOG, json.dumps(sent("0", 0)) + "\r", LOG, "", consumed("0", 0))
 
     assert (len(history.sends), len(history.reads), list(history.gaps)) == (1, 1, [])
@@ -197,7 +197,7 @@ def test_lines_of_a_log_are_passed_over_and_counted(tmp_path):
     ],
 )
 def test_an_event_that_is_not_whole_is_a_gap(tmp_path, texts, gap):
-    """A tool that was killed leaves half a line, to which the next one may add its own."""
+    """An incomplete event is a gap; the next event may follow on the same line."""
     history = text_of(tmp_path, *texts)
 
     assert gap in history.gaps[0]
@@ -205,7 +205,7 @@ def test_an_event_that_is_not_whole_is_a_gap(tmp_path, texts, gap):
 
 
 def test_a_value_that_was_sent_twice_names_the_tools_option(read):
-    """VerifiableProducers of one topic number their values alike, unless each has a prefix of its own."""
+    """A value sent twice is rejected with --value-prefix as advice, since producers of a topic number values alike."""
     tables(read([sent("1.0", 0)], [sent("2.0", 1)]), "all", "read_committed")
 
     with pytest.raises(BadInput, match="--value-prefix"):
@@ -213,7 +213,7 @@ def test_a_value_that_was_sent_twice_names_the_tools_option(read):
 
 
 def test_an_event_behind_the_text_of_a_log_is_read(tmp_path):
-    """Whatever braces that text has; one behind a part of another event is read, and the part is a gap."""
+    """An event after a log's text is read; after part of another event it is read, and the part is a gap."""
     glued = [LOG + json.dumps(sent("0", 0)), "WARN {x}" + json.dumps(batch(1, 0, 0)), consumed("0", 0)]
     torn = json.dumps(consumed("0", 0))[:40] + json.dumps(sent("0", 0))
     whole, lacking = text_of(tmp_path, *glued), text_of(tmp_path, torn, LOG)
@@ -234,7 +234,7 @@ def test_an_event_behind_the_text_of_a_log_is_read(tmp_path):
     ],
 )
 def test_a_record_that_a_torn_line_may_have_named_is_no_phantom(tmp_path, name, value, topic, sends):
-    """It is the producer's whose output is torn, if it has that producer's topic and prefix; else it is nobody's."""
+    """A read record that a torn line may contain is a send of that line's producer, if topic and prefix match."""
     producer, consumer = tmp_path / "producer.json", tmp_path / "consumer.json"
     between = {"torn": json.dumps(sent("1.4", 1))[:40] + LOG, "whole": LOG}[name]
     lines = [json.dumps(sent("1.3", 0)), between, json.dumps(sent("1.5", 2)), json.dumps(ENDED)]
@@ -246,7 +246,7 @@ def test_a_record_that_a_torn_line_may_have_named_is_no_phantom(tmp_path, name, 
 
 
 def test_a_torn_line_begins_a_new_reader(tmp_path):
-    """Nothing shows what the reader passed there; a line of a log changes nothing, and neither does another file."""
+    """After a torn line a new reader begins, since records may be missing; log lines and other files have no effect."""
     reads = [json.dumps(consumed(str(number), number)) for number in range(4)]
     torn, whole = tmp_path / "torn.json", tmp_path / "whole.json"
     torn.write_text("\n".join([reads[0], LOG, reads[1], reads[2][:30] + LOG, reads[3]]) + "\n")
@@ -264,12 +264,12 @@ def test_a_torn_line_begins_a_new_reader(tmp_path):
 
 @pytest.mark.parametrize("line", ['{"name": "tool_data", "acked": NaN}', '{"name": "x", "name": "y"}'])
 def test_an_object_that_is_no_json_is_refused_among_log_lines_too(tmp_path, line):
-    """It is no line of a log, and nothing of it is missing: what it means is not known."""
+    """An object that is no JSON is rejected among log lines, too."""
     with pytest.raises(BadInput, match="line 2: this is not JSON"):
         text_of(tmp_path, sent("0", 0), line, LOG)
 
 
 def test_a_file_without_any_event_is_refused(tmp_path):
-    """It is not the output of these tools; the first line is named."""
+    """A file without any event is rejected with its first line."""
     with pytest.raises(BadInput, match=r"printed\.json, line 1: this is not JSON"):
         text_of(tmp_path, LOG, LOG)

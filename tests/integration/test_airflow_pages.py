@@ -1,4 +1,4 @@
-"""What a person clicks through after ``make up``: a run of the main scenario, its log, its page, a campaign."""
+"""A user's path through the pages after ``make up``: a run of the main scenario, its log, its page, a campaign."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.browser, pytest.mark.slow]
 
 @pytest.fixture
 def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Airflow as ``make up`` starts it, beside a campaign that is planned and has its page."""
+    """Airflow as ``make up`` starts it, with a planned campaign that has a page."""
     runs = tmp_path / "runs"
     runs.mkdir()
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
@@ -39,7 +39,7 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_a_person_comes_from_airflow_to_a_runs_page(url: str, browser: Browser, tmp_path: Path) -> None:
-    """A form starts a run, its log tells it, a button leads to its figures, and the navigation to a campaign."""
+    """The form starts a run whose log shows progress; a button leads to its figures, the navigation to a campaign."""
     page = browser.new_page(viewport={"width": 1400, "height": 1000})
     page.set_default_timeout(PAGE_LIMIT_MS)
     expect.set_options(timeout=PAGE_LIMIT_MS)
@@ -72,7 +72,7 @@ def test_a_person_comes_from_airflow_to_a_runs_page(url: str, browser: Browser, 
 
 
 def test_the_address_of_the_pages_leads_to_figures_and_links_that_work(url: str, browser: Browser) -> None:
-    """The root of the port behind Airflow's, which ``make up`` prints, is the index with all that it needs."""
+    """The pages' address, one port above Airflow's, shows the index, and its links and figures work."""
     page = browser.new_page()
     answers: list[int] = []
     page.on("response", lambda answer: answers.append(answer.status))
@@ -85,7 +85,7 @@ def test_the_address_of_the_pages_leads_to_figures_and_links_that_work(url: str,
 
 
 def _triggered(page: Page, url: str) -> str:
-    """Start a run through the form of its DAG; returns its id, to which Airflow leads."""
+    """Start a run through its DAG's form; return its id from Airflow's address."""
     page.goto(f"{url}/dags/{SCENARIO}")
     page.get_by_role("button", name="Trigger").first.click()
     form = page.get_by_role("dialog")

@@ -1,4 +1,4 @@
-"""What benchmarks add to a run, on real brokers: resource limits, another rate, counters, brokers' own metrics."""
+"""Additions of benchmarks to a run on real brokers: resource limits, another rate, counters, broker metrics."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ phases:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunFolder]:
-    """A run whose one phase is over, its cluster still there."""
+    """A run after its one phase, with its cluster still running."""
     scenario = tmp_path_factory.mktemp("scenario") / "benchmark.yaml"
     scenario.write_text(SCENARIO)
     folder = experiment.prepare(
@@ -64,7 +64,7 @@ def _events(run: RunFolder, kind: str) -> list[Event]:
 
 
 def test_the_kernel_holds_every_broker_to_its_resource_limits(run: RunFolder) -> None:
-    """From the start on, again after a restart, and until the load ends; then the quota is lifted."""
+    """Every broker has its limits from start to end of the load, also after a restart; then the quota is lifted."""
     given = [event for event in _events(run, "resource_limits") if event.detail["when"] == "given"]
     ended = [event for event in _events(run, "resource_limits") if event.detail["when"] != "given"]
 
@@ -78,7 +78,7 @@ def test_the_kernel_holds_every_broker_to_its_resource_limits(run: RunFolder) ->
 
 
 def test_another_rate_holds_within_the_run(run: RunFolder) -> None:
-    """The producer says from when; its preferred leaders lead again at the end."""
+    """The producer records when another rate starts, and its preferred leaders lead again at the end."""
     (offered,) = _events(run, "rate_set")
     (elected,) = _events(run, "elected")
 
@@ -88,7 +88,7 @@ def test_another_rate_holds_within_the_run(run: RunFolder) -> None:
 
 
 def test_whether_it_is_steady_is_read_off_what_producers_record(run: RunFolder) -> None:
-    """While they do; a broker was killed meanwhile, and the time is short."""
+    """The steady state is derived from the producers' records; after a kill and a short time it is not reached."""
     (looked,) = _events(run, "precondition")
 
     assert looked.detail["met"] is False
@@ -96,7 +96,7 @@ def test_whether_it_is_steady_is_read_off_what_producers_record(run: RunFolder) 
 
 
 def test_what_was_used_grows_through_a_restart(run: RunFolder) -> None:
-    """Of every broker: CPU time, bytes, requests; the killed one counts on from where it was."""
+    """Each broker's counters of CPU time, bytes and requests continue after a kill and a restart."""
     rows = pq.read_table(run.table("usage")).to_pylist()
     values = {(row["label"], row["source"], row["name"]): row["value"] for row in rows}
 

@@ -1,4 +1,4 @@
-"""A whole campaign by the command behind make: real brokers, a real Airflow, a real Spark."""
+"""A whole campaign by the command behind make, with real brokers, Airflow and Spark."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SHORT = {
 
 @pytest.fixture
 def webhook() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A server on the loopback, and what was posted to it."""
+    """A server on the loopback, and its received posts."""
     posted: list[dict[str, Any]] = []
 
     class Taker(BaseHTTPRequestHandler):
@@ -44,7 +44,7 @@ def webhook() -> Iterator[tuple[str, list[dict[str, Any]]]]:
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Nobody reads it."""
+            """Logs nothing."""
 
     server = HTTPServer(("127.0.0.1", 0), Taker)
     thread = threading.Thread(target=server.serve_forever)
@@ -70,7 +70,7 @@ def _nightly(folder: Path, settings: Path, environment: dict[str, str]) -> subpr
 def test_a_nightly_run_is_recorded_judged_and_told_and_goes_on(
     tmp_path: Path, webhook: tuple[str, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three runs in their planned order, a page, JUnit and a post; started again it finds nothing left to record."""
+    """Three runs are recorded in order, with a page, JUnit and a post; a second start has none left to record."""
     url, posted = webhook
     monkeypatch.setenv("TOLD_OF_THE_NIGHTLY_RUN", url)
     scenario, settings = tmp_path / "short.yaml", tmp_path / "nightly.yaml"

@@ -1,4 +1,4 @@
-"""The files for CI systems: valid by their own schemas, and their steps run here, one after the other."""
+"""The files for CI systems: valid by their schemas, with steps that run here in order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RUN = "run steady --runtime process --kafka 3.9.1"
 
 
 def read(path: Path) -> Any:
-    """A file of YAML."""
+    """Return a YAML file's content."""
     return yaml.safe_load(path.read_text())
 
 
@@ -32,7 +32,7 @@ def read(path: Path) -> Any:
 
 
 def refused(schema: str, *files: Path) -> str:
-    """What check-jsonschema says of files by one of its schemas; nothing if they are valid."""
+    """Return check-jsonschema's errors for files by one of its schemas; empty if they are valid."""
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", *map(str, files)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout + done.stderr if done.returncode else ""
@@ -40,12 +40,12 @@ def refused(schema: str, *files: Path) -> str:
 
 @pytest.mark.skipif(find_spec("check_jsonschema") is None, reason="check-jsonschema is missing; make .venv/.dev")
 def test_files_and_examples_keep_to_the_schemas(tmp_path: Path) -> None:
-    """The action and the template, and what the page shows of their use; a wrong key is refused by each schema."""
+    """The action, the template and the page's examples are valid; each schema rejects a wrong key."""
     workflow, pipeline = tmp_path / "workflow.yml", tmp_path / "pipeline.yml"
     for path, block in zip((workflow, pipeline), blocks(PAGE.read_text(), "yaml"), strict=True):
         path.write_text(block)
     wrong, job = tmp_path / "wrong.yml", tmp_path / "job.yml"
-    job.write_text(TEMPLATE.read_text().replace("\n.plimsoll:", "\nplimsoll:"))  # of a hidden job anything is valid
+    job.write_text(TEMPLATE.read_text().replace("\n.plimsoll:", "\nplimsoll:"))  # anything is valid in a hidden job
 
     assert refused("github-actions", ACTION) == ""
     assert refused("github-workflows", workflow) == ""
@@ -57,14 +57,14 @@ def test_files_and_examples_keep_to_the_schemas(tmp_path: Path) -> None:
 
 
 def test_actions_of_others_are_pinned() -> None:
-    """By commit; a tag could be moved."""
+    """Other authors' actions are pinned by commit, since tags can move."""
     used = [step["uses"] for step in read(ACTION)["runs"]["steps"] if "uses" in step]
 
     assert [re.sub("@[0-9a-f]{40}$", "", name) for name in used] == ["actions/cache", "actions/upload-artifact"]
 
 
 def test_no_input_becomes_part_of_a_script() -> None:
-    """Whoever opens a pull request could write commands into it; the environment hands it over."""
+    """An input reaches a script through the environment alone, since pull requests could otherwise inject commands."""
     scripts = [step["run"] for step in read(ACTION)["runs"]["steps"] if "run" in step]
 
     assert [script for script in scripts if "${{" in script] == []
@@ -74,7 +74,7 @@ def test_no_input_becomes_part_of_a_script() -> None:
 
 
 def github(folder: Path, **inputs: str) -> tuple[int, dict[str, str]]:
-    """Run the action's own steps as GitHub does, up to the first that fails; its exit code, and all outputs.
+    """Run the action's steps as GitHub does, up to the first failure; return its exit code and all outputs.
 
     Steps of other actions (cache, upload) are left out.
     """
@@ -97,13 +97,13 @@ def github(folder: Path, **inputs: str) -> tuple[int, dict[str, str]]:
 
 
 def filled(text: str, values: dict[str, str]) -> str:
-    """A text with GitHub's expressions replaced; one that nobody gave a value is an error."""
+    """Return a text with GitHub's expressions replaced; one without a value is an error."""
     return re.sub(r"\$\{\{ ([\w.]+) \}\}", lambda found: values[found[1]], text)
 
 
 @pytest.mark.pipeline
 def test_the_action_fails_with_the_exit_code_of_what_it_ran(tmp_path: Path) -> None:
-    """A lost write: its step fails, and the files say why."""
+    """The action fails with its command's exit code, and the files have the reason."""
     code, told = github(tmp_path, command=IMPORT, results="kept here")
 
     assert (code, told["exit-code"]) == (1, "1")
@@ -118,7 +118,7 @@ def test_the_action_fails_with_the_exit_code_of_what_it_ran(tmp_path: Path) -> N
 
 
 def test_bad_input_is_told_from_a_failure(tmp_path: Path) -> None:
-    """By exit code 3; the step is red all the same, and names nothing that a pull request could run."""
+    """Bad input exits with 3, and the step fails without running the input as a command."""
     code, told = github(tmp_path, command="run stedy; touch owned")
 
     assert (code, told["exit-code"]) == (3, "3")
@@ -126,7 +126,7 @@ def test_bad_input_is_told_from_a_failure(tmp_path: Path) -> None:
 
 
 def gitlab(folder: Path, command: str) -> int:
-    """Run the template's script in a clone of its own, as GitLab does; the packages are where the cache would put them.
+    """Run the template's script in a separate clone, as GitLab does, with the packages where the cache puts them.
 
     Returns: its exit code.
     """
@@ -143,7 +143,7 @@ def gitlab(folder: Path, command: str) -> int:
 
 
 def test_the_template_tells_bad_input_from_a_failure(tmp_path: Path) -> None:
-    """By exit code 3, and nothing that its command says is run by a shell."""
+    """The template exits with 3 for bad input, and its command's text is not run by a shell."""
     assert gitlab(tmp_path, "run stedy; touch owned") == 3
     assert not list(tmp_path.rglob("owned"))
 
@@ -160,7 +160,7 @@ def test_the_template_tells_bad_input_from_a_failure(tmp_path: Path) -> None:
 def test_the_template_ends_as_its_command(
     tmp_path: Path, command: str, code: int, outcome: str, suites: set[str]
 ) -> None:
-    """With the files of its results. A scenario runs on real brokers."""
+    """The template exits with its command's code and has the result files; a scenario runs on real brokers."""
     assert gitlab(tmp_path, command) == code
     assert read(TEMPLATE)[".plimsoll"]["artifacts"]["reports"]["junit"] == "$PLIMSOLL_RESULTS/junit.xml"
     found = outcomes((tmp_path / "plimsoll-results" / "junit.xml").read_text())

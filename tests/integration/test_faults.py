@@ -1,6 +1,6 @@
-"""Every fault on real brokers: it takes effect, that is verified, and so is its recovery.
+"""Every fault on real brokers: its effect and its recovery are verified.
 
-What a runtime does is tried on both; what Kafka is asked for, on one.
+A runtime's faults run on both runtimes, Kafka's faults on one.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ PROOFS = ("injected", "healed")
 WAITS = ("condition_met", "wait_timed_out")
 STEPS: dict[str, list[dict[str, object]]] = {
     "pause": [{"pause": "follower of orders-0"}, {"hold": "1s"}],
-    # The leader may wake up first and shrink the ISR, which looked full until then.
+    # The leader may resume first and shrink the ISR, which looked full until then.
     "pause all": [{"pause": "brokers"}, {"hold": "1s"}, {"resume": "brokers"}, {"hold": "3s"}],
     "members": [{"pause": "member 1"}, {"resume": "member 1"}, {"restart": "members"}],
     "kill": [{"kill": "leader of orders-0"}, {"wait": {"for": {"leader_changed": "orders"}, "limit": "20s"}}],
@@ -130,21 +130,21 @@ def _bites_and_heals(world: World, fault: str, steps: list[dict[str, object]]) -
 
 @pytest.mark.parametrize("fault", STEPS)
 def test_a_fault_bites_and_is_gone_again(world: World, fault: str) -> None:
-    """The probe, other brokers' metadata or the member's polls show both; afterwards the ISR is full again."""
+    """A fault takes effect and heals, according to the probe, other brokers' metadata or the member's polls."""
     _bites_and_heals(world, fault, STEPS[fault])
 
 
 @process_only
 @pytest.mark.parametrize("fault", OF_KAFKA)
 def test_what_kafka_was_asked_for_is_seen_and_taken_back(world: World, fault: str) -> None:
-    """Brokers that were not asked say so."""
+    """A fault that uses Kafka's API takes effect and is reverted, according to brokers that did not process it."""
     _bites_and_heals(world, fault, OF_KAFKA[fault])
 
 
 @docker_only
 @pytest.mark.parametrize("fault", NETWORK)
 def test_a_fault_of_the_network_bites_and_is_gone_again(world: World, fault: str) -> None:
-    """By the kernel's counters, which went on until the end."""
+    """A network fault takes effect and heals, according to the kernel's counters."""
     if missing := lacking(
         (part for step in NETWORK[fault] for key in step for part in ALL_STEPS[key].kernel), hold_trial
     ):
@@ -166,7 +166,7 @@ def test_a_fault_of_the_network_bites_and_is_gone_again(world: World, fault: str
 
 @docker_only
 def test_an_operator_is_heard_although_a_broker_is_cut_off(world: World) -> None:
-    """The first broker answers, but passes nothing on; the next one does. The one cut off need not be elected."""
+    """An operator's request succeeds through the next broker if the first one is isolated."""
     steps: list[dict[str, object]] = [
         {"disconnect": {"node": "A", "from": ["B", "C", "controller"]}},
         {"elect": "preferred"},
@@ -180,21 +180,21 @@ def test_an_operator_is_heard_although_a_broker_is_cut_off(world: World) -> None
 @docker_only
 @pytest.mark.parametrize("fault", ON_DOCKER)
 def test_a_fault_of_docker_bites_and_is_gone_again(world: World, fault: str) -> None:
-    """The kernel's counters and the broker's own log show them."""
+    """A fault that needs Docker takes effect and heals, according to the kernel's counters and the broker's log."""
     _bites_and_heals(world, fault, ON_DOCKER[fault])
 
 
 @pytest.mark.slow
 @pytest.mark.docker
 def test_a_broker_ends_with_its_only_log_directory(one_log_dir: World) -> None:
-    """Its own log shows it; once the disk can be written again, it is back."""
+    """A broker exits when its only log directory fails, and is back once the disk is writable."""
     _bites_and_heals(one_log_dir, "read_only_disk", [{"read_only_disk": "follower of orders-0"}])
 
 
 @docker_only
 @pytest.mark.parametrize("role", ["leader", "follower"])
 def test_a_broker_goes_on_with_its_other_log_directory(world: World, role: str) -> None:
-    """Its replica of one topic is offline, that of the other one stays in sync."""
+    """A broker continues with its other log directory: one replica is offline, and the other stays in sync."""
     number = 0
 
     def stays_in_sync() -> bool:
@@ -218,13 +218,13 @@ def test_a_broker_goes_on_with_its_other_log_directory(world: World, role: str) 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", SLOW)
 def test_a_slow_fault_bites_and_is_gone_again(world: World, fault: str) -> None:
-    """Files show what was done to them; afterwards other brokers have the broker in the ISR."""
+    """A slow fault takes effect according to the files; afterwards the broker is back in the ISR."""
     _bites_and_heals(world, fault, SLOW[fault])
 
 
 @pytest.mark.slow
 def test_a_restarted_broker_had_closed_its_logs(world: World) -> None:
-    """It is started once it has shut down, and then finds nothing to recover."""
+    """A restarted broker shut down cleanly, and has no log to recover."""
     log = world.node(2).log
     before = log.stat().st_size
     _bites_and_heals(world, "restart", [{"restart": "B"}])
@@ -237,7 +237,7 @@ def test_a_restarted_broker_had_closed_its_logs(world: World) -> None:
 
 @process_only
 def test_processes_listen_on_the_loopback_alone(world: World) -> None:
-    """Brokers and clients, on whatever port; of containers see test_rights.py."""
+    """Nodes of the process runtime listen on the loopback alone (for containers see test_rights.py)."""
     nodes = list(processes_of(world.folder.path))
     listening = [
         each.laddr for process in nodes for each in process.net_connections("inet") if each.status == psutil.CONN_LISTEN
@@ -249,13 +249,13 @@ def test_processes_listen_on_the_loopback_alone(world: World) -> None:
 
 
 def test_a_lagging_follower_stays_in_the_isr_and_holds_the_high_watermark(world: World) -> None:
-    """Within the ISR it trails by about what was asked for: all the time on docker, again and again as a process."""
+    """A lagging follower stays in the ISR near the requested lag: throughout on docker, repeatedly as a process."""
     steps = [{"lag": {"node": "follower of orders-0", "records": 500}}, {"hold": "8s"}]
 
     seen = _detail(_run(world, "lag for long", steps), "healed")
 
     assert int(str(seen["lag_max"])) >= 250, "what the fault's proof asked for"
-    assert float(str(seen["near"])) >= (0.25 if world.runtime.network else 0.0), seen  # docs/faults.md, How exactly
+    assert float(str(seen["near"])) >= (0.25 if world.runtime.network else 0.0), seen  # docs/faults.md
     view = world.partition_view(world.partitions[0])
     assert view is not None
     assert len(view.isr) == 3, f"{view.isr} after {seen}"
@@ -263,7 +263,7 @@ def test_a_lagging_follower_stays_in_the_isr_and_holds_the_high_watermark(world:
 
 @pytest.mark.slow
 def test_a_throttled_follower_stays_out_of_sync_until_it_is_healed(world: World) -> None:
-    """The throttle acts only out of the ISR: it keeps a follower behind that wakes up with a lot to fetch."""
+    """A throttle keeps a follower with much to fetch out of sync until it is healed; in sync it has no effect."""
     steps: list[dict[str, object]] = [
         {"throttle": {"node": "C", "rate": "1kB/s"}},
         {"hold": "1s"},
@@ -288,7 +288,7 @@ def test_a_throttled_follower_stays_out_of_sync_until_it_is_healed(world: World)
 
 @process_only
 def test_leadership_moves_to_the_replica_that_is_named(world: World) -> None:
-    """There and back within a phase; other brokers' metadata says so."""
+    """Leadership moves to the named replica and back within a phase, according to other brokers' metadata."""
     steps: list[dict[str, object]] = [{"transfer_leadership": f"{letter} of orders-0"} for letter in "BCA"]
     waits = [{"wait": {"for": {"leads": f"{letter} of orders-0"}, "limit": "10s"}} for letter in "BCA"]
 
@@ -301,7 +301,7 @@ def test_leadership_moves_to_the_replica_that_is_named(world: World) -> None:
 @pytest.mark.slow
 @process_only
 def test_a_preferred_election_gives_leadership_back(world: World) -> None:
-    """The restarted leader follows until it is elected; the event says who led in which epoch before and after."""
+    """A preferred election returns leadership to a restarted leader; the event has both leaders and epochs."""
     elect: list[dict[str, object]] = [{"elect": "preferred"}, {"wait": {"for": {"balanced": "orders"}, "limit": "20s"}}]
     whole = {"wait": {"for": {"isr_full": "orders"}, "limit": "60s"}}
     _run(world, "balanced", elect)
@@ -315,7 +315,7 @@ def test_a_preferred_election_gives_leadership_back(world: World) -> None:
 
 @process_only
 def test_a_wait_that_runs_out_is_recorded_and_the_phase_goes_on(world: World) -> None:
-    """The leader does not change by itself; the step after the wait runs all the same."""
+    """A wait that times out is recorded, and the phase continues with the next step."""
     steps = [{"wait": {"for": {"leader_changed": "orders"}, "limit": "1s"}}, {"hold": "10ms"}]
 
     kinds = [(event.kind, event.step) for event in _run(world, "waits in vain", steps)]
@@ -325,7 +325,7 @@ def test_a_wait_that_runs_out_is_recorded_and_the_phase_goes_on(world: World) ->
 
 @pytest.mark.slow
 def test_an_unclean_election_gives_a_partition_a_leader_that_was_out_of_sync(world: World) -> None:
-    """The last one in sync is down, one that was evicted before is back: it leads once an operator orders it."""
+    """An unclean election makes an evicted replica leader while the last replica in sync is down."""
     elected = {"wait": {"for": {"leader_changed": "orders"}, "limit": "3s"}}
     steps: list[dict[str, object]] = [
         {"kill": "followers of orders-0"},

@@ -1,4 +1,4 @@
-"""What the judge makes of damaged disks, moved replicas and changed settings, on whole runs with docker."""
+"""Verdicts on damaged disks, moved replicas and changed settings, on whole runs with docker."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def judged(
     min_isr: int = 2,
     more: str = "",
 ) -> Any:
-    """The verdict of a recorded run, all of whose faults took effect and healed."""
+    """Return the verdict of a recorded run, whose faults all took effect and healed."""
     told = folder / "judged.yaml"
     told.write_text(FRAME.format(phases=phases, brokers=brokers, disks=disks, min_isr=min_isr, more=more))
     run = experiment.prepare(str(told), kafka=kafka, runtime="docker", runs=folder, lease="process")
@@ -110,8 +110,9 @@ def judged(
 
 
 def test_what_operators_do_breaks_no_promise(tmp_path: Path) -> None:
-    """Replicas elsewhere and back, leaders to and fro, fewer in sync for a while, deleted records, a full disk; and
-    a follower that was cut off for 3 s after it had left the ISR, and showed the old one all the while.
+    """An operator's moves, elections, smaller ISRs, deleted records and a full disk violate no guarantee.
+
+    Neither does a follower that was isolated for 3 s after it left the ISR and showed the old one.
     """
     found = judged(tmp_path, TOPOLOGY, brokers=6, disks="{F: 100MB}", more="  side: {replicas: [F, D]}")
 
@@ -128,7 +129,7 @@ def test_what_operators_do_breaks_no_promise(tmp_path: Path) -> None:
 
 
 def test_a_damaged_disk_is_no_excuse_beside_a_live_replica(tmp_path: Path) -> None:
-    """One wiped, one cut and without its checkpoint, one read-only: everything that was acknowledged is there."""
+    """Damaged disks lose no acknowledged record while a replica is alive: one wiped, one cut, one read-only."""
     found = judged(tmp_path, DISKS)
 
     assert (found["verdict"], found["anomalies"]) == ("pass", {}), found["reasons"]
@@ -136,7 +137,7 @@ def test_a_damaged_disk_is_no_excuse_beside_a_live_replica(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("kafka", ["2.8.2", "3.9.1", "4.3.1"])
 def test_a_leader_that_was_cut_off_moves_no_reader(tmp_path: Path, kafka: str) -> None:
-    """Its clients reach it all the while: it goes on telling them that it leads, until it hears of the newer epoch."""
+    """An isolated leader that its clients still reach does not move a reader back, until it learns the newer epoch."""
     found = judged(tmp_path, CUT_LEADERS, kafka=kafka)
 
     assert found["anomalies"] == {}, found["reasons"]
@@ -147,7 +148,7 @@ def test_a_leader_that_was_cut_off_moves_no_reader(tmp_path: Path, kafka: str) -
 
 
 def test_the_last_copy_may_be_lost_with_its_disk(tmp_path: Path) -> None:
-    """What only the wiped broker had is gone, counted and permitted."""
+    """Records whose only copy was on a wiped disk are lost, counted and permitted."""
     found = judged(tmp_path, LAST_COPY, min_isr=1)
 
     assert found["verdict"] == "pass", found["reasons"]
@@ -155,7 +156,7 @@ def test_the_last_copy_may_be_lost_with_its_disk(tmp_path: Path) -> None:
 
 
 def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
-    """The replicas differ below their high watermarks; no reader saw it."""
+    """A flipped bit is found as a difference between replicas below their HW, although no reader saw it."""
     found = judged(tmp_path, BIT_ROT)
 
     assert found["verdict"] == "fail"

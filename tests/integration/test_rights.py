@@ -1,4 +1,4 @@
-"""What a running cluster may do, where it listens, and that no text of a scenario is run by a shell."""
+"""A running cluster's rights and listeners, and that no text of a scenario is run by a shell."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ MARKER = "plimsoll-was-here"
 TOLD_TO_SHELLS = [f"; touch {MARKER}", f"$(touch {MARKER})", f"`touch {MARKER}`", f"' && touch {MARKER} #"]
 TEXT = " ".join(TOLD_TO_SHELLS)
 NET_ADMIN = 1 << 12
-# All variables of a container; none of the host's is among them.
+# All variables of a container, without any of the host's.
 ENVIRONMENT = {"PATH", "LC_ALL", "LOG", "HOME", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH"}
-# Text that a shell would run, in the fields that take any and that a broker starts with (test_scenario.py has all).
+# Text with shell commands in free-text fields that a broker starts with (test_scenario.py has all).
 SCENARIO = {
     "name": "rights",
     "why": TEXT,
@@ -51,7 +51,7 @@ SCENARIO = {
     params=[pytest.param("process", marks=pytest.mark.slow), pytest.param("docker", marks=pytest.mark.docker)],
 )
 def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A broker under load, through the phases of a scenario full of commands, once per runtime."""
+    """A broker under load during a scenario whose texts are shell commands, once per runtime."""
     told = dict(SCENARIO)
     if request.param == "process":
         told["cluster"] = {name: value for name, value in SCENARIO["cluster"].items() if name != "disks"}  # type: ignore[attr-defined]
@@ -79,14 +79,14 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def docker_runtime(world: World) -> DockerRuntime:
-    """The world's runtime, of tests that Docker alone has."""
+    """Return the world's Docker runtime, for tests on Docker alone."""
     if not isinstance(world.runtime, DockerRuntime):
         pytest.fail("this test is for Docker")
     return world.runtime
 
 
 def containers(world: World) -> list[dict[str, Any]]:
-    """Docker's description of every container of the run."""
+    """Return Docker's description of every container of the run."""
     client, mine = docker_runtime(world)._daemon.client, {"label": f"{RUN_LABEL}={world.folder.path}"}
     return [container.attrs for container in client.containers.list(all=True, filters=mine, ignore_removed=True)]
 
@@ -98,7 +98,7 @@ pytestmark = pytest.mark.cluster
 
 
 def test_no_text_of_a_scenario_is_run(world: World) -> None:
-    """It stands in the manifest as it was written, and no file was made: not here, not beside any node, not in one."""
+    """A scenario's text is recorded verbatim in the manifest, and runs no command on the host or in a node."""
     manifest = read_manifest(world.folder.manifest)
     assert manifest.scenario["why"] == TEXT
     assert manifest.labels["told"] == TEXT
@@ -119,8 +119,9 @@ def _exec(world: World, node: str, *command: str) -> str:
 
 @on_docker
 def test_no_container_has_rights_over_the_host(world: World) -> None:
-    """None is privileged or has a capability, a namespace of the host's, Docker's socket, a device or a published port;
-    and what runs in it is the user who started the run.
+    """Containers have no privilege, capability, host namespace, Docker socket, device or published port.
+
+    Their processes run as the user who started the run.
     """
     found = containers(world)
     assert len(found) > 4
@@ -153,7 +154,7 @@ def _of_status(status: str, name: str) -> int:
 
 @on_docker
 def test_a_helper_has_net_admin_and_is_gone_again(world: World) -> None:
-    """In the node's namespace, no other capability and no socket; one that reaches a disk has none at all."""
+    """A helper in a node's namespace has NET_ADMIN alone and no socket; one at a disk has no capability."""
     runtime, broker = docker_runtime(world), world.node(1)
     before = {attrs["Id"] for attrs in containers(world)}
     script = "cat /proc/self/status; ls /var/run/docker.sock /run/docker.sock 2>/dev/null; true"
@@ -171,9 +172,7 @@ def test_a_helper_has_net_admin_and_is_gone_again(world: World) -> None:
 
 @on_docker
 def test_containers_listen_on_the_runs_own_bridge_alone(world: World) -> None:
-    """A server has the loopback and its address on the bridge, which Docker keeps apart from others: it is internal.
-    Clients have no other network either.
-    """
+    """A server has the loopback and an address on the run's internal bridge; its clients reach no other network."""
     runtime = docker_runtime(world)
     for node in world.servers:
         shown = runtime._namespaces.show(node, "ip", "-o", "-4", "address")
@@ -186,7 +185,7 @@ def test_containers_listen_on_the_runs_own_bridge_alone(world: World) -> None:
     assert {attrs["HostConfig"]["NetworkMode"] for attrs in every} <= {network.name, "none", *beside}
 
 
-# Writes a file of the user's as soon as it runs a class path, and notes in the node's own folder what it ran.
+# Writes a file of the user's as soon as it runs a class path, and records its runs in the node's folder.
 UNTRUSTED = """#!/bin/sh
 case "$*" in *-cp*) touch {marker} 2>/dev/null; echo "$*" >>ran.txt;; esac
 exec "${{0%/*}}/real" "$@"
@@ -207,7 +206,7 @@ exec "${{0%/*}}/real" "$@"
 def test_the_build_under_test_runs_in_nodes_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: dict[str, Any], tools: set[str]
 ) -> None:
-    """Servers and every tool of Kafka's: none of them reaches a file of the user's that no node is given."""
+    """Servers and all tools of the build under test run in nodes, and cannot reach the user's files."""
     marker, java = tmp_path / MARKER, _untrusted_java(tmp_path)
     monkeypatch.setattr("clusters.run.prepare.java_of", lambda _: java)
     monkeypatch.setattr("clusters.run.prepare.build_of", lambda kafka: _copied(build_of(kafka), tmp_path / "jars"))
@@ -246,7 +245,7 @@ def _untrusted_java(folder: Path) -> Java:
 
 
 def _copied(build: Build, jars: Path) -> Build:
-    """Jars of which no class archive was made yet."""
+    """Return the build with copied jars, without class archives."""
     if not jars.exists():
         shutil.copytree(build.jars, jars, ignore=shutil.ignore_patterns("*.jsa"))
     return build.model_copy(update={"jars": jars})

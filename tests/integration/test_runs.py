@@ -1,4 +1,4 @@
-"""Whole runs by the command behind ``make run``: what they show, how they end, and that nothing stays behind."""
+"""Whole runs by the command behind ``make run``: results, exit codes, and clean-up."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ phases:
 
 
 class Ended(NamedTuple):
-    """How a command ended."""
+    """A command's end."""
 
     code: int
     stdout: str
@@ -51,7 +51,7 @@ class Ended(NamedTuple):
 
     @property
     def run(self) -> Path:
-        """The folder that the last line but one names."""
+        """Return the folder that the last line but one names."""
         return Path(self.stdout.splitlines()[-2].removeprefix("run: "))
 
     @property
@@ -65,7 +65,7 @@ class Ended(NamedTuple):
         return list(read_events(self.run / "events.jsonl"))
 
 
-# Missing evidence that a host with too much to do brings about.
+# Missing evidence that a busy host causes.
 OF_A_BUSY_HOST = (
     *("The probe said nothing of broker", "The probe had no good answer of broker", "on a busy host"),
     *("did not take effect", "of them took effect", "was not verified", "never held anything back"),
@@ -73,7 +73,7 @@ OF_A_BUSY_HOST = (
 
 
 def command(folder: Path, scenario: str, runtime: str, kafka: str = "3.9.1") -> list[str]:
-    """The command behind ``make run``."""
+    """Return the command behind ``make run``."""
     options = ["--kafka", kafka, "--runtime", runtime, "--runs", str(folder)]
     return [sys.executable, "-m", "commands", "run", scenario, *options]
 
@@ -88,8 +88,10 @@ def ended(folder: Path, scenario: str, runtime: str, kafka: str = "3.9.1") -> En
 
 
 def told(folder: Path, scenario: str, runtime: str) -> Ended:
-    """Run a scenario to its end; once more, with a warning that says why, where a busy host left out what a verdict
-    needs first, or brought up a race that Kafka has from 3.6 on. What else is unknown stays so: it is a fault of ours.
+    """Run a scenario to its end, and once more with a warning if a busy host or a known race disturbed it.
+
+    A busy host leaves out evidence that a verdict needs; Kafka has the race since 3.6. Any other unknown verdict is a
+    defect of the project and stays.
     """
     first = ended(folder, scenario, runtime)
     by_host = first.code == UNKNOWN and any(reason in first.verdict["sentence"] for reason in OF_A_BUSY_HOST)
@@ -100,14 +102,14 @@ def told(folder: Path, scenario: str, runtime: str) -> Ended:
 
 
 def leftovers(folder: Path) -> list[str]:
-    """Nodes, containers and networks of the runs under a folder."""
+    """Return nodes, containers and networks of the runs under a folder."""
     processes = [name for name in processes_of().values() if name.startswith(str(folder))]
     runs = runs_with_leftovers() if daemon_answers() else set()
     return processes + [str(run) for run in runs if folder in run.parents]
 
 
 def rows(run: Path, table: str) -> list[dict[str, Any]]:
-    """A recorded table in the order of its samples."""
+    """Return a recorded table in the order of its samples."""
     found: list[dict[str, Any]] = pq.read_table(run / table).to_pylist()
     return sorted(found, key=lambda row: row["received_ns"])
 
@@ -115,7 +117,7 @@ def rows(run: Path, table: str) -> list[dict[str, Any]]:
 @pytest.mark.docker
 @pytest.mark.browser
 def test_the_main_scenario_shows_the_lag_the_release_and_the_new_epoch(tmp_path: Path, browser: Browser) -> None:
-    """HW is held at the lagging follower, let go when the ISR shrank, and all converge under a new leader."""
+    """The HW is held at a lagging follower and released after the ISR shrinks; all converge under a new leader."""
     done = told(tmp_path, "follower_lag_then_leader_kill", "docker")
 
     assert done.code == 0, done.stdout + done.stderr
@@ -136,7 +138,7 @@ def test_the_main_scenario_shows_the_lag_the_release_and_the_new_epoch(tmp_path:
 
 @pytest.mark.slow
 def test_a_killed_copier_that_commits_apart_copies_again(tmp_path: Path) -> None:
-    """The control of exactly once: copies are found twice, which is permitted, and each kill is verified."""
+    """A killed copier that commits its offsets separately copies records twice, as this positive control expects."""
     done = told(tmp_path, "offsets_apart", "process")
 
     assert done.code == 0, done.stdout + done.stderr
@@ -152,9 +154,9 @@ def _window(events: list[Event], fault: str) -> tuple[int, int]:
 
 
 def _last_seen_in_isr(run: Path, window: tuple[int, int]) -> int:
-    """Until when the leader surely had the follower in its ISR: a busy host may evict it before it is slowed.
+    """Return the time until which the leader had the follower in its ISR, since a busy host may evict it early.
 
-    What it tells may be a moment older than its high watermark, so that the last view with the follower does not count.
+    A view may be older than its high watermark, so that the last view with the follower does not count.
     """
     views = [row for row in rows(run, "isr") if row["observer"] == "1" and row["isr"]]
     seen = [row for row in views if window[0] <= row["received_ns"] <= window[1]]
@@ -163,7 +165,7 @@ def _last_seen_in_isr(run: Path, window: tuple[int, int]) -> int:
 
 
 def _leader_against_follower(run: Path, window: tuple[int, int]) -> tuple[list[int], int]:
-    """The follower's lag at each sample of the leader, and how often the leader's HW was above its later LEO."""
+    """Return the follower's lag at each sample of the leader, and how often the leader's HW exceeded its next LEO."""
     seen = [row for row in rows(run, "replicas") if window[0] <= row["received_ns"] <= window[1] and not row["error"]]
     leader = [row for row in seen if row["broker_id"] == 1]
     follower = [row for row in seen if row["broker_id"] == 3]
@@ -177,7 +179,7 @@ def _leader_against_follower(run: Path, window: tuple[int, int]) -> tuple[list[i
 
 
 def _check_page(run: Path, browser: Browser) -> None:
-    """The page opens from disk in a real browser, with the verdict and a gap where the dead broker is."""
+    """The page opens from disk in a real browser, with the verdict and a gap for the dead broker."""
     page = browser.new_page()
     said: list[str] = []
     page.on("console", lambda message: said.append(message.text))
@@ -200,7 +202,7 @@ def _check_page(run: Path, browser: Browser) -> None:
 def test_a_positive_control_is_seen_and_agrees_with_the_recount(
     tmp_path: Path, scenario: str, runtime: str, anomaly: str
 ) -> None:
-    """The anomaly is there, allowed by the configuration, and counted alike by other code."""
+    """A positive control has its anomaly, permitted by the configuration, and the independent count agrees."""
     done = told(tmp_path, scenario, runtime)
 
     assert done.code == 0, done.stdout + done.stderr
@@ -211,8 +213,9 @@ def test_a_positive_control_is_seen_and_agrees_with_the_recount(
 
 @pytest.mark.slow
 def test_a_wait_that_runs_out_is_evidence_and_an_error_of_the_harness_ends_the_experiment(tmp_path: Path) -> None:
-    """The leader does not change by itself, and the run goes on; nobody stopped the broker that is to be started, and
-    what there is by then is collected, judged as unknown and torn down.
+    """A wait that times out continues the run, and an impossible step ends the experiment as unknown.
+
+    The run is still collected, judged and torn down.
     """
     scenario = tmp_path / "broken.yaml"
     scenario.write_text(BROKEN)
@@ -233,7 +236,7 @@ def test_a_wait_that_runs_out_is_evidence_and_an_error_of_the_harness_ends_the_e
     [pytest.param("process", marks=pytest.mark.slow), pytest.param("docker", marks=pytest.mark.docker)],
 )
 def test_a_killed_run_leaves_what_clean_removes(tmp_path: Path, runtime: str) -> None:
-    """SIGKILL of the whole command leaves nodes behind; ``reap`` finds and removes them all."""
+    """SIGKILL of the command leaves nodes, which ``reap`` finds and removes."""
     process = subprocess.Popen(
         command(tmp_path, "steady", runtime),
         cwd=ROOT,

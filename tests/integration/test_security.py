@@ -1,4 +1,4 @@
-"""A secured cluster: who gets in, what a killed leader costs, and where the secrets are not."""
+"""A secured cluster: access, the cost of a killed leader, and the places without secrets."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ phases:
 def test_a_secured_run_passes_and_keeps_no_secret(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """SCRAM over mutual TLS: strangers stay outside, every check is judged, and no secret is in a file of the run, its
-    page, its rows in the archive, what recording and judging print or log (a task's log in Airflow), or the command
-    line or environment of a node.
+    """A run with SCRAM over mutual TLS rejects strangers, has every check judged, and leaks no secret.
+
+    No file, page, archive row, output or log (a task's log in Airflow) has a secret, nor a node's command line or
+    environment.
     """
     caplog.set_level(logging.INFO)
     scenario = tmp_path / "secured.yaml"
@@ -93,27 +94,27 @@ def test_a_secured_run_passes_and_keeps_no_secret(
 
 
 def keys(folder: Path) -> Iterator[str]:
-    """Every line of every private key."""
+    """Yield every line of every private key."""
     for file in folder.glob("*.pem"):
         key = file.read_text().partition("-----BEGIN PRIVATE KEY-----\n")[2].partition("-----END")[0]
         yield from key.splitlines()
 
 
 def told_to_nodes(run: Path) -> Iterator[str]:
-    """The arguments and the environments of a run's nodes, of those that do not end meanwhile."""
+    """Yield the arguments and environments of a run's nodes that do not end meanwhile."""
     for process in processes_of(run):
         with suppress(psutil.Error):
             yield from (*process.cmdline(), *process.environ().values())
 
 
 def any_in(texts: list[str], file: Path) -> bool:
-    """Whether a file holds one of these, a table in any of its columns."""
+    """Return whether a file, or any column of a table, contains one of the texts."""
     content = str(pq.read_table(file).to_pylist()).encode() if file.suffix == ".parquet" else file.read_bytes()
     return any(text.encode() in content for text in texts)
 
 
 def strangers(world: World, empty: Path) -> dict[str, Access | None]:
-    """Who should get in, and who lacks one thing for it each."""
+    """Return a valid access, and others that lack one part of it each."""
     friend = world.access(WORLD)
     assert friend is not None
     other = empty / "other"
@@ -132,7 +133,7 @@ def strangers(world: World, empty: Path) -> dict[str, Access | None]:
 
 
 def error(world: World, access: Access | None) -> str | None:
-    """Why somebody is told nothing on a listener of a broker, the same on each; None who is."""
+    """Return the error that every listener of a broker answers, None if access is granted."""
     broker = world.brokers[1]
     told = set()
     for listener in ("CLIENT", "REPLICATION", "PROBE"):

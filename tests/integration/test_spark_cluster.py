@@ -1,4 +1,4 @@
-"""A run judged by a Spark cluster on addresses of its own: the same result as in one process."""
+"""A run judged by a Spark cluster on separate addresses has the same result as in one process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PLAN = Plan(records=4000, partitions=4, planted=Planted(lost=5))
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
-    """A master and two workers; nothing of them is left afterwards."""
+    """A master and two workers, which leave nothing behind."""
     try:
         spark_cluster.check_possible()
     except BadInput as refusal:
@@ -43,7 +43,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A recorded run of four partitions, with five lost records."""
+    """A recorded run of four partitions with five lost records."""
     return write(PLAN, tmp_path_factory.mktemp("runs") / "run").path
 
 
@@ -54,7 +54,7 @@ def connected(monkeypatch: pytest.MonkeyPatch, master: str, **conf: Any) -> None
 
 
 def judged(run: Path, copy: Path) -> dict[str, bytes]:
-    """Judge a copy of a run: what the judge wrote, by file, without Data Docs, whose pages have the time in them."""
+    """Judge a copy of a run; return the judge's files, without Data Docs, whose pages contain the time."""
     shutil.copytree(run, copy)
     assert judge([copy]) == 1
     verdict = RunFolder(copy).verdict
@@ -65,7 +65,7 @@ def judged(run: Path, copy: Path) -> dict[str, bytes]:
 def test_a_cluster_judges_as_one_process_does(
     cluster: SparkCluster, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Byte for byte; on both workers, with the Python that they were sent."""
+    """A cluster judges with the same bytes as one process, on both workers and with the Python sent to them."""
     connected(monkeypatch, "local[2]")
     local = judged(run, tmp_path / "local" / run.name)
     events = tmp_path / "events"
@@ -96,7 +96,7 @@ def test_a_cluster_judges_as_one_process_does(
 def test_executors_that_cannot_reach_the_driver_are_an_end(
     cluster: SparkCluster, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the limit, with one sentence, and no verdict: at the address that the driver was told to name is nobody."""
+    """Executors that cannot reach the driver's address end the judge after the limit, without a verdict."""
     copy = tmp_path / "run"
     shutil.copytree(run, copy)
     nobody = cluster.host_address.removesuffix(".1") + ".99"
@@ -111,7 +111,7 @@ def test_executors_that_cannot_reach_the_driver_are_an_end(
 def test_a_cluster_that_runs_is_not_started_again(
     cluster: SparkCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """And what is left of a dead one is removed, but not the one that runs. A host may have more that are dead."""
+    """A running cluster is not started again; leftovers of dead clusters are removed, and the running one stays."""
     folder = next(tmp_path_factory.getbasetemp().glob("cluster*"))
     dead = f"{spark_cluster.NAMESPACES}dead00-master"
     subprocess.run(["ip", "netns", "add", dead], check=True)

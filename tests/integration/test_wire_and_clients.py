@@ -1,8 +1,8 @@
-"""The contract with real brokers: every version that is supported must answer the wire probe and the clients.
+"""Every supported Kafka version answers the wire probe and the clients.
 
-The fixture ``cluster`` is a running cluster of three brokers, ids 1 to 3, with automatic topic creation off and
-``replica.lag.time.max.ms`` of a few seconds. It has ``brokers: dict[int, str]``, broker id → ``host:port`` as seen
-from the test, and is given once per Kafka version. Each test makes a topic of its own.
+The fixture ``cluster`` is a running cluster of three brokers, ids 1 to 3, once per Kafka version, with automatic topic
+creation off and ``replica.lag.time.max.ms`` of a few seconds. It has ``brokers: dict[int, str]``, broker id →
+``host:port`` for the test's connections. Each test creates a separate topic.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ JAVA_CLIENT = "4.3.1"
 
 
 class Cluster(Protocol):
-    """What the fixture gives."""
+    """The fixture's cluster."""
 
     brokers: dict[int, str]
 
@@ -78,12 +78,12 @@ def topic(to: dict[int, Connection]) -> str:
 
 
 def leader(to: dict[int, Connection], topic: str) -> int:
-    """Who leads partition 0, as broker 3 knows it."""
+    """Return the leader of partition 0 by broker 3's metadata."""
     return next(part.leader for part in wire.metadata(to[3], [topic]).partitions if part.partition == 0)
 
 
 def settled(to: dict[int, Connection], topic: str, log_end: int) -> list[wire.ReplicaSample]:
-    """All three replicas of partition 0 once they stand at an end offset, high watermark included."""
+    """Return all three replicas of partition 0 once LEO and high watermark have reached an offset."""
 
     def there() -> list[wire.ReplicaSample]:
         samples = [wire.probe(to[broker], topic, 0) for broker in ASSIGNMENT[0]]
@@ -93,14 +93,14 @@ def settled(to: dict[int, Connection], topic: str, log_end: int) -> list[wire.Re
 
 
 def test_empty_replicas_tell_zeros(to: dict[int, Connection], topic: str) -> None:
-    """Before the first record each replica answers with zeros, with or without an epoch of its own."""
+    """Before the first record each replica answers with zeros, with or without an epoch entry."""
     samples = [wire.probe(connection, topic, 0) for connection in to.values()]
 
     assert [(s.log_start_offset, s.high_watermark, s.log_end_offset) for s in samples] == [(0, 0, 0)] * 3
 
 
 def test_every_replica_tells_its_own_offsets_in_one_reply(to: dict[int, Connection], topic: str) -> None:
-    """After a write the leader and both followers tell high watermark and log end together."""
+    """After a write the leader and both followers return high watermark and LEO in one reply."""
     produced = list(wire.produce(to[1], topic, 0, [[b"x" * 100] * 5] * 3, "all"))
     samples = settled(to, topic, 15)
 
@@ -110,7 +110,7 @@ def test_every_replica_tells_its_own_offsets_in_one_reply(to: dict[int, Connecti
 
 
 def test_only_the_leader_takes_writes(to: dict[int, Connection], topic: str) -> None:
-    """A follower refuses by name, and nothing is appended."""
+    """A follower rejects a write with NOT_LEADER_OR_FOLLOWER, and the log does not grow."""
     (refused,) = wire.produce(to[2], topic, 0, [[b"x"]], "all")
 
     assert (refused.base_offset, refused.error) == (None, "NOT_LEADER_OR_FOLLOWER")
@@ -118,14 +118,14 @@ def test_only_the_leader_takes_writes(to: dict[int, Connection], topic: str) -> 
 
 
 def test_unknown_topic_is_told_by_name(to: dict[int, Connection]) -> None:
-    """A replica that is nowhere has an error and no values."""
+    """A replica of an unknown topic has an error's name and no values."""
     sample = wire.probe(to[1], "no-such-topic", 0)
 
     assert (sample.error, sample.log_end_offset) == ("UNKNOWN_TOPIC_OR_PARTITION", None)
 
 
 def test_brokers_name_their_defaults_and_find_offsets_and_times(to: dict[int, Connection], topic: str) -> None:
-    """A setting comes with all its sources; a batch is found by an offset in it."""
+    """A broker describes a setting with all its sources, and finds a batch by an offset in it."""
     told = admin.describe_config(to[1], "broker", "1", ["replica.lag.time.max.ms", "no.such.setting"])
     list(wire.produce(to[1], topic, 0, [[b"a", b"b"], [b"c"]], "all"))
 
@@ -138,7 +138,7 @@ def test_brokers_name_their_defaults_and_find_offsets_and_times(to: dict[int, Co
 
 
 def test_epoch_without_a_batch_is_seen_through(to: dict[int, Connection], topic: str) -> None:
-    """After leadership moved and nothing was written, followers still tell both offsets in one reply."""
+    """After a leader change without a write, followers still return both offsets in one reply."""
     list(wire.produce(to[1], topic, 0, [[b"x"] * 7], "all"))
     settled(to, topic, 7)
     admin.reassign(to[1], {TopicPartition(topic, 0): [3, 2, 1]})
@@ -158,7 +158,7 @@ def _elected(to: dict[int, Connection], topic: str, broker: int) -> bool:
 
 
 def test_settings_are_altered_and_refusals_told(to: dict[int, Connection], topic: str) -> None:
-    """A sound setting is taken; what is refused carries the broker's name for it."""
+    """A valid setting is altered; a rejected one raises the broker's error name."""
     admin.alter_config(to[1], "topic", topic, {"min.insync.replicas": "3"})
     admin.alter_config(to[1], "topic", topic, {"min.insync.replicas": None})
     with pytest.raises(HarnessError, match="TOPIC_ALREADY_EXISTS"):
@@ -176,13 +176,13 @@ def start(module: str, config: ClientConfig) -> subprocess.Popen[bytes]:
 
 
 def summary(config: ClientConfig) -> dict[str, Any]:
-    """How a client says it fared."""
+    """Return a client's summary."""
     path = Path(config.summary)
     return dict(json.loads(path.read_text())) if path.exists() else {"ready_ns": None}
 
 
 def rows(config: ClientConfig, table: str) -> list[dict[str, Any]]:
-    """What a client recorded, as the run's tables have it."""
+    """Return a client's records as in the run's tables."""
     read = {"sends": sends_of, "polls": polls_of}.get(table, read_stream)
     return pa.Table.from_batches(read(config.stream(table))).to_pylist()
 
@@ -194,7 +194,7 @@ newest_only = pytest.mark.parametrize("cluster", VERSIONS[-1:], indirect=True, s
 def test_clients_agree_on_every_record(
     cluster: Cluster, to: dict[int, Connection], topic: str, tmp_path: Path, engine: str
 ) -> None:
-    """What the producer was told, both consumers read at the same offsets, and the prober saw every replica."""
+    """Acknowledged records are read by both consumers at the same offsets, and the prober sampled every replica."""
     _clients_agree(cluster, to, topic, tmp_path, (engine, "none"))
 
 
@@ -206,7 +206,7 @@ CODECS = [("kafka-python", "snappy"), ("kafka-python", "lz4"), ("confluent-kafka
 def test_clients_agree_on_compressed_records(
     cluster: Cluster, to: dict[int, Connection], topic: str, tmp_path: Path, load: tuple[str, str]
 ) -> None:
-    """Just as well, with each codec."""
+    """Clients agree on compressed records with each codec."""
     _clients_agree(cluster, to, topic, tmp_path, load)
 
 
@@ -260,7 +260,7 @@ def _clients_agree(
 def test_the_ledger_has_the_partitions_that_a_client_chose(
     cluster: Cluster, to: dict[int, Connection], tmp_path: Path, engine: str, keys: dict[str, Any] | None
 ) -> None:
-    """Where the records are read; by its key's hash, as we compute it, where a record has one."""
+    """The ledger has the partitions where the records are read, by the key's hash where a record has a key."""
     topic, partitions = f"t-{uuid.uuid4().hex[:8]}", 7
     admin.create_topic(to[1], topic, {partition: [1, 2, 3] for partition in range(partitions)}, {})
     bootstrap = list(cluster.brokers.values())
@@ -294,7 +294,7 @@ def test_the_ledger_has_the_partitions_that_a_client_chose(
 
 
 def _producer(engine: str, **settings: Any) -> tuple[str, ProducerConfig]:
-    """The client's module and its configuration."""
+    """Return the client's module and its configuration."""
     if engine != "java":
         return "producer", ProducerConfig(**settings, engine=engine)
     jars = str(tools_jars(JAVA_CLIENT))

@@ -1,4 +1,4 @@
-"""Missing evidence: what is left open without it, by partition and replica, and what stays decided."""
+"""Missing evidence: what it leaves undecided by partition and replica, and what stays decided."""
 
 import json
 
@@ -58,7 +58,7 @@ def test_a_partition_without_metadata_leaves_its_required_invariants_open(two_pa
 
 @pytest.mark.parametrize(("cut", "expected"), [((), ("fail", 1)), ((3,), ("fail", 1)), ((1, 3), ("unknown", 0))])
 def test_a_read_that_the_final_log_lacks_is_a_violation_whatever_other_logs_lack(tmp_path, cut, expected):
-    """Broker 1 has the final log, and record 3 is not in it; unless that log itself was exported short."""
+    """A read that the final log lacks violates I16, whatever other logs lack, unless the final log was cut off."""
     history = clean()
     history.logs = {
         broker: [(0, 0, values(0, 1, 2)), (4, 0, values(*range(4, 40 if broker in cut else 50)))]
@@ -69,7 +69,7 @@ def test_a_read_that_the_final_log_lacks_is_a_violation_whatever_other_logs_lack
 
 
 def test_a_log_whose_end_no_capture_saw_proves_no_loss(tmp_path):
-    """Each export ends ten records early, and the last capture is missing: they may be behind."""
+    """Without the last capture, exports that may end early prove no loss."""
     history = clean()
     history.logs = {broker: [(0, 0, values(*range(40)))] for broker in (1, 2, 3)}
     history.polls, history.end_offset = history.polls[:40], 40
@@ -88,7 +88,7 @@ def test_a_log_whose_end_no_capture_saw_proves_no_loss(tmp_path):
 
 @pytest.mark.parametrize("segment", ["00000000000000000000", "00000000000000000020"])
 def test_a_segment_that_is_missing_proves_no_loss(tmp_path, segment):
-    """The first of three, or one in the middle, on every replica: the log is read up to there only."""
+    """A log with a missing segment is read up to the gap only, and proves no loss."""
     folder = clean().write(tmp_path / "run", seal=False)
     for log in list(folder.brokers.rglob("orders-0/*.log")):
         write_segments(log.parent, [(0, 20), (20, 40), (40, 50)])
@@ -118,7 +118,7 @@ def forbidden(folder):
 
 
 def test_final_reads_that_are_missing_are_no_loss(two_partitions):
-    """The drain says that it read more than there is: what the rest lacks proves nothing."""
+    """If rows of the final drain are missing, unread records are no loss."""
     keep_of(two_partitions, "polls-drain", (pc.field("offset") < 20) | (pc.field("offset") > 30))
 
     assert forbidden(two_partitions) == set()
@@ -127,7 +127,7 @@ def test_final_reads_that_are_missing_are_no_loss(two_partitions):
 
 
 def test_a_loss_stays_one_whatever_else_is_missing(tmp_path):
-    """Two records are lost; a replica's samples, metadata or epoch file say nothing of that."""
+    """Missing samples, metadata or epoch files of one replica do not turn a proven loss into unknown."""
     folder = folders.write(Plan(records=200, partitions=2, seconds=10, planted=Planted(lost=2)), tmp_path / "run")
     keep(folder, "replicas", pc.field("broker_id") != 3)
     keep(folder, "isr", pc.field("partition") == 0)
@@ -139,7 +139,7 @@ def test_a_loss_stays_one_whatever_else_is_missing(tmp_path):
 
 @pytest.mark.parametrize("damage", [lambda log: log[:-1] + b"\xff", lambda log: log[:-9]])
 def test_a_history_that_ends_early_says_why(two_partitions, damage):
-    """Its last batch does not fit its checksum, or is torn: what stood there is unknown, so I7 and I24 are open."""
+    """A metadata log with a damaged or torn last batch leaves history invariants undecided, with the reason."""
     (log,) = two_partitions.brokers.rglob("__cluster_metadata-0/*.log")
     log.write_bytes(damage(log.read_bytes()))
     found = judged(two_partitions)
@@ -150,7 +150,7 @@ def test_a_history_that_ends_early_says_why(two_partitions, damage):
 
 
 def test_an_epoch_file_that_is_missing_is_named(two_partitions):
-    """Without one of three nothing says which batches of that replica have another epoch than its file names (I14)."""
+    """A missing leader-epoch-checkpoint leaves I14 undecided and is named."""
     next(two_partitions.brokers.rglob("broker-3/data/orders-1/leader-epoch-checkpoint")).unlink()
 
     assert invariants(two_partitions)["I14"] == ("unknown", 0)
@@ -175,7 +175,7 @@ def keep_of(folder, file, rows):
     ],
 )
 def test_positions_that_cannot_be_read_prove_no_starved_group(tmp_path, positions, verdict):
-    """The member and the live consumer reported theirs; a member without a row in a whole table has no partition."""
+    """With an unreadable table of positions I37 is undecided; in a readable one a missing member has no partition."""
     history, words = clean(), {"clean": True, "started_ns": 5 * S, "ended_ns": 130 * S}
     load = {"topic": "orders", "group": {"protocol": "classic", "session_timeout": 6.0, "members": 1}}
     settings = {"scenario": {"load": load, "phases": []}, "patience_s": 42.0}

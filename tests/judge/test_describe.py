@@ -1,4 +1,4 @@
-"""docs/checks.md and docs/metrics.md are what the code says."""
+"""docs/checks.md and docs/metrics.md match the code."""
 
 import re
 
@@ -11,12 +11,12 @@ from judge.describe import DOCS, pages
 
 @pytest.mark.parametrize("name", pages())
 def test_the_page_is_current(name):
-    """After a change of a docstring: ``python -m judge.describe``."""
+    """Generated pages are current; otherwise run ``python -m judge.describe``."""
     assert pages()[name] == (DOCS / name).read_text()
 
 
 def test_every_check_is_described():
-    """Each invariant and each anomaly has its entry; acknowledged records that were not read share one."""
+    """Each invariant and each anomaly has an entry; anomalies of unread acknowledged records share one."""
     headings = set(re.findall(r"^### (\w+)", pages()["checks.md"], re.MULTILINE))
     shared = {"lost_write", "truncated_ack", "unknown_offset_ack", "invisible_ack", "undrained", "unseen"}
 
@@ -25,7 +25,7 @@ def test_every_check_is_described():
 
 
 def test_every_invariant_names_the_claims_it_serves():
-    """Or what a consumer group is for, of which there is no claim; and the versions for which it may speak."""
+    """Every invariant names its claims or at-least-once delivery, and the versions for which it holds."""
     entries = re.split(r"^### (?=I\d)", pages()["checks.md"].split("## Anomalies")[0], flags=re.MULTILINE)[1:]
 
     assert [entry.split(":")[0] for entry in entries if not re.search(r"\bserves\s+(C\d+|at-least-once)", entry)] == []

@@ -1,7 +1,7 @@
-"""Every invariant and every anomaly has hand-written histories: one that fires it, and a near miss that must not.
+"""Every invariant and every anomaly has hand-written histories: one that violates it, and a near miss that does not.
 
-By name: tests of invariant I7 begin with ``test_i7_``, tests of an anomaly with ``test_`` and its name. In them a pair
-(checked, violated) or a list of cases says what was expected. The tables of cases say it by their own columns.
+Tests of invariant I7 begin with ``test_i7_``, tests of an anomaly with ``test_`` and its name. In them a pair (checked,
+violated) or a list of cases is the expectation. Tables of cases have columns for it.
 """
 
 import ast
@@ -17,20 +17,20 @@ from tests.judge.checks.test_records import CASES
 FIRES = re.compile(r"\(\d+, [1-9]\d*\)|== \(?\[[^]]")
 MUST_NOT = re.compile(r"\([1-9]\d*, 0\)|== \(?\[\]")
 FATE_NAMED = {"undecided": "unseen"}
-# Their histories lie side by side in tables of their own; a test that bears their name is all that is asked for.
+# Their histories are in tables; a test with their name is enough.
 SIDE_BY_SIDE = {"I26", "I27", "torn_transaction", "hanging_transaction"}
 EVERY = sorted({*invariants.INVARIANTS, *SEVERITY})
 
 
 def source_of(check: str, files: dict[str, str]) -> str:
-    """The tests that are named after a check."""
+    """Return the source of the tests that are named after a check."""
     begins = f"test_{check.lower()}_" if check[1:].isdigit() else f"test_{check}"
     return "\n".join(text for name, text in files.items() if name.startswith(begins))
 
 
 @cache
 def functions() -> dict[str, str]:
-    """The test functions of this folder with their source."""
+    """Return the test functions of this folder with their source."""
     return {
         node.name: ast.get_source_segment(text, node) or ""
         for file in sorted(Path(__file__).parent.rglob("test_*.py"))
@@ -42,9 +42,9 @@ def functions() -> dict[str, str]:
 
 @cache
 def tabled() -> tuple[set[str], set[str]]:
-    """The anomalies that the tables of cases fire, and those that they narrowly miss.
+    """Return the anomalies that the tables of cases contain, and those that they narrowly miss.
 
-    Fates: the same sends and reads, and another fate because of what the replicas hold.
+    A fate is narrowly missed if the same sends and reads have another fate with other logs.
     """
     pairs = [(one, other) for one in FATES for other in FATES if (one.sends, one.polls) == (other.sends, other.polls)]
     fates = {fate for case in FATES for fate in case.fates.values()}
@@ -56,7 +56,7 @@ def tabled() -> tuple[set[str], set[str]]:
 
 
 def without(check: str) -> list[str]:
-    """What a check has no history for."""
+    """Return which histories a check lacks."""
     text, (fired, missed) = source_of(check, functions()), tabled()
     if check in SIDE_BY_SIDE and text:
         return []
@@ -68,12 +68,12 @@ def without(check: str) -> list[str]:
 
 
 def test_every_check_has_a_history_that_fires_it_and_a_near_miss():
-    """A new check needs both."""
+    """Every check has a history that violates it and a near miss."""
     assert {check: lacking for check in EVERY if (lacking := without(check))} == {}
 
 
 def test_a_check_without_tests_is_found():
-    """Nothing is named after I999; a test that expects only violations has no near miss."""
+    """A check without tests, or without a near miss, is found."""
     only_hits = {"test_i999_x": "assert check() == (2, 1)"}
     both = {"test_i999_x": "assert check() == (2, 1)\n    assert check() == (2, 0)"}
 

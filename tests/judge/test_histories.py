@@ -1,4 +1,4 @@
-"""The judge against a model of a replicated log: legal histories hold, and a broken rule is found by its check."""
+"""The judge against a model of a replicated log: legal histories pass, and a broken rule is found by its check."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ PLAIN = {"acks": "1", "idempotent": False}
 
 
 def played(steps: list[Step], number: int = 0, **rules: Any) -> History:
-    """A history of two producers, one with acks=all and one with acks=1; their names carry its number."""
+    """Return a history of two producers, one with acks=all and one with acks=1; their names have its number."""
     return Partition([Producer(f"all-{number}"), Producer(f"one-{number}", **PLAIN)], **rules).play(steps)
 
 
 def script(seed: int, steps: int = 20) -> list[Step]:
-    """A script by chance, the same for the same seed."""
+    """Return a random script that depends only on the seed."""
     chance = random.Random(seed)
     return [(chance.choice(VERBS), chance.randrange(6), chance.randint(1, 4)) for _ in range(steps)]
 
@@ -46,7 +46,7 @@ OF_GROUPS = {f"I{number}" for number in range(29, 38)}  # nor these, and none of
 
 @cache
 def eventful() -> tuple[History, Findings]:
-    """The eventful history, whose consumer seeks once, and what is found in it."""
+    """The eventful history, whose consumer seeks once, and its findings."""
     history = played(EVENTFUL)
     a_consumer_seeks_back(history)
     return history, judged(history)
@@ -54,26 +54,26 @@ def eventful() -> tuple[History, Findings]:
 
 @cache
 def legal() -> list[tuple[History, Findings]]:
-    """Many legal histories and what is found in them."""
+    """Many legal histories and their findings."""
     histories = [played(script(n), n, effective_min_isr=1 + n % 2) for n in range(LEGAL)]
     return [*((history, judged(history)) for history in histories), eventful()]
 
 
 def permitted(producer_id: str) -> set[str]:
-    """What is allowed to a producer of ``played``, given every fault."""
+    """Return the permissions of a producer of ``played``, given every fault."""
     settings_of = {"acks": "all"} if producer_id.startswith("all") else {"acks": "1", "idempotence": False}
     config = manifest(faults=["kill", "stop", "pause", "disconnect", "transfer_leadership"], **settings_of)
     return set(allowed_to(config, config.producers[0]))
 
 
 def cases_of(findings: Findings, *names: str) -> set[tuple[str, int]]:
-    """The records (producer, seq) of some anomalies' cases."""
+    """Return the records (producer, seq) of some anomalies' cases."""
     found = ((kind, row) for kind, rows in findings.examples.items() for row in rows if kind.anomaly in names)
     return {(row["producer_id"], row["seq"]) for _, row in found}
 
 
 def wrong(findings: Findings) -> set[str]:
-    """Everything that is wrong with a history, by its name: what is violated, and what its configuration forbids."""
+    """Return the violated invariants and the forbidden anomalies of a history."""
     violated = {name for name, tally in findings.tallies.items() if tally.violations}
     forbidden = {
         kind.anomaly
@@ -85,12 +85,12 @@ def wrong(findings: Findings) -> set[str]:
 
 
 def test_legal_histories_show_nothing():
-    """A hundred histories: no anomaly that was not permitted, and no invariant broken."""
+    """A hundred legal histories have no forbidden anomaly and no violated invariant."""
     assert [found for _, findings in legal() if (found := wrong(findings))] == []
 
 
 def test_lost_and_doubled_records_are_exactly_the_models():
-    """What acks=1 may lose is found to the last record, and nothing else is; so is what retries wrote twice."""
+    """Lost and duplicated records are exactly those of the model."""
     assert [cases_of(findings, *GONE) for _, findings in legal()] == [set(history.lost()) for history, _ in legal()]
     assert [cases_of(findings, "duplicate") for _, findings in legal()] == [
         set(history.doubled()) for history, _ in legal()
@@ -100,20 +100,20 @@ def test_lost_and_doubled_records_are_exactly_the_models():
 
 
 def with_takeovers(history: History) -> Findings:
-    """What is found in a history whose producers are permitted loss with a new leader, and only so."""
+    """Return the findings on a history whose producers are permitted loss only with a new leader."""
     loss = {anomaly: (Permission("a new leader", NEW_LEADER),) for anomaly in LOSS}
     return judged(history, {producer.name: loss for producer in history.producers})
 
 
 def test_each_record_that_acks_1_lost_went_with_a_new_leader():
-    """By the controller's history alone."""
+    """Each record that acks=1 lost is explained by a leader change in the controller's history."""
     found = [with_takeovers(history) for history, _ in legal()]
 
     assert [kind for each in found for kind in each.counts if kind.anomaly in LOSS and not kind.allowed_why] == []
 
 
 def test_a_loss_long_after_the_last_takeover_went_with_none():
-    """The last batch of the producer with acks=1 is in no log: nothing permits that."""
+    """A loss long after the last leader change is not permitted."""
     history = deepcopy(eventful()[0])
     gone = next(batch for batch in reversed(history.logs[1]) if batch.producer.startswith("one"))
     for log in history.logs.values():
@@ -126,7 +126,7 @@ def test_a_loss_long_after_the_last_takeover_went_with_none():
 
 
 def test_every_check_spoke():
-    """None of the checks was silent on the eventful history, so none of them passes for want of something to check."""
+    """Every check that applies has checked something in the eventful history."""
     _, findings = eventful()
     spoke = {name for name, tally in findings.tallies.items() if tally.checked}
 
@@ -137,33 +137,33 @@ def test_every_check_spoke():
 
 
 def of_all(batches: list[Batch]) -> list[int]:
-    """Where the batches of the producer with acks=all stand."""
+    """Return the indexes of batches of the acks=all producer."""
     return [n for n, batch in enumerate(batches) if batch.producer.startswith("all")]
 
 
 def live(history: History) -> list[dict[str, Any]]:
-    """What the live consumer saw."""
+    """Return the live consumer's reads."""
     return [row for row in history.polls if row["pass"] == "live"]
 
 
 def acknowledged(history: History) -> list[dict[str, Any]]:
-    """What was acknowledged with acks=all."""
+    """Return the sends acknowledged with acks=all."""
     return [row for row in history.sends if row["outcome"] == "ok" and row["acks"] == "all"]
 
 
 def a_replica_changes_a_record(history: History) -> None:
-    """Broker 2's first batch holds other records."""
+    """Broker 2's first batch has other records."""
     log = history.logs[2]
     log[0] = log[0]._replace(seqs=tuple(seq + 1_000 for seq in log[0].seqs))
 
 
 def a_replica_forgets_its_last_batch(history: History) -> None:
-    """Broker 3's log ends a batch too early."""
+    """Broker 3's log lacks its last batch."""
     history.logs[3].pop()
 
 
 def everybody_forgets_a_batch(history: History) -> None:
-    """A batch that was acknowledged with acks=all is on no replica any more."""
+    """A batch acknowledged with acks=all is in no log."""
     gone = history.logs[1][of_all(history.logs[1])[1]]
     for log in history.logs.values():
         log.remove(gone)
@@ -171,7 +171,7 @@ def everybody_forgets_a_batch(history: History) -> None:
 
 
 def sequences_are_swapped(history: History) -> None:
-    """Two batches of an idempotent producer stand in the wrong order."""
+    """Two batches of an idempotent producer are in the wrong order."""
     for log in history.logs.values():
         one, other = of_all(log)[:2]
         first, second = log[one], log[other]
@@ -180,12 +180,12 @@ def sequences_are_swapped(history: History) -> None:
 
 
 def an_epoch_file_is_shifted(history: History) -> None:
-    """Broker 2's leader-epoch-checkpoint names starts that its log does not show."""
+    """Broker 2's leader-epoch-checkpoint has starts that its log contradicts."""
     history.epochs[2] = [(epoch, start + (epoch > 0)) for epoch, start in history.epochs[2]]
 
 
 def a_second_broker_says_to_lead(history: History) -> None:
-    """Broker 3 says to lead the epoch of broker 2."""
+    """Broker 3 claims to lead broker 2's epoch."""
     line = next(line for line in history.lines if line["kind"] == "leader_started" and line["leader_epoch"] == 1)
     history.lines.append(line | {"broker_id": 3})
 
@@ -211,38 +211,38 @@ def a_leader_goes_back(history: History) -> None:
 
 
 def a_record_is_from_nobody(history: History) -> None:
-    """The final drain read a record that nobody sent."""
+    """The final drain read a record that no producer sent."""
     history.polls.append(history.polls[-1] | {"offset": history.drain_end, "seq": 9_999})
 
 
 def a_record_is_damaged(history: History) -> None:
-    """A record does not fit its checksum."""
+    """A record does not match its checksum."""
     history.polls[-1]["checksum_ok"] = False
 
 
 def a_written_record_is_denied(history: History) -> None:
-    """A record that is there was said to be definitely not written."""
+    """A stored record was reported as definitely not written."""
     acknowledged(history)[0].update(outcome="fail", offset=None)
 
 
 def an_offset_has_two_values(history: History) -> None:
-    """The live consumer and the final drain read different records at an offset."""
+    """The live consumer and the final drain read different records at one offset."""
     one, other = [row for row in live(history) if row["producer_id"].startswith("all")][:2]
     one["seq"] = other["seq"]
 
 
 def a_consumer_passes_a_record(history: History) -> None:
-    """The live consumer left out a record."""
+    """The live consumer skipped a record."""
     history.polls.remove(live(history)[3])
 
 
 def a_consumer_goes_back(history: History) -> None:
-    """The live consumer was given a record again."""
+    """The live consumer got a record again."""
     history.polls.append(live(history)[3] | {"position": 10_000})
 
 
 def the_end_of_the_log_is_gone(history: History) -> None:
-    """The last records that the live consumer was given are nowhere at the end."""
+    """The last records that the live consumer got are missing at the end."""
     cut = live(history)[-1]["offset"]
     history.drain_end = cut
     history.logs = {b: [one for one in log if one.end <= cut] for b, log in history.logs.items()}
@@ -250,7 +250,7 @@ def the_end_of_the_log_is_gone(history: History) -> None:
 
 
 def a_consumer_seeks_back(history: History) -> None:
-    """The live consumer seeks, says so, and is given a record again."""
+    """The live consumer seeks, reports it, and gets a record again."""
     again = live(history)[3] | {"position": 10_000}
     history.polls.append(again)
     at = {"from_offset": live(history)[-2]["offset"] + 1, "to_offset": again["offset"], "position": 10_000}
@@ -259,12 +259,12 @@ def a_consumer_seeks_back(history: History) -> None:
 
 
 def a_batch_is_older_than_the_one_before(history: History) -> None:
-    """The live consumer's last record is of a leader epoch that was over."""
+    """The live consumer's last record has an older leader epoch."""
     live(history)[-1]["leader_epoch"] = 0
 
 
 def a_record_is_given_out_early(history: History) -> None:
-    """The live consumer had a record before its leader's HW had passed it."""
+    """The live consumer got a record before its leader's HW passed it."""
     row = live(history)[-1]
     led = [s for s in history.samples if (s["broker_id"], s["leader_epoch"]) == (1, 2)]
     before = [s for s in led if s["high_watermark"] <= row["offset"]]
@@ -282,7 +282,7 @@ def an_acknowledgement_names_no_offset(history: History) -> None:
     acknowledged(history)[0]["offset"] = None
 
 
-# An edit of a legal history → what has to name it.
+# an edit of a legal history → the checks that must find it
 EDITS: dict[Callable[[History], None], set[str]] = {
     a_replica_changes_a_record: {"I12", "I13"},
     a_replica_forgets_its_last_batch: {"I12", "I15"},
@@ -310,7 +310,7 @@ ILLEGAL = {**FLAWS, **{edit.__name__: names for edit, names in EDITS.items()}}
 
 @pytest.mark.parametrize("rule", ILLEGAL)
 def test_a_broken_rule_is_named(rule):
-    """The same eventful history with one rule broken is rejected by the checks that state the rule."""
+    """The eventful history with one rule broken is rejected by the checks of that rule."""
     history = played(EVENTFUL, **({"flaw": rule} if rule in FLAWS else {}))
     for edit in EDITS:
         if edit.__name__ == rule:

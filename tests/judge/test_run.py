@@ -1,4 +1,4 @@
-"""Partitions brought together: transactions over two of them, read from a run folder."""
+"""Partitions judged together: transactions over two of them, read from a run folder."""
 
 from collections import Counter
 from dataclasses import replace
@@ -32,19 +32,19 @@ P0, P1 = {"partition": 0}, {"partition": 1}
 
 
 def of(name, outcome, *places, transaction=0):
-    """The records of one transaction of a producer: seq n stands at ``places[n]`` = (partition, offset)."""
+    """Return the records of one transaction: seq n is at ``places[n]`` = (partition, offset)."""
     error = {"ok": None, "fail": "transaction_aborted", "info": "commit _TIMED_OUT"}[outcome]
     own = {"producer_id": name, "outcome": outcome, "error": error, "transaction": transaction}
     return [sent(n, offset=offset, partition=p, **own) for n, (p, offset) in enumerate(places)]
 
 
 def reads(name, *found, **other):
-    """Final reads of a producer's records: (seq, partition, offset)."""
+    """Return final reads of a producer's records: (seq, partition, offset)."""
     return [polled(at, seq, producer_id=name, partition=p, **(COMMITTED | other)) for seq, p, at in found]
 
 
-# Producer → its sends, the reads, and how many of its records were read and are gone where its transaction is torn.
-# All share two partitions; the last reader got as far as offset 99 in both.
+# Producer → its sends, the reads, and how many records were read and are lost if its transaction is torn.
+# All share two partitions; the last reader reached offset 99 in both.
 TORN = {
     "whole": (of("whole", "ok", (0, 0), (1, 0)), reads("whole", (0, 0, 0), (1, 1, 0)), None),
     "torn": (of("torn", "ok", (0, 1), (1, 1)), reads("torn", (0, 0, 1)), (1, 1)),
@@ -92,7 +92,7 @@ def told(asked):
 
 
 def test_torn_transaction(told):
-    """Only what was partly read, while the rest is proven to be gone, whatever its outcome was but aborted."""
+    """A transaction is torn if some of its records were read and others are lost, unless it was aborted."""
     torn = told["torn_transaction"]
 
     assert {name: (row["evidence"]["read"], row["evidence"]["gone"]) for name, row in torn.items()} == {
@@ -119,7 +119,7 @@ OUTSIDER = KEPT._replace(t_ns=12 * S, partition_epoch=1, leader=3, leader_epoch=
     ],
 )
 def test_a_transaction_is_torn_by_what_may_have_taken_its_records(asked, states, permits):
-    """Its record that is gone lay in orders-1; what became of other partitions does not matter."""
+    """A torn transaction is permitted by a cause in the partition of its lost record, not by one elsewhere."""
     run, (one, other) = asked
     permitted = {"torn": {"torn_transaction": [Permission("an unclean election", UNCLEAN_LEADER)]}}
     other = replace(other, facts=Facts(states=[state._replace(partition=1) for state in states]))
@@ -132,12 +132,12 @@ def test_a_transaction_is_torn_by_what_may_have_taken_its_records(asked, states,
 
 
 def test_one_record_that_was_read_proves_its_transaction(told):
-    """The unread record of an unknown transaction is lost then; without a committed read nothing is promised."""
+    """One read record of an unknown transaction proves its commit, so its unread records are lost."""
     assert told["lost_write"].keys() == {"torn", "lost", "half", "none", "two"}
 
 
 def test_an_aborted_record_that_a_committed_reader_saw(told):
-    """And nothing else is an aborted read."""
+    """A read_committed reader that got an aborted record is the only aborted read."""
     aborted = told["aborted_read"]
 
     assert [(name, row["seq"], row["offset"]) for name, row in aborted.items()] == [("aborted", 0, 6)]
@@ -145,7 +145,7 @@ def test_an_aborted_record_that_a_committed_reader_saw(told):
 
 
 def test_uncommitted_reads_prove_nothing_of_open_transactions():
-    """Of a committed one they do, and so do reads of records in no transaction, and committed reads of any."""
+    """Reads of read_uncommitted consumers count for committed transactions and plain records only."""
     names = Names()
     sends = [*of("ok", "ok", (0, 0)), *of("fail", "fail", (0, 1)), *of("info", "info", (0, 2))]
     sends.append(sent(0, producer_id="x", outcome="fail"))
@@ -161,7 +161,7 @@ def test_uncommitted_reads_prove_nothing_of_open_transactions():
 
 
 def test_what_one_partition_lacks_of_the_history_another_does_not_make_good():
-    """A state of orders-1 has no time, and orders-2 none at all; orders-0 lacks nothing."""
+    """History gaps are per partition: a state without a time, or no state at all."""
     places = [TopicPartition("orders", number) for number in (0, 1, 2)]
     states = {places[0]: [SimpleNamespace(t_ns=5)], places[1]: [SimpleNamespace(t_ns=5), SimpleNamespace(t_ns=None)]}
     run = SimpleNamespace(partitions=places, states=states, history=History([]), manifest=manifest())
@@ -179,12 +179,12 @@ def test_what_one_partition_lacks_of_the_history_another_does_not_make_good():
 
 
 def replaced(run, **changes):
-    """Return the same run but for some attributes."""
+    """Return the run with some attributes changed."""
     return SimpleNamespace(**vars(run) | changes)
 
 
 def test_the_ends_of_a_transaction_are_compared_over_all_partitions():
-    """Where nobody knows the outcome, one record that ends otherwise than the rest is a violation."""
+    """Ends of a transaction with unknown outcome must agree over all partitions."""
     one = OpenEnds({("p", 0): Counter(abort=2)}, {(("p", 0), "abort"): (5, {"topic": "t", "partition": 0})})
     other = OpenEnds({("p", 0): Counter(commit=1)}, {(("p", 0), "commit"): (7, {"topic": "t", "partition": 1})})
 
@@ -197,21 +197,21 @@ def test_the_ends_of_a_transaction_are_compared_over_all_partitions():
 
 
 def replace_cached(run, *, states, **changes):
-    """An opened run with other fields, and these states in the place of the controller's history."""
+    """Return an opened run with other fields, and these states as the controller's history."""
     changed = replace(run, **changes)
     changed.__dict__["states"] = states
     return changed
 
 
 def owing(run):
-    """The same run with a controller, whose history it owes."""
+    """Return the run with a controller, so that its history is required."""
     controller = NodeInfo(name="controller-9", role="controller", address="10.0.0.9")
     manifest = run.manifest.model_copy(update={"nodes": [*run.manifest.nodes, controller]})
     return replace_cached(run, manifest=manifest, states=run.states)
 
 
 def with_follower_killed(tmp_path, states, **settings):
-    """A run in which a follower is killed, and ten acknowledged records are in no log; the controller's states."""
+    """Return a run in which a follower is killed and ten acknowledged records are in no log."""
     history = clean(faults=["kill"], **settings)
     history.logs = {broker: [(0, 0, values(*range(20))), (30, 0, values(*range(30, 50)))] for broker in (1, 2, 3)}
     history.polls = [row for row in history.polls if not 20 <= row["offset"] < 30]
@@ -236,7 +236,7 @@ UNCLEAN = {"config": {"unclean.leader.election.enable": "true"}}
     ],
 )
 def test_a_fault_permits_a_loss_that_a_new_leader_may_have_brought_about(tmp_path, settings, states, permits):
-    """The end of a follower is none; where the controller's history is missing, the loss is undecided."""
+    """A killed follower permits no loss; without the controller's history the loss is undecided."""
     run = with_follower_killed(tmp_path, states, **settings)
     counted = judge_run(run, one_by_one).tables["anomaly_counts"].to_pylist()
 
@@ -244,7 +244,7 @@ def test_a_fault_permits_a_loss_that_a_new_leader_may_have_brought_about(tmp_pat
 
 
 def test_an_undecided_loss_names_what_the_history_lacks(tmp_path):
-    """And the invariants that need the history are undecided for the same reason."""
+    """An undecided loss names the gap of the history, and invariants that need the history have the same reason."""
     judged = judge_run(owing(with_follower_killed(tmp_path, [SHRUNK], **ACKS_1)), one_by_one)
     counted = judged.tables["anomaly_counts"].to_pylist()
     [why] = {row["undecided"] for row in counted if row["anomaly"] == "lost_write"}
@@ -257,7 +257,7 @@ def test_an_undecided_loss_names_what_the_history_lacks(tmp_path):
 
 
 def test_where_nobody_led_uncleanly_all_is_checked_that_a_clean_topic_owes(tmp_path):
-    """I15 is among that."""
+    """If the history shows no unclean election, all invariants of a clean topic are checked, such as I15."""
 
     def checked(name, states):
         run = with_follower_killed(tmp_path / name, states, **UNCLEAN)
@@ -272,12 +272,12 @@ def test_where_nobody_led_uncleanly_all_is_checked_that_a_clean_topic_owes(tmp_p
     [
         (UNCLEAN, [KEPT, SHRUNK], False),
         (UNCLEAN, [SHRUNK], True),
-        (UNCLEAN, [SHRUNK, OUTSIDER._replace(partition_epoch=2)], False),  # one did, as the rest tells
+        (UNCLEAN, [SHRUNK, OUTSIDER._replace(partition_epoch=2)], False),  # an unclean election, as the rest shows
         ({}, [SHRUNK], False),  # the topic permits none
     ],
 )
 def test_a_topic_is_not_left_unchecked_for_want_of_a_history(tmp_path, settings, states, untold):
-    """Where a replica from outside the ISR may have led and nothing tells whether one did, evidence is missing."""
+    """If the history cannot show whether a replica outside the ISR led, evidence is missing."""
     run = owing(with_follower_killed(tmp_path, states, **settings))
     missing = dict(judge_run(run, one_by_one).items)["elections told"]
 
@@ -298,7 +298,7 @@ UNCLEAN_END = "Producer load-1 did not end cleanly: its ledger may lack sends"
     ],
 )
 def test_what_a_killed_producer_did_not_record_is_counted(tmp_path, kept, clean_end, lacking):
-    """By what readers and logs hold, each record once; who ended in order told it itself."""
+    """Records that a killed producer did not record are counted once each, from reads and logs."""
     history = clean()
     history.sends = history.sends[:kept]
     words = {"rows": 50, "last_seq": 49} if clean_end else {}
@@ -309,7 +309,7 @@ def test_what_a_killed_producer_did_not_record_is_counted(tmp_path, kept, clean_
 
 
 def test_a_leader_that_takes_over_may_take_what_acks_1_acknowledged(tmp_path):
-    """Broker 1 is killed and broker 2 begins epoch 1 at offset 30, as the controller tells."""
+    """A leader change permits the loss of records acknowledged with acks=1, as the controller's history shows."""
     run = open_folder(truncated().write(tmp_path / "run"))
     taken = KEPT._replace(t_ns=10 * S + 398 * MS, leader=2, leader_epoch=1, partition_epoch=1, isr=(2, 3))
     run.__dict__["states"] = {TopicPartition("orders", 0): [KEPT, taken]}
@@ -322,7 +322,7 @@ def test_a_leader_that_takes_over_may_take_what_acks_1_acknowledged(tmp_path):
 
 
 def test_a_leader_that_was_killed_does_not_excuse_what_its_successor_loses(tmp_path):
-    """Broker 2 loses records 45 and 46, which it acknowledged itself at 35 and 36 while broker 1 was down."""
+    """The end of the former leader does not permit losses of records that its successor acknowledged."""
     history = truncated()
     history.polls = [row for row in history.polls if row["seq"] not in {45, 46}]
     log = [(0, 0, values(*range(30))), (30, 1, values(*range(40, 45))), (37, 1, values(47, 48, 49))]
@@ -346,7 +346,7 @@ def test_a_leader_that_was_killed_does_not_excuse_what_its_successor_loses(tmp_p
     ],
 )
 def test_a_record_stands_twice_only_where_its_client_may_have_sent_it_again(tmp_path, events, timeout_s, permits):
-    """Record 7 stands at 7 and at 50, and was acknowledged after 1 ms: neither late nor amid a fault of a broker."""
+    """A duplicate is permitted only if its client may have retried: a late answer, or a fault of a broker."""
     history = clean(idempotence=False, load="producer")
     timed = {} if timeout_s is None else {"request_timeout": timeout_s}
     history.manifest = history.manifest.model_copy(update={"scenario": {"load": {"topic": "orders", **timed}}})
@@ -362,7 +362,7 @@ def test_a_record_stands_twice_only_where_its_client_may_have_sent_it_again(tmp_
 
 
 def judged_reader(folder, position, still_s):
-    """The verdict on I37, and what is missing: the live consumer was there, of 50 records, and had not moved since."""
+    """Return I37's verdict and the missing evidence; the live consumer stayed at this position for ``still_s``."""
     history = clean()
     history.manifest = history.manifest.model_copy(update={"patience_s": 30.0})
     told = {"still_since_ns": (90 - still_s) * S, "told": {"consumer": 89 * S}}
@@ -383,13 +383,13 @@ def judged_reader(folder, position, still_s):
 
 
 def test_a_live_consumer_with_none_of_the_records_does_not_pass(tmp_path):
-    """It lives, the final drain read all 50, and it moves no more; one that read all of them is at the end."""
+    """A live consumer without the drained records fails I37; one that read all of them passes."""
     assert judged_reader(tmp_path / "stuck", 0, still_s=60) == ("fail", [])
     assert judged_reader(tmp_path / "read", 50, still_s=60) == ("pass", [])
 
 
 def test_a_reader_that_may_yet_come_to_the_end_leaves_the_run_undecided(tmp_path):
-    """It had not stood still for as long as it may."""
+    """A reader that has not yet exceeded its time leaves the run undecided."""
     verdict, missing = judged_reader(tmp_path / "early", 20, still_s=10)
     assert verdict == "unknown"
     assert missing == [

@@ -1,4 +1,4 @@
-"""Whose records a committed reader is not shown."""
+"""Records that a read_committed reader does not receive."""
 
 import struct
 
@@ -13,12 +13,12 @@ ABORT, COMMIT = 0, 1
 
 
 def batch(offset: int, producer: int, *, transactional: bool = True) -> bytes:
-    """A batch of one record."""
+    """Return a batch of one record."""
     return _batch(offset, producer, TRANSACTIONAL if transactional else 0, None, b"value")
 
 
 def ended(offset: int, producer: int, how: int) -> bytes:
-    """A marker at the end of a producer's transaction."""
+    """Return a marker at the end of a producer's transaction."""
     return _batch(offset, producer, TRANSACTIONAL | CONTROL, struct.pack(">hh", 0, how), b"\0" * 6)
 
 
@@ -50,13 +50,13 @@ LOG = (
         ([], [0, 1, 2, 3, 4, 5, 6]),
         ([(7, 0)], [1, 2, 3, 4, 5, 6]),  # until its marker: what the producer sent after it was committed
         ([(8, 1)], [0, 2, 3, 4, 5, 6]),
-        ([(7, 4)], [0, 1, 2, 3, 5, 6]),  # of the second transaction alone
+        ([(7, 4)], [0, 1, 2, 3, 5, 6]),  # only the second transaction
         ([(9, 0)], [0, 1, 2, 3, 4, 5, 6]),
         ([(7, 0), (7, 4)], [1, 2, 3, 5, 6]),
     ],
 )
 def test_records_of_aborted_transactions_are_left_out(aborted: list[tuple[int, int]], kept: list[int]) -> None:
-    """From the first offset that the broker tells up to the producer's abort marker; markers themselves stay."""
+    """Records from an aborted transaction's first offset to its abort marker are removed; markers remain."""
     found = without_aborted(whole_batches(LOG), LOG, aborted)
 
     assert np.array_equal(last_offsets(found), kept)

@@ -1,4 +1,4 @@
-"""Headers of batches: every field comes back, and damage is a row."""
+"""Headers of batches as rows, with damage as a problem in its row."""
 
 import struct
 
@@ -25,17 +25,17 @@ LENGTH_AT, MAGIC_AT, EPOCH_AT = 8, 16, 15
 
 
 def problems(data):
-    """The problems of a segment's batches."""
+    """Return the problems of a segment's batches."""
     return headers(data)["problem"].tolist()
 
 
 def changed(data, at, byte):
-    """Some bytes with another one in them."""
+    """Return bytes with one of them replaced."""
     return data[:at] + bytes([byte]) + data[at + 1 :]
 
 
 def test_every_field_of_a_header_comes_back():
-    """As it was written, beside the place of the batch and its size."""
+    """Every header field is read with its written value, and the batch has its position and size."""
     told = (2**40, 90, 3, 2, 4, -2, 5, 6, 2**50, 8, 9, 10, -11)
     (row,) = headers(HEADER.pack(*told) + bytes(41))
 
@@ -47,7 +47,7 @@ def test_every_field_of_a_header_comes_back():
 
 @pytest.mark.parametrize("cut", [1, 40, 100])
 def test_a_torn_tail_is_the_last_row(cut):
-    """A segment that ends within a batch keeps the batches before it."""
+    """A torn tail is the last row, and the batches before it are kept."""
     assert problems(TWO[:-cut]) == [0, Problem.TORN_TAIL]
     assert len(whole_batches(TWO[:-cut])) == 1
     assert problems(TWO) == [0, 0]
@@ -55,7 +55,7 @@ def test_a_torn_tail_is_the_last_row(cut):
 
 @pytest.mark.parametrize("length", [-(2**31), -1, 0, 48, 2**31 - 1])
 def test_a_length_that_leads_nowhere_ends_the_segment(length):
-    """Nothing after it can be found, and nothing of what it claims is reserved; one that is too large by 1 is torn."""
+    """An impossible length ends the segment without reserving memory for it."""
     lying = TWO[:LENGTH_AT] + struct.pack(">i", length) + TWO[LENGTH_AT + 4 :]
 
     (row,) = headers(lying)
@@ -63,12 +63,12 @@ def test_a_length_that_leads_nowhere_ends_the_segment(length):
 
 
 def test_preallocated_zeros_are_a_torn_tail():
-    """As a segment that is being written has them on some systems."""
+    """Preallocated zeros are a torn tail."""
     assert problems(TWO + bytes(200)) == [0, 0, Problem.TORN_TAIL]
 
 
 def test_a_changed_byte_is_a_bad_crc_and_the_next_batch_is_read():
-    """One flipped bit below the checksum shows; the batch's epoch is not covered by it."""
+    """A flipped bit is a bad CRC, and the next batch is read; the CRC does not cover the leader epoch."""
     damaged = changed(TWO, 90, TWO[90] ^ 1)
 
     assert problems(damaged) == [Problem.BAD_CRC, 0]
@@ -77,7 +77,7 @@ def test_a_changed_byte_is_a_bad_crc_and_the_next_batch_is_read():
 
 
 def test_a_large_batch_is_verified_in_pieces():
-    """Its last byte counts as well as its first."""
+    """A large batch is verified in pieces up to its last byte."""
     data = batch_of(0, [Record(bytes(3 << 20))])
 
     assert problems(data) == [0]
@@ -85,14 +85,14 @@ def test_a_large_batch_is_verified_in_pieces():
 
 
 def test_an_unknown_format_is_named():
-    """Its checksum is elsewhere, so that it is not verified."""
+    """An unknown format is named, and its checksum is not verified."""
     (row, sound) = headers(changed(TWO, MAGIC_AT, 3))
 
     assert (problem_text(row), problem_text(sound)) == ("magic 3", None)
 
 
 def test_a_batch_behind_old_messages_is_read():
-    """Messages of formats 0 and 1 may be shorter than a header of format 2; each is named, sound or damaged."""
+    """A batch behind messages of formats 0 and 1 is read; each message is named, sound or damaged."""
     old = message(0, b"tiny", magic=0) + message(1, b"tiny", magic=1)
 
     assert problems(old + batch(2, values(2))) == [Problem.MAGIC, Problem.MAGIC, 0]
@@ -102,7 +102,7 @@ def test_a_batch_behind_old_messages_is_read():
 
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_slices_are_the_whole(most):
-    """Whatever their size, the torn tail included; an empty segment has none."""
+    """Slices of any size yield the same rows as the whole; an empty segment has no slice."""
     data = TWO + batch(3, values(3)) + b"torn"
     rows = [row["position"] for found in header_slices(data, most) for row in found]
 
@@ -111,7 +111,7 @@ def test_slices_are_the_whole(most):
 
 
 def test_a_file_is_mapped(tmp_path):
-    """One without a byte, too; what was read of it lives on."""
+    """A file can be mapped, also an empty one, and its headers outlive the mapping."""
     for data, count in ((TWO, 2), (b"", 0)):
         (tmp_path / "segment").write_bytes(data)
         with mapped(tmp_path / "segment") as found:
@@ -120,7 +120,7 @@ def test_a_file_is_mapped(tmp_path):
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_rows(data):
-    """Which follow one another to the end of the data."""
+    """Any bytes yield rows that are contiguous to the end of the data."""
     ends = [0]
     for found in header_slices(data, 2):
         for row in found:
@@ -131,7 +131,7 @@ def test_any_bytes_are_rows(data):
 
 @given(st.lists(st.tuples(st.integers(0, len(TWO) - 1), st.integers(0, 255)), max_size=4), st.integers(0, len(TWO)))
 def test_damaged_batches_are_rows(changes, end):
-    """Sound batches that are changed and cut anywhere still come to an end."""
+    """Damaged and cut batches yield rows that cover the data."""
     data = TWO
     for at, byte in changes:
         data = changed(data, at, byte)

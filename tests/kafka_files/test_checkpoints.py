@@ -1,4 +1,4 @@
-"""Checkpoint files: entries in their order, torn lines left out."""
+"""Checkpoint files: entries in order, without torn lines."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from kafka_files.checkpoints import faults, read_epochs, read_offsets
 
 
 def test_epochs_are_read_in_their_order(tmp_path):
-    """Version and count stand before the entries; no file is not an empty one."""
+    """Epochs are read in order after version and count; a missing file is None and an empty one has no entry."""
     file = tmp_path / "leader-epoch-checkpoint"
     file.write_text("0\n2\n2 30\n0 0\n")
     (tmp_path / "empty").write_text("0\n0\n")
@@ -18,7 +18,7 @@ def test_epochs_are_read_in_their_order(tmp_path):
 
 
 def test_offsets_are_read_by_replica(tmp_path):
-    """A topic's partitions are told apart, and so is a topic with a dash."""
+    """Offsets are read by replica, also of topics with a dash."""
     file = tmp_path / "replication-offset-checkpoint"
     file.write_text("0\n3\norders 0 42\norders 1 7\norders-0 10 9\n")
 
@@ -31,7 +31,7 @@ def test_offsets_are_read_by_replica(tmp_path):
 
 
 def test_torn_and_strange_lines_are_left_out(tmp_path):
-    """A file that was cut, or whose bytes are others, gives the lines that are whole."""
+    """Torn and malformed lines are skipped, and complete ones are read."""
     epochs, offsets = tmp_path / "epochs", tmp_path / "offsets"
     epochs.write_bytes(b"0\n3\n0 0\n1 x\n2\n3 17 4\n\xff\xfe\n4 20\n5 " + b"9" * 40 + b"\n")
     offsets.write_bytes(b"0\n3\norders 0 42\norders 1\norders 2 \xff\norders 3 -1\n")
@@ -41,7 +41,7 @@ def test_torn_and_strange_lines_are_left_out(tmp_path):
 
 
 def test_a_last_line_without_its_end_is_torn(tmp_path):
-    """Kafka ends each line: a number that was cut is another number."""
+    """A last line without its line end is torn, since a cut number is another number."""
     epochs, offsets = tmp_path / "epochs", tmp_path / "offsets"
     epochs.write_text("0\n2\n0 0\n7 1")  # of "7 100"
     offsets.write_text("0\n2\norders 0 42\norders 1 7")
@@ -68,7 +68,7 @@ def test_a_last_line_without_its_end_is_torn(tmp_path):
     ],
 )
 def test_what_is_wrong_with_a_file_is_named_by_line(tmp_path, data, expected):
-    """Kafka rejects such a file; no file is no fault."""
+    """Errors of a file that Kafka rejects are named with the line; a missing file has none."""
     (tmp_path / "leader-epoch-checkpoint").write_bytes(data)
 
     assert faults(tmp_path / "leader-epoch-checkpoint") == expected
@@ -76,7 +76,7 @@ def test_what_is_wrong_with_a_file_is_named_by_line(tmp_path, data, expected):
 
 
 def test_offset_checkpoints_have_entries_of_three_fields(tmp_path):
-    """The first wrong line is quoted, the others are counted."""
+    """Entries of offset checkpoints have three fields; the first wrong line is quoted, and others are counted."""
     file = tmp_path / "replication-offset-checkpoint"
     file.write_text("0\n3\norders 0 -7\norders 1 7\norders 2\n")
 
@@ -84,5 +84,5 @@ def test_offset_checkpoints_have_entries_of_three_fields(tmp_path):
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
-    """Here a folder of its name."""
+    """An unreadable file, such as a folder, is named."""
     assert faults(tmp_path) == ["cannot be read (is a directory)"]

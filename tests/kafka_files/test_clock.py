@@ -1,4 +1,4 @@
-"""Wall-clock times placed on the monotonic clock."""
+"""Wall-clock times on the monotonic clock."""
 
 from datetime import UTC, datetime
 
@@ -10,7 +10,7 @@ from tests.evidence.folders import MS, S
 
 
 def test_a_time_takes_the_offset_of_the_pairs_around_it():
-    """Wall and monotonic time differ by 100 s here; one pair torn apart by 50 ms changes nothing."""
+    """A time has the offset of the pairs around it; one pair with a delay of 50 ms has no effect."""
     clock = Clock([(100 * S, 0), (101 * S, S), (102 * S + 50 * MS, 2 * S), (103 * S, 3 * S)])
 
     assert clock.monotonic_ns(101 * S + 500 * MS) == S + 500 * MS
@@ -18,8 +18,10 @@ def test_a_time_takes_the_offset_of_the_pairs_around_it():
 
 
 def test_where_the_clock_was_set_there_is_no_time():
-    """Back by so little that some times came twice: such a time may mean either. Each is one after an hour ahead, and
-    where pairs differ by less than the clocks' slack.
+    """A wall time that occurred twice, after the clock was set back, has no monotonic time.
+
+    After the clock was set ahead by an hour each time has one, and so it does where pairs differ by less than the
+    clocks' slack.
     """
     ahead = Clock([(100 * S, 0), (101 * S, S), (102 * S, 2 * S), (3703 * S, 3 * S), (3704 * S, 4 * S)])
     back = Clock(sorted([*((t * S, t * S) for t in range(5, 20)), *((t * S, (t + 10) * S) for t in range(10, 30))]))
@@ -34,8 +36,9 @@ def test_where_the_clock_was_set_there_is_no_time():
     [(150, (6150, 7000)), (900, (6900, 7000)), (-400, (5600, 7000)), (-900, (5100, 7000)), (30, None)],
 )
 def test_a_clock_that_was_set_by_less_than_a_second(by_ms, unknown):
-    """At 6.5 s, between the pairs at 6 s and 7 s: a wall time that it showed twice, or may have, has no place, and all
-    others have theirs. A step of a third of the slack moves times by no more than itself.
+    """A clock is set at 6.5 s, between the pairs at 6 s and 7 s; ambiguous wall times have no monotonic time.
+
+    All other times have theirs. A step of a third of the slack moves times by no more than the step.
     """
 
     def wall(t_ms):
@@ -56,7 +59,7 @@ def test_a_clock_that_was_set_by_less_than_a_second(by_ms, unknown):
 
 
 def test_two_pairs_of_a_busy_host_are_no_set_clock():
-    """Both were torn by 40 ms; twice that would be one. A state's date may be off by twice the limit."""
+    """Two pairs delayed by 40 ms on a busy host are no set clock, but 80 ms are; a date's error is twice the limit."""
     apart = [0, 0, 0, 40 * MS, 40 * MS, 0, 0, 0]
 
     def sets(scale):
@@ -67,7 +70,7 @@ def test_two_pairs_of_a_busy_host_are_no_set_clock():
 
 
 def test_what_the_clock_was_set_by():
-    """Ahead by an hour at 2 s, and back again at 4 s; one pair that was torn apart by 1.5 s is no such thing."""
+    """A clock set ahead by an hour at 2 s and back at 4 s is found; one pair with a delay of 1.5 s is not."""
     hour = 3600 * S
     ahead = [(100 * S, 0), (101 * S, S), (102 * S + hour, 2 * S), (103 * S + hour, 3 * S)]
     back = [(104 * S, 4 * S), (105 * S, 5 * S)]
@@ -79,12 +82,12 @@ def test_what_the_clock_was_set_by():
 
 
 def test_without_a_pair_there_is_no_time():
-    """No statement is better than a wrong one."""
+    """Without a pair a wall time has no monotonic time."""
     assert Clock([]).monotonic_ns(S) is None
 
 
 def test_a_torn_line_is_left_out(tmp_path):
-    """The file's last line may have been cut by a kill; a run without the file has no pair."""
+    """A torn last line is skipped, and a run without the file has no pair."""
     file = tmp_path / "clock.jsonl"
     file.write_text('{"t_ns": 5, "wall": "1970-01-01T00:00:01.000002+00:00"}\n{"t_ns": 6, "wa')
 
@@ -93,12 +96,12 @@ def test_a_torn_line_is_left_out(tmp_path):
 
 
 def test_a_wall_time_keeps_its_microseconds():
-    """A float of nanoseconds since 1970 would round them."""
+    """A wall time keeps its microseconds, which a float of nanoseconds would round."""
     assert wall_ns(datetime(2026, 1, 1, 0, 0, 0, 123_457, UTC)) == 1_767_225_600_123_457_000
 
 
 def test_lines_of_something_else_give_no_pairs(tmp_path):
-    """Bytes that are no text, infinity, and lists without end are passed over; a whole line among them is read."""
+    """Lines that are no text, infinite or deeply nested are skipped, and a valid line among them is read."""
     file = tmp_path / "clock.jsonl"
     whole = b'{"wall": "2026-01-01T00:00:00+00:00", "t_ns": 5}\n'
     file.write_bytes(

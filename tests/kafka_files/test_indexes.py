@@ -1,4 +1,4 @@
-"""Sparse indexes: where they lead, and how far there is to read from there."""
+"""Sparse indexes: the entry of a lookup, and the number of batches to read from there."""
 
 import struct
 
@@ -7,7 +7,7 @@ from tests.claims.test_storage import FIRST_MS, replica
 
 
 def test_a_look_up_reads_on_from_the_entry_below(tmp_path):
-    """From offset 20's entry to 25 are six batches; what is beyond the log is not found."""
+    """A lookup reads from the entry below: six batches from offset 20 to 25; beyond the log it finds none."""
     (segment,) = segments_of(replica(tmp_path / "orders-0"))
 
     found = by_offset(segment, 25)
@@ -19,7 +19,7 @@ def test_a_look_up_reads_on_from_the_entry_below(tmp_path):
 
 
 def test_a_look_up_without_an_entry_reads_from_the_beginning(tmp_path):
-    """An index that is missing is an empty one."""
+    """A lookup without an entry, or without the index file, reads from the beginning."""
     folder = replica(tmp_path / "orders-0")
     for file in folder.glob("*index"):
         file.unlink()
@@ -30,7 +30,7 @@ def test_a_look_up_without_an_entry_reads_from_the_beginning(tmp_path):
 
 
 def test_an_entry_that_leads_into_a_batch_finds_nothing(tmp_path):
-    """One byte behind the beginning of a batch no header stands."""
+    """An entry that points inside a batch finds no batch."""
     (segment,) = segments_of(replica(tmp_path / "orders-0"))
     wrong = segment._replace(offsets=[(0, 1)])
 
@@ -38,7 +38,7 @@ def test_an_entry_that_leads_into_a_batch_finds_nothing(tmp_path):
 
 
 def test_entries_end_where_the_preallocated_zeros_begin():
-    """Offsets are relative to the segment's first; half an entry is none."""
+    """Entries end at the preallocated zeros, without an incomplete entry; offsets are relative to the segment."""
     assert offset_entries(struct.pack(">iiii", 3, 90, 0, 0), 100) == [(103, 90)]
     assert time_entries(struct.pack(">qiqi", 7, 3, 0, 0), 100) == [(7, 103)]
     assert offset_entries(struct.pack(">ii", 3, 90) + b"half", 100) == [(103, 90)]

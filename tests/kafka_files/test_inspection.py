@@ -1,4 +1,4 @@
-"""What a broker's disk holds: the counts of each replica, and what no sound broker leaves behind."""
+"""A broker's disk: the counts of each replica, and problems that a sound broker never leaves."""
 
 import os
 import struct
@@ -23,7 +23,7 @@ FIRST, SECOND = "00000000000000000000.log", "00000000000000000003.log"
 
 
 def log_dir(folder, *, first=b"", second=None, epochs="0\n2\n0 0\n1 3\n", checkpoints=None):
-    """A log directory with one replica of two segments."""
+    """Write a log directory with one replica of two segments."""
     replica = folder / "orders-0"
     replica.mkdir(parents=True)
     (replica / FIRST).write_bytes(first or batch(0, values(0, 1, 2)))
@@ -35,7 +35,7 @@ def log_dir(folder, *, first=b"", second=None, epochs="0\n2\n0 0\n1 3\n", checkp
 
 
 def end_marker(offset, producer_id, *, commit):
-    """A control batch that ends a producer's transaction."""
+    """Return a control batch that ends a producer's transaction."""
     data = bytearray(batch_of(offset, [Record(key=struct.pack(">hh", 0, commit))], attributes=TRANSACTIONAL | CONTROL))
     struct.pack_into(">q", data, 43, producer_id)
     struct.pack_into(">I", data, 17, google_crc32c.value(bytes(data[21:])))
@@ -43,13 +43,13 @@ def end_marker(offset, producer_id, *, commit):
 
 
 def texts(folder, *, problems=True):
-    """The problems, or the notes, of a log directory's only replica."""
+    """Return the problems, or the notes, of a log directory's only replica."""
     (replica,) = inspect([folder])
     return [each.text for each in replica.findings if each.is_problem is problems]
 
 
 def test_a_sound_replica_is_counted(tmp_path):
-    """Segments, batches, records, offsets, epochs and checkpoints, and no finding."""
+    """A sound replica has counts of segments, batches, records, offsets, epochs and checkpoints, without findings."""
     (replica,) = inspect([log_dir(tmp_path, checkpoints={"replication-offset-checkpoint": 5})])
 
     assert (replica.segments, replica.batches, replica.records) == (2, 2, 5)
@@ -60,7 +60,7 @@ def test_a_sound_replica_is_counted(tmp_path):
 
 
 def test_a_changed_byte_is_a_problem(tmp_path):
-    """It has its byte and its offset; what follows is read, and the offsets that it may hide are no gap."""
+    """A changed byte is a problem with byte and offset; later batches are read, and its hidden offsets are no gap."""
     sound = batch(3, values(3)) + batch(4, values(4)) + batch(5, values(5))
     size = len(sound) // 3
     damaged = sound[: size + 70] + b"\xff" + sound[size + 71 :]
@@ -71,7 +71,7 @@ def test_a_changed_byte_is_a_problem(tmp_path):
 
 
 def test_a_gap_is_noted_and_offsets_that_go_back_are_a_problem(tmp_path):
-    """Compaction leaves gaps; no broker writes an offset twice."""
+    """A gap is a note, as compaction leaves gaps; decreasing offsets are a problem."""
     epochs = "0\n1\n0 0\n"
     gap = log_dir(tmp_path / "gap", second=batch(3, values(3)) + batch(7, values(7)), epochs=epochs)
     back = log_dir(tmp_path / "back", second=batch(3, values(3)) + batch(2, values(2)), epochs=epochs)
@@ -81,7 +81,7 @@ def test_a_gap_is_noted_and_offsets_that_go_back_are_a_problem(tmp_path):
 
 
 def test_a_torn_tail_is_a_problem_where_another_segment_follows(tmp_path):
-    """A broker that was killed leaves one in its last segment, and cuts it at its next start."""
+    """A torn tail is a note in the last segment, as after a kill, and a problem before another segment."""
     whole, torn = batch(0, values(0, 1, 2)), batch(0, values(0, 1, 2)) + b"torn"
     last = texts(log_dir(tmp_path / "last", first=whole, second=batch(3, values(3), epoch=1) + b"torn"), problems=False)
 
@@ -95,7 +95,7 @@ def test_a_torn_tail_is_a_problem_where_another_segment_follows(tmp_path):
 
 
 def test_a_segment_that_begins_before_its_name_is_a_problem(tmp_path):
-    """Kafka finds a segment by its name."""
+    """A segment with offsets below its name is a problem, since Kafka finds a segment by its name."""
     assert texts(log_dir(tmp_path, first=batch(0, values(0)), second=batch(1, values(1)), epochs="0\n1\n0 0\n")) == [
         "the segment's name promises offsets from 3 on"
     ]
@@ -111,13 +111,13 @@ def test_a_segment_that_begins_before_its_name_is_a_problem(tmp_path):
     ],
 )
 def test_an_epoch_file_that_contradicts_its_batches_is_a_problem(tmp_path, epochs, text):
-    """Followers truncate by it; entries that retention removed are none."""
+    """An epoch file that contradicts its batches is a problem; entries removed by retention are not."""
     assert texts(log_dir(tmp_path / "wrong", epochs=epochs)) == [text]
     assert texts(log_dir(tmp_path / "retention", epochs="0\n1\n1 3\n")) == []
 
 
 def test_epochs_that_fall_are_a_problem(tmp_path):
-    """A leader's epoch only grows."""
+    """A decreasing leader epoch is a problem."""
     falling = batch(3, values(3), epoch=2) + batch(4, values(4), epoch=1)
 
     assert "leader epoch falls from 2 to 1" in texts(log_dir(tmp_path, second=falling))
@@ -128,7 +128,7 @@ def test_epochs_that_fall_are_a_problem(tmp_path):
     [("replication-offset-checkpoint", "high watermark"), ("recovery-point-offset-checkpoint", "recovery point")],
 )
 def test_a_checkpoint_beyond_the_log_end_is_a_problem(tmp_path, file, name):
-    """What it says was there is gone; at the log end it is as it should be."""
+    """A checkpoint beyond the log end offset is a problem; one equal to it is not."""
     assert texts(log_dir(tmp_path / "at", checkpoints={file: 5})) == []
     assert texts(log_dir(tmp_path / "beyond", checkpoints={file: 6})) == [
         f"the {name} of orders-0 is 6, beyond the log end offset 5"
@@ -136,7 +136,7 @@ def test_a_checkpoint_beyond_the_log_end_is_a_problem(tmp_path, file, name):
 
 
 def test_transactions_are_counted_and_open_ones_named(tmp_path):
-    """A marker ends the transaction of its own producer only."""
+    """Transactions are counted and open ones named; a marker ends only its producer's transaction."""
     open_, ended = (sequenced(at, [at], 0, producer=(at, 0), attributes=TRANSACTIONAL) for at in (3, 4))
     (replica,) = inspect(
         [log_dir(tmp_path, second=open_ + ended + end_marker(5, 4, commit=True), epochs="0\n1\n0 0\n")]
@@ -147,7 +147,7 @@ def test_transactions_are_counted_and_open_ones_named(tmp_path):
 
 
 def test_old_formats_are_counted_and_no_problem(tmp_path):
-    """A batch of format 2 behind them is read; one that does not fit its CRC is a problem."""
+    """Old formats are counted without a problem, unless a message fails its CRC; a later batch is read."""
     old = message(0, b"tiny", magic=0) + message(1, b"tiny", magic=1) + batch(2, values(2))
     (replica,) = inspect([log_dir(tmp_path / "old", first=old)])
     damaged = old.replace(b"tiny", b"tinY", 1)
@@ -158,14 +158,14 @@ def test_old_formats_are_counted_and_no_problem(tmp_path):
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_read(data):
-    """Damage is a finding, never an exception."""
+    """Any bytes are read, and damage is a finding, never an exception."""
     with TemporaryDirectory() as folder:
         (replica,) = inspect([log_dir(Path(folder), second=data)])
         assert replica.size_bytes == len(data) + len(batch(0, values(0, 1, 2)))
 
 
 def test_one_segment_is_read_alone(tmp_path):
-    """Checkpoints are of the whole log, so they are not compared."""
+    """A single segment is read without comparison to checkpoints, which cover the whole log."""
     folder = log_dir(tmp_path, epochs="0\n1\n0 0\n", checkpoints={"replication-offset-checkpoint": 9})
     (replica,) = inspect([folder / "orders-0" / SECOND])
 
@@ -173,7 +173,7 @@ def test_one_segment_is_read_alone(tmp_path):
 
 
 def test_whole_batches_behind_damage_are_a_problem_and_read(tmp_path):
-    """A wrong length at the end of the last segment; a batch that was cut off there is a note."""
+    """Complete batches behind damage are a problem and are read; a cut last batch is a note."""
     sound = [batch(at, values(at)) for at in (3, 4, 5)]
     size = len(sound[0])
     wrong = bytearray(b"".join(sound))
@@ -191,7 +191,7 @@ def test_whole_batches_behind_damage_are_a_problem_and_read(tmp_path):
 
 
 def test_a_length_that_leads_into_another_batch_hides_none_behind(tmp_path):
-    """Bytes that only look like batches are not reported one by one; a sound batch behind a bad CRC is."""
+    """A length that points into another batch is one problem, and the sound batches behind it are read."""
     sound = [batch(at, values(at)) for at in (3, 4, 5, 6)]
     size = len(sound[0])
     wrong = bytearray(b"".join(sound))
@@ -204,7 +204,7 @@ def test_a_length_that_leads_into_another_batch_hides_none_behind(tmp_path):
 
 
 def test_other_bytes_at_the_end_are_a_problem(tmp_path):
-    """Zeros are a note, up to the last byte."""
+    """Non-zero bytes at the end are a problem; zeros are a note, up to the last byte."""
     sound = batch(3, values(3, 4), epoch=1)
 
     assert texts(log_dir(tmp_path / "other", second=sound + b"\xee" * 80)) == [
@@ -215,7 +215,7 @@ def test_other_bytes_at_the_end_are_a_problem(tmp_path):
 
 
 def test_one_wrong_base_offset_is_one_problem(tmp_path):
-    """The batches behind are sound."""
+    """A wrong base offset is one problem, and the batches behind it are sound."""
     second = batch(3, values(3)) + batch(900, values(4)) + batch(5, values(5)) + batch(6, values(6))
     (replica,) = inspect([log_dir(tmp_path, second=second, epochs="0\n1\n0 0\n")])
 
@@ -226,7 +226,7 @@ def test_one_wrong_base_offset_is_one_problem(tmp_path):
 
 
 def test_findings_that_are_alike_are_counted_by_kind(tmp_path):
-    """Numbers and quoted lines make no other kind."""
+    """Findings are counted by kind, regardless of numbers and quoted lines."""
     gaps = b"".join(batch(at, values(at)) for at in (3, 5, 8))
     (replica,) = inspect([log_dir(tmp_path, second=gaps, epochs="0\n1\n0 0\n")])
 
@@ -246,7 +246,7 @@ def test_findings_that_are_alike_are_counted_by_kind(tmp_path):
     ],
 )
 def test_a_log_with_batches_needs_leader_epochs(tmp_path, epochs, text):
-    """Messages of formats 0 and 1 have no leader epoch."""
+    """A log with batches needs leader epochs, except in formats 0 and 1."""
     folder = log_dir(tmp_path / "new", epochs=epochs)
     old = log_dir(tmp_path / "old", first=message(0, b"tiny", magic=1), second=b"", epochs="")
 
@@ -255,7 +255,7 @@ def test_a_log_with_batches_needs_leader_epochs(tmp_path, epochs, text):
 
 
 def test_a_missing_leader_epoch_checkpoint_is_a_note(tmp_path):
-    """A broker rebuilds it; a log of formats 0 and 1 has none."""
+    """A missing leader-epoch checkpoint is a note, since a broker rebuilds it."""
     folder = log_dir(tmp_path / "new")
     (folder / "orders-0" / "leader-epoch-checkpoint").unlink()
     (replica,) = inspect([folder])
@@ -267,7 +267,7 @@ def test_a_missing_leader_epoch_checkpoint_is_a_note(tmp_path):
 
 
 def test_a_broken_offset_checkpoint_is_reported_once(tmp_path):
-    """With the first replica of the log directory."""
+    """A broken offset checkpoint is reported once, with the first replica of the log directory."""
     folder = log_dir(tmp_path, checkpoints={"replication-offset-checkpoint": -7})
     (folder / "orders-1").mkdir()
     (folder / "orders-1" / FIRST).write_bytes(b"")
@@ -292,7 +292,7 @@ def test_a_broken_offset_checkpoint_is_reported_once(tmp_path):
     ],
 )
 def test_index_files_name_a_segment_that_is_missing(tmp_path, left, text, is_problem):
-    """A gap without them is a note: compaction leaves gaps."""
+    """A gap is a problem if index files name a missing segment, and a note otherwise, as compaction leaves gaps."""
     folder = log_dir(tmp_path, epochs="0\n1\n0 0\n")
     replica = folder / "orders-0"
     (replica / SECOND).rename(replica / "00000000000000000007.log")
@@ -305,7 +305,7 @@ def test_index_files_name_a_segment_that_is_missing(tmp_path, left, text, is_pro
 
 
 def test_a_first_or_last_segment_that_is_missing_is_named_by_its_index(tmp_path):
-    """The index of a segment that is there is none."""
+    """An index without its segment names a missing first or last segment."""
     folder = log_dir(tmp_path)
     (folder / "orders-0" / "00000000000000000003.index").touch()
     assert texts(folder) == []
@@ -325,7 +325,7 @@ def test_a_first_or_last_segment_that_is_missing_is_named_by_its_index(tmp_path)
     ],
 )  # fmt: skip
 def test_a_first_epoch_before_the_first_segment_is_a_problem(tmp_path, log_start, problems, notes):
-    """The log start offset explains it: DeleteRecords, or tiered storage."""
+    """A first epoch below the first segment is a problem unless a log start offset explains it."""
     told = {} if log_start is None else {"log-start-offset-checkpoint": log_start}
     folder = log_dir(tmp_path, checkpoints=told)
     (folder / "orders-0" / FIRST).unlink()
@@ -334,7 +334,7 @@ def test_a_first_epoch_before_the_first_segment_is_a_problem(tmp_path, log_start
 
 
 def test_an_empty_segment_in_the_middle_is_named(tmp_path):
-    """Compaction leaves such; an empty last segment is a new one."""
+    """An empty segment in the middle is a note if compaction may have left it; an empty last segment is a new one."""
     folder = log_dir(tmp_path, epochs="0\n1\n0 0\n")
     (folder / "orders-0" / SECOND).write_bytes(b"")
     assert (texts(folder), texts(folder, problems=False)) == ([], [])
@@ -347,7 +347,7 @@ def test_an_empty_segment_in_the_middle_is_named(tmp_path):
 
 
 def test_what_is_no_file_is_a_problem(tmp_path):
-    """A folder of a segment's name, a link to nothing; the other segment is read."""
+    """A folder or a broken link in a segment's place is a problem, and the other segment is read."""
     folder = log_dir(tmp_path, epochs="0\n1\n1 3\n")
     (folder / "orders-0" / FIRST).unlink()
     (folder / "orders-0" / FIRST).mkdir()
@@ -370,7 +370,7 @@ def test_what_is_no_file_is_a_problem(tmp_path):
     ],
 )
 def test_a_segment_that_cannot_be_opened_is_one_finding(tmp_path, monkeypatch, error, text, is_problem):
-    """The other segment is read; what the first held is no gap."""
+    """A segment that cannot be opened is one finding, without a gap, and the other segment is read."""
 
     @contextmanager
     def refuse_first(file):
@@ -386,7 +386,7 @@ def test_a_segment_that_cannot_be_opened_is_one_finding(tmp_path, monkeypatch, e
 
 
 def test_a_folder_that_cannot_be_listed_is_a_problem(tmp_path, monkeypatch):
-    """Its replica has no segments; lost+found is no replica."""
+    """A folder that cannot be listed is a problem of its replica, which has no segments; lost+found is no replica."""
 
     def walk(path, onerror):
         for name in ("lost+found", "orders-1"):
@@ -403,7 +403,7 @@ def test_a_folder_that_cannot_be_listed_is_a_problem(tmp_path, monkeypatch):
 
 
 def test_what_holds_no_segment_is_bad_input(tmp_path):
-    """The sentence names the path and what is expected."""
+    """A path without a segment is bad input, and the sentence names the path and what is expected."""
     (tmp_path / "empty").mkdir()
     (tmp_path / "server.log").write_text("a line")
     for path in (tmp_path / "none", tmp_path / "empty", tmp_path / "server.log"):
@@ -412,7 +412,7 @@ def test_what_holds_no_segment_is_bad_input(tmp_path):
 
 
 def test_a_running_broker_is_recognised(tmp_path):
-    """It holds a lock on its log directory; one that has ended does not."""
+    """A running broker is detected by the lock on its log directory."""
     (tmp_path / ".lock").touch()
     held = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); input()"
     command = [sys.executable, "-c", held, str(tmp_path / ".lock")]

@@ -1,4 +1,4 @@
-"""The metadata log's records: literal values of a 3.9.1 and a 4.3.0 controller, and hand-made ones with ELR."""
+"""The metadata log's records: values of a 3.9.1 and a 4.3.0 controller, and handmade ones with ELR."""
 
 import pytest
 
@@ -22,14 +22,14 @@ CHANGES = [
 
 
 def told(tmp_path, values, segment="00000000000000000000.log"):
-    """The states behind some record values, each in a batch of its own."""
+    """Return the states after some record values, each in a separate batch."""
     file = tmp_path / segment
     file.write_bytes(b"".join(batch(n, [bytes.fromhex(value)]) for n, value in enumerate(values)))
     return history([file], Clock([])).states
 
 
 def test_a_partition_is_followed_through_its_changes(tmp_path):
-    """Each change raises the partition epoch; one that names a leader raises the leader epoch, too."""
+    """Each change of a partition raises its partition epoch; one with a leader also raises the leader epoch."""
     found = told(tmp_path, [TOPIC, CREATED, *CHANGES])
 
     assert [(s.position, s.leader, s.leader_epoch, s.partition_epoch, s.isr, s.recovering) for s in found] == [
@@ -43,7 +43,7 @@ def test_a_partition_is_followed_through_its_changes(tmp_path):
 
 
 def test_eligible_leader_replicas(tmp_path):
-    """Version 2 carries ELR (tag 6) and the last known leader (tag 7); an empty list is not an unchanged one."""
+    """Version 2 has the ELR (tag 6) and the last known leader (tag 7); an empty list differs from a missing one."""
     elr = f"01050200000000{ID}0300010106050200000002070101"
     gone = f"01050200000000{ID}01060101"
     found = told(tmp_path, [TOPIC, CREATED, elr, gone])
@@ -55,13 +55,13 @@ SHORT = f"01050200000000{ID}020005020000000106050200000002"  # ISR [1], ELR [2]
 
 
 def clear_elr(name):
-    """A ClearElrRecord of a topic, "" being all of them: key 28, a compact string, no tagged fields."""
+    """Return a ClearElrRecord of a topic, or of all for "": key 28, a compact string, no tagged fields."""
     return f"011c00{len(name) + 1:02x}{name.encode().hex()}00"
 
 
 @pytest.mark.parametrize("named", ["orders", ""])
 def test_a_change_of_the_smallest_isr_clears_the_elr(tmp_path, named):
-    """ELR [2] goes, and the partition epoch grows; the ISR that is then enough names no ELR of its own."""
+    """A change of min.insync.replicas clears the ELR and raises the partition epoch."""
     full = f"01050200000000{ID}01000903000000" + "0100000002"
     found = told(tmp_path, [TOPIC, CREATED, SHORT, clear_elr(named), full])
 
@@ -73,7 +73,7 @@ def test_a_change_of_the_smallest_isr_clears_the_elr(tmp_path, named):
 
 
 def test_what_has_no_elr_is_not_changed_by_clearing_it(tmp_path):
-    """Nor a partition of another topic, or of one that was removed; a last known leader goes as an ELR does."""
+    """Clearing does not affect partitions without ELR, of other or removed topics; it clears a last known leader."""
     last_known = f"01050200000000{ID}01070502000000" + "03"
     removed = f"010900{ID}00"
 
@@ -87,14 +87,14 @@ def test_what_has_no_elr_is_not_changed_by_clearing_it(tmp_path):
 
 
 def test_the_same_leader_named_again_begins_an_epoch(tmp_path):
-    """Up to 3.5 a shrinking ISR bumps the leader epoch this way."""
+    """A record that names the same leader again begins an epoch, as a shrinking ISR does up to 3.5."""
     found = told(tmp_path, [TOPIC, CREATED, f"01050000000000{ID}02000502000000010104" + "00000001"])
 
     assert [(s.leader, s.leader_epoch) for s in found] == [(1, 0), (1, 1)]
 
 
 def test_a_reassignment_is_on_while_replicas_are_added_or_removed(tmp_path):
-    """Tags 3 and 4 list the replicas that leave and come; empty lists end it."""
+    """Tags 3 and 4 list the replicas removed and added by a reassignment; empty lists end it."""
     begun, ended = f"01050000000000{ID}0104050200000004", f"01050000000000{ID}01040101"
     found = told(tmp_path, [TOPIC, CREATED, begun, ended])
 
@@ -102,12 +102,12 @@ def test_a_reassignment_is_on_while_replicas_are_added_or_removed(tmp_path):
 
 
 def test_records_of_an_unknown_topic_or_kind_are_passed_over(tmp_path):
-    """A partition whose topic was never named, and a registration, tell no state."""
+    """Records of an unknown topic or kind yield no state."""
     assert told(tmp_path, [CREATED, "011b0000"]) == []
 
 
 def test_reading_ends_at_damage(tmp_path):
-    """A batch whose checksum is wrong ends the history before it."""
+    """A batch with a wrong checksum ends the history before it."""
     file = tmp_path / "00000000000000000000.log"
     values = [bytes.fromhex(value) for value in (TOPIC, CREATED, CHANGES[0])]
     good = b"".join(batch(n, [value]) for n, value in enumerate(values))
@@ -120,7 +120,7 @@ def test_reading_ends_at_damage(tmp_path):
 
 
 def test_the_copy_that_reaches_furthest_is_read(tmp_path):
-    """A broker's copy may end before the controller's; a folder without any tells nothing."""
+    """The longest of the nodes' copies is read; a folder without a copy has an empty history."""
     for node, values in {"broker-1": [TOPIC, CREATED], "controller": [TOPIC, CREATED, CHANGES[0]]}.items():
         folder = tmp_path / node / "data" / "__cluster_metadata-0"
         folder.mkdir(parents=True)
@@ -131,7 +131,7 @@ def test_the_copy_that_reaches_furthest_is_read(tmp_path):
 
 
 def test_a_snapshot_stands_before_a_log_that_was_cut(tmp_path):
-    """The first segment begins at 5: what came before it is in the snapshot of that name."""
+    """A snapshot supplies the states before the first segment of a truncated log."""
     folder = tmp_path / "controller" / "data" / "__cluster_metadata-0"
     folder.mkdir(parents=True)
     told(folder, [TOPIC, CREATED], segment="00000000000000000005-0000000001.checkpoint")
@@ -141,7 +141,7 @@ def test_a_snapshot_stands_before_a_log_that_was_cut(tmp_path):
 
 
 def test_a_partitions_first_state_held_before_the_snapshot_that_has_it(tmp_path):
-    """Its time is 0; a later state has the snapshot's, and what a log dates its own (none: there is no clock)."""
+    """A partition's initial state in a snapshot has time 0; a changed state has the snapshot's time."""
     later = CREATED.replace("00000000000000000453458dd1", "00000000000000030453458dd1")
     snapshot = "00000000000000000005-0000000001.checkpoint"
 
@@ -151,7 +151,7 @@ def test_a_partitions_first_state_held_before_the_snapshot_that_has_it(tmp_path)
 
 
 def test_a_missing_segment_ends_the_history(tmp_path):
-    """What follows may tell of partitions whose states are missing; so may a log that begins without a snapshot."""
+    """A missing segment, or a missing beginning without a snapshot, ends the history."""
     for at, value in enumerate((TOPIC, CREATED, CHANGES[0])):
         (tmp_path / f"{at:020}.log").write_bytes(batch(at, [bytes.fromhex(value)]))
     files = sorted(tmp_path.glob("*.log"))
@@ -163,7 +163,7 @@ def test_a_missing_segment_ends_the_history(tmp_path):
 
 
 def test_a_record_that_ends_early_is_told():
-    """Fields beyond the end are an error, not zeros."""
+    """A record that ends before its fields raises an error."""
     with pytest.raises(ValueError, match="ends before its fields do"):
         Fields(b"\0\0").number(">i")
 
@@ -179,10 +179,10 @@ def test_a_record_that_ends_early_is_told():
     ],
 )
 def test_a_record_that_is_none_ends_the_history(tmp_path, damaged):
-    """Its batch's checksum is right: what comes before it is told, and nothing after it."""
+    """An invalid record ends the history before it, although its batch's checksum is right."""
     assert [s.position for s in told(tmp_path, [TOPIC, CREATED, damaged, CHANGES[0]])] == [1]
 
 
 def test_a_change_of_a_partition_that_was_never_created_tells_nothing(tmp_path):
-    """A log that was cut may lack the beginning."""
+    """A change of a partition whose creation is missing, as in a truncated log, yields no state."""
     assert told(tmp_path, [TOPIC, CHANGES[0]]) == []

@@ -1,4 +1,4 @@
-"""Records as columns: what was written comes back, and what lies is a problem of its batch."""
+"""Records as columns equal the written ones, and an inconsistent batch has a problem."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ GIVEN = st.builds(
 
 
 def read(data, most_bytes=records.SLICE_BYTES):
-    """The headers of a segment after its records were decoded, and the records' rows with their batch's place."""
+    """Return a segment's headers after decoding, and the records' rows with their batch's number."""
     heads, rows = [], []
     for found, part in decode(data, headers(data), most_bytes):
         assert part.schema.equals(RECORDS)
@@ -36,12 +36,12 @@ def read(data, most_bytes=records.SLICE_BYTES):
 
 
 def problems(data):
-    """The problems of a segment's batches once they are decoded."""
+    """Return the problems of a segment's batches after decoding."""
     return [head["problem"] for head in read(data)[0]]
 
 
 def expected(batches):
-    """The rows of (base offset, base time, records)."""
+    """Return the rows of (base offset, base time, records)."""
     return [
         {
             "batch": number,
@@ -65,7 +65,7 @@ def expected(batches):
     st.sampled_from([1, 300, records.SLICE_BYTES]),
 )
 def test_what_was_written_comes_back(batches, most_bytes):
-    """Of few batches and of many, compressed or not, in slices of any size."""
+    """Written records are read back from any number of batches, compressed or not, in slices of any size."""
     data = b"".join((gzipped if packed else batch_of)(b, found, base_ms=ms) for b, ms, found, packed in batches)
     heads, rows = read(data, most_bytes)
 
@@ -81,7 +81,7 @@ def test_what_was_written_comes_back(batches, most_bytes):
     st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), max_size=30),
 )
 def test_any_body_is_read_to_its_end(batches, changes):
-    """Bytes changed under a CRC that is not looked at: each batch is whole or has a problem, and none raises."""
+    """Changed bytes under an unverified CRC leave each batch complete or with a problem, and never raise an error."""
     data = bytearray(b"".join(batch_of(n, found) for n, found in enumerate(batches)))
     rows = headers(bytes(data))
     for at, byte in changes:
@@ -97,7 +97,7 @@ def test_any_body_is_read_to_its_end(batches, changes):
 
 
 def test_batches_may_be_chosen():
-    """The second of three alone, as one that differs between replicas."""
+    """Selected batches are decoded alone, such as one that differs between replicas."""
     data = b"".join(batch(n, values(n)) for n in range(3))
     ((found, part),) = decode(data, headers(data)[1:2])
 
@@ -125,7 +125,7 @@ def test_batches_may_be_chosen():
     ],
 )
 def test_records_that_do_not_fill_their_batch_are_malformed(count, body, times):
-    """Under a CRC that fits, of one batch and of many; the batches beside it are read."""
+    """Records that do not fill their batch are malformed, even under a right CRC; other batches are read."""
     lying = batch_of(0, [Record()], count=count, body=body)
     heads, rows = read(batch(0, values(0)) + lying * times + batch(1, values(1)))
 
@@ -134,13 +134,13 @@ def test_records_that_do_not_fill_their_batch_are_malformed(count, body, times):
 
 
 def test_a_batch_may_be_empty():
-    """As compaction leaves it; a record that is there and not counted is malformed."""
+    """An empty batch, as compaction leaves it, is valid; an uncounted record is malformed."""
     assert read(batch_of(0, [], body=b""))[1] == []
     assert problems(batch_of(0, [], body=b"")) == [0]
 
 
 def test_records_have_the_time_of_their_append():
-    """Where the topic says so, it is the batch's largest; else each has its own."""
+    """Under LogAppendTime records have the batch's largest timestamp, otherwise their timestamps."""
     two = [Record(after_ms=1), Record(after_ms=3, delta=1)]
     _, rows = read(batch_of(0, two, base_ms=10, max_ms=99, attributes=8) + batch_of(2, two, base_ms=10, max_ms=99))
 
@@ -148,7 +148,7 @@ def test_records_have_the_time_of_their_append():
 
 
 def test_payloads_are_decoded():
-    """Ours by producer and number; others' are null and have no right checksum."""
+    """Payloads yield producer and number; foreign ones are null and have no right checksum."""
     theirs = batch_of(2, [Record(None), Record(b"foreign", delta=1)], epoch=4)
     _, rows = read(batch(0, [*values(7), *values(8, producer_id="other")]) + theirs)
 
@@ -157,7 +157,7 @@ def test_payloads_are_decoded():
 
 
 def control(key):
-    """A control batch: one record with this key."""
+    """Return a control batch: one record with this key."""
     return batch_of(1, [Record(b"\0" * 4, key)], attributes=0x30)
 
 
@@ -166,7 +166,7 @@ def control(key):
     [(b"\0\0\0\1", "commit"), (b"\0\0\0\0", "abort"), (b"\0\0\0\2", "other"), (b"\0", "other"), (None, "other")],
 )
 def test_a_control_batch_is_a_marker_and_holds_no_records(key, kind):
-    """Beside it a batch of records is no marker."""
+    """A control batch is a marker without records; a transactional batch of records is not."""
     data = batch(0, values(0), attributes=0x10) + control(key)
     heads, rows = read(data)
 
@@ -175,7 +175,7 @@ def test_a_control_batch_is_a_marker_and_holds_no_records(key, kind):
 
 
 def test_an_unknown_codec_and_too_many_bytes_are_problems(monkeypatch):
-    """Of a compressed batch before more than that is written, and of a plain one; what just fits is read."""
+    """An unknown codec, and a batch over the size limit, compressed or plain, are problems."""
     three = [Record(b"v" * 1000)] * 3
     body = len(batch_of(0, three)) - 61
     data = batch_of(0, three) + gzipped(3, three) + batch_of(6, three, attributes=7)
@@ -185,7 +185,7 @@ def test_an_unknown_codec_and_too_many_bytes_are_problems(monkeypatch):
 
 
 def test_values_end_at_a_batch_that_cannot_be_read():
-    """The records before it are given."""
+    """Values are yielded up to a batch that cannot be read, which raises an error."""
     data = batch(0, values(0)) + batch_of(1, [Record()], count=9) + batch(2, values(2))
     found = values_of(data, headers(data))
 
@@ -195,7 +195,7 @@ def test_values_end_at_a_batch_that_cannot_be_read():
 
 
 def test_headers_are_not_changed():
-    """Problems found while decoding are in the rows that are given back."""
+    """Decoding does not change the given headers; problems are in the returned rows."""
     data = batch_of(1, [Record()], count=9)
     before = headers(data)
     assert before.dtype == HEADERS
@@ -204,11 +204,11 @@ def test_headers_are_not_changed():
     assert (before["problem"][0], after["problem"][0]) == (0, Problem.MALFORMED)
 
 
-# Lengths of records in runs: of one length for a while, as producers write them, or of another each time.
+# Lengths of records: equal in a run, as producers write them, or different each time.
 RUNS = st.lists(
     st.tuples(st.sampled_from([0, 5, 63, 64, 200, 9_000]), st.sampled_from([1, 2, 15, 16, 17, 80])), max_size=30
 )
-# A batch: its records, how many more it tells, by how much it is cut, and a byte of it that is another.
+# A batch: its records, the excess of its record count, the bytes cut off, and a changed byte.
 BATCH = st.tuples(
     RUNS, st.integers(0, 3), st.integers(0, 1 << 16), st.none() | st.tuples(st.integers(0), st.integers(0, 255))
 )
@@ -217,7 +217,7 @@ BATCH = st.tuples(
 @settings(deadline=None)
 @given(st.lists(BATCH, max_size=4))
 def test_records_that_are_alike_are_taken_together(batches):
-    """And say what one by one would: also of a cut batch, a damaged one, and one with fewer records than it tells."""
+    """Records of equal length are parsed together with the results of one-by-one parsing, also in damaged batches."""
     data, starts, ends, counts = bytearray(b"abc"), list[int](), list[int](), list[int]()
     for runs, more, short, damage in batches:
         start = len(data)

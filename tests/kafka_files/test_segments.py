@@ -1,4 +1,4 @@
-"""Segments as rows: one a record, a control batch, and a place that could not be read."""
+"""Segments as rows: one for each record, control batch and unreadable place."""
 
 import pyarrow as pa
 import pytest
@@ -11,7 +11,7 @@ TWO = batch(0, values(0, 1)) + batch(2, values(2), epoch=1)
 
 
 def segment(folder, data, replica="orders-0"):
-    """A segment file of one replica of broker-1."""
+    """Write a segment file of one replica of broker-1."""
     path = folder / "broker-1" / "data" / replica
     path.mkdir(parents=True)
     file = path / f"{0:020}.log"
@@ -20,12 +20,12 @@ def segment(folder, data, replica="orders-0"):
 
 
 def rows(folder, data):
-    """The rows of a segment."""
+    """Return the rows of a segment."""
     return pa.Table.from_batches(read_segment("broker-1", segment(folder, data)), SEGMENTS).to_pylist()
 
 
 def test_a_row_a_record(tmp_path):
-    """Each has its replica, its batch, and what its payload says."""
+    """A record is a row with its replica, its batch and its payload's fields."""
     last = rows(tmp_path, TWO)[2]
 
     assert {name: value for name, value in last.items() if name not in ("crc", "position")} == {
@@ -52,7 +52,7 @@ def test_a_row_a_record(tmp_path):
 
 
 def test_places_that_could_not_be_read_stand_in_their_order(tmp_path):
-    """A changed batch, one that lies and a torn tail, with the records between them."""
+    """Unreadable places are rows in order among the records: a bad CRC, a malformed batch and a torn tail."""
     changed = bytearray(batch(1, values(1)))
     changed[90] ^= 1
     lying = batch_of(3, [Record()], count=9, epoch=5)
@@ -70,7 +70,7 @@ def test_places_that_could_not_be_read_stand_in_their_order(tmp_path):
 
 
 def test_compressed_records_are_rows_like_others(tmp_path):
-    """And a codec that there is not is a problem."""
+    """Compressed records are ordinary rows, and an unknown codec is a problem."""
     packed = gzipped(0, [Record(value) for value in values(7)])
     found = rows(tmp_path, packed + batch(1, values(1), attributes=6))
 
@@ -79,7 +79,7 @@ def test_compressed_records_are_rows_like_others(tmp_path):
 
 @pytest.mark.parametrize(("key", "kind"), [(b"\0\0\0\1", "commit"), (b"\0\0\0\0", "abort"), (b"\0", "other")])
 def test_a_control_batch_is_a_row_with_a_marker(tmp_path, key, kind):
-    """It tells how far the log goes; beside it a record has no marker."""
+    """A control batch is a row with a marker and the last offset; a record has no marker."""
     found = rows(tmp_path, batch(0, values(0), attributes=0x10) + batch_of(1, [Record(b"", key)], attributes=0x30))
 
     told = [[row[name] for name in ("offset", "last_offset", "transactional", "marker", "problem")] for row in found]
@@ -87,12 +87,12 @@ def test_a_control_batch_is_a_row_with_a_marker(tmp_path, key, kind):
 
 
 def test_an_empty_segment_has_no_rows(tmp_path):
-    """As the one that a replica begins."""
+    """An empty segment, as a new one is, has no rows."""
     assert rows(tmp_path, b"") == []
 
 
 def test_internal_topics_are_left_out(tmp_path):
-    """Only the run's own topics are listed."""
+    """Internal topics are left out."""
     kept = segment(tmp_path, b"")
     segment(tmp_path, b"", replica="__consumer_offsets-0")
 

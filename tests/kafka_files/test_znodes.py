@@ -1,4 +1,4 @@
-"""ZooKeeper's transaction log, written by hand the way the server lays it out."""
+"""ZooKeeper's transaction log, written by hand in the server's layout."""
 
 import json
 import struct
@@ -13,24 +13,24 @@ TOPIC, STATE = "/brokers/topics/orders", "/brokers/topics/orders/partitions/0/st
 
 
 def sized(data):
-    """A length and the bytes."""
+    """Return the bytes after their length."""
     return struct.pack(">i", len(data)) + data
 
 
 def written(path, value, version=None):
-    """The body of a znode's creation, or of its change to a version."""
+    """Return the body of a znode's creation, or of its change to a version."""
     tail = b"\0\0\0\0" if version is None else struct.pack(">i", version)
     return sized(path.encode()) + sized(json.dumps(value).encode()) + tail
 
 
 def entry(zxid, kind, body):
-    """One transaction."""
+    """Return one transaction."""
     data = struct.pack(">qiqqi", 1, 1, zxid, 1000 + zxid, kind) + body
     return struct.pack(">q", 0) + sized(data) + b"B"
 
 
 def state(leader, epoch, isr):
-    """A partition's state as the controller writes it."""
+    """Return a partition's state as the controller writes it."""
     return {"controller_epoch": 1, "leader": leader, "version": 1, "leader_epoch": epoch, "isr": isr}
 
 
@@ -47,7 +47,7 @@ LOG = HEADER + b"".join(
 
 
 def test_states_are_told_in_order():
-    """A creation, a change and a change within a multi; the znode's version is the partition epoch."""
+    """States are in order from a creation, a change and a multi; the znode's version is the partition epoch."""
     found = history(LOG, Clock([(0, 0)])).states
 
     assert [(s.position, s.t_ns, s.leader, s.leader_epoch, s.partition_epoch, s.isr) for s in found] == [
@@ -59,7 +59,7 @@ def test_states_are_told_in_order():
 
 
 def test_zeros_and_a_torn_transaction_end_the_log(tmp_path):
-    """The server allocates zeros in advance; a kill may cut the last transaction."""
+    """Preallocated zeros, or a torn transaction after a kill, end the log."""
     whole = len(list(writes(LOG)))
     (tmp_path / "zookeeper" / "version-2").mkdir(parents=True)
     (tmp_path / "zookeeper" / "version-2" / "log.1").write_bytes(LOG + bytes(1 << 18))
@@ -74,7 +74,7 @@ def test_zeros_and_a_torn_transaction_end_the_log(tmp_path):
 
 
 def test_znodes_of_other_kinds_tell_no_state():
-    """A state that is no JSON, and a path that only looks like one."""
+    """A state that is no JSON, and a path that only looks like a state's, yield no state."""
     log = HEADER + entry(1, CREATE, written(STATE + "/x", state(1, 0, [1]))) + entry(2, CREATE, written(STATE, "x"))
 
     assert history(log, Clock([])).states == []
@@ -90,7 +90,7 @@ def test_znodes_of_other_kinds_tell_no_state():
     ],
 )
 def test_a_damaged_transaction_ends_the_log(body):
-    """What comes before it is told; nothing is raised, and nothing takes for ever."""
+    """A damaged transaction ends the log after the states before it, without an error or an endless loop."""
     log = HEADER + entry(1, CREATE, written(STATE, state(1, 0, [1]))) + entry(2, *body)
 
     assert [s.position for s in history(log, Clock([])).states] == [1]
@@ -101,13 +101,13 @@ def test_a_damaged_transaction_ends_the_log(body):
     [{"leader": 1}, {"leader": "1", "leader_epoch": 0, "isr": [1]}, {"leader": 1, "leader_epoch": 0, "isr": 1}],
 )
 def test_a_state_that_lacks_something_tells_none(said):
-    """A leader without an epoch, one that is no number, an ISR that is no list."""
+    """A state with a missing or malformed leader, epoch or ISR yields no state."""
     assert history(HEADER + entry(1, CREATE, written(STATE, said)), Clock([])).states == []
 
 
 @pytest.mark.parametrize("topic", [{"partitions": 5}, {"partitions": {"0": "x"}}, {"partitions": {"0": [2**40]}}])
 def test_an_assignment_that_is_none_has_no_replicas(topic):
-    """The state beside it is told."""
+    """A malformed assignment yields a state without replicas."""
     log = HEADER + entry(1, CREATE, written(TOPIC, topic)) + entry(2, CREATE, written(STATE, state(1, 0, [1])))
 
     assert [s.replicas for s in history(log, Clock([])).states] == [()]

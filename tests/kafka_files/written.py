@@ -1,4 +1,4 @@
-"""Record batches written byte by byte, with all that a record may have: the reader's counterpart, on its own."""
+"""Record batches written byte by byte with all fields, independent of the reader."""
 
 import gzip
 import struct
@@ -12,7 +12,7 @@ from tests.evidence.folders import varint
 
 @dataclass(frozen=True)
 class Record:
-    """One record; times and offsets count from the batch's first."""
+    """A record; times and offsets count from the batch's first."""
 
     value: bytes | None = b"v"
     key: bytes | None = None
@@ -22,19 +22,19 @@ class Record:
 
 
 def sized(data):
-    """Bytes after their length, null as -1."""
+    """Return bytes after their length, null as -1."""
     return varint(-1) if data is None else varint(len(data)) + data
 
 
 def record(one):
-    """A record as it stands in its batch."""
+    """Return a record's bytes within a batch."""
     body = b"\0" + varint(one.after_ms) + varint(one.delta) + sized(one.key) + sized(one.value)
     body += varint(len(one.headers)) + b"".join(sized(key) + sized(value) for key, value in one.headers)
     return varint(len(body)) + body
 
 
 def batch_of(base_offset, records, *, epoch=0, attributes=0, base_ms=0, max_ms=0, count=None, body=None):
-    """A batch of records; ``body`` and ``count`` in place of theirs, under a CRC that fits."""
+    """Return a batch of records under a valid CRC; ``body`` and ``count`` replace theirs."""
     body = b"".join(map(record, records)) if body is None else body
     count = len(records) if count is None else count
     last = max((one.delta for one in records), default=0)
@@ -44,13 +44,13 @@ def batch_of(base_offset, records, *, epoch=0, attributes=0, base_ms=0, max_ms=0
 
 
 def gzipped(base_offset, records, **other):
-    """A batch whose records are compressed by the standard library."""
+    """Return a batch whose records are compressed by the standard library."""
     body = gzip.compress(b"".join(map(record, records)))
     return batch_of(base_offset, records, attributes=1, body=body, **other)
 
 
 def message(offset, value, *, magic, attributes=0, timestamp_ms=1_466_000_000_000):
-    """A message of format 0 or 1, without a key."""
+    """Return a message of format 0 or 1 without a key."""
     time = struct.pack(">q", timestamp_ms) if magic else b""
     covered = struct.pack(">bb", magic, attributes) + time + struct.pack(">ii", -1, len(value)) + value
     return struct.pack(">qiI", offset, 4 + len(covered), zlib.crc32(covered)) + covered

@@ -1,4 +1,4 @@
-"""A run folder as it is while its run goes on, written through the writers that clients use."""
+"""A run folder as it looks during the run, written with the clients' own writers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MS = 1_000_000
 
 
 class RunUnderWay:
-    """Open streams of a prober and of a producer; everything that is written is flushed at once."""
+    """Open streams of a prober and of a producer; every write is flushed at once."""
 
     def __init__(self, path: Path) -> None:
         self.folder = RunFolder(path)
@@ -43,12 +43,12 @@ class RunUnderWay:
         self._open.close()
 
     def tell(self, client: str, **counts: int) -> None:
-        """What a client says of itself."""
+        """Write a client's progress."""
         told = {"client_id": client, "so_far": {"t_ns": time.monotonic_ns(), **counts}}
         (self.folder.clients / f"{client}.json").write_text(json.dumps(told))
 
     def answered(self, *after_ms: float, errors: tuple[str, ...] = ()) -> None:
-        """Sends that were acknowledged so long after they were due, then some that came to errors at once."""
+        """Record acknowledged sends with these latencies, then sends with these errors."""
         outcomes: list[str | None] = [None] * len(after_ms) + list(errors)
         rows, due_ns = len(outcomes), 1_000 * MS
         done_ns = [due_ns + int(ms * MS) for ms in after_ms] + [due_ns] * len(errors)
@@ -61,14 +61,14 @@ class RunUnderWay:
     def probed(
         self, broker: int, hw: int | None, leo: int | None, *, ago_s: float = 0, error: str | None = None
     ) -> None:
-        """A sample of a broker's replica of orders-0."""
+        """Record a sample of a broker's replica of orders-0."""
         now_ns = time.monotonic_ns() - int(ago_s * 1e9)
         where = {"broker_id": broker, "topic": "orders", "partition": 0, "sent_ns": now_ns, "received_ns": now_ns}
         self._replicas.add(where | {"high_watermark": hw, "log_end_offset": leo, "error": error})
         self._replicas.flush()
 
     def viewed(self, observer: int, isr: list[int], *, leader: int = 1, epoch: int = 0, ago_s: float = 0) -> None:
-        """A broker's view of orders-0."""
+        """Record a broker's view of orders-0."""
         now_ns = time.monotonic_ns() - int(ago_s * 1e9)
         state = {"topic": "orders", "partition": 0, "leader": leader, "leader_epoch": epoch, "isr": isr}
         when = {"sent_ns": now_ns, "received_ns": now_ns}
@@ -76,5 +76,5 @@ class RunUnderWay:
         self._isr.flush()
 
     def faulted(self, kind: str, phase: str = "p", step: str = "kill", target: str = "broker-1", **detail: Any) -> None:
-        """An event of a fault, or of a phase."""
+        """Record an event of a fault or of a phase."""
         self.events.add(kind, phase=phase, step=step, target=target, **detail)

@@ -14,7 +14,7 @@ from operators import airflow_home
 
 
 def test_the_environment_is_the_project_s_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Settings of another Airflow are left out; its connections, and a search path, are kept."""
+    """The environment drops another Airflow's settings, and keeps its connections and PYTHONPATH."""
     monkeypatch.setenv("AIRFLOW__CORE__DAGS_FOLDER", "/elsewhere")
     monkeypatch.setenv("AIRFLOW__CORE__PARALLELISM_X", "9")
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", "spark://far:7077")
@@ -29,7 +29,7 @@ def test_the_environment_is_the_project_s_own(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_a_home_is_a_copy_whose_paths_are_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The template is migrated once; a home that is there is left as it is."""
+    """A home is a copy of a template that is migrated once, with its own paths; an existing home is not changed."""
     migrated: list[Path] = []
 
     def migrate(home: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_home_is_a_copy_whose_paths_are_its_own(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_home_whose_making_broke_off_is_made_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Half a database is not taken for one."""
+    """A home whose creation was interrupted is created again."""
     template = tmp_path / "template"
     template.mkdir()
     for name in ("airflow.cfg", "airflow.db"):
@@ -73,11 +73,11 @@ def test_a_home_whose_making_broke_off_is_made_again(monkeypatch: pytest.MonkeyP
 
 
 def test_what_outlived_its_command_goes_with_its_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An Airflow whose command was killed is killed, too; that of a live command is not."""
+    """An Airflow whose command was killed is killed with its home; that of a live command is not."""
     monkeypatch.setattr(airflow_home, "HOMES", tmp_path)
     homes = [tmp_path / "runs" / name for name in ("gone", "live")]
     with locked(homes[0] / "lock"):
-        pass  # its command is gone
+        pass  # the command has ended
     with locked(homes[1] / "lock"):
         sleepers = [subprocess.Popen(["sleep", "60"], env=airflow_home.environment(home)) for home in homes]
         try:
@@ -94,11 +94,11 @@ def test_what_outlived_its_command_goes_with_its_home(monkeypatch: pytest.Monkey
 
 
 def test_a_home_that_cannot_be_removed_keeps_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It is named."""
+    """A home that cannot be removed is named, and the others are removed."""
     monkeypatch.setattr(airflow_home, "HOMES", tmp_path)
     (tmp_path / "runs" / "a" / "lock").mkdir(parents=True)  # no lock can be taken
     with locked(tmp_path / "runs" / "b" / "lock"):
-        pass  # its command is gone
+        pass  # the command has ended
 
     with pytest.raises(NotRemoved, match="runs/a/lock") as error:
         airflow_home.remove_leftovers()

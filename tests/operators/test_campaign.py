@@ -1,4 +1,4 @@
-"""The steps of a campaign, by ``execute`` with the campaign's calls patched."""
+"""The steps of a campaign, run by ``execute`` with the campaign's calls patched."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CampaignFolder:
 
 
 def context(**asked: Any) -> Any:
-    """What Airflow hands over when a run of a campaign's DAG is asked for, of parameters that it has."""
+    """Return Airflow's context for a run of a campaign's DAG with these parameters."""
     return {"params": asked, "dag": SimpleNamespace(dag_id="compare", params=asked)}
 
 
 def test_a_campaign_that_is_planned_already_is_taken_up(folder: CampaignFolder) -> None:
-    """Only by its own kind's DAG."""
+    """Only the DAG of a campaign's kind continues a planned campaign."""
     params = context(campaign=str(folder.path))
 
     assert PlanCampaign(task_id="plan", kind="compare").execute(params) == str(folder.path)  # type: ignore[arg-type]  # a context's part
@@ -46,7 +46,7 @@ def test_a_campaign_that_is_planned_already_is_taken_up(folder: CampaignFolder) 
 
 
 def test_a_parameter_that_there_is_not_is_refused() -> None:
-    """One with a typing error would start the whole of a campaign."""
+    """An unknown parameter is rejected, since a misspelt one would start the whole campaign."""
     asked = context(**{"pairs": 2, "try": 1})
     asked["dag"].params = {"pairs": 2, "campaign": None}
     with pytest.raises(BadInput, match="has no parameter 'try'; known: pairs, campaign"):
@@ -54,7 +54,7 @@ def test_a_parameter_that_there_is_not_is_refused() -> None:
 
 
 def test_a_question_becomes_a_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Name, seed and question go in, the folder's path comes out."""
+    """Parameters become a campaign with name, seed and settings; the step returns the folder's path."""
     monkeypatch.setenv("PLIMSOLL_RUNS", str(tmp_path / "runs"))
     monkeypatch.setattr(experiment, "check", lambda *_, **__: None)  # it fetches jars and images
     asked = {"base": "3.9.0", "head": "3.9.1", "scenario": "steady", "pairs": 2, "settings": {}, "name": "c", "seed": 7}
@@ -65,7 +65,7 @@ def test_a_question_becomes_a_campaign(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_task_for_each_item_that_is_left(folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the plan, or of what follows from its results."""
+    """One task is mapped for each outstanding item of the plan or of its follow-up."""
     monkeypatch.setattr(recording, "follow_up", lambda *_: [])
 
     assert CountItems(task_id="i", campaign=str(folder.path)).execute({}) == [0, 1]
@@ -75,7 +75,7 @@ def test_a_task_for_each_item_that_is_left(folder: CampaignFolder, monkeypatch: 
 def test_a_rate_that_was_found_out_later_may_ask_for_more_than_the_disk_has(
     folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before the first of those runs, in the words of a plan that is refused; where they fit nothing is said."""
+    """Follow-up runs that do not fit on the disk are rejected before the first of them."""
     changes = {"load": {"rate": "99000/s", "record_bytes": 1000}}
     fast = Item(name="fast", scenario="steady", kafka="3.9.1", changes=changes)
     monkeypatch.setattr(recording, "follow_up", lambda *_: [fast])
@@ -92,7 +92,7 @@ def test_a_rate_that_was_found_out_later_may_ask_for_more_than_the_disk_has(
 def test_runs_keep_their_order_whatever_airflow_starts_first(
     folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second mapped task, started first, records the first run; a third finds nothing left."""
+    """Mapped tasks record items in the plan's order, whichever task starts first; a surplus task does nothing."""
     recorded: list[str] = []
 
     def record_item(_folder: CampaignFolder, item: Item, _places: object) -> Path:
@@ -116,7 +116,7 @@ def test_runs_keep_their_order_whatever_airflow_starts_first(
 def test_a_failed_result_is_red_and_written_all_the_same(
     folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch, state: State
 ) -> None:
-    """The sentence says why; what is merely unknown leaves the task green."""
+    """A failed result fails the task with the sentence, and is written; an unknown one does not fail it."""
     result = Summary(campaign_id="c1", created_at="", state=state, sentence="3.9.1 loses records.")
     monkeypatch.setattr(runner, "conclude", lambda *_: result)
     step = Conclude(task_id="conclude", campaign=str(folder.path))
@@ -129,12 +129,12 @@ def test_a_failed_result_is_red_and_written_all_the_same(
 
 
 def test_without_a_plan_there_is_nothing_to_do() -> None:
-    """The red plan says why; what comes after it is skipped and says nothing odd."""
+    """Without a plan, later steps are skipped."""
     with pytest.raises(AirflowSkipException, match="There is no plan"):
         JudgeItems(task_id="judge", campaign=None).execute({})
 
 
 def test_a_step_that_is_told_to_stop_ends_its_call(folder: CampaignFolder) -> None:
-    """Airflow's on_kill raises, so that a run is collected and torn down."""
+    """``on_kill`` raises an error, so that the run is collected and torn down."""
     with pytest.raises(HarnessError, match="judge was told to stop"):
         JudgeItems(task_id="judge", campaign=str(folder.path)).on_kill()

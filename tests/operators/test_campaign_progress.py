@@ -1,4 +1,4 @@
-"""Lines for a person, from the events of a campaign's stages."""
+"""Progress lines from the events of a campaign's stages."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ ITEMS = [
 
 
 def following(folder: CampaignFolder, said: list[str]) -> CampaignProgress:
-    """Follows a campaign of two runs of a minute each, which lie beside it."""
+    """Follow a campaign of two runs of one minute each."""
     return CampaignProgress(folder, folder.path, said.append, lambda more: [] if more else ITEMS, lambda _: 60.0)
 
 
 def stage(folder: CampaignFolder, name: str, item: str = "") -> None:
-    """A stage that begins and ends."""
+    """Record a stage's begin and end."""
     with stage_events(folder.stages, name, item):
         pass
 
 
 def test_each_run_and_how_long_the_rest_takes(tmp_path: Path) -> None:
-    """A run by its place, name and version; judging (and how far it is), concluding and waiting for the host by a line
-    each; other stages by none, and none of what an earlier command told.
+    """Each run has a line with place, name, version and remaining time; judging, waiting and concluding have one each.
+
+    Other stages have no line, and stages of an earlier command are not repeated.
     """
     folder, said = CampaignFolder(tmp_path), []
     stage(folder, "conclude")
@@ -65,7 +66,7 @@ def test_each_run_and_how_long_the_rest_takes(tmp_path: Path) -> None:
     [({}, "jars/own-4f"), ({"build": "4f2a9c"}, "4f2a9c"), ({"subject": "trunk", "build": "4.5.0 (4f2a9c)"}, "trunk")],
 )
 def test_a_build_that_was_made_goes_by_its_name(labels: dict[str, str], shown: str, tmp_path: Path) -> None:
-    """Not by the folder that its jars are in; a build that is a folder is shown as it was asked for."""
+    """A run's line shows the build's name instead of the folder of its jars."""
     folder, said = CampaignFolder(tmp_path), list[str]()
     item = Item(name="build-1", scenario="steady", kafka="jars/own-4f", labels=labels)
     progress = CampaignProgress(folder, folder.path, said.append, lambda _: [item], lambda _: 60.0)
@@ -77,7 +78,7 @@ def test_a_build_that_was_made_goes_by_its_name(labels: dict[str, str], shown: s
 
 
 def test_a_run_at_hand_is_known(tmp_path: Path) -> None:
-    """An interrupt waits for the run at hand, which removes itself, and for no other."""
+    """The current run is known, since an interrupt waits for it."""
     folder = CampaignFolder(tmp_path)
     progress = following(folder, [])
     stage(folder, "items")
@@ -89,7 +90,7 @@ def test_a_run_at_hand_is_known(tmp_path: Path) -> None:
 
 
 def test_a_run_that_broke_is_told_with_its_reason(tmp_path: Path) -> None:
-    """The campaign goes on without it."""
+    """A failed run is reported with its reason, and the campaign continues."""
     folder, said = CampaignFolder(tmp_path), []
     progress = following(folder, said)
     stage(folder, "items")

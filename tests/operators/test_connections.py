@@ -1,4 +1,4 @@
-"""Addresses from Airflow's connections reach Spark's and Docker's own clients."""
+"""Addresses from Airflow's connections, as used by Spark's, Docker's and S3's clients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark.connection import SparkConnection, spark_connection
 
 
 def stored(monkeypatch: pytest.MonkeyPatch, *connections: Connection) -> None:
-    """Let Airflow know these connections and no others."""
+    """Let Airflow have exactly these connections."""
     monkeypatch.setattr(os, "environ", {})
 
     def get(conn_id: str) -> Connection:
@@ -28,7 +28,7 @@ def stored(monkeypatch: pytest.MonkeyPatch, *connections: Connection) -> None:
 
 
 def test_a_stored_connection_says_where_spark_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Master, memory and settings, as one in the environment would."""
+    """``spark_default`` sets master, memory and configuration, as an environment variable would."""
     extra = {"executor-memory": "3g", "conf": {"spark.cores.max": 4}}
     spark = Connection(
         conn_id="spark_default", conn_type="spark", host="spark://far", port=7077, extra=json.dumps(extra)
@@ -48,7 +48,7 @@ def test_a_stored_connection_says_where_spark_runs(monkeypatch: pytest.MonkeyPat
 def test_a_stored_connection_says_where_docker_is(
     monkeypatch: pytest.MonkeyPatch, host: str, port: int | None, address: str
 ) -> None:
-    """A whole address as it is; a host and its port by TCP."""
+    """``docker_default`` is a full address, or a TCP host and port."""
     stored(monkeypatch, Connection(conn_id="docker_default", conn_type="docker", host=host, port=port))
     use_connections()
 
@@ -56,7 +56,7 @@ def test_a_stored_connection_says_where_docker_is(
 
 
 def test_without_connections_everything_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark runs in the task; a connection without a host is refused."""
+    """Without connections the environment is unchanged and Spark is local; a connection without host is rejected."""
     stored(monkeypatch)
     use_connections()
     assert os.environ == {}
@@ -68,7 +68,7 @@ def test_without_connections_everything_stays_as_it_is(monkeypatch: pytest.Monke
 
 
 def test_a_stored_connection_says_where_s3_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Credentials, endpoint and region by the names that every S3 client reads; what it leaves out stays unset."""
+    """``aws_default`` sets the variables of S3 clients for credentials, endpoint and region that it has."""
     extra = '{"endpoint_url": "http://store:9000", "region_name": "eu-west-1"}'
     of_s3 = {"login": "key", "password": "x", "extra": extra}
     stored(monkeypatch, Connection(conn_id="aws_default", conn_type="aws", **of_s3))

@@ -1,4 +1,4 @@
-"""What a command leaves behind once its DAG has ended; another program stands in for Airflow."""
+"""The end of a command's DAG run; another program replaces Airflow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from operators import dag_run
 
 
 def test_whoever_was_given_the_pid_since_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command has been waited for by then, and its pid is free for others."""
+    """A process that reused the pid of the ended Airflow is not killed."""
     with subprocess.Popen(["sleep", "60"]) as stranger:
 
         def follow(process: subprocess.Popen[bytes], _: Any) -> None:

@@ -1,4 +1,4 @@
-"""The command behind ``make run`` with a real Airflow; Kafka, Spark and the page are stand-ins."""
+"""The command behind ``make run`` with a real Airflow; Kafka, Spark and the page are fakes."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ SETUP = ["reap False", *START]
 
 @pytest.fixture(scope="module", autouse=True)
 def _airflow_is_prepared(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The first home on a machine takes longer, and says so."""
+    """Creates the first Airflow home in advance, since that takes longer."""
     make_home(tmp_path_factory.mktemp("airflow") / "home")
 
 
 @pytest.fixture(autouse=True)
 def no_homes_left() -> Iterator[None]:
-    """Homes that commands kept for their log go after the test."""
+    """Removes homes that commands kept for their log."""
     before = set((HOMES / "runs").glob("test-*"))
     yield
     for home in set((HOMES / "runs").glob("test-*")) - before:
@@ -45,7 +45,7 @@ def no_homes_left() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Command:
-    """A started ``run --scenario steady`` and where it notes its calls."""
+    """A running ``run --scenario steady`` and the file of its calls."""
 
     process: subprocess.Popen[str]
     folder: RunFolder
@@ -57,7 +57,7 @@ class Command:
 
 
 def start(tmp_path: Path, **fakes: str) -> Command:
-    """Start the command, with stand-ins told by ``FAKE_…`` variables."""
+    """Start the command, with fakes controlled by ``FAKE_…`` variables."""
     calls = tmp_path / "calls"
     run_id = f"test-{secrets.token_hex(4)}"
     environment = {
@@ -79,7 +79,7 @@ def start(tmp_path: Path, **fakes: str) -> Command:
 
 
 def run(tmp_path: Path, **fakes: str) -> tuple[Command, str, str]:
-    """Start the command and wait; returns what it said on stdout and stderr."""
+    """Run the command to its end; return stdout and stderr."""
     command = start(tmp_path, **fakes)
     try:
         output, complaints = command.process.communicate(timeout=LIMIT_S)
@@ -89,13 +89,13 @@ def run(tmp_path: Path, **fakes: str) -> tuple[Command, str, str]:
 
 
 def errors(folder: RunFolder) -> list[tuple[str, str, str]]:
-    """(phase, step, why) of the run's error events."""
+    """Return (phase, step, why) of the run's error events."""
     events = [event for event in read_events(folder.events) if event.kind == "error"]
     return [(event.phase, event.step, event.detail["why"]) for event in events]
 
 
 def test_a_run_goes_in_order_and_ends_with_its_verdict(tmp_path: Path) -> None:
-    """Recorded, collected, torn down, only then judged and published; exit code 0 and two lines for machines."""
+    """A run is recorded, collected, torn down, judged and published in this order, and exits with 0."""
     command, output, complaints = run(tmp_path)
 
     assert [*SETUP, PHASE, *END, *ALWAYS, *AFTERWARDS] == command.calls
@@ -106,7 +106,7 @@ def test_a_run_goes_in_order_and_ends_with_its_verdict(tmp_path: Path) -> None:
 
 
 def test_a_phase_that_breaks_is_recorded_collected_torn_down_and_judged(tmp_path: Path) -> None:
-    """The rest of the experiment is left out, nothing else is; the sentence says what broke."""
+    """If a phase fails, the rest of the experiment is skipped, and the run is collected, torn down and judged."""
     command, output, complaints = run(tmp_path, FAKE_BREAK="run_phase", FAKE_JUDGE="2")
 
     assert [*SETUP, PHASE, *ALWAYS, *AFTERWARDS] == command.calls
@@ -121,7 +121,7 @@ def test_a_phase_that_breaks_is_recorded_collected_torn_down_and_judged(tmp_path
 
 @pytest.mark.slow
 def test_a_cluster_that_comes_up_half_is_collected_and_torn_down(tmp_path: Path) -> None:
-    """No teardown follows a setup that failed, so that the setup cleans up itself."""
+    """If the cluster's start fails, the setup task collects and tears down itself, since Airflow skips the teardown."""
     command, _, _ = run(tmp_path, FAKE_BREAK="start_cluster", FAKE_JUDGE="2")
 
     assert [*SETUP[:3], *ALWAYS, *AFTERWARDS] == command.calls
@@ -131,7 +131,7 @@ def test_a_cluster_that_comes_up_half_is_collected_and_torn_down(tmp_path: Path)
 
 @pytest.mark.slow
 def test_a_failed_verdict_is_published_and_told_by_the_exit_code(tmp_path: Path) -> None:
-    """The judge's task is red; that is a result, not a broken harness."""
+    """A failed verdict is published and exits with 1, without an error message."""
     command, output, complaints = run(tmp_path, FAKE_JUDGE="1")
 
     assert command.calls[-2:] == AFTERWARDS
@@ -141,7 +141,7 @@ def test_a_failed_verdict_is_published_and_told_by_the_exit_code(tmp_path: Path)
 
 @pytest.mark.slow
 def test_a_failed_teardown_is_not_a_good_run(tmp_path: Path) -> None:
-    """The verdict stands, the exit code says that something was left."""
+    """If the teardown fails, the verdict stays and the exit code is 2."""
     command, output, _ = run(tmp_path, FAKE_BREAK="tear_down")
 
     assert output.splitlines()[-1] == "verdict: pass"
@@ -150,7 +150,7 @@ def test_a_failed_teardown_is_not_a_good_run(tmp_path: Path) -> None:
 
 @pytest.fixture
 def hanging(tmp_path: Path) -> Iterator[Command]:
-    """A run that is in its phase and will not leave it."""
+    """A run that hangs in its phase."""
     command = start(tmp_path, FAKE_HANG="run_phase")
     try:
         wait_until(lambda: PHASE in command.calls, limit_s=LIMIT_S, what="the phase")
@@ -164,9 +164,7 @@ def hanging(tmp_path: Path) -> Iterator[Command]:
     "by", [signal.SIGINT, *(pytest.param(other, marks=pytest.mark.slow) for other in (signal.SIGTERM, signal.SIGHUP))]
 )
 def test_an_interrupted_run_is_collected_and_torn_down_but_not_published(hanging: Command, by: signal.Signals) -> None:
-    """Ctrl-C in a phase, or a closed terminal: exit code 130, a sealed folder, and no task after the teardown has its
-    way.
-    """
+    """An interrupted run exits with 130, is collected, sealed and torn down, and is not published."""
     hanging.process.send_signal(by)
     output, _ = hanging.process.communicate(timeout=LIMIT_S)
 

@@ -1,4 +1,4 @@
-"""The step that judges."""
+"""The task that judges."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from operators.judge import Judge
 
 
 def judge_ends_with(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    """Put a judge that has this exit code in Spark's place."""
+    """Replace Spark by a judge with this exit code."""
     fake = types.ModuleType("spark.submit")
-    fake.judge = lambda runs: code  # type: ignore[attr-defined]  # a stand-in's attribute
+    fake.judge = lambda runs: code  # type: ignore[attr-defined]  # attribute of a fake
     monkeypatch.setitem(sys.modules, "spark.submit", fake)
 
 
 def test_a_passed_run_is_green(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Exit code 0 raises nothing; begin and end of the stage are told."""
+    """A passed verdict succeeds and records begin and end of the stage."""
     judge_ends_with(monkeypatch, 0)
 
     assert Judge(task_id="judge", run=str(tmp_path)).execute({}) is None
@@ -33,7 +33,7 @@ def test_a_passed_run_is_green(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 @pytest.mark.parametrize(("code", "says"), [(1, "Verdict fail: "), (2, "Verdict unknown: ")])
 def test_everything_else_is_red(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int, says: str) -> None:
-    """An unknown verdict must not look green; nobody tries again."""
+    """Any other verdict fails the task without a retry."""
     judge_ends_with(monkeypatch, code)
 
     with pytest.raises(AirflowFailException, match=rf"{says}.*verdict\.json"):
@@ -41,7 +41,7 @@ def test_everything_else_is_red(monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
 
 
 def test_a_kill_ends_spark_and_what_it_started() -> None:
-    """The driver is a grandchild in a session of its own, and would outlive spark-submit."""
+    """``on_kill`` ends spark-submit and its driver, which is a grandchild in another session."""
     program = "import subprocess; subprocess.run(['sleep', '60'], start_new_session=True)"
     submit = subprocess.Popen([sys.executable, "-c", f"print(flush=True); {program}"], stdout=subprocess.PIPE)
     assert submit.stdout
@@ -50,11 +50,11 @@ def test_a_kill_ends_spark_and_what_it_started() -> None:
     with pytest.raises(HarnessError, match="told to stop"):
         Judge(task_id="judge", run="/runs/x").on_kill()
     assert submit.wait(10) == -9
-    assert submit.stdout.read() == b""  # ends only when nobody holds the pipe
+    assert submit.stdout.read() == b""  # ends only when the pipe is closed everywhere
 
 
 def test_the_run_is_a_template_field(tmp_path: Path) -> None:
-    """Airflow puts the path in its place before ``execute``."""
+    """Airflow renders the run's path before ``execute``."""
     step = Judge(task_id="judge", run="{{ params.where }}")
     step.render_template_fields({"params": {"where": str(tmp_path)}})
 

@@ -1,4 +1,4 @@
-"""The metrics of a run that goes on, from the files that it writes anyway."""
+"""The metrics of a running run, read from the files that it writes anyway."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ RUN = "r1"
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[RunUnderWay]:
-    """A run whose producer tells of itself."""
+    """A run whose producer reports progress."""
     with RunUnderWay(tmp_path / RUN) as under_way:
         under_way.tell("load-1", due=100, sent=99, acked=98)
         yield under_way
 
 
 def samples(runs: LiveRuns, name: str) -> dict[tuple[str, ...], float]:
-    """The samples of a name, by the values of their labels but the run's."""
+    """Return a metric's samples by their label values, without the run's."""
     return {
         tuple(value for label, value in sample.labels.items() if label != "run"): sample.value
         for family in runs.collect()
@@ -37,7 +37,7 @@ def samples(runs: LiveRuns, name: str) -> dict[tuple[str, ...], float]:
 
 
 def test_counts_are_those_that_clients_tell(run: RunUnderWay, tmp_path: Path) -> None:
-    """A client has the metrics that it counts, and no others."""
+    """Each client has the metrics that it reports."""
     run.tell("consumer", received=90)
     run.tell("member-1.1", lag=7)
     runs = LiveRuns(tmp_path)
@@ -51,7 +51,7 @@ def test_counts_are_those_that_clients_tell(run: RunUnderWay, tmp_path: Path) ->
 
 
 def test_latency_is_counted_from_the_start_of_the_run(run: RunUnderWay, tmp_path: Path) -> None:
-    """A time at an edge lies in the bucket below it; what was not acknowledged, or comes twice, counts nowhere."""
+    """Latency buckets count each acknowledged send of the run once; a time at an edge is in the lower bucket."""
     run.answered(1.0, 1.1, errors=("NOT_LEADER_OR_FOLLOWER",))
     runs = LiveRuns(tmp_path)
     samples(runs, "run_info")
@@ -64,7 +64,7 @@ def test_latency_is_counted_from_the_start_of_the_run(run: RunUnderWay, tmp_path
 
 
 def test_replicas_are_as_they_were_last_seen(run: RunUnderWay, tmp_path: Path) -> None:
-    """The lag is the distance from the furthest log end, whoever has it."""
+    """Replica metrics are those of the newest sample; the lag is the distance from the largest log end offset."""
     run.probed(1, 10, 20)
     run.probed(1, 30, 40)
     run.probed(2, 29, 35)
@@ -78,7 +78,7 @@ def test_replicas_are_as_they_were_last_seen(run: RunUnderWay, tmp_path: Path) -
 
 
 def test_a_replica_that_nobody_sees_is_missing(run: RunUnderWay, tmp_path: Path) -> None:
-    """It did not answer, or nobody asked for a while: no line through what was not seen."""
+    """A replica that does not answer, or has no sample for 10 s, has no metric."""
     run.probed(1, 10, 20)
     run.probed(1, None, None, error="unreachable")
     run.probed(2, 9, 9, ago_s=11)
@@ -88,7 +88,7 @@ def test_a_replica_that_nobody_sees_is_missing(run: RunUnderWay, tmp_path: Path)
 
 
 def test_the_newest_leaders_view_of_the_isr_counts(run: RunUnderWay, tmp_path: Path) -> None:
-    """Not that of a broker which is behind, though it was asked later; a view of long ago is no view."""
+    """The ISR size is from the newest leader epoch, not from a broker that is behind."""
     runs = LiveRuns(tmp_path)
     run.viewed(1, [1, 2, 3], epoch=4, ago_s=1)
     run.viewed(3, [1], epoch=4)
@@ -99,14 +99,14 @@ def test_the_newest_leaders_view_of_the_isr_counts(run: RunUnderWay, tmp_path: P
 
 
 def test_an_old_view_is_missing(run: RunUnderWay, tmp_path: Path) -> None:
-    """As an old sample is."""
+    """A view older than 10 s yields no metric."""
     run.viewed(1, [1, 2, 3], ago_s=11)
 
     assert samples(LiveRuns(tmp_path), "partition_isr_size") == {}
 
 
 def test_a_fault_is_active_until_it_is_cleared(run: RunUnderWay, tmp_path: Path) -> None:
-    """Or until its phase ends; the time is that of its last injection."""
+    """A fault is active until it is healed or its phase ends; its time is that of its last injection."""
     runs = LiveRuns(tmp_path)
     began_s = time.time()
     run.faulted("phase_started", step="")
@@ -130,7 +130,7 @@ def test_a_fault_is_active_until_it_is_cleared(run: RunUnderWay, tmp_path: Path)
 
 
 def test_the_same_fault_again_is_one_series(run: RunUnderWay, tmp_path: Path) -> None:
-    """Two samples with the same labels would make the whole scrape void."""
+    """A repeated fault is one series, since duplicate labels would invalidate the scrape."""
     for _ in range(2):
         run.faulted("inject")
         run.faulted("healed")
@@ -140,7 +140,7 @@ def test_the_same_fault_again_is_one_series(run: RunUnderWay, tmp_path: Path) ->
 
 
 def test_only_runs_that_go_on_are_shown(run: RunUnderWay, tmp_path: Path) -> None:
-    """Not one whose clients are silent for long, nor one that is sealed, of which ``work/`` is gone."""
+    """Sealed runs, and runs whose clients are silent for too long, are not shown."""
     runs = LiveRuns(tmp_path)
     with RunUnderWay(tmp_path / "r2") as other:
         other.tell("load-1", due=1)
@@ -156,7 +156,7 @@ def test_only_runs_that_go_on_are_shown(run: RunUnderWay, tmp_path: Path) -> Non
 
 
 def test_every_metric_is_on_its_page(tmp_path: Path) -> None:
-    """With the labels that it has, and none that is gone."""
+    """docs/observability.md lists every metric with its labels, and no others."""
     page = (ROOT / "docs" / "observability.md").read_text()
     told = {
         name: re.findall(r"`(\w+)`", labels) for name, labels in re.findall(r"^\| `(\w+)` \| ([^|]*) \|", page, re.M)

@@ -1,4 +1,4 @@
-"""What a person sees of the load while it runs."""
+"""The rates of the load, as shown during a run."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ S = 10**9
 
 
 def producer(t_s: int, due: int, acked: int, waited_s: float) -> dict[str, int]:
-    """What a producer says at a time."""
+    """Return a producer's progress at a time."""
     return {"t_ns": t_s * S, "due": due, "sent": due, "acked": acked, "waited_ns": int(waited_s * S)}
 
 
 def test_rates_are_those_since_the_last_look() -> None:
-    """Clients look at the clock at different times, and several of a kind add up."""
+    """Rates are differences since the last look, by each client's clock, summed per kind."""
     since = [
         (producer(10, 1000, 900, 9), producer(20, 11_000, 10_800, 18)),
         (producer(11, 0, 0, 9), producer(16, 2500, 2500, 13)),
@@ -30,7 +30,7 @@ def test_rates_are_those_since_the_last_look() -> None:
 
 
 def test_kafkas_own_producer_counts_by_its_answers() -> None:
-    """It does not say what was due; the other producers' counts are added to what it says."""
+    """VerifiableProducer reports no due records, so its sends count as offered."""
     java = ({"t_ns": 0, "sent": 0, "acked": 0}, {"t_ns": 2 * S, "sent": 200, "acked": 190})
 
     assert rates([(producer(0, 0, 0, 0), producer(10, 500, 400, 5)), java]) == (
@@ -39,7 +39,7 @@ def test_kafkas_own_producer_counts_by_its_answers() -> None:
 
 
 def test_the_lag_of_a_group_is_that_of_its_members_together() -> None:
-    """As it is now; a member that told nothing since the last look has no share in it."""
+    """A group's lag is the sum of its members' last reports."""
     since = [({"t_ns": 0, "lag": 900}, {"t_ns": S, "lag": lag}) for lag in (1000, 500)]
 
     assert rates(since) == "the group is 1,500 records behind"
@@ -47,14 +47,14 @@ def test_the_lag_of_a_group_is_that_of_its_members_together() -> None:
 
 @pytest.mark.parametrize(("waited_s", "told"), [(1.0, True), (1.1, False)])
 def test_a_generator_at_its_limit_is_told(waited_s: float, told: bool) -> None:
-    """From nine tenths of its time on."""
+    """A generator that is busy for 90% of its time is reported as a possible limit."""
     line = rates([(producer(0, 0, 0, 0), producer(10, 10, 10, waited_s))])
 
     assert ("the generator is busy 90% of its time and may be the limit" in line) == told
 
 
 def test_a_line_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing while there is nothing to compare, nothing too early, nothing of clients that tell no counts."""
+    """A line is shown at intervals, when clients have reported twice."""
     load = LoadRates(tmp_path)
     (tmp_path / "prober.json").write_text(json.dumps({"rows": 1}))
 

@@ -1,4 +1,4 @@
-"""Memory that ran out is told."""
+"""Out-of-memory kills are reported."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from operators import memory
 def test_what_the_kernel_ended_meanwhile_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, now: str, told: str
 ) -> None:
-    """What it ended before is nobody's trouble now; a kernel that does not count says nothing."""
+    """Processes that the kernel killed since the start are counted; without the counter nothing is reported."""
     monkeypatch.setattr(memory, "VMSTAT", tmp_path / "vmstat")
     (tmp_path / "vmstat").write_text(f"nr_free_pages 1\n{now}\nswap_ra 0\n")
     sentence = memory.memory_ran_out(2)
@@ -29,5 +29,5 @@ def test_what_the_kernel_ended_meanwhile_is_told(
 
 
 def test_this_kernel_counts() -> None:
-    """Linux has counted since 4.13."""
+    """Linux has this counter since 4.13."""
     assert "oom_kill " in memory.VMSTAT.read_text()

@@ -1,4 +1,4 @@
-"""The endpoint: on the loopback, in the format that is asked for, and off unless it has a port."""
+"""The metrics endpoint: on the loopback, in the requested format, and off by default."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
 
 
 def free_port() -> int:
-    """A port of the loopback that nobody has."""
+    """Return a free port of the loopback."""
     with socket.create_server((ADDRESS, 0)) as free:
         port: int = free.getsockname()[1]
         return port
 
 
 def get(url: str, accept: str = OPEN_METRICS) -> tuple[str, str]:
-    """The type of an answer, and its text."""
+    """Return a response's content type and text."""
     with urllib.request.urlopen(urllib.request.Request(url, headers={"Accept": accept}), timeout=10) as answer:
         return answer.headers["Content-Type"], answer.read().decode()
 
 
 def test_a_run_is_served_as_openmetrics(tmp_path: Path) -> None:
-    """A strict parser reads it; what has no samples yet is there with its help."""
+    """A run is served as OpenMetrics that a strict parser reads; metrics without samples have their help."""
     port = free_port()
     with RunUnderWay(tmp_path / "r1") as run, serving(port, tmp_path):
         run.tell("load-1", due=100, sent=99, acked=98)
@@ -51,7 +51,7 @@ def test_a_run_is_served_as_openmetrics(tmp_path: Path) -> None:
 
 
 def test_programs_that_ask_for_nothing_get_the_text_format(tmp_path: Path) -> None:
-    """As curl does."""
+    """Without an Accept header, as with curl, the text format is served."""
     port = free_port()
     with serving(port, tmp_path):
         kind, text = get(url_of(port), accept="*/*")
@@ -61,7 +61,7 @@ def test_programs_that_ask_for_nothing_get_the_text_format(tmp_path: Path) -> No
 
 
 def test_only_this_machine_is_served_and_only_meanwhile(tmp_path: Path) -> None:
-    """It listens on the loopback alone; afterwards the port is free."""
+    """The endpoint listens on the loopback only, and its port is free afterwards."""
     port = free_port()
     with serving(port, tmp_path):
         listening = [c.laddr for c in psutil.Process().net_connections() if c.status == psutil.CONN_LISTEN]
@@ -72,7 +72,7 @@ def test_only_this_machine_is_served_and_only_meanwhile(tmp_path: Path) -> None:
 
 
 def test_a_port_in_use_is_refused_with_the_variable(tmp_path: Path) -> None:
-    """Before anything is started."""
+    """A port in use is rejected with the variable's name before anything starts."""
     with socket.create_server((ADDRESS, 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(BadInput, match=rf"Port {port} .* choose another by METRICS_PORT="), serving(port, tmp_path):
@@ -80,7 +80,7 @@ def test_a_port_in_use_is_refused_with_the_variable(tmp_path: Path) -> None:
 
 
 def test_nothing_listens_without_a_port(tmp_path: Path) -> None:
-    """Metrics are off unless they are asked for."""
+    """Without a port the endpoint is off."""
     before = {c.laddr for c in psutil.Process().net_connections() if c.status == psutil.CONN_LISTEN}
     with serving(None, tmp_path):
         assert before == {c.laddr for c in psutil.Process().net_connections() if c.status == psutil.CONN_LISTEN}

@@ -1,4 +1,4 @@
-"""The notifiers tell receivers on this machine of a nightly run, or say why they did not."""
+"""Notifiers send a nightly run's summary to receivers on this machine, or raise an error."""
 
 import json
 import socketserver
@@ -31,13 +31,13 @@ Posted = list[tuple[str, str, dict[str, Any]]]
 
 
 class Server(HTTPServer):
-    """Keeps what it was sent; answers 500 below /broken and 400 below /refused."""
+    """Keeps its requests; answers 500 below /broken and 400 below /refused."""
 
     posted: Posted
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One POST at a time."""
+    """Handles one POST at a time."""
 
     server: Server
 
@@ -51,12 +51,12 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b'{"dedup_key": "x"}')  # as PagerDuty answers
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Logs nothing."""
 
 
 @contextmanager
 def serving(running: socketserver.TCPServer) -> Iterator[None]:
-    """Let a server answer meanwhile."""
+    """Run a server meanwhile."""
     thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
     with running:
         thread.start()
@@ -69,7 +69,7 @@ def serving(running: socketserver.TCPServer) -> Iterator[None]:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """A server on loopback, on any free port."""
+    """A server on the loopback, on any free port."""
     running = Server(("127.0.0.1", 0), Handler)
     running.posted = []
     with serving(running):
@@ -77,18 +77,18 @@ def server() -> Iterator[Server]:
 
 
 def context(task: str = "conclude", after_s: float = -60) -> Any:
-    """What Airflow hands over of a task that began so long after now."""
+    """Return Airflow's context for a task that began this long after now."""
     return {"ti": SimpleNamespace(task_id=task, start_date=datetime.now(UTC) + timedelta(seconds=after_s))}
 
 
 def address(server: Server, path: str = "/hook") -> str:
-    """Where it listens."""
+    """Return the server's address."""
     return f"http://127.0.0.1:{server.server_port}{path}"
 
 
 @pytest.fixture
 def nightly_run(tmp_path: Path) -> Path:
-    """The folder of a first nightly run that is done."""
+    """The folder of a finished first nightly run."""
     from campaigns.nightly import campaign as nightly
 
     campaign = campaign_of(0)
@@ -101,7 +101,7 @@ def nightly_run(tmp_path: Path) -> Path:
 def test_a_nightly_run_is_posted_as_airflow_would(
     nightly_run: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Called with a context, it renders its templates and posts to the address in the variable of the settings."""
+    """Called by Airflow, the webhook renders its templates and posts to the address in the environment variable."""
     monkeypatch.setenv("PLIMSOLL_WEBHOOK", address(server))
 
     NightlyWebhook(campaign="{{ folder }}")({"folder": str(nightly_run), **context()})
@@ -115,7 +115,7 @@ def test_a_nightly_run_is_posted_as_airflow_would(
 def test_an_address_that_is_given_comes_first(
     nightly_run: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It wins over the variable."""
+    """An explicit address has precedence over the variable."""
     monkeypatch.setenv("PLIMSOLL_WEBHOOK", address(server))
 
     NightlyWebhook(campaign=str(nightly_run), url=address(server, "/mine"))(context())
@@ -126,7 +126,7 @@ def test_an_address_that_is_given_comes_first(
 def test_nothing_is_posted_without_an_address(
     nightly_run: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which is no error: a webhook is nobody's duty."""
+    """Without an address nothing is posted, and that is no error."""
     monkeypatch.delenv("PLIMSOLL_WEBHOOK", raising=False)
     NightlyWebhook(campaign=str(nightly_run))(context())
 
@@ -136,7 +136,7 @@ def test_nothing_is_posted_without_an_address(
 def test_a_nightly_run_without_a_result_is_told_of(
     nightly_run: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It could not be planned, or its last task broke; a result of an earlier time is not this nightly run's."""
+    """A nightly run without a current result is reported with the failed task."""
     monkeypatch.setenv("PLIMSOLL_WEBHOOK", address(server))
     NightlyWebhook(campaign="{{ none }}")({"none": None, **context("plan")})
     NightlyWebhook(campaign=str(nightly_run))(context(after_s=60))
@@ -150,7 +150,7 @@ def test_a_nightly_run_without_a_result_is_told_of(
 
 
 def test_a_refusal_is_told_without_the_address(server: Server) -> None:
-    """A webhook's address is often a secret, and task logs are read by many."""
+    """The error of a failed post does not contain the address, which is often a secret."""
     with pytest.raises(HarnessError, match="500") as refused:
         post(address(server, "/broken"), {"text": "x"})
 
@@ -158,7 +158,7 @@ def test_a_refusal_is_told_without_the_address(server: Server) -> None:
 
 
 def test_only_web_addresses_are_taken(tmp_path: Path) -> None:
-    """A file is no webhook."""
+    """Addresses other than http and https are rejected."""
     with pytest.raises(BadInput, match="must begin with http"):
         post(f"file://{tmp_path}", {})
 
@@ -169,7 +169,7 @@ SECRET = "T0/B0/keep-this"
 
 
 class MailHandler(socketserver.StreamRequestHandler):
-    """SMTP as far as a client needs it: it asks for a password, and takes one."""
+    """A minimal SMTP server that requires a password."""
 
     def handle(self) -> None:
         self.say("220 here")
@@ -187,12 +187,12 @@ class MailHandler(socketserver.StreamRequestHandler):
                 self.say("250 fine")
 
     def say(self, *lines: str) -> None:
-        """Answer in lines."""
+        """Answer with these lines."""
         self.wfile.write("".join(f"{line}\r\n" for line in lines).encode())
 
 
 class MailServer(socketserver.ThreadingTCPServer):
-    """Keeps the mails that it was sent."""
+    """Keeps the mails that it received."""
 
     daemon_threads = True
     open = True
@@ -201,7 +201,7 @@ class MailServer(socketserver.ThreadingTCPServer):
 
 @pytest.fixture
 def mail_server() -> Iterator[MailServer]:
-    """A mail server on loopback, on any free port."""
+    """A mail server on the loopback, on any free port."""
     running = MailServer(("127.0.0.1", 0), MailHandler)
     running.mails = []
     with serving(running):
@@ -210,7 +210,7 @@ def mail_server() -> Iterator[MailServer]:
 
 @pytest.fixture
 def tls_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """The same as ``server`` by TLS, which PagerDuty's client insists on, of an authority that clients here trust."""
+    """``server`` with TLS, which PagerDuty's client requires, and a certificate that clients here trust."""
     issue(tmp_path, {"server": "127.0.0.1"})
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / AUTHORITY))
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -223,7 +223,7 @@ def tls_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serv
 
 
 def connected(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> None:
-    """Let Airflow have this connection and no other."""
+    """Let Airflow have exactly this connection."""
 
     def get(conn_id: str) -> Connection:
         if conn_id != fields.get("conn_id"):
@@ -234,13 +234,13 @@ def connected(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> None:
 
 
 def connect_slack(monkeypatch: pytest.MonkeyPatch, server: Server, path: str = "/services/") -> None:
-    """A connection whose secret is an address, as Slack hands it out."""
+    """Add a Slack connection whose secret is part of the address."""
     kind = {"conn_id": "plimsoll_slack", "conn_type": "slackwebhook"}
     connected(monkeypatch, **kind, password=f"{address(server, path)}{SECRET}")
 
 
 def connect_pagerduty(monkeypatch: pytest.MonkeyPatch, server: Server, path: str = "") -> None:
-    """A connection with a key; PagerDuty's address is fixed in its client, which is led here."""
+    """Add a PagerDuty connection with a key, and redirect its client to this server."""
     import pagerduty
 
     connected(monkeypatch, conn_id="plimsoll_pagerduty", conn_type="pagerduty_events", password=SECRET)
@@ -250,19 +250,19 @@ def connect_pagerduty(monkeypatch: pytest.MonkeyPatch, server: Server, path: str
 
 
 def connect_mail(monkeypatch: pytest.MonkeyPatch, server: MailServer, **extra: Any) -> None:
-    """A connection with a password, without TLS."""
+    """Add a mail connection with a password and without TLS."""
     extra = {"disable_ssl": True, "disable_tls": True, "from_email": "kafka@example.com", **extra}
     told = {"host": "127.0.0.1", "port": server.server_address[1], "login": "ada", "password": SECRET}
     connected(monkeypatch, conn_id="plimsoll_mail", conn_type="smtp", extra=json.dumps(extra), **told)
 
 
 def tell(receiver: str, campaign: object, **of_context: Any) -> None:
-    """As Airflow calls a notifier, templates and all."""
+    """Call a notifier as Airflow does, with templates."""
     NightlyNotifier(receiver=receiver, campaign="{{ folder }}")({"folder": str(campaign), **context(**of_context)})
 
 
 def end_as(folder: Path, state: str) -> None:
-    """Let the nightly run have another state, and a text in which somebody wrote what is no template."""
+    """Change the nightly run's state, with template and HTML syntax in its sentence."""
     file = CampaignFolder(folder).result
     told = NightlyResult.read(file).model_copy(update={"state": state, "sentence": "<b> {{ folder }}"})
     told.write(file)
@@ -270,7 +270,7 @@ def end_as(folder: Path, state: str) -> None:
 
 @pytest.mark.parametrize("receiver", RECEIVERS)
 def test_nobody_is_told_without_a_connection(nightly_run: Path, receiver: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which is no error, and needs no package."""
+    """Without a connection no message is sent, and that is no error."""
     connected(monkeypatch)
 
     tell(receiver, nightly_run)
@@ -278,7 +278,7 @@ def test_nobody_is_told_without_a_connection(nightly_run: Path, receiver: str, m
 
 @pytest.mark.notify
 def test_slack_is_told_red_or_green(nightly_run: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The summary's text as it is, and that there is no result."""
+    """Slack gets the summary's text for each state, or that there is no result."""
     connect_slack(monkeypatch, server)
     tell("slack", nightly_run)
     end_as(nightly_run, "fail")
@@ -295,7 +295,7 @@ def test_slack_is_told_red_or_green(nightly_run: Path, server: Server, monkeypat
 def test_mail_goes_to_the_recipients_of_the_connection(
     nightly_run: Path, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The state stands in the subject; the text is text, whatever letters it has."""
+    """Mail goes to the connection's recipients with the state in the subject and an escaped text."""
     connect_mail(monkeypatch, mail_server, to=["ada@example.com", "bob@example.com"])
     end_as(nightly_run, "fail")
     tell("mail", nightly_run)
@@ -309,7 +309,7 @@ def test_mail_goes_to_the_recipients_of_the_connection(
 
 
 def test_mail_needs_recipients(nightly_run: Path, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sentence says where they belong."""
+    """A mail connection without recipients is rejected with the place where they belong."""
     connect_mail(monkeypatch, mail_server)
 
     with pytest.raises(BadInput, match="plimsoll_mail names no recipients; its extra takes"):
@@ -320,7 +320,7 @@ def test_mail_needs_recipients(nightly_run: Path, mail_server: MailServer, monke
 def test_pagerduty_has_an_incident_until_a_nightly_run_passes(
     nightly_run: Path, tls_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that cannot tell neither triggers nor resolves it; one without a result triggers it."""
+    """PagerDuty has an incident from a failure, or a missing result, until a nightly run passes."""
     connect_pagerduty(monkeypatch, tls_server)
     end_as(nightly_run, "fail")
     tell("pagerduty", nightly_run)
@@ -344,7 +344,7 @@ def test_pagerduty_has_an_incident_until_a_nightly_run_passes(
 def test_pagerduty_takes_a_long_text_in_part(
     nightly_run: Path, tls_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It refuses summaries of more than 1,024 characters."""
+    """PagerDuty's summary is cut to 1,024 characters, its maximum."""
     connect_pagerduty(monkeypatch, tls_server)
     file = CampaignFolder(nightly_run).result
     NightlyResult.read(file).model_copy(update={"state": "fail", "sentence": "x" * 2000}).write(file)
@@ -357,7 +357,7 @@ def test_pagerduty_takes_a_long_text_in_part(
 def refusing(
     request: pytest.FixtureRequest, server: Server, tls_server: Server, mail_server: MailServer
 ) -> Callable[[pytest.MonkeyPatch], str]:
-    """Connects a receiver that refuses; returns what it says then."""
+    """Connects a receiver that rejects the message; returns its error text."""
 
     def connect(monkeypatch: pytest.MonkeyPatch) -> str:
         if request.param == "slack":
@@ -381,7 +381,7 @@ def test_no_refusal_shows_a_secret(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """Neither the exception, with what it came from, nor anything that Airflow and the client libraries log."""
+    """A rejected message leaves no secret in the exception, its causes, or the logs."""
     says = refusing(monkeypatch)
     end_as(nightly_run, "fail")
     with pytest.raises(HarnessError, match="did not take the nightly run's summary") as refused:
@@ -393,7 +393,7 @@ def test_no_refusal_shows_a_secret(
 
 
 def test_a_secret_in_an_error_is_left_out(nightly_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a client library says of what went wrong."""
+    """A secret in a client library's error is masked."""
 
     class Talkative(BaseNotifier):
         def notify(self, context: Any) -> None:
@@ -412,7 +412,7 @@ def test_a_secret_in_an_error_is_left_out(nightly_run: Path, monkeypatch: pytest
 def test_an_address_that_is_none_is_refused_without_it(
     nightly_run: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Slack's own client would log it whole."""
+    """An invalid Slack address is rejected before Slack's client could log it."""
     connected(monkeypatch, conn_id="plimsoll_slack", conn_type="slackwebhook", password=f"nonsense://{SECRET}")
     with pytest.raises(BadInput, match="The password of the connection plimsoll_slack must begin with http"):
         tell("slack", nightly_run)

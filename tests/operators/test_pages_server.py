@@ -1,4 +1,4 @@
-"""Pages are served, and nothing beside them."""
+"""The server of the pages serves only the site and the runs."""
 
 import socket
 import threading
@@ -14,7 +14,7 @@ from operators.pages_server import serve
 
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
-    """A folder with a site, a run in a folder of its own name, and a secret."""
+    """A folder with a site, a run with a report, and files that must not be served."""
     for name in ("site/index.html", "mine/run-1/report/index.html", "runs/x.html", "secret.txt", "sites/x.html"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
@@ -37,7 +37,7 @@ def _status(url: str) -> int:
 
 
 def test_pages_are_served(address: str) -> None:
-    """The root leads to the index, where its relative links are right; a run is where its link leads."""
+    """The root redirects to the index, and a run's page is served under its link."""
     with urllib.request.urlopen(address, timeout=5) as answer:
         assert (answer.url, answer.read()) == (f"{address}/site/index.html", b"site/index.html")
     assert _status(f"{address}/mine/run-1/report/index.html") == 200
@@ -47,12 +47,12 @@ def test_pages_are_served(address: str) -> None:
     "path", ["/secret.txt", "/runs/x.html", "/sites/x.html", "/site/../secret.txt", "/site/%2e%2e/secret.txt"]
 )
 def test_nothing_else_is_served(address: str, path: str) -> None:
-    """Not what lies beside, nor by a way around."""
+    """Paths outside of site and runs are not found, also with ``..``."""
     assert _status(address + path) == 404
 
 
 def test_a_symbolic_link_that_leads_out_is_not_served(address: str, tmp_path: Path) -> None:
-    """A file and a folder outside, by links in a run; one that stays among what is served is."""
+    """A symbolic link out of the served folders is not found; one within them is served."""
     run = tmp_path / "mine" / "run-1"
     (run / "outside.txt").symlink_to(tmp_path / "secret.txt")
     (run / "folder").symlink_to(tmp_path)
@@ -63,7 +63,7 @@ def test_a_symbolic_link_that_leads_out_is_not_served(address: str, tmp_path: Pa
 
 
 def _answered(address: str, *lines: str) -> tuple[int, bytes]:
-    """Status and the whole answer to a request that is written line by line."""
+    """Return status and response of a request sent line by line."""
     port = int(address.rpartition(":")[2])
     with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
         connection.sendall("".join(f"{line.replace('PORT', str(port))}\r\n" for line in (*lines, "")).encode())
@@ -74,7 +74,7 @@ def _answered(address: str, *lines: str) -> tuple[int, bytes]:
 
 @pytest.mark.parametrize("host", ["127.0.0.1:PORT", "localhost:PORT", "LOCALHOST:PORT"])
 def test_the_hosts_of_this_machine_are_answered(address: str, host: str) -> None:
-    """The address that ``plimsoll up`` prints, and the name of the loopback."""
+    """Requests for 127.0.0.1 and localhost are answered."""
     assert _answered(address, "GET /site/index.html HTTP/1.1", f"Host: {host}")[0] == 200
 
 
@@ -90,7 +90,7 @@ def test_the_hosts_of_this_machine_are_answered(address: str, host: str) -> None
     ],
 )
 def test_a_foreign_host_is_refused(address: str, headers: list[str]) -> None:
-    """A name that somebody made lead to the loopback, two names, or none; and nothing of a page is told."""
+    """Requests for another host, or with two or no Host headers, are rejected without page content (DNS rebinding)."""
     status, answer = _answered(address, "GET / HTTP/1.1", *headers)
 
     assert status == 421
@@ -99,7 +99,7 @@ def test_a_foreign_host_is_refused(address: str, headers: list[str]) -> None:
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
 def test_pages_are_only_read(address: str, method: str) -> None:
-    """GET and HEAD, and no other method."""
+    """Only GET and HEAD are supported."""
     assert _answered(address, f"{method} /site/index.html HTTP/1.1", "Host: 127.0.0.1:PORT")[0] == 501
     assert _answered(address, "HEAD /site/index.html HTTP/1.1", "Host: 127.0.0.1:PORT")[0] == 200
 
@@ -108,7 +108,7 @@ def test_pages_are_only_read(address: str, method: str) -> None:
     ("framed_by", "ancestors"), [(None, "'none'"), (8080, "http://127.0.0.1:8080 http://localhost:8080")]
 )
 def test_only_airflow_may_frame_the_pages(framed_by: int | None, ancestors: str, tmp_path: Path) -> None:
-    """By its port; without one nobody may."""
+    """Only Airflow's pages may frame the pages, and without its port no page may."""
     with serve(0, tmp_path / "runs", framed_by) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_address[1]}"
@@ -118,6 +118,6 @@ def test_only_airflow_may_frame_the_pages(framed_by: int | None, ancestors: str,
 
 
 def test_the_server_listens_on_the_loopback_alone(tmp_path: Path) -> None:
-    """Whatever addresses this host has beside it."""
+    """The server listens on the loopback only."""
     with serve(0, tmp_path / "runs") as server:
         assert server.server_address[0] == "127.0.0.1"

@@ -1,4 +1,4 @@
-"""Processes are found by descent and by environment, and killed only if they are still the same."""
+"""Processes are found by descent and by environment, and killed only if they are still the same ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FAMILY = "import subprocess; subprocess.run(['sleep', '60'], start_new_session=b
 
 @pytest.fixture(params=[0, 1], ids=["same session", "session of its own"])
 def family(request: pytest.FixtureRequest) -> Iterator[tuple[psutil.Popen, psutil.Process]]:
-    """A Python in a session of its own, and its sleeping child."""
+    """A Python process in another session, with a sleeping child."""
     program = FAMILY.format(apart=request.param)
     with psutil.Popen([sys.executable, "-c", program], start_new_session=True) as parent:
         (child,) = wait_until(parent.children, limit_s=10, what="a child")
@@ -27,7 +27,7 @@ def family(request: pytest.FixtureRequest) -> Iterator[tuple[psutil.Popen, psuti
 
 
 def test_a_killed_family_is_gone(family: tuple[psutil.Popen, psutil.Process]) -> None:
-    """The child dies with its parent, and killing the dead is no error."""
+    """``kill_tree`` kills a process with its children; killing a dead process is no error."""
     parent, child = family
     assert lives(child)
     root = psutil.Process(parent.pid)
@@ -39,7 +39,7 @@ def test_a_killed_family_is_gone(family: tuple[psutil.Popen, psutil.Process]) ->
 
 
 def test_descendants_die_alone(family: tuple[psutil.Popen, psutil.Process]) -> None:
-    """A grandchild is one, whatever its session; this process lives on."""
+    """``kill_descendants`` kills grandchildren in any session, but not this process."""
     parent, child = family
     kill_descendants(psutil.Process())
 
@@ -48,7 +48,7 @@ def test_descendants_die_alone(family: tuple[psutil.Popen, psutil.Process]) -> N
 
 
 def test_whoever_was_given_the_pid_since_lives() -> None:
-    """The time of creation tells them apart."""
+    """A process that reused the pid is not killed; the creation time differs."""
     with subprocess.Popen(["sleep", "60"]) as stranger:
         ended = psutil.Process(stranger.pid)
         ended._ident = (stranger.pid, ended._ident[1] - 60)
@@ -58,7 +58,7 @@ def test_whoever_was_given_the_pid_since_lives() -> None:
 
 
 def test_processes_are_found_by_their_environment() -> None:
-    """By name and value; neither this process nor one that has ended is meant."""
+    """Processes are found by name and value of an environment variable."""
     with subprocess.Popen(["sleep", "60"], env=os.environ | {"COLOUR": "blue-7"}) as sleeper:
         wait_until(lambda: with_variable("COLOUR", "blue-7"), limit_s=10, what="the sleeper")
         assert [process.pid for process in with_variable("COLOUR", "blue-7")] == [sleeper.pid]

@@ -1,4 +1,4 @@
-"""What a person sees of a run."""
+"""Progress lines of a run."""
 
 from __future__ import annotations
 
@@ -18,14 +18,12 @@ from operators.stages import PUBLISH, stages
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
-    """A run folder with nothing in it."""
+    """An empty run folder."""
     return RunFolder(tmp_path)
 
 
 def test_stages_and_events_become_lines(run: RunFolder) -> None:
-    """Phases come with their number and length, faults with their target; what is internal is left out, and what
-    was said already.
-    """
+    """Phases are shown with number and length, faults with their target; internal events and repeated lines are not."""
     said: list[str] = []
     of_stages, events = EventLog(run.stages), EventLog(run.events)
     progress = Progress(stages(load_scenario("follower_lag_then_leader_kill")), run, said.append)
@@ -61,7 +59,7 @@ def test_stages_and_events_become_lines(run: RunFolder) -> None:
 def test_rates_end_with_the_clients(
     run: RunFolder, monkeypatch: pytest.MonkeyPatch, ended: str, told: list[str]
 ) -> None:
-    """A reader goes on while every record is read again; what it did last is not told beside the judging."""
+    """Rates are shown until the clients end, including the final drain, but not during judging."""
     monkeypatch.setattr(load_rates, "EVERY_NS", 0)
     said: list[str] = []
     progress = Progress(stages(load_scenario("steady")), run, said.append)
@@ -80,7 +78,7 @@ def test_rates_end_with_the_clients(
 
 
 def test_a_stage_that_fails_is_told_once_with_its_reason(run: RunFolder) -> None:
-    """By the run's own events while it can be; by the stage's end once the folder is sealed."""
+    """A failed stage is reported once with its reason, also after the folder is sealed."""
     said: list[str] = []
     progress = Progress(stages(load_scenario("steady")), run, said.append)
     with pytest.raises(HarnessError), stage_events(run.stages, "drain"), recorded(run.path, "drain"):
@@ -97,7 +95,7 @@ def test_a_stage_that_fails_is_told_once_with_its_reason(run: RunFolder) -> None
 
 
 def test_the_stage_at_hand_is_known(run: RunFolder) -> None:
-    """An interrupt must know whether the teardown is done; a line that is only half there waits."""
+    """The current stage and whether the teardown is done are known; an incomplete line waits."""
     progress = Progress(stages(load_scenario("steady")), run, lambda text: None)
     with stage_events(run.stages, "tear_down"):
         pass
@@ -112,7 +110,7 @@ def test_the_stage_at_hand_is_known(run: RunFolder) -> None:
 
 
 def test_a_task_logs_what_a_terminal_shows(run: RunFolder) -> None:
-    """Of its own stage, from its beginning on; what other tasks did before is not said again."""
+    """A task's log has only the lines of that task's stage."""
     said: list[str] = []
     EventLog(run.events).add("inject", step="kill", target="broker-1")
     with logged(PUBLISH, run, said.append), stage_events(run.stages, PUBLISH.name):

@@ -1,4 +1,4 @@
-"""What Airflow's page says of a scenario."""
+"""The description of a scenario on Airflow's page."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from operators.scenario_doc import display_name, doc_of, expected, tags
     ],
 )
 def test_name_tags_and_expected_result(name: str, shown: str, tagged: list[str], result: str) -> None:
-    """They follow from the scenario and from the table of known bugs."""
+    """Name, tags and expected result follow from the scenario and the table of known bugs."""
     scenario = load_scenario(name)
 
     assert display_name(scenario) == shown
@@ -48,7 +48,7 @@ def test_name_tags_and_expected_result(name: str, shown: str, tagged: list[str],
 
 
 def test_the_page_has_every_phase_and_step() -> None:
-    """After why, and before the expected result and how to read it."""
+    """The description has the reason, each phase with its steps, and the expected result."""
     text = doc_of(load_scenario("follower_lag_then_leader_kill"))
 
     assert text.startswith("An acknowledged record survives a lagging follower and a killed leader.\n")

@@ -1,4 +1,4 @@
-"""The same run under a real scheduler, as ``make up`` starts it; Kafka, Spark and the page are stand-ins."""
+"""The same run under a real scheduler, as ``make up`` starts it; Kafka, Spark and the page are fakes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FAKE_WORLD = Path(__file__).parent / "fake_world"
 
 @dataclass(frozen=True)
 class Airflow:
-    """A running Airflow's REST interface."""
+    """The REST interface of a running Airflow."""
 
     url: str
     calls_file: Path
@@ -42,7 +42,7 @@ class Airflow:
         return Rest(self.url)
 
     def trigger(self, dag_id: str) -> str:
-        """Ask for a run; again where another task held SQLite's lock as it started (docs/dev/traps.md)."""
+        """Trigger a run, and once more if another task held SQLite's lock (docs/dev/traps.md)."""
         runs, body = f"dags/{dag_id}/dagRuns", {"logical_date": None, "conf": {}}
         try:
             answer = self.rest.ask(runs, body)
@@ -53,7 +53,7 @@ class Airflow:
         return str(answer["dag_run_id"])
 
     def run_dag(self, dag_id: str) -> tuple[str, dict[str, str], list[str]]:
-        """Trigger a DAG and wait; returns the run's state, the tasks' states and the calls that were made."""
+        """Trigger a DAG and wait; return the run's state, the tasks' states and the calls."""
         runs = f"dags/{dag_id}/dagRuns"
         run_id = self.trigger(dag_id)
         state = "queued"
@@ -69,7 +69,7 @@ class Airflow:
 
 @pytest.fixture
 def airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Airflow]:
-    """Airflow on a free port, with a home of its own; ended afterwards."""
+    """Airflow on a free port with a new home, stopped afterwards."""
     port = free_port()
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(FAKE_WORLD), str(REPOSITORY)]))
     monkeypatch.setenv("FAKE_CALLS", str(tmp_path / "calls"))
@@ -82,7 +82,7 @@ def airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
 
 @pytest.mark.slow
 def test_a_scheduler_runs_the_tasks_in_the_same_order(airflow: Airflow) -> None:
-    """Nothing depends on how the tasks are run: the calls are those of ``make run``, and all is green."""
+    """A scheduler runs the same calls in the same order as ``make run``, and all tasks succeed."""
     state, tasks, calls = airflow.run_dag("steady")
 
     assert [*START, PHASE, *END, *ALWAYS, *AFTERWARDS] == calls
@@ -93,7 +93,7 @@ def test_a_scheduler_runs_the_tasks_in_the_same_order(airflow: Airflow) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("airflow", [{"FAKE_BREAK": "run_phase", "FAKE_JUDGE": "2"}], indirect=True)
 def test_a_scheduler_gives_a_broken_run_the_same_colours(airflow: Airflow) -> None:
-    """A phase that breaks: red, the rest of the experiment left out, the end green, the whole run red."""
+    """If a phase fails under a scheduler, the rest is skipped, the final tasks succeed, and the run fails."""
     state, tasks, calls = airflow.run_dag("steady")
 
     assert calls[-5:] == [*ALWAYS, *AFTERWARDS]
@@ -113,7 +113,7 @@ def test_a_scheduler_gives_a_broken_run_the_same_colours(airflow: Airflow) -> No
 
 
 def session_members(session: int) -> set[int]:
-    """The pids of a session's processes that have not ended."""
+    """Return the pids of a session's live processes."""
     living = (process for process in psutil.process_iter(["status"]) if process.info["status"] != psutil.STATUS_ZOMBIE)
     found = set()
     for process in living:
@@ -125,7 +125,7 @@ def session_members(session: int) -> set[int]:
 
 @pytest.mark.slow
 def test_down_ends_every_process(airflow: Airflow, tmp_path: Path) -> None:
-    """Nothing of the session is left, all of which is found by its home; a second down finds nothing to do."""
+    """``down`` ends every process of the session; a second ``down`` has nothing to do."""
     home = tmp_path / "home"
     session = json.loads((home / "up.json").read_text())["session"]
 
@@ -138,7 +138,7 @@ def test_down_ends_every_process(airflow: Airflow, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_airflow_and_the_pages_listen_on_the_loopback_alone(airflow: Airflow, tmp_path: Path) -> None:
-    """Every process of it, the workers' too; Airflow's page and ours are among what listens."""
+    """All processes of Airflow and the pages listen on the loopback only."""
     port = int(airflow.url.rpartition(":")[2])
     open_sockets = [
         each for process in service._processes(tmp_path / "home") for each in process.net_connections("inet")
@@ -151,7 +151,7 @@ def test_airflow_and_the_pages_listen_on_the_loopback_alone(airflow: Airflow, tm
 
 
 def test_what_ends_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often, until its shell is ended; blanks and quotes of a command stay what they are."""
+    """A component that exits is started again; its command keeps blanks and quotes."""
     monkeypatch.setattr(service, "_AGAIN_S", 0.01)
     starts = tmp_path / "what it's started"
     command = ["sh", "-c", 'echo x >> "$0"', str(starts)]
@@ -164,7 +164,7 @@ def test_what_ends_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_port_in_use_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    """One sentence names the port and what to do; no home is made."""
+    """A port in use is rejected before anything starts, and no home is created."""
     with socket.create_server((service.ADDRESS, 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(BadInput, match=rf"Port {port} .* choose another by PORT="):
@@ -175,7 +175,7 @@ def test_a_port_in_use_is_refused_before_anything_starts(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("neighbour", [0, 1])
 def test_the_metrics_have_a_port_of_their_own(tmp_path: Path, neighbour: int) -> None:
-    """Neither Airflow's nor that of the pages."""
+    """The metrics port must differ from Airflow's and the pages' port."""
     port = free_port()
     with pytest.raises(BadInput, match=rf"METRICS_PORT={port + neighbour} is the port of other pages"):
         service.up(port, tmp_path / "home", metrics_port=port + neighbour)
@@ -185,7 +185,7 @@ def test_the_metrics_have_a_port_of_their_own(tmp_path: Path, neighbour: int) ->
 
 @pytest.mark.slow
 def test_metrics_are_served_beside_airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where that was asked for; down ends them, too."""
+    """``up`` serves metrics if requested, and ``down`` ends them."""
     monkeypatch.setenv("PLIMSOLL_RUNS", str(tmp_path / "runs"))
     port, metrics_port = free_port(), free_port()
     try:

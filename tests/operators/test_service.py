@@ -1,4 +1,4 @@
-"""What ``make down`` ends, and what it spares; small processes stand in for Airflow's."""
+"""The processes that ``make down`` ends and spares; small processes replace Airflow's."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ WORKER = "trap '' TERM; sleep 60 & wait; wait"  # wait returns at the first sign
 
 @pytest.fixture
 def children() -> Iterator[ExitStack]:
-    """Whatever a test started is gone afterwards."""
+    """Ends all processes that a test started."""
     with ExitStack() as started:
         yield started
 
 
 def start(children: ExitStack, home: Path, script: str, session: int | None = None) -> subprocess.Popen[bytes]:
-    """A shell that was started in a home: as a leader of its own session, whose number ``up`` notes, unless told."""
+    """Start a shell in a home as leader of a session, and note the session as ``up`` does."""
     shell = subprocess.Popen(
         ["/bin/sh", "-c", script], env=os.environ | {"AIRFLOW_HOME": str(home)}, start_new_session=True
     )
@@ -42,7 +42,7 @@ def start(children: ExitStack, home: Path, script: str, session: int | None = No
 def test_down_ends_workers_that_their_leader_left(
     children: ExitStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They ignore SIGTERM; a second down finds nothing to do."""
+    """``down`` ends workers that outlived their leader and ignore SIGTERM."""
     monkeypatch.setattr(service, "_DOWN_LIMIT_S", 0.3)
     leader = start(children, tmp_path / "home", f'sh -c "{WORKER}" & wait')
     (worker,) = wait_until(psutil.Process(leader.pid).children, limit_s=10, what="a worker")
@@ -56,7 +56,7 @@ def test_down_ends_workers_that_their_leader_left(
 
 
 def test_down_spares_whoever_was_given_the_number_since(children: ExitStack, tmp_path: Path) -> None:
-    """A stranger that leads a session of the noted number was not started in this home."""
+    """``down`` spares a process that reused the noted session's number, since it was not started in this home."""
     stranger = start(children, tmp_path / "another", "sleep 60")
     (tmp_path / "home").mkdir()
     (tmp_path / "another" / "up.json").rename(tmp_path / "home" / "up.json")
@@ -66,7 +66,7 @@ def test_down_spares_whoever_was_given_the_number_since(children: ExitStack, tmp
 
 
 def test_down_spares_the_nodes_of_runs(children: ExitStack, tmp_path: Path) -> None:
-    """Their tasks were Airflow's, so they were started in this home, but each has a session of its own."""
+    """``down`` spares the nodes of runs, which were started in this home but have other sessions."""
     airflow = start(children, tmp_path / "home", "sleep 60")
     node = start(children, tmp_path / "home", "sleep 60", session=airflow.pid)
 
@@ -76,7 +76,7 @@ def test_down_spares_the_nodes_of_runs(children: ExitStack, tmp_path: Path) -> N
 
 
 def begun(children: ExitStack, home: Path, **variables: str) -> subprocess.Popen[bytes]:
-    """Something that was started in a home of which nothing is noted."""
+    """Start a process in a home without a note."""
     process = subprocess.Popen(["sleep", "60"], env=os.environ | {"AIRFLOW_HOME": str(home), **variables})
     children.callback(process.wait)
     children.callback(process.kill)
@@ -85,7 +85,7 @@ def begun(children: ExitStack, home: Path, **variables: str) -> subprocess.Popen
 
 @pytest.mark.parametrize("noted", [None, "", "[]", '{"session": 1'])
 def test_without_a_note_down_ends_what_up_started(noted: str | None, children: ExitStack, tmp_path: Path) -> None:
-    """As after a full disk; the nodes of runs go on, and a shell of somebody's own in this home."""
+    """Without a valid note, ``down`` ends what ``up`` started, and spares nodes and other shells in the home."""
     if noted is not None:
         (tmp_path / "up.json").write_text(noted)
     airflow = begun(children, tmp_path, PLIMSOLL_PAGES="http://127.0.0.1:1")
@@ -102,7 +102,7 @@ def test_without_a_note_down_ends_what_up_started(noted: str | None, children: E
 
 @pytest.fixture
 def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home in which each component of Airflow is a command that finds no database."""
+    """A home in which every component of Airflow exits with an error."""
     monkeypatch.setattr(service, "make_home", lambda home: home)
     monkeypatch.setattr(service, "_check_free", lambda *_: None)
     monkeypatch.setattr(service, "_server", lambda *_: ["sleep", "60"])
@@ -112,7 +112,7 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_an_airflow_that_cannot_be_noted_is_ended(played: Path) -> None:
-    """As on a full disk: nobody would find it again."""
+    """If the note cannot be written, such as on a full disk, ``up`` ends Airflow, since ``down`` would not find it."""
     (played / f".up.json.{os.getpid()}").mkdir()  # where the note is written first
 
     with pytest.raises(IsADirectoryError):
@@ -121,7 +121,7 @@ def test_an_airflow_that_cannot_be_noted_is_ended(played: Path) -> None:
 
 
 def test_a_component_that_ends_whenever_it_is_started_is_told_at_once(played: Path) -> None:
-    """With what the log ends with; nothing is left. Two that have ended twice each may yet come up."""
+    """A component that keeps exiting is reported with the log's end, and everything is stopped."""
     ended = [f"{service._ENDED}{name}" for name in ("scheduler", "dag-processor")]
     (played / "log").write_text("\n".join(["no database", *ended * 2]))
     assert service._may_come_up(played / "log")

@@ -1,4 +1,4 @@
-"""The steps, by ``execute`` with the experiment's calls patched."""
+"""The tasks, run by ``execute`` with the experiment's calls patched."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ START = Stage("start_cluster", "starting the cluster", 1.0, role="start")
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run folder that was prepared and not yet sealed."""
+    """A prepared run folder that is not sealed."""
     folder = tmp_path / "a-run"
     (folder / "work").mkdir(parents=True)
     return folder
@@ -31,12 +31,12 @@ def run(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Replaces every call on a run by one that notes itself; collecting seals."""
+    """Lists the calls on a run; ``collect`` seals it."""
     return note_calls(monkeypatch, "start_cluster", "run_phase", "stop_clients", "collect", "tear_down")
 
 
 def breaking(monkeypatch: pytest.MonkeyPatch, name: str, error: BaseException) -> None:
-    """Let a call of the experiment raise."""
+    """Let a call of the experiment raise this error."""
 
     def call(*_: object) -> None:
         raise error
@@ -45,24 +45,24 @@ def breaking(monkeypatch: pytest.MonkeyPatch, name: str, error: BaseException) -
 
 
 def errors(run: Path) -> list[tuple[str, str, Any]]:
-    """(phase, step, why) of the run's error events."""
+    """Return (phase, step, why) of the run's error events."""
     events = read_events(RunFolder(run).events)
     return [(event.phase, event.step, event.detail["why"]) for event in events if event.kind == "error"]
 
 
 def phase(run: Path) -> RunStep:
-    """The step of a phase."""
+    """Return the task of a phase."""
     stage = Stage("phase_2_lags", "phase 2/2 lags", 1.0, call="run_phase", arguments=(1, "lags"), phase="lags")
     return RunStep(task_id=stage.name, run=str(run), stage=stage)
 
 
 def context(**asked: Any) -> Any:
-    """What Airflow hands over when a run of a scenario's DAG is asked for."""
+    """Return Airflow's context for a run of a scenario's DAG."""
     return {"params": {**PARAMS, **asked}, "dag": SimpleNamespace(dag_id="steady", params=PARAMS)}
 
 
 def test_resolve_prepares_what_was_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The parameters reach ``prepare``; what passes on is a path as text."""
+    """``resolve`` passes the parameters to ``prepare`` and returns the run's path as text."""
     asked: dict[str, object] = {}
 
     def prepare(scenario: str, **settings: object) -> Path:
@@ -79,20 +79,20 @@ def test_resolve_prepares_what_was_asked_for(monkeypatch: pytest.MonkeyPatch, tm
 
 
 def test_resolve_refuses_a_parameter_that_there_is_not() -> None:
-    """Airflow hands on whatever was asked; a name with a typing error would do nothing."""
+    """``resolve`` rejects an unknown parameter, since a misspelt one would have no effect."""
     with pytest.raises(BadInput, match="steady has no parameter 'kafak'; known: kafka, runtime"):
         PrepareRun(task_id="resolve", scenario="steady").execute(context(kafak="4.3.0"))
 
 
 def test_resolve_takes_a_prepared_folder(run: Path) -> None:
-    """A folder that the command line prepared is used as it is."""
+    """``resolve`` uses a folder that the command line prepared."""
     resolve = PrepareRun(task_id="resolve", scenario="steady")
 
     assert resolve.execute(context(run_dir=str(run))) == str(run)
 
 
 def test_resolve_refuses_a_folder_that_nobody_prepared(tmp_path: Path) -> None:
-    """The sentence says which, and how to do without."""
+    """``resolve`` rejects a folder that is no prepared run, with the alternative."""
     resolve = PrepareRun(task_id="resolve", scenario="steady")
 
     with pytest.raises(BadInput, match="is no prepared run folder; leave run_dir empty"):
@@ -100,14 +100,14 @@ def test_resolve_refuses_a_folder_that_nobody_prepared(tmp_path: Path) -> None:
 
 
 def test_a_step_performs_its_stage(run: Path, calls: list[str]) -> None:
-    """With its arguments."""
+    """A task performs its stage with the stage's arguments."""
     phase(run).execute({})
 
     assert calls == ["run_phase 1 lags"]
 
 
 def test_a_step_that_is_told_to_stop_stops(run: Path) -> None:
-    """Airflow goes on after ``on_kill``, so that only an exception ends the call."""
+    """``on_kill`` raises an error, since Airflow would let the call continue."""
     with pytest.raises(HarnessError, match="phase_2_lags was told to stop"):
         phase(run).on_kill()
 
@@ -115,7 +115,7 @@ def test_a_step_that_is_told_to_stop_stops(run: Path) -> None:
 def test_a_cluster_that_comes_up_half_is_collected_and_removed(
     run: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No teardown follows a setup that failed."""
+    """If the cluster's start fails, the task itself collects and removes it, since no teardown follows."""
     breaking(monkeypatch, "start_cluster", HarnessError("broker 2 died"))
 
     with pytest.raises(HarnessError, match="broker 2 died"):
@@ -126,7 +126,7 @@ def test_a_cluster_that_comes_up_half_is_collected_and_removed(
 
 
 def test_a_cluster_that_lives_is_neither_started_nor_salvaged(run: Path, calls: list[str]) -> None:
-    """A second DAG run with the same folder is refused, and the first goes on."""
+    """A second DAG run with the same folder is rejected and leaves the running cluster alone."""
     (run / "work" / "prefix").write_text("127.0.1")
     (run / "work" / "dag_run").write_text("manual__1")
     asked: Any = {"run_id": "manual__2"}
@@ -137,7 +137,7 @@ def test_a_cluster_that_lives_is_neither_started_nor_salvaged(run: Path, calls: 
 
 
 def test_a_start_that_is_cleared_removes_the_cluster(run: Path, calls: list[str]) -> None:
-    """With a task that runs Airflow clears it, too, and no teardown follows a setup that failed."""
+    """A cleared start task removes the cluster, since no teardown follows a failed setup."""
     start, asked = StartCluster(task_id="start_cluster", run=str(run), stage=START), context() | {"run_id": "manual__1"}
     start.execute(asked)
     (run / "work" / "prefix").write_text("127.0.1")
@@ -149,7 +149,7 @@ def test_a_start_that_is_cleared_removes_the_cluster(run: Path, calls: list[str]
 
 
 def test_the_cluster_of_a_collected_run_is_not_started(run: Path, calls: list[str]) -> None:
-    """What may be left of it is removed again, and its record stays as it is."""
+    """The cluster of a collected run is not started again; leftovers are removed and the record stays."""
     RunFolder(run).seal()
 
     with pytest.raises(HarnessError, match="a-run was collected and its cluster is gone, so start_cluster cannot run"):
@@ -159,7 +159,7 @@ def test_the_cluster_of_a_collected_run_is_not_started(run: Path, calls: list[st
 
 
 def test_a_run_that_was_ended_before_it_was_collected_is_red_and_gone(run: Path, calls: list[str]) -> None:
-    """As by marking it as failed, which skips the rest of its tasks; one that was collected is torn down and green."""
+    """The teardown of a run that ended before it was collected fails with a hint; of a collected run it succeeds."""
     tear_down = TearDown(task_id="tear_down", run=str(run), stage=TEAR_DOWN)
 
     with pytest.raises(HarnessError, match=r"a-run was ended before it was collected\. .* `make judge RUN=.*/a-run`"):
@@ -170,7 +170,7 @@ def test_a_run_that_was_ended_before_it_was_collected_is_red_and_gone(run: Path,
 
 
 def test_the_reaper_spares_live_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It never asks for all runs."""
+    """The reaper spares live runs."""
     monkeypatch.setattr(experiment, "reap", lambda *, all_runs=False: [] if all_runs else ["old-run"])
 
     assert Reap(task_id="reap").execute({}) == ["old-run"]
@@ -188,7 +188,7 @@ def test_the_reaper_spares_live_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_the_watcher_is_red_when_a_task_is(states: dict[str, str], said: str) -> None:
-    """It runs always, and names those that failed; where all that is left was skipped, nothing else would be red."""
+    """The watcher fails and names the failed tasks if any task failed, or if the last task was skipped."""
     watched = SimpleNamespace(get_task_states=lambda *, dag_id, run_ids: {run_ids[0]: states} if dag_id == "x" else {})
     told: Any = {"run_id": "a", "ti": watched, "dag": SimpleNamespace(dag_id="x")}
 
@@ -197,7 +197,7 @@ def test_the_watcher_is_red_when_a_task_is(states: dict[str, str], said: str) ->
 
 
 def test_the_run_is_a_template_field() -> None:
-    """Airflow puts the path in its place before ``execute``."""
+    """Airflow renders the run's path before ``execute``."""
     step = RunStep(task_id="a", run="{{ params.where }}", stage=START)
     step.render_template_fields({"params": {"where": "/runs/x"}})
 

@@ -1,4 +1,4 @@
-"""Opening a page from disk in the machine's Chromium, and what may be asked of it."""
+"""Pages opened from disk in the machine's Chromium, and queries on them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ for (const body of document.querySelectorAll("tbody")) {
 
 @dataclass
 class Opened:
-    """A page that was opened from disk, and what it asked for and complained about."""
+    """A page opened from disk, with its requests and its console messages."""
 
     page: Page
     requests: list[str] = field(default_factory=list)
@@ -33,30 +33,31 @@ class Opened:
 
     @property
     def strangers(self) -> list[str]:
-        """What it asked for beside files of this disk."""
+        """Return the requests other than files of this disk."""
         return [address for address in self.requests if not address.startswith(("file:", "data:", "blob:"))]
 
     @property
     def overflow(self) -> int:
-        """Pixels by which it is wider than its window."""
+        """Return the pixels by which the page is wider than its window."""
         return int(self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
     def drawn(self, figure: str) -> list[dict[str, Any]]:
-        """Name, x and y of every trace of a figure, as Plotly holds them."""
+        """Return name, x and y of every trace of a figure, as Plotly holds them."""
         traces = "(all) => all.map((t) => ({name: t.name, x: [...(t.x ?? [])], y: [...(t.y ?? [])]}))"
         found: list[dict[str, Any]] = self.page.evaluate(f"({traces})(document.getElementById('plot-{figure}').data)")
         return found
 
     def table(self, name: str) -> list[list[str]]:
-        """The cells of a table, folded away or not."""
+        """Return the cells of a table, collapsed or not."""
         rows = "(rows) => rows.map((row) => [...row.cells].map((cell) => cell.textContent.trim()))"
         found: list[list[str]] = self.page.locator(f"#table-{name} tbody tr").evaluate_all(rows)
         return found
 
     def inaccessible(self) -> list[str]:
-        """What axe-core finds serious or critical in each scheme, folded parts opened: scheme, rule and elements.
+        """Return axe-core's serious and critical findings in each scheme: scheme, rule and elements.
 
-        Of rows that differ in their text alone the page keeps a few: axe-core takes milliseconds for each cell.
+        Collapsed parts are opened. Only a few of the rows that differ in text alone are kept, since axe-core takes
+        milliseconds for each cell.
         """
         self.page.evaluate("for (const folded of document.querySelectorAll('details')) folded.open = true")
         self.page.evaluate(FEW_OF_EACH_SHAPE)

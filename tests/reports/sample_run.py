@@ -1,8 +1,8 @@
-"""Writes a judged run folder as the rest of the project would leave it, with no Kafka at hand.
+"""A judged run folder as the other parts of the project write it, without Kafka.
 
-Forty seconds, three replicas of orders-0: the follower on broker 3 lags from 5 s to 15 s and leaves the ISR,
-broker 1 (the leader) is killed at 22 s and comes back at 30 s. ``acks1`` is the same run with acks=1, a laggard
-that is elected, and about 900 acknowledged records that nobody can read any more.
+The run has forty seconds and three replicas of orders-0. The follower on broker 3 lags from 5 s to 15 s and leaves the
+ISR; broker 1 (the leader) is killed at 22 s and comes back at 30 s. ``acks1`` is the same run with acks=1, a lagging
+follower that becomes leader, and about 900 acknowledged records that are lost.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ Row = dict[str, Any]
 
 
 def at(seconds: float) -> int:
-    """Nanoseconds of a second, counted from the start of the first phase."""
+    """Return a time in seconds from the start of the first phase in nanoseconds."""
     return START + round(seconds * S)
 
 
 def _leader_leo(t: float) -> int:
-    """What waits while there is no leader is sent within half a second after the election; 74 records never arrive."""
+    """Records due without a leader are sent within half a second after the election; 74 records never arrive."""
     if t < KILL_S:
         return round(RATE * t)
     waiting = min(t, ELECTED_S) - KILL_S
@@ -46,7 +46,7 @@ def _leader_leo(t: float) -> int:
 
 
 def _replica(broker: int, t: float, acks1: bool) -> tuple[int, int, int] | None:
-    """(leader epoch, HW, LEO) of a replica, or None where it could not answer."""
+    """Return (leader epoch, HW, LEO) of a replica, or None where it could not answer."""
     if broker == 1 and KILL_S <= t < BACK_S:
         return None
     epoch = 4 if t < ELECTED_S else 5
@@ -368,7 +368,7 @@ def _verdict(acks1: bool) -> Row:
 
 
 def write_table(place: Path, rows: Iterable[Row], schema: pa.Schema) -> None:
-    """One Parquet file in the folder of a table."""
+    """Write one Parquet file in the folder of a table."""
     place.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), place / "part-00000.parquet")
 
@@ -376,9 +376,9 @@ def write_table(place: Path, rows: Iterable[Row], schema: pa.Schema) -> None:
 def write_sample_run(
     path: Path, *, acks1: bool = False, samples_per_s: int = 10, partitions: int = 1, phases: int = 3
 ) -> Path:
-    """Write the run folder of one of the two runs; ``path`` becomes the run folder.
+    """Write the run folder of one of the two runs at ``path``.
 
-    Every further partition is drawn like partition 0; what was counted stays that of partition 0.
+    Every further partition is drawn like partition 0; the counts are those of partition 0.
     """
     folder = RunFolder(path)
     for place in (path / "brokers" / "broker-1", folder.verdict / "data_docs"):

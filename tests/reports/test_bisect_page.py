@@ -9,7 +9,7 @@ from reports.bisect_page import render
 
 
 def judged(number: int, answer: Any, evidence: float | None) -> Judged:
-    """A build with one run."""
+    """Return a build with one run."""
     sentence = f"{number} of 3 runs show I6."
     runs = [f"run-{number}"] if evidence is not None else []
     return Judged(
@@ -24,7 +24,7 @@ def judged(number: int, answer: Any, evidence: float | None) -> Judged:
 
 
 def result(**changes: Any) -> BisectResult:
-    """A build of each answer."""
+    """Return a bisection with a build of each answer."""
     usual = {
         "campaign_id": "b1",
         "created_at": "2026-11-24T08:00:00+00:00",
@@ -46,7 +46,7 @@ def result(**changes: Any) -> BisectResult:
 
 
 def test_each_build_stands_with_its_evidence() -> None:
-    """And links to a run, as far as there is a page of it; a figure shows all of them."""
+    """Each build is shown with its evidence and a link to its run's page, if that exists; a figure shows all builds."""
     page = render(result(), {"run-2": "../../runs/run-2/index.html"})
 
     for words in (
@@ -65,7 +65,7 @@ def test_each_build_stands_with_its_evidence() -> None:
 
 
 def test_a_build_that_stays_open_is_an_error_for_ci() -> None:
-    """One that is judged, good or bad, is what was asked for."""
+    """An undecided build is unknown for CI; a build that is good or bad passes."""
     cases = result().cases()
 
     assert [case.outcome for case in cases] == ["pass", "unknown", "pass"]

@@ -1,4 +1,4 @@
-"""The page of a capacity plan: the answer first, every figure with its table, and what is unknown said so."""
+"""The page of a capacity plan: the answer first, a table for every figure, and the unknowns."""
 
 import re
 from functools import cache
@@ -37,12 +37,12 @@ def _told() -> CapacityResult:
 
 
 def _written(tmp_path: Path) -> Path:
-    """The page where it lies in a site, with the site's plotly."""
+    """Write the page into a site with the site's Plotly."""
     return write(render(_told(), {}), tmp_path / "capacity" / "plan-1" / "index.html", tmp_path)
 
 
 def test_the_answer_stands_first_and_every_part_follows() -> None:
-    """Sentence, verdict, and the eleven sections in order."""
+    """The answer's sentence and verdict come first, followed by the eleven sections in order."""
     html = render(_told(), {})
 
     assert "3 brokers carry 3.9 MB/s" in re.findall(r"<h1[^>]*>(.*?)</h1>", html)[0]
@@ -54,7 +54,7 @@ def test_the_answer_stands_first_and_every_part_follows() -> None:
 
 
 def test_runs_lead_to_their_pages_where_there_is_one() -> None:
-    """A run whose folder is gone is named without a link."""
+    """A run is linked to its page; a run whose folder was removed is named without a link."""
     html = render(_told(), {"run-06": "../../../runs/run-06/report/index.html"})
 
     assert '<a href="../../../runs/run-06/report/index.html">run-06</a>' in html
@@ -62,7 +62,7 @@ def test_runs_lead_to_their_pages_where_there_is_one() -> None:
 
 
 def test_what_was_not_measured_is_said_instead_of_drawn() -> None:
-    """With an empty archive there is no figure and no plan, but every reason."""
+    """Without measurements the page has no figure and no plan, but every reason."""
     html = render(result(campaign(), []), {})
 
     assert '<body data-verdict="unknown">' in html
@@ -72,7 +72,7 @@ def test_what_was_not_measured_is_said_instead_of_drawn() -> None:
 
 
 def test_disks_racks_and_partitions_are_shown_where_they_were_asked_about() -> None:
-    """A column for a rack away, the disk's size, the cost of partitions; without the question none of the three."""
+    """The page shows rack loss, disk size and partition cost only if the question includes them."""
     html, plain = render(_told(), {}), render(result(campaign(), archive(campaign())), {})
 
     for shown in (">a rack away</th>", ">the disk</td>", 'id="figure-partitions"'):
@@ -93,7 +93,7 @@ def test_a_load_without_end_is_not_drawn_to_infinity() -> None:
 @pytest.mark.browser
 @pytest.mark.parametrize("width", WIDTHS)
 def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, width: int) -> None:
-    """No network, no complaint, nothing wider than the window, nothing that axe-core calls serious."""
+    """The page opens from disk without network, messages, overflow or serious axe-core findings."""
     opened = open_page(browser, _written(tmp_path), width)
 
     assert (opened.strangers, opened.overflow, opened.inaccessible(), opened.complaints) == ([], 0, [], [])
@@ -101,7 +101,7 @@ def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, widt
 
 @pytest.mark.browser
 def test_figures_hold_what_their_tables_hold(browser: Browser, tmp_path: Path) -> None:
-    """Every drawn value stands in the table behind its figure, and none is left out."""
+    """Every drawn value is in the figure's table, and every value of the table is drawn."""
     opened = open_page(browser, _written(tmp_path))
 
     for name in FIGURES:

@@ -13,7 +13,7 @@ from tests.reports.in_browser import WIDTHS, open_page
 
 
 def result(**changes: Any) -> ClaimsResult:
-    """Two claims, one of them not observable."""
+    """Return a result with two claims, one of them not observable."""
     about = {"notes": ["N0"], "changes": "from 3.7 (KAFKA-15583)"}
     row = {"source": "brokers/broker-1/server.log:7", "at_s": 1.5, "text": "Shrinking ISR <now>"}
     found = {
@@ -58,7 +58,7 @@ def result(**changes: Any) -> ClaimsResult:
 
 
 def test_each_claim_leads_to_its_evidence_and_that_to_its_run() -> None:
-    """A row of the table links to the rows that it rests on; what was not observable has none."""
+    """A claim's row links to its evidence, which links to its run; an unobservable claim has no evidence."""
     html = render(result(), {"r1": "../../../runs/r1/report/index.html"})
 
     assert 'href="#table-c48"' in html
@@ -73,7 +73,7 @@ def test_each_claim_leads_to_its_evidence_and_that_to_its_run() -> None:
 
 
 def test_all_claims_are_in_sight() -> None:
-    """What the page is about does not scroll in a box, as long tables beside it do."""
+    """The table of claims does not scroll in a box; long tables of evidence do."""
     few = result()
     claims = {f"C{number}": few.claims["C48"] for number in range(1, 49)}
     walk = few.walkthroughs[0].model_copy(update={"rows": few.walkthroughs[0].rows * 25})
@@ -86,7 +86,7 @@ def test_all_claims_are_in_sight() -> None:
 @pytest.mark.browser
 @pytest.mark.parametrize("width", WIDTHS)
 def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, width: int) -> None:
-    """No network, no complaint, nothing wider than the window, nothing that axe-core calls serious."""
+    """The page opens from disk without network, messages, overflow or serious axe-core findings."""
     page = write(render(result(), {}), tmp_path / "claims" / "c1" / "index.html", tmp_path)
     opened = open_page(browser, page, width)
 

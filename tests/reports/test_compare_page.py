@@ -1,4 +1,4 @@
-"""The page of a comparison: the first sentence first, figures that hold what their tables hold, limits said."""
+"""The page of a comparison: the answer first, figures that agree with their tables, and the limits."""
 
 import re
 from pathlib import Path
@@ -22,7 +22,7 @@ SECTIONS = ["summary", "effects", "pairs", "phases", "correctness", "behaviour",
 
 
 def effect(**values: Any) -> Effect:
-    """An effect of the sample, with other values and a margin of 5 %."""
+    """Return an effect of the sample with other values and a margin of 5 %."""
     return RESULT.effects[0].model_copy(update={"margin": 0.05, "verdict": "inconclusive", **values})
 
 
@@ -30,7 +30,7 @@ def effect(**values: Any) -> Effect:
 
 
 def test_the_first_heading_is_the_first_sentence():
-    """What somebody who upgrades should know; a machine finds the state in the body."""
+    """The first heading is the result's sentence; the body element has the state for programs."""
     html = render(RESULT, LINKS)
     heading = re.search(r"<h1[^>]*>(.*?)</h1>", html)
 
@@ -41,7 +41,7 @@ def test_the_first_heading_is_the_first_sentence():
 
 
 def test_every_section_is_there_in_order():
-    """Also for a comparison of which no run is recorded yet; then each says what it lacks."""
+    """Every section is present in order, also before any run; then each names what is missing."""
     empty = render(result(campaign(), []), {})
 
     assert re.findall(r'<h2 id="([\w-]+)">', render(RESULT, LINKS)) == SECTIONS
@@ -50,7 +50,7 @@ def test_every_section_is_there_in_order():
 
 
 def test_runs_are_linked_where_their_pages_are():
-    """Each value of a pair leads to its run; a run without a page is named without a link."""
+    """Each value of a pair links to its run; a run without a page is named without a link."""
     html, bare = render(RESULT, LINKS), render(RESULT, {})
     run = RESULT.effects[0].pairs[0].runs[0]
 
@@ -60,13 +60,13 @@ def test_runs_are_linked_where_their_pages_are():
 
 
 def test_a_page_before_anything_was_compared():
-    """Its sections are there, and say so."""
+    """Before any comparison, the sections say so."""
     assert "Nothing was compared yet." in render(result(campaign(), []), {})
     assert "Nothing was compared yet." not in render(RESULT, LINKS)
 
 
 def test_a_page_of_base_with_itself_alone():
-    """It judges nothing, asks for a number of pairs, and tells the one that this host's noise asks for."""
+    """A page of base against itself alone has no verdict, and proposes the number of pairs for this host's noise."""
     plan = campaign(pairs=0, aa_pairs=5)
     html = render(result(plan, rows(plan)), {})
 
@@ -80,7 +80,7 @@ def test_a_page_of_base_with_itself_alone():
 
 
 def test_versions_host_and_view_are_told():
-    """What was compared, where, with which flags."""
+    """The page shows the versions, the host and the flags that were compared."""
     html = render(RESULT, LINKS)
 
     for fact in (
@@ -100,7 +100,7 @@ def test_versions_host_and_view_are_told():
 
 
 def test_what_was_left_out_is_told_with_its_reason():
-    """The run under pressure and the unknown one, each once, not once a metric."""
+    """Each run that was left out is listed once with its reason."""
     html = render(RESULT, LINKS)
     table = html[html.index('id="table-left-out"') :].partition("</table>")[0]
 
@@ -110,7 +110,7 @@ def test_what_was_left_out_is_told_with_its_reason():
 
 
 def test_a_load_that_head_missed_has_its_row():
-    """By phase, in runs of both sides; where none was missed there is no table."""
+    """A load that head missed has a row by phase with runs of both sides; without any there is no table."""
     plan = campaign()
     short = {item.name: {"value": 0.9} for item in plan.items if item.labels["role"] == "head"}
     html = render(result(plan, rows(plan, place=("achieved_ratio", "steady"), base=1.0, noise=[0.0], about=short)), {})
@@ -122,7 +122,7 @@ def test_a_load_that_head_missed_has_its_row():
 
 
 def test_zookeeper_against_kraft_is_called_what_it_is():
-    """In the names and in a sentence; two KRaft clusters need none."""
+    """A comparison of ZooKeeper with KRaft is named as such, in names and in a sentence."""
     plan = campaign()
     about = {item.name: {"mode": "zookeeper"} for item in plan.items if item.labels["role"] != "head"}
     html = render(result(plan, rows(plan, about=about)), {})
@@ -133,7 +133,7 @@ def test_zookeeper_against_kraft_is_called_what_it_is():
 
 
 def test_text_of_a_run_cannot_become_markup():
-    """A sentence that looks like a script is shown, not run."""
+    """A run's text that looks like a script is shown as text."""
     plan = campaign()
     about = {plan.items[0].name: {"verdict": "unknown", "sentence": "<script>alert(1)</script>"}}
 
@@ -141,12 +141,12 @@ def test_text_of_a_run_cannot_become_markup():
 
 
 def test_every_verdict_has_a_mark_of_its_own():
-    """Colour is never all there is."""
+    """Every verdict has its symbol in addition to its colour."""
     assert len({symbol for _, symbol in LOOKS.values()}) == len({colour for colour, _ in LOOKS.values()}) == 4
 
 
 def test_an_interval_that_says_nothing_does_not_flatten_the_others():
-    """One metric of nine is known to a factor of a hundred at best: the axis stays with the others."""
+    """The axis keeps the scale of eight known effects although a ninth has an interval up to a factor of a hundred."""
     known = effect(mean=1.0, low=-2.0, high=4.0, verdict="equivalent")
     wild = effect(mean=5.0, low=-99.0, high=9_900.0)
 
@@ -155,7 +155,7 @@ def test_an_interval_that_says_nothing_does_not_flatten_the_others():
 
 
 def test_a_long_label_is_whole():
-    """It takes a second line, for which each row has room; a short label is not changed."""
+    """A long label breaks into a second line with a higher row; a short label does not change."""
     label = "time from the heal until the ISR was full again, follower pauses"
     long, short = (forest([effect()] * 2, [name, "p99 latency, steady"])["layout"] for name in (label, "p99"))
 
@@ -167,7 +167,7 @@ def test_a_long_label_is_whole():
 
 
 def test_an_interval_that_says_nothing_does_not_flatten_the_pairs():
-    """Two pairs, +3 and +5 %, whose interval reaches from a fortieth to fortyfold; the pairs stay apart."""
+    """Pairs of +3 and +5 % stay distinguishable although their interval is from a fortieth to fortyfold."""
     own = RESULT.effects[0].pairs[0]
     pairs = [own.model_copy(update={"pair": str(n), "ran_first": n - 1, "change": 1.0 + 2 * n}) for n in (1, 2)]
     low, high = pairs_figure(effect(pairs=pairs, low=-97.5, high=3_900.0, mean=4.0), "x")["layout"]["yaxis"]["range"]
@@ -176,7 +176,7 @@ def test_an_interval_that_says_nothing_does_not_flatten_the_pairs():
 
 
 def test_a_mark_is_drawn_for_each_pair_that_has_a_ratio():
-    """Told apart by who ran first; the pairs with a censored time have none."""
+    """Each pair with a ratio has a mark by the side that ran first; pairs with a censored time have none."""
     elections = next(effect for effect in RESULT.effects if effect.metric == "elect_s")
     data = pairs_figure(elections, "elections")["data"]
 
@@ -187,7 +187,7 @@ def test_a_mark_is_drawn_for_each_pair_that_has_a_ratio():
 
 
 def test_a_phase_without_a_valid_latency_is_a_gap():
-    """No line goes through what was not seen: base has no run in the second of three phases."""
+    """A phase without a valid latency is a gap in its line."""
     rows_of_phases = [
         PhaseLatency(scenario="s", metric="latency_p99_ms", phase=phase, base=base, head=[9.0])
         for phase, base in (("one", [4.0, 8.0]), ("two", []), ("three", [5.0]))
@@ -200,7 +200,7 @@ def test_a_phase_without_a_valid_latency_is_a_gap():
 
 
 def test_latencies_that_are_close_have_an_even_scale():
-    """A log scale would have one tick, or none; from a factor of five on it shows more."""
+    """Latencies that differ by less than a factor of five have a linear scale; others have a log scale."""
     row = PhaseLatency(scenario="s", metric="latency_p99_ms", phase="one", base=[40.0], head=[190.0])
     scales = [latency([row.model_copy(update={"head": [most]})], PERCENTILES)["layout"]["yaxis"] for most in (190, 210)]
 
@@ -218,7 +218,7 @@ def _open(browser: Browser, site: Path, width: int = 1280) -> Opened:
 @pytest.mark.browser
 @pytest.mark.parametrize("width", WIDTHS)
 def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, width: int) -> None:
-    """No network, no complaint, nothing wider than the window, nothing that axe-core calls serious."""
+    """The page opens from disk without network, messages, overflow or serious axe-core findings."""
     opened = _open(browser, tmp_path, width)
 
     assert (opened.strangers, opened.overflow, opened.inaccessible(), opened.complaints) == ([], 0, [], [])
@@ -230,7 +230,7 @@ def _percent(cell: str) -> float:
 
 @pytest.mark.browser
 def test_figures_hold_what_their_tables_hold(browser: Browser, tmp_path: Path) -> None:
-    """Effects and pairs, to the digits of the tables; medians by phase."""
+    """Effects, pairs and medians are drawn with the digits of their tables."""
     opened = _open(browser, tmp_path)
 
     for role in ("primary", "secondary"):
@@ -258,7 +258,7 @@ def test_figures_hold_what_their_tables_hold(browser: Browser, tmp_path: Path) -
 
 @pytest.mark.browser
 def test_runs_can_be_searched(browser: Browser, tmp_path: Path) -> None:
-    """Every word must be in the row."""
+    """A search leaves the runs whose row contains every word."""
     opened = _open(browser, tmp_path)
 
     opened.page.fill("#filter-runs", "comparison head unknown")

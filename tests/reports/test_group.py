@@ -1,4 +1,4 @@
-"""What a run's page shows of its consumer group."""
+"""The consumer group on a run's page."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +15,12 @@ TOLD = {"member": "member-1.1", "changed_ns": at(1), "change": "assigned"}
 
 
 def committed(offset, at_s, partition=P0, error=None):
-    """A commit's answer."""
+    """Return a commit's answer."""
     return {"member": "member-1.1", **partition, "offset": offset, "answered_ns": at(at_s), "error": error}
 
 
 def shown(hw, at_s, partition=P0):
-    """A high watermark in the series that is drawn."""
+    """Return a high watermark in the drawn series."""
     return {
         **partition,
         "broker_id": 1,
@@ -33,17 +33,17 @@ def shown(hw, at_s, partition=P0):
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunData:
-    """A judged run whose tables are set by the test."""
+    """A judged run whose tables the test replaces."""
     return read_run(write_sample_run(tmp_path / "run-1"))
 
 
 def given(run: RunData, **tables) -> RunData:
-    """The same run with some of its tables."""
+    """Return the run with some tables replaced."""
     return replace(run, tables={**run.tables, **tables})
 
 
 def test_the_partitions_of_one_rebalance_are_one_row(run: RunData) -> None:
-    """Another change of the same moment is another one."""
+    """The partitions of one rebalance are one row; another change at the same moment is another row."""
     rows = [{**TOLD, **P1}, {**TOLD, **P0}, {**TOLD, **P0, "change": "revoked"}]
     found = group.rebalance_table(given(run, rebalances=rows))
 
@@ -54,7 +54,7 @@ def test_the_partitions_of_one_rebalance_are_one_row(run: RunData) -> None:
 
 
 def test_the_lag_is_what_is_not_committed_below_the_high_watermark(run: RunData) -> None:
-    """Of all partitions together; a refused commit and one without an answer commit nothing."""
+    """The lag is the distance of commits to the high watermark over all partitions; only successful commits count."""
     commits = [committed(4, 1), committed(9, 2), committed(99, 2, error="ILLEGAL_GENERATION"), committed(1, 1, P1)]
     series = [shown(5, 0.5), shown(12, 1.5), shown(3, 0.5, P1)]
     unanswered = {**committed(99, 2), "answered_ns": None}
@@ -66,13 +66,13 @@ def test_the_lag_is_what_is_not_committed_below_the_high_watermark(run: RunData)
 
 
 def test_a_run_without_a_commit_has_no_lag_to_draw(run: RunData) -> None:
-    """Nor has one without a group a section."""
+    """A run without a commit has no lag to draw, and a run without a group has no section."""
     assert group.lag_figure(given(run, commits=[]))["data"] == []
     assert "Consumer group" not in render(run, Path("site"))
 
 
 def test_a_run_with_a_group_has_a_section(run: RunData) -> None:
-    """With its figure and its rebalances."""
+    """A run with a group has a section with its figure and its rebalances."""
     told = run.manifest.model_copy(update={"scenario": {"load": {"group": {"members": 1}}}})
     of_group = given(run, commits=[committed(4, 1)], rebalances=[{**TOLD, **P0}], timeline_replicas=[shown(5, 0.5)])
     page = render(replace(of_group, manifest=told), Path("site"))
@@ -85,18 +85,18 @@ SHARED = {"load": {"group": {"protocol": "share", "members": 2, "lock": 5.0}}}
 
 
 def stretch(first, last, partition=P0, **more):
-    """Records that a member of a share group was given or acknowledged."""
+    """Return records that a member of a share group received or acknowledged."""
     return {"member": "member-1.1", **partition, "first_offset": first, "last_offset": last, **more}
 
 
 def answered(first, last, at_s, partition=P0, *, error=None, kind="accept"):
-    """An acknowledgement's answer."""
+    """Return an acknowledgement's answer."""
     told = {"kind": kind, "asked_ns": None, "answered_ns": at(at_s), "error": error}
     return stretch(first, last, partition, **told)
 
 
 def test_what_each_member_of_a_share_group_did(run: RunData) -> None:
-    """In records; an asking alone is no answer."""
+    """Deliveries and answered acknowledgements of each share-group member are counted in records."""
     reads = [stretch(0, 9, delivery_count=1), stretch(3, 4, delivery_count=2), stretch(5, 5, delivery_count=None)]
     reads.append(stretch(10, 10, delivery_count=1) | {"member": "member-2.1"})
     refused, released = answered(7, 7, 2, error="INVALID_RECORD_STATE"), answered(8, 8, 2, kind="release")
@@ -110,7 +110,7 @@ def test_what_each_member_of_a_share_group_did(run: RunData) -> None:
 
 
 def test_the_lag_of_a_share_group_is_what_is_not_accepted(run: RunData) -> None:
-    """With its own figure and table in the group's section."""
+    """A share group's lag is the number of records without acceptance, with its figure and table."""
     told = replace(run, manifest=run.manifest.model_copy(update={"scenario": SHARED}))
     acks = [answered(0, 3, 1), answered(4, 4, 2), answered(8, 9, 1, error="X"), answered(0, 0, 1, P1)]
     series = [shown(5, 0.5), shown(12, 1.5), shown(3, 0.5, P1)]

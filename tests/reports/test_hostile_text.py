@@ -1,4 +1,4 @@
-"""Whatever a topic, a phase, a sentence or a log line says is text on the pages, and their policy runs nothing else."""
+"""A topic, phase, sentence or log line is shown as text, and the pages' policy runs no other scripts."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ EVIL = (
     f"</title></style><a href='javascript:{RUNS}'>x</a>{{{{7*7}}}}"
 )
 WAS_RUN = "window.wasRun === undefined ? 'no' : 'yes'"
-# What a run is told by others: its topics and phases, what its brokers and clients said, what the judge found.
+# Text from outside: a run's topics and phases, messages of brokers and clients, and the judge's findings.
 TOLD = ("orders", "follower lags", "leader dies", "session expiry", "producer-1", "Every acknowledged", "I10: ")
 TOLD += ("Shrinking ISR",)
-# Of records a page shows what an imported history calls them; no other key or value, and no header.
+# A page shows an imported history's keys and values of records; no other key or value, and no header.
 LOG_LINE, KEY, VALUE = f"No space left on device{EVIL}", f"account 7{EVIL}", f"deposit 12{EVIL}"
 
 
 def hostile(value: Any) -> Any:
-    """A JSON value with markup in every text that others decide, keys included."""
+    """Return a JSON value with markup added to every text from outside, keys included."""
     if isinstance(value, str):
         for word in TOLD:
             value = value.replace(word, f"{word}{EVIL}")
@@ -53,7 +53,7 @@ def hostile(value: Any) -> Any:
 
 
 def tell_more(run: RunFolder, origin: str) -> None:
-    """Adds what the sample lacks: a broker's log line as a fault's proof, keys and values of an imported history."""
+    """Add a broker's log line as a fault's proof, and keys and values of an imported history."""
     events = [json.loads(line) for line in run.events.read_text().splitlines()]
     for event in (event for event in events if event["kind"] == "injected"):
         event["detail"]["log"] = [LOG_LINE]
@@ -69,7 +69,7 @@ def tell_more(run: RunFolder, origin: str) -> None:
 
 
 def hostile_run(folder: Path, origin: str = "recorded") -> Path:
-    """A recorded (or imported) and judged run whose every text is a script."""
+    """Write a recorded (or imported) and judged run whose every text contains a script."""
     run = write_sample_run(folder, acks1=True)
     tell_more(RunFolder(run), origin)
     for file in [*run.rglob("*.json"), *run.rglob("*.jsonl")]:
@@ -82,7 +82,7 @@ def hostile_run(folder: Path, origin: str = "recorded") -> Path:
 
 
 def markup(page: Page) -> dict[str, Any]:
-    """What became elements on a page, of what no page of ours has; and whether any script of theirs ran."""
+    """Return the page's elements that pages never contain, and whether a foreign script ran."""
     count = "(what) => document.querySelectorAll(what).length"
     return {
         "was run": page.evaluate(WAS_RUN),
@@ -98,9 +98,7 @@ NONE = {"was run": "no", "pictures": 0, "scripts": 0, "links": 0}
 @pytest.mark.browser
 @pytest.mark.parametrize("origin", ["recorded", "jepsen"])
 def test_a_run_shows_what_it_was_told_as_text(browser: Browser, tmp_path: Path, origin: str) -> None:
-    """Topic, phases, producer, verdict, reasons and explanations, a broker's log, the keys and values of an imported
-    history; the figures are drawn, and no policy is violated.
-    """
+    """A run's page shows all text from outside as text, draws its figures and violates no policy."""
     opened = open_page(browser, publish(hostile_run(tmp_path / "runs" / "run-1", origin)))
     for details in opened.page.query_selector_all("details"):
         details.evaluate("(each) => { each.open = true; }")
@@ -117,7 +115,7 @@ def test_a_run_shows_what_it_was_told_as_text(browser: Browser, tmp_path: Path, 
 
 @pytest.mark.browser
 def test_a_claim_shows_a_log_line_as_text(browser: Browser, tmp_path: Path) -> None:
-    """The line of a broker's log that an answer rests on."""
+    """A claim's page shows a broker's log line as text."""
     told = ClaimsResult.model_validate(hostile(result().model_dump(mode="json")))
     opened = open_page(browser, write(claims_page.render(told, {}), tmp_path / "index.html", tmp_path))
 
@@ -128,7 +126,7 @@ def test_a_claim_shows_a_log_line_as_text(browser: Browser, tmp_path: Path) -> N
 
 @pytest.mark.browser
 def test_figures_show_markup_as_text(browser: Browser, tmp_path: Path) -> None:
-    """Names, axes and annotations of a figure: Plotly would make links of such texts."""
+    """Names, axes and annotations of a figure are shown as text, although Plotly would render links in them."""
     link = f"<a href='https://elsewhere.example/'>{EVIL}</a>"
     figure = json.loads(json.dumps(FIGURE))
     figure["data"] = [{**figure["data"][0], "name": link, "text": [link, link], "mode": "markers+text"}] * 2
@@ -159,7 +157,7 @@ def test_figures_show_markup_as_text(browser: Browser, tmp_path: Path) -> None:
 
 @pytest.fixture
 def broken(tmp_path: Path) -> Path:
-    """A page into which markup came all the same, as if something were not escaped."""
+    """A page with unescaped markup."""
     page = publish(write_sample_run(tmp_path / "runs" / "run-1"))
     page.write_text(page.read_text().replace("</main>", f'{EVIL}<script src="x.js"></script></main>', 1))
     (page.parent / "x.js").write_text(RUNS)
@@ -168,7 +166,7 @@ def broken(tmp_path: Path) -> Path:
 
 @pytest.mark.browser
 def test_the_policy_runs_no_script_but_the_pages_own(browser: Browser, broken: Path) -> None:
-    """Neither one in the page, nor a handler, nor a file beside it; the figures are drawn all the same."""
+    """The policy runs no script but the page's: none in the page, in a handler or in a file of the same folder."""
     opened = open_page(browser, broken)
     opened.page.evaluate("document.querySelector('a[href^=javascript]').click()")
 
@@ -179,7 +177,7 @@ def test_the_policy_runs_no_script_but_the_pages_own(browser: Browser, broken: P
 
 @pytest.mark.browser
 def test_without_the_policy_they_would_run(browser: Browser, broken: Path) -> None:
-    """So that the test above sees what it says."""
+    """Without the policy the scripts run (control of the test above)."""
     broken.write_text(broken.read_text().replace("Content-Security-Policy", "x-none", 1))
 
     assert open_page(browser, broken).page.evaluate(WAS_RUN) == "yes"
@@ -187,7 +185,7 @@ def test_without_the_policy_they_would_run(browser: Browser, broken: Path) -> No
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[str]:
-    """The pages' server, of a run full of scripts."""
+    """The pages' server, with a run full of scripts."""
     publish(hostile_run(tmp_path / "runs" / "run-1"))
     server = serve(0, tmp_path / "runs")
     thread = threading.Thread(target=server.serve_forever)
@@ -200,7 +198,7 @@ def served(tmp_path: Path) -> Iterator[str]:
 
 @pytest.mark.browser
 def test_a_served_page_is_drawn_under_its_policy(browser: Browser, served: str) -> None:
-    """From the server as from disk: it draws its figures, complains of nothing and runs nothing else."""
+    """A served page draws its figures under the policy, as from disk, without messages or other scripts."""
     complaints: list[str] = []
     page = browser.new_page()
     page.on("console", lambda message: complaints.append(message.text))

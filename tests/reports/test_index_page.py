@@ -1,4 +1,4 @@
-"""The page over everything: what there is, newest first, and what to do where there is nothing yet."""
+"""The index page: runs and campaigns, newest first, and instructions where there are none."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ LINKS = {"run-3": "../runs/run-3/report/index.html"}
 
 
 def test_runs_are_counted_once_and_stand_newest_first() -> None:
-    """A run has a row for each metric in the archive and one on the page; only a folder that exists is linked."""
+    """A run is counted once although the archive has a row for each metric; only an existing folder is linked."""
     html = render(RUNS, [NIGHTLY_RUN], LINKS)
 
     assert "3 runs: 2 pass, 1 fail; 1 nightly run." in html
@@ -35,7 +35,7 @@ def test_runs_are_counted_once_and_stand_newest_first() -> None:
 
 
 def test_campaigns_say_their_sentence() -> None:
-    """Each with its state and its address; a kind of which there is none says how to get one."""
+    """Campaigns are listed with sentence, state and link; a kind without campaigns shows how to start one."""
     html = render(RUNS, [NIGHTLY_RUN], {})
 
     assert '<a href="nightly/nightly-1/index.html">nightly-1</a>' in html
@@ -45,7 +45,7 @@ def test_campaigns_say_their_sentence() -> None:
 
 
 def test_an_empty_archive_says_how_to_begin() -> None:
-    """And draws nothing."""
+    """An empty archive shows how to begin, without a figure."""
     html = render([], [], {})
 
     assert "<code>make demo</code> records the first" in html
@@ -55,7 +55,7 @@ def test_an_empty_archive_says_how_to_begin() -> None:
 @pytest.mark.browser
 @pytest.mark.parametrize("width", WIDTHS)
 def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, width: int) -> None:
-    """No network, no complaint, not too wide, accessible; the figure holds what its table holds."""
+    """The page opens from disk without network, messages, overflow or findings; its figure equals its table."""
     opened = open_page(browser, write(render(RUNS, [NIGHTLY_RUN], LINKS), tmp_path / "index.html", tmp_path), width)
 
     assert (opened.strangers, opened.overflow, opened.inaccessible(), opened.complaints) == ([], 0, [], [])

@@ -1,4 +1,4 @@
-"""What a run's page shows of its load."""
+"""The load on a run's page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEDGER = {**WEB, "load": "ledger", "topic": "payments", "record_bytes": 0, "clie
 
 
 def of(producer_id: str, asked: dict[str, Any], **more: Any) -> ProducerInfo:
-    """A producer in the manifest."""
+    """Return a producer in the manifest."""
     return ProducerInfo(**{"producer_id": producer_id, "engine": "kafka-python", "rate_per_s": 300.0, **asked, **more})
 
 
@@ -40,13 +40,13 @@ SAID = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A run with one producer, as it was written."""
+    """A run with one producer."""
     return write_sample_run(tmp_path / "run-1")
 
 
 @pytest.fixture
 def run(folder: Path) -> RunData:
-    """The same run with two processes of one load, a load of Kafka's own producer, and a ``write`` step."""
+    """The run with two processes of one load, a load of Kafka's producer, and a ``write`` step."""
     (folder / "clients" / "producer.json").unlink()
     for name, said in SAID.items():
         (folder / "clients" / f"{name}.json").write_text(json.dumps({"offering_ns": 5 * S, **said}))
@@ -57,7 +57,7 @@ def run(folder: Path) -> RunData:
 
 
 def test_each_producer_of_a_load_is_a_row(run: RunData) -> None:
-    """With its settings; what it does not say is a dash. A step's writes are no load."""
+    """Each producer of a load is a row with its settings and dashes for unknown values, without a step's writes."""
     rows = [[cell.text for cell in row] for row in load.producer_table(run).rows]
 
     web = "acks=all, idempotent, 100 B, lz4, kafka-python"
@@ -71,14 +71,14 @@ def test_each_producer_of_a_load_is_a_row(run: RunData) -> None:
 
 
 def test_the_load_is_that_of_all_producers(run: RunData) -> None:
-    """Their sum, and the one that was nearest to its limit."""
+    """The load's sentence has the sum of all producers, and the busiest one."""
     assert load.load_sentence(run) == (
         "2 open-loop producers: 20 of 2,200 records that were due were never sent; the busiest, web-2, 80% of the time"
     )
 
 
 def test_a_page_has_the_table_where_there_are_several(run: RunData, folder: Path, tmp_path: Path) -> None:
-    """One producer alone has a sentence among the facts, and no table."""
+    """A page has the table for several producers; a single producer has a sentence among the facts."""
     several = render(run, tmp_path / "site")
 
     assert "What each producer was asked for" in several
@@ -92,7 +92,7 @@ def test_a_page_has_the_table_where_there_are_several(run: RunData, folder: Path
 
 
 def test_producers_that_do_not_say_have_no_sentence(run: RunData) -> None:
-    """As Kafka's own."""
+    """Producers without these figures, as Kafka's, have no sentence."""
     java = run.manifest.model_copy(update={"producers": PRODUCERS[2:]})
 
     assert load.load_sentence(replace(run, manifest=java)) == ""

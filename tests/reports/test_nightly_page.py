@@ -1,4 +1,4 @@
-"""The page of a nightly run: everything that the result says, for everybody who looks."""
+"""The page of a nightly run: the complete result."""
 
 import re
 from pathlib import Path
@@ -16,30 +16,30 @@ from tests.reports.nightly_runs import first_nightly_runs, late_nightly_run
 
 @pytest.fixture(scope="module")
 def late() -> NightlyResult:
-    """A nightly run with something of everything."""
+    """A nightly run with an example of everything."""
     return late_nightly_run()
 
 
 @pytest.fixture(scope="module")
 def first() -> NightlyResult:
-    """The second nightly run of all."""
+    """The second nightly run ever."""
     return first_nightly_runs()
 
 
 def links(result: NightlyResult) -> dict[str, str]:
-    """An address for every run of in this nightly run."""
+    """Return a link for every run of this nightly run."""
     return {run.run_id: f"../../../runs/{run.run_id}/report/index.html" for run in result.runs if run.run_id}
 
 
 def section(html: str, name: str) -> str:
-    """The text of a section, without its markup."""
+    """Return the text of a section, without its markup."""
     found = re.search(rf'<section aria-labelledby="{name}">(.*?)</section>', html, re.DOTALL)
     assert found
     return " ".join(re.sub(r"<script.*?</script>|<[^>]+>", " ", found[1], flags=re.DOTALL).split())
 
 
 def test_the_nightly_run_in_a_sentence(late: NightlyResult) -> None:
-    """The result's own, with its state."""
+    """The page shows the result's sentence and state."""
     html = render(late, {})
 
     assert '<body data-verdict="fail">' in html
@@ -47,7 +47,7 @@ def test_the_nightly_run_in_a_sentence(late: NightlyResult) -> None:
 
 
 def test_alerts_stand_first(late: NightlyResult) -> None:
-    """What was raised, with a link to a run; what was suppressed, with the reason."""
+    """Alerts come first: those raised with a link to a run, those suppressed with the reason."""
     told = section(render(late, links(late)), "alerts")
     alert = late.alerts[1].model_copy(update={"why": "the limit is reached"})
     suppressed = late.model_copy(update={"alerts": [], "suppressed": [alert]})
@@ -63,7 +63,7 @@ def test_alerts_stand_first(late: NightlyResult) -> None:
 
 
 def test_the_matrix_tells_every_cell(late: NightlyResult) -> None:
-    """Counts of verdicts, what was not planned, and a link to the worst run of each."""
+    """The matrix shows each cell's verdict counts and a link to its worst run, or that it was not planned."""
     html = render(late, links(late))
     told = section(html, "matrix")
 
@@ -74,7 +74,7 @@ def test_the_matrix_tells_every_cell(late: NightlyResult) -> None:
 
 
 def test_changes_have_their_sizes_and_reasons(late: NightlyResult) -> None:
-    """Confirmed first; what was not rerun says so."""
+    """Confirmed changes come first with sizes and reasons; a candidate that was not rerun says so."""
     told = section(render(late, links(late)), "changes")
 
     assert told.index("confirmed") < told.index("candidate regression")
@@ -83,7 +83,7 @@ def test_changes_have_their_sizes_and_reasons(late: NightlyResult) -> None:
 
 
 def test_a_first_nightly_run_says_what_it_does_not_know(first: NightlyResult) -> None:
-    """No basis is neither steady nor hidden."""
+    """A first nightly run's page shows that there is no basis for a comparison."""
     html = render(first, {})
 
     assert '<body data-verdict="pass">' in html
@@ -95,7 +95,7 @@ def test_a_first_nightly_run_says_what_it_does_not_know(first: NightlyResult) ->
 
 
 def test_without_benchmarks_nothing_is_told_of_measuring(late: NightlyResult) -> None:
-    """No control, no series and no repetitions; verdicts, waivers and earlier nightly runs stay."""
+    """Without benchmarks the page has no control, series or repetitions; verdicts, waivers and earlier runs stay."""
     correctness = late.model_copy(update={"settings": {**late.settings, "scenarios": []}, "series": []})
     of_measuring = ('id="control"', 'id="history"', 'id="series"', "Repetitions", "enough nightly runs")
     html, usual = render(correctness, {}), render(late, {})
@@ -106,7 +106,7 @@ def test_without_benchmarks_nothing_is_told_of_measuring(late: NightlyResult) ->
 
 
 def test_nothing_is_linked_that_is_not_there(late: NightlyResult) -> None:
-    """Without its link no run is linked, and of the earlier nightly runs the one that has a page."""
+    """Only existing pages are linked."""
     html = render(late, {"nightly-11": "../nightly-11/index.html"})
 
     addresses = re.findall(r'href="([^"#][^"]*)"', html)
@@ -117,13 +117,13 @@ def test_nothing_is_linked_that_is_not_there(late: NightlyResult) -> None:
 
 
 def test_text_never_becomes_markup(late: NightlyResult) -> None:
-    """A reason that looks like a tag is shown."""
+    """A reason that looks like a tag is shown as text."""
     assert "KAFKA-1 &lt;see notes&gt;" in render(late, {})
     assert "elect_s, up to 30 %" in section(render(late, {}), "waivers")
 
 
 def test_a_nightly_run_without_a_run_has_a_page(first: NightlyResult) -> None:
-    """No series, no figure, no host."""
+    """A nightly run without a run, series or host has a page."""
     empty = first.model_copy(update={name: [] for name in ("series", "cells", "runs", "nightly_runs", "hosts")})
 
     assert "No series has a figure yet." in render(empty, {})
@@ -133,7 +133,7 @@ def test_a_nightly_run_without_a_run_has_a_page(first: NightlyResult) -> None:
 
 
 def test_a_strip_for_each_scenario_and_a_line_for_each_version(late: NightlyResult) -> None:
-    """Every version once in the legend; where a level changed there is a line."""
+    """The figure has a strip for each scenario and a line for each version; a changed level has a vertical line."""
     own = own_of(late.series)["latency_p99_ms"]
     figure = nightly_runs_figure(own)
 
@@ -145,7 +145,7 @@ def test_a_strip_for_each_scenario_and_a_line_for_each_version(late: NightlyResu
 
 
 def test_small_wobbles_look_small(late: NightlyResult) -> None:
-    """A strip's scale spans a factor of 1.6 or more, and holds all its points."""
+    """A strip's scale spans at least a factor of 1.6 and holds all its points."""
     layout = nightly_runs_figure(own_of(late.series)["latency_p99_ms"])["layout"]
 
     for axis in ("yaxis", "yaxis2", "yaxis3"):
@@ -159,7 +159,7 @@ def test_small_wobbles_look_small(late: NightlyResult) -> None:
 
 
 def opened(browser: Browser, folder: Path, result: NightlyResult, width: int = 1280) -> Opened:
-    """The page, opened from disk."""
+    """Open the page from disk."""
     page = write(render(result, links(result)), folder / "nightly" / "n" / "index.html", folder)
     return open_page(browser, page, width)
 
@@ -167,7 +167,7 @@ def opened(browser: Browser, folder: Path, result: NightlyResult, width: int = 1
 @pytest.mark.browser
 @pytest.mark.parametrize("width", WIDTHS)
 def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, late: NightlyResult, width: int) -> None:
-    """No network, no complaint, nothing wider than the window, nothing that axe-core calls serious."""
+    """The page opens from disk without network, messages, overflow or serious axe-core findings."""
     page = opened(browser, tmp_path, late, width)
 
     assert (page.strangers, page.overflow, page.inaccessible(), page.complaints) == ([], 0, [], [])
@@ -175,7 +175,7 @@ def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, late
 
 @pytest.mark.browser
 def test_figures_hold_what_their_tables_hold(browser: Browser, tmp_path: Path, late: NightlyResult) -> None:
-    """Every drawn point stands in the table behind it, and every row is drawn: median, lowest and highest."""
+    """Each drawn median, lowest and highest value is in the figure's table, and every row is drawn."""
     page = opened(browser, tmp_path, late)
 
     for name in ("control", "history-latency_p99_ms", "history-elect_s"):
@@ -189,7 +189,7 @@ def test_figures_hold_what_their_tables_hold(browser: Browser, tmp_path: Path, l
 
 @pytest.mark.browser
 def test_a_first_nightly_run_is_drawn(browser: Browser, tmp_path: Path, first: NightlyResult) -> None:
-    """Two points a line; the filter leaves one scenario's series."""
+    """A first nightly run is drawn with two points in a line; the filter leaves one scenario's series."""
     page = opened(browser, tmp_path, first)
 
     assert page.complaints == []

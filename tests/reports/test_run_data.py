@@ -1,4 +1,4 @@
-"""What cannot be read is named; what is empty is empty."""
+"""Unreadable files of a run are named; empty tables are empty."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.reports.sample_run import write_sample_run
 
 
 def test_a_whole_run_misses_nothing(tmp_path: Path) -> None:
-    """Every table is read, also the one without rows."""
+    """A complete run has no missing tables; every table is read, including one without rows."""
     run = read_run(write_sample_run(tmp_path / "run-1"))
 
     assert run.missing == []
@@ -25,7 +25,7 @@ def test_a_whole_run_misses_nothing(tmp_path: Path) -> None:
 
 
 def test_a_table_that_was_not_written_is_named(tmp_path: Path) -> None:
-    """A missing table is not an empty one."""
+    """A table that was not written is named, and is not an empty one."""
     folder = write_sample_run(tmp_path / "run-1")
     (folder / "verdict" / "anomalies" / "part-00000.parquet").unlink()
 
@@ -36,7 +36,7 @@ def test_a_table_that_was_not_written_is_named(tmp_path: Path) -> None:
 
 
 def test_a_table_that_lacks_a_column_is_named(tmp_path: Path) -> None:
-    """A table of another shape is not shown with holes."""
+    """A table that lacks a column is named."""
     folder = write_sample_run(tmp_path / "run-1")
     pq.write_table(pa.table({"phase": ["steady"]}), folder / "verdict" / "latency" / "part-00000.parquet")
 
@@ -46,7 +46,7 @@ def test_a_table_that_lacks_a_column_is_named(tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_not_judged_is_unknown(tmp_path: Path) -> None:
-    """Without a verdict there is none, and that is said."""
+    """A run that was not judged is unknown and is named as such."""
     folder = write_sample_run(tmp_path / "run-1")
     (folder / "verdict" / "verdict.json").unlink()
 
@@ -68,7 +68,7 @@ def test_a_run_that_was_not_judged_is_unknown(tmp_path: Path) -> None:
     ],
 )
 def test_of_a_run_that_was_altered_after_sealing_the_verdict_is_unknown(tmp_path: Path, file: str, shown: str) -> None:
-    """The page would show another record than the one that was judged; it says in what they differ."""
+    """The verdict of a run changed after sealing is unknown, and its sentence names the changed file."""
     folder = write_sample_run(tmp_path / "runs" / "run-1")
     RunFolder(folder).seal()
     before = read_run(folder).verdict
@@ -83,7 +83,7 @@ def test_of_a_run_that_was_altered_after_sealing_the_verdict_is_unknown(tmp_path
 
 
 def test_a_word_that_is_no_verdict_is_unknown(tmp_path: Path) -> None:
-    """Only pass, fail and unknown are verdicts."""
+    """A verdict other than pass, fail and unknown is unknown."""
     folder = write_sample_run(tmp_path / "run-1")
     (folder / "verdict" / "verdict.json").write_text(json.dumps({"verdict": "passed"}))
 
@@ -94,7 +94,7 @@ def test_a_word_that_is_no_verdict_is_unknown(tmp_path: Path) -> None:
 
 
 def test_a_rate_that_is_no_number_is_not_known(tmp_path: Path) -> None:
-    """NaN, which JSON does not know, becomes a null."""
+    """A rate of NaN, which JSON lacks, becomes null."""
     folder = write_sample_run(tmp_path / "run-1")
     place = folder / "verdict" / "delivery" / "part-00000.parquet"
     rows = pq.read_table(place).to_pylist()
@@ -104,13 +104,13 @@ def test_a_rate_that_is_no_number_is_not_known(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_manifest_is_no_run(tmp_path: Path) -> None:
-    """There is nothing to make a page of."""
+    """A folder without a manifest is no run."""
     with pytest.raises(EvidenceError, match=r"manifest\.json is missing"):
         read_run(tmp_path)
 
 
 def test_of_a_wide_run_only_the_series_that_are_shown_are_read(tmp_path: Path) -> None:
-    """A thousand partitions have millions of points; what counts all of them is read whole."""
+    """Only the shown series of a wide run are read; tables with counts are read completely."""
     folder = write_sample_run(tmp_path / "run-1")
     wide = MOST_SHOWN + 6
     for name in ("delivery", "timeline_replicas"):

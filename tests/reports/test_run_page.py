@@ -1,4 +1,4 @@
-"""The page of one run: whole without a network, and honest about what is missing."""
+"""The page of one run: complete without a network, and clear about missing parts."""
 
 import csv
 import json
@@ -41,7 +41,7 @@ def _figure(html: str, name: str) -> dict[str, Any]:
 
 
 def test_the_verdict_stands_first(tmp_path: Path) -> None:
-    """The first heading is the verdict's sentence, and a machine finds the verdict in the body."""
+    """The first heading is the verdict's sentence, and the body element has the verdict for programs."""
     html = _text(write_sample_run(tmp_path / "runs" / "run-1"))
     heading = re.search(r"<h1[^>]*>(.*?)</h1>", html)
 
@@ -51,14 +51,14 @@ def test_the_verdict_stands_first(tmp_path: Path) -> None:
 
 
 def test_every_section_is_there_in_order(tmp_path: Path) -> None:
-    """All ten parts follow the verdict, each once."""
+    """All ten sections follow the verdict in order, each once."""
     html = _text(write_sample_run(tmp_path / "runs" / "run-1"))
 
     assert re.findall(r'<h2 id="(\w+)">', html) == SECTIONS
 
 
 def test_what_could_not_be_offered_is_told(tmp_path: Path) -> None:
-    """Beside how much the generator could have offered; a client that offers nothing is no load."""
+    """A load that was not offered is shown with the generator's capacity; a client without records is no load."""
     run = write_sample_run(tmp_path / "runs" / "run-1")
     said = "producer-1: 14 of 40,000 records that were due were never sent; "
     said += "busy 12% of the time, so it could offer at least 7,997/s"
@@ -69,7 +69,7 @@ def test_what_could_not_be_offered_is_told(tmp_path: Path) -> None:
 
 
 def test_every_figure_has_its_data_behind_it(tmp_path: Path) -> None:
-    """Three figures, each with its JSON and a way to its table."""
+    """Each of the three figures has its JSON and its table."""
     html = _text(write_sample_run(tmp_path / "runs" / "run-1"))
 
     for name in ("replicas", "isr", "sends"):
@@ -78,7 +78,7 @@ def test_every_figure_has_its_data_behind_it(tmp_path: Path) -> None:
 
 
 def test_lost_records_are_explained(tmp_path: Path) -> None:
-    """The failed run shows 200 of its 901 cases and says where the others are."""
+    """The failed run explains 200 of its 901 cases and says where the others are."""
     html = _text(write_sample_run(tmp_path / "runs" / "run-1", acks1=True))
 
     assert "producer-1 #21100 was acknowledged at offset 21100 by broker 1 in epoch 4" in html
@@ -87,11 +87,11 @@ def test_lost_records_are_explained(tmp_path: Path) -> None:
     assert html.count("was acknowledged at offset") == 199  # and one inconsistent offset
     with (tmp_path / "runs" / "run-1" / "report" / "cases.csv").open() as file:
         anomalies = [row["anomaly"] for row in csv.DictReader(file)]
-    assert anomalies == ["inconsistent_offset"] + ["lost_write"] * 900  # what nothing permits stands first
+    assert anomalies == ["inconsistent_offset"] + ["lost_write"] * 900  # a case that nothing permits comes first
 
 
 def test_no_anomaly_found_is_not_the_same_as_none_looked_for(tmp_path: Path) -> None:
-    """An empty table of anomalies and a missing one give different pages."""
+    """An empty table of anomalies and a missing one yield different pages."""
     folder = write_sample_run(tmp_path / "runs" / "run-1")
     looked_for = _text(folder)
     shutil.rmtree(folder / "verdict" / "anomalies")
@@ -103,7 +103,7 @@ def test_no_anomaly_found_is_not_the_same_as_none_looked_for(tmp_path: Path) -> 
 
 
 def test_a_run_that_was_not_judged_gives_a_page(tmp_path: Path) -> None:
-    """With no verdict folder at all the page says unknown, lists what is missing and shows the offsets it has."""
+    """The page of a run without a verdict is unknown, lists the missing tables and shows the offsets."""
     folder = write_sample_run(tmp_path / "runs" / "run-1")
     shutil.rmtree(folder / "verdict")
 
@@ -115,13 +115,13 @@ def test_a_run_that_was_not_judged_gives_a_page(tmp_path: Path) -> None:
 
 
 def test_a_single_partition_needs_no_choice(tmp_path: Path) -> None:
-    """The selector appears with the second partition."""
+    """A single partition needs no selector; two partitions have one."""
     assert "data-choose>" not in _text(write_sample_run(tmp_path / "runs" / "run-1"))
     assert "data-choose>" in _text(write_sample_run(tmp_path / "runs" / "run-2", partitions=2))
 
 
 def test_text_of_a_run_cannot_become_markup(tmp_path: Path) -> None:
-    """An explanation or a phase name that looks like a script is shown, not run."""
+    """An explanation or a phase name that looks like a script is shown as text."""
     html = _text(write_sample_run(tmp_path / "runs" / "run-1", acks1=True))
 
     assert "&lt;script&gt;alert(1)" in html
@@ -131,7 +131,7 @@ def test_text_of_a_run_cannot_become_markup(tmp_path: Path) -> None:
 
 
 def test_the_page_names_no_address_but_its_neighbours(tmp_path: Path) -> None:
-    """Nothing is loaded or linked from anywhere but the run folder, and no path of this machine is told."""
+    """The page loads and links only its run folder and site, and contains no path of the machine."""
     html = _text(write_sample_run(tmp_path / "runs" / "run-1"))
 
     addresses = re.findall(r'(?:src|href)="([^"#][^"]*)"', html)
@@ -143,7 +143,7 @@ def test_the_page_names_no_address_but_its_neighbours(tmp_path: Path) -> None:
 
 
 def test_every_link_leads_somewhere(tmp_path: Path) -> None:
-    """What does not exist is not linked."""
+    """Every link on the page has its file."""
     page = publish(write_sample_run(tmp_path / "runs" / "run-1"))
 
     for address in re.findall(r'href="([^"#][^"]*)"', page.read_text()):
@@ -151,14 +151,14 @@ def test_every_link_leads_somewhere(tmp_path: Path) -> None:
 
 
 def test_the_page_stays_small(tmp_path: Path) -> None:
-    """Twice as many samples as are drawn do not make a page that is slow to open."""
+    """The page stays small with twice as many samples as are drawn."""
     folder = write_sample_run(tmp_path / "runs" / "run-1", acks1=True, samples_per_s=400)
 
     assert publish(folder).stat().st_size < LARGEST_BYTES
 
 
 def _published(root: Path) -> dict[str, bytes]:
-    """What publishing wrote below a folder of runs and their site."""
+    """Return the published files of a run folder and its site."""
     return {
         str(file.relative_to(root)): file.read_bytes()
         for place in ("runs/run-1/report", "site")
@@ -168,9 +168,7 @@ def _published(root: Path) -> dict[str, bytes]:
 
 
 def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
-    """Published again, or as a copy with another site by a process that hashes names in another order; a run without
-    what its producer said does not.
-    """
+    """The same run yields the same bytes, also from a copy in a process with other hashes; another run does not."""
     here, there = tmp_path / "here", tmp_path / "there"
     run = write_sample_run(here / "runs" / "run-1", acks1=True)
     shutil.copytree(here, there)
@@ -189,7 +187,7 @@ def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_no_run_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One sentence and exit code 3; a run gives its page's path and 0."""
+    """A folder without a run exits with 3 and one sentence; a run yields its page's path and 0."""
     run = write_sample_run(tmp_path / "runs" / "run-1")
 
     assert main([str(tmp_path)]) == 3
@@ -208,9 +206,7 @@ def _open(browser: Browser, folder: Path, width: int = 1280) -> Opened:
 @pytest.mark.browser
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_page_opens_from_disk_without_a_network(browser: Browser, tmp_path: Path, width: int) -> None:
-    """Nothing but files is asked for, nothing is complained of, nothing is wider than the window, and axe-core finds
-    nothing serious, with every folded part open.
-    """
+    """The page opens from disk with two file requests, without messages, overflow or serious axe-core findings."""
     opened = _open(browser, write_sample_run(tmp_path / "runs" / "run-1", acks1=True), width)
 
     assert opened.page.evaluate("document.body.dataset.verdict") == "fail"
@@ -223,7 +219,7 @@ def test_the_page_opens_from_disk_without_a_network(browser: Browser, tmp_path: 
 
 @pytest.mark.browser
 def test_what_is_drawn_is_what_was_seen(browser: Browser, tmp_path: Path) -> None:
-    """The drawn series of the killed broker has its gap, and that of its neighbour has none."""
+    """The drawn series of the killed broker has a gap, and the others have none."""
     opened = _open(browser, write_sample_run(tmp_path / "runs" / "run-1"))
     drawn = opened.page.evaluate(
         "document.getElementById('plot-replicas').data"
@@ -240,7 +236,7 @@ def test_what_is_drawn_is_what_was_seen(browser: Browser, tmp_path: Path) -> Non
 
 @pytest.mark.browser
 def test_the_table_behind_a_figure_opens(browser: Browser, tmp_path: Path) -> None:
-    """Opening the details fills in the rows, a gap as a dash."""
+    """Opening the details fills in the figure's rows, with a dash for a gap."""
     page = _open(browser, write_sample_run(tmp_path / "runs" / "run-1")).page
 
     page.click("details[data-table=replicas] summary")
@@ -253,7 +249,7 @@ def test_the_table_behind_a_figure_opens(browser: Browser, tmp_path: Path) -> No
 
 @pytest.mark.browser
 def test_a_partition_is_chosen_for_all_figures(browser: Browser, tmp_path: Path) -> None:
-    """Only the chosen partition is drawn, in every figure that has partitions."""
+    """A chosen partition is drawn alone in every figure with partitions."""
     page = _open(browser, write_sample_run(tmp_path / "runs" / "run-1", partitions=2)).page
     drawn = (
         "['replicas', 'isr'].map((name) => [...new Set(document.getElementById(`plot-${name}`).data"
@@ -285,7 +281,7 @@ def test_the_figures_share_their_time_axis(browser: Browser, tmp_path: Path) -> 
 
 @pytest.mark.browser
 def test_no_tool_of_a_figure_sends_it_anywhere(browser: Browser, tmp_path: Path) -> None:
-    """Plotly's own tool bar can upload a chart; this one saves an image, zooms, moves and goes back."""
+    """A figure's tool bar saves an image, zooms, moves and resets; Plotly's upload tools are removed."""
     page = _open(browser, write_sample_run(tmp_path / "runs" / "run-1")).page
     tools = page.locator("#plot-isr .modebar-btn").evaluate_all("(all) => all.map((one) => one.dataset.title)")
 
@@ -295,7 +291,7 @@ def test_no_tool_of_a_figure_sends_it_anywhere(browser: Browser, tmp_path: Path)
 
 @pytest.mark.browser
 def test_the_filter_leaves_the_matching_cases(browser: Browser, tmp_path: Path) -> None:
-    """Every word must be in the row; the number left is told."""
+    """The filter leaves the cases whose row contains every word, and shows their number."""
     page = _open(browser, write_sample_run(tmp_path / "runs" / "run-1", acks1=True)).page
 
     page.fill("#filter-cases", "lost #21150")
@@ -306,7 +302,7 @@ def test_the_filter_leaves_the_matching_cases(browser: Browser, tmp_path: Path) 
 
 @pytest.mark.browser
 def test_figures_follow_the_theme(browser: Browser, tmp_path: Path) -> None:
-    """Changing from light to dark redraws the text in the dark page's ink."""
+    """A change from the light to the dark scheme redraws the text in the dark scheme's colour."""
     page = _open(browser, write_sample_run(tmp_path / "runs" / "run-1")).page
     ink = "document.getElementById('plot-sends').layout.font.color"
     light = page.evaluate(ink)
@@ -320,7 +316,7 @@ def test_figures_follow_the_theme(browser: Browser, tmp_path: Path) -> None:
 
 @pytest.mark.browser
 def test_a_run_that_was_copied_alone_says_what_it_lacks(browser: Browser, tmp_path: Path) -> None:
-    """Without the site it keeps its words and tables; with the site's plotly beside the page it draws again."""
+    """A run copied without its site keeps its text and tables; with the site's Plotly it draws its figures."""
     page = publish(write_sample_run(tmp_path / "runs" / "run-1"))
     alone = tmp_path / "elsewhere" / "a" / "b" / "report"
     shutil.copytree(page.parent, alone)
@@ -337,7 +333,7 @@ def test_a_run_that_was_copied_alone_says_what_it_lacks(browser: Browser, tmp_pa
 
 
 def test_no_run_folder_holds_a_copy_of_plotly(tmp_path: Path) -> None:
-    """It lies in the site beside the runs, once."""
+    """Plotly is once in the site, and in no run folder."""
     page = publish(write_sample_run(tmp_path / "runs" / "run-1"))
 
     assert sorted(file.name for file in page.parent.iterdir()) == ["cases.csv", "index.html"]
@@ -345,7 +341,7 @@ def test_no_run_folder_holds_a_copy_of_plotly(tmp_path: Path) -> None:
 
 
 def test_many_phases_are_numbered(tmp_path: Path) -> None:
-    """Where 33 names have no room, numbers stand for them and a table names them; three names have room on a desk."""
+    """Phases whose names do not fit have numbers with a table of names; three names fit."""
     few, many = write_sample_run(tmp_path / "runs" / "run-1"), write_sample_run(tmp_path / "runs" / "run-2", phases=33)
     label, number, nothing = (f'<span class="wide-{word}' for word in ("label", "number", "nothing"))
 
@@ -359,7 +355,7 @@ def test_many_phases_are_numbered(tmp_path: Path) -> None:
 
 
 def test_numbers_that_would_touch_are_left_out() -> None:
-    """Two phases that begin together share one number's place; the next one far enough away has its own."""
+    """Of numbers that would touch only the first is shown."""
     bars = [Bar("a long name of a phase", str(n), left, 1.0) for n, left in ((1, 0.0), (2, 1.0), (3, 50.0))]
 
     assert [bar.wide for bar in _labelled(bars)] == ["number", "nothing", "number"]
@@ -376,12 +372,12 @@ def test_numbers_that_would_touch_are_left_out() -> None:
     ],
 )
 def test_only_what_was_met_has_a_tick(kind: str, detail: dict[str, Any], met: bool) -> None:
-    """A precondition is recorded whether it held or not."""
+    """Only a met condition has a tick; a precondition is recorded in both cases."""
     assert _is_met(Event(0, "", kind, "chaos", "", "", detail)) == met
 
 
 def test_a_positive_control_says_what_is_expected(tmp_path: Path) -> None:
-    """And which setting permits it; a run that is none says nothing of it."""
+    """A positive control shows the expected anomaly and the setting that permits it; other runs show neither."""
     control, other = (_text(write_sample_run(tmp_path / "runs" / f"run-{n}", acks1=n == 1)) for n in (1, 2))
 
     assert "Expected: lost records, permitted by acks=1." in control
@@ -389,7 +385,7 @@ def test_a_positive_control_says_what_is_expected(tmp_path: Path) -> None:
 
 
 def test_a_rolled_run_names_every_version(tmp_path: Path) -> None:
-    """With where a build that is no release came from, and what brokers reported as finalised."""
+    """The page of a rolled run shows every version, a build's origin, and the features that brokers finalised."""
     folder = write_sample_run(tmp_path / "runs" / "run-1")
     file = folder / "manifest.json"
     start = Incarnation(node="broker-1", incarnation=2, kafka_version="4.4.0-SNAPSHOT", started_ns=1)

@@ -1,4 +1,4 @@
-"""Cells say what is known, and name what is not."""
+"""Cells of a run's tables, with names for what is unknown."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from tests.reports.sample_run import write_sample_run
 
 @pytest.fixture
 def clean(tmp_path: Path) -> RunData:
-    """The run that lost nothing."""
+    """The run without loss."""
     return read_run(write_sample_run(tmp_path / "run-1"))
 
 
@@ -33,25 +33,25 @@ def lossy(tmp_path: Path) -> RunData:
 
 
 def test_a_censored_time_is_a_lower_bound() -> None:
-    """A time that was cut off by the end of the observation is never shown as if it were measured."""
+    """A censored time is shown as a lower bound."""
     assert milliseconds(4000.0, censored=True) == "≥ 4,000 ms"
     assert milliseconds(4000.0) == "4,000 ms"
 
 
 def test_a_time_that_was_never_seen_is_no_number() -> None:
-    """Not seen before the end, and not measured at all, are two things."""
+    """A time that was not measured is a dash."""
     assert milliseconds(None) == "–"
 
 
 def test_a_small_rate_is_not_rounded_to_zero() -> None:
-    """One in ten thousand is not nothing; nothing is."""
+    """A small rate is not rounded to zero; zero is shown as zero."""
     assert percent(0.0001) == "0.01 %"
     assert percent(1e-9) == "below 0.0001 %"
     assert percent(0.0) == "0 %"
 
 
 def test_disagreement_is_said_in_words_and_in_the_cell(lossy: RunData, clean: RunData) -> None:
-    """The mark does not rest on colour alone."""
+    """A disagreement of replicas is shown in a sentence and by a mark in its cells."""
     marked = [cell.text for row in offsets(lossy).rows for cell in row if cell.mark == "differs"]
 
     assert marked == ["≠ 39,026", "≠ 39,026", "≠ 39,043"]
@@ -60,7 +60,7 @@ def test_disagreement_is_said_in_words_and_in_the_cell(lossy: RunData, clean: Ru
 
 
 def test_loss_is_an_interval_whose_unknown_part_is_named(lossy: RunData) -> None:
-    """900 are lost, and 17 more that the drain did not reach are neither lost nor fine."""
+    """Loss is an interval; its upper end counts the records that the drain did not reach."""
     said = loss_sentences(lossy)[0]
 
     assert "[2.25 %, 2.30 %] of 39,926 acknowledged" in said
@@ -68,7 +68,7 @@ def test_loss_is_an_interval_whose_unknown_part_is_named(lossy: RunData) -> None
 
 
 def test_finding_no_loss_comes_with_what_it_means(clean: RunData) -> None:
-    """Zero of one run is a weak statement, and the page says so."""
+    """A run without loss shows what it implies: one run leaves a true rate of up to 95 % possible."""
     said = " ".join(loss_sentences(clean))
 
     assert "None is lost for certain; none is unseen." in said
@@ -77,21 +77,21 @@ def test_finding_no_loss_comes_with_what_it_means(clean: RunData) -> None:
 
 
 def test_a_run_without_faults_names_none(clean: RunData) -> None:
-    """What was lost there was lost for another reason."""
+    """The loss rate of a run without faults is labelled as such."""
     clean.events[:] = [event for event in clean.events if event.kind not in ("inject", "injected")]
 
     assert loss_sentences(clean)[0].startswith("Loss rate without a fault: ")
 
 
 def test_unseen_records_are_not_called_a_clean_run(clean: RunData) -> None:
-    """One undrained record is enough to hold back the sentence about zero."""
+    """A run with an unseen record has no sentence about runs without loss."""
     clean.tables["delivery"][0].update(unseen=1, undrained=1)
 
     assert "0 of 1 runs" not in " ".join(loss_sentences(clean))
 
 
 def test_nothing_acknowledged_shows_nothing_about_loss(clean: RunData) -> None:
-    """No rate is made up where there is nothing to divide by."""
+    """A run without acknowledged records has no loss rate."""
     clean.tables["delivery"][0].update(acked=0, loss_rate_low=None, loss_rate_high=None)
 
     assert loss_sentences(clean) == [
@@ -100,14 +100,14 @@ def test_nothing_acknowledged_shows_nothing_about_loss(clean: RunData) -> None:
 
 
 def test_cases_are_counted_by_kind_and_permission(lossy: RunData) -> None:
-    """What nothing permits stands first."""
+    """Cases are counted by kind and permission, first those that nothing permits."""
     shown = [tuple(cell.text for cell in row[:4]) for row in anomalies(lossy).rows]
 
     assert shown == [("inconsistent offset", "S1", "1", "no"), ("lost write", "S1", "900", "yes")]
 
 
 def test_an_undecided_case_is_neither_permitted_nor_forbidden(lossy: RunData) -> None:
-    """It stands between them, with the evidence that is missing."""
+    """An undecided case comes between forbidden and permitted ones, with the missing evidence."""
     open_case = {"anomaly": "duplicate", "severity": "S1", "allowed": None, "allowed_why": None, "cases": 7}
     lossy.tables["anomaly_counts"] += [open_case | {"undecided": "the history of orders-0 is missing"}]
     shown = [tuple(cell.text for cell in row) for row in anomalies(lossy).rows]
@@ -117,7 +117,7 @@ def test_an_undecided_case_is_neither_permitted_nor_forbidden(lossy: RunData) ->
 
 
 def test_the_first_200_cases_are_shown(lossy: RunData) -> None:
-    """The caption says how many there are; the case that nothing permits is among those shown."""
+    """The first 200 cases are shown with their total, including the case that nothing permits."""
     shown = cases(lossy)
 
     assert len(shown.rows) == 200
@@ -127,7 +127,7 @@ def test_the_first_200_cases_are_shown(lossy: RunData) -> None:
 
 
 def test_what_is_lost_stands_before_what_follows_from_it(lossy: RunData) -> None:
-    """Among cases that are permitted alike; the near miss is a duplicate, which stands between."""
+    """Among cases with equal permission, lost records come first, then duplicates, then other consequences."""
     of = {"severity": "S1", "topic": "orders", "partition": 0, "offset": 1, "allowed": True}
     lossy.tables["anomalies"] = [{"anomaly": name, **of} for name in ("inconsistent_offset", "duplicate", "lost_write")]
 
@@ -135,7 +135,7 @@ def test_what_is_lost_stands_before_what_follows_from_it(lossy: RunData) -> None
 
 
 def test_failed_and_unknown_invariants_stand_first(lossy: RunData) -> None:
-    """They stand in numerical order within a verdict: I2 before I12."""
+    """Failed and unknown invariants come first, in numerical order within a verdict."""
     shown = [(row[0].text, row[1].text) for row in invariants(lossy).rows]
 
     assert shown[:3] == [("I10", "fail"), ("I15", "unknown"), ("I1", "pass")]
@@ -143,7 +143,7 @@ def test_failed_and_unknown_invariants_stand_first(lossy: RunData) -> None:
 
 
 def test_recovery_keeps_censored_times(clean: RunData) -> None:
-    """Every time is a row: measured, at least that long, at most that long, or not known."""
+    """Each recovery time is a row: measured, a lower bound, an upper bound, or unknown."""
     values = {row[0].text: row[1].text for row in recovery(clean).rows}
 
     assert values["elect: time until a new leader was elected"] == "912 ms"
@@ -153,7 +153,7 @@ def test_recovery_keeps_censored_times(clean: RunData) -> None:
 
 
 def test_ends_and_restarts_of_servers_are_shown(clean: RunData) -> None:
-    """With why, and the last words of one that nothing explains; a client's start is no server's."""
+    """Ends and restarts of servers are shown with cause or last log lines; clients' starts are not."""
     at_ns = clean.origin_ns + 5_000_000_000
     clean.events[:] = [
         Event(at_ns, "", "node_started", target="broker-2", detail={"incarnation": 2, "role": "broker"}),
@@ -177,7 +177,7 @@ def test_ends_and_restarts_of_servers_are_shown(clean: RunData) -> None:
 
 
 def test_a_run_whose_servers_stayed_up_has_no_such_table(clean: RunData) -> None:
-    """First starts are no news."""
+    """A run whose servers stayed up has no table of restarts; first starts are not listed."""
     clean.events[:] = [event for event in clean.events if event.kind != "node_started"]
 
     assert clean.server_events == []

@@ -1,4 +1,4 @@
-"""Of very many partitions a page shows those that tell most."""
+"""The partitions that a page shows of very many."""
 
 from history.partition import TopicPartition
 from reports.shown import MOST_SHOWN, Row, disagreements, first_topic, partitions_of, shown_of
@@ -12,12 +12,12 @@ def _after(broker: int, end: int | None, *, capture: str = "after") -> Row:
 
 
 def test_replicas_that_end_apart_disagree() -> None:
-    """Another log end offset at ``after`` is a disagreement, on that value only."""
+    """Replicas with different log end offsets at ``after`` disagree on that value only."""
     assert disagreements([_after(1, 9), _after(2, 9), _after(3, 10)]) == {WHERE: ["log_end_offset"]}
 
 
 def test_replicas_may_differ_before_the_end() -> None:
-    """The same difference at a phase boundary is no disagreement, and a silent replica has no say."""
+    """A difference at a phase boundary is no disagreement, and a silent replica is ignored."""
     rows = [_after(1, 9), _after(2, None), _after(3, 10, capture="steady")]
 
     assert disagreements(rows) == {WHERE: []}
@@ -32,7 +32,7 @@ def _numbers(shown: frozenset[TopicPartition]) -> list[int]:
 
 
 def test_of_few_partitions_all_are_shown() -> None:
-    """As many as there is room for, whatever they tell."""
+    """Up to the limit all partitions are shown."""
     tables = {"delivery": _rows(*range(MOST_SHOWN)), "timeline_isr": _rows(3, 3)}
 
     assert _numbers(shown_of(tables)) == list(range(MOST_SHOWN))
@@ -40,8 +40,9 @@ def test_of_few_partitions_all_are_shown() -> None:
 
 
 def test_of_many_partitions_those_with_cases_come_first() -> None:
-    """Then those that end apart, then those that changed most, then the first; one more than there is room for hides
-    the last of these.
+    """Above the limit, partitions with cases come first, then those whose replicas disagree.
+
+    Those with the most changes follow, then the first ones by number.
     """
     many = MOST_SHOWN + 200
     apart = [{**_after(broker, 9 + broker), "partition": 150} for broker in (1, 2)]
@@ -53,12 +54,12 @@ def test_of_many_partitions_those_with_cases_come_first() -> None:
 
 
 def test_a_case_of_no_partition_shows_none() -> None:
-    """An anomaly of the whole run names no partition."""
+    """An anomaly of the whole run shows no partition."""
     assert shown_of({"anomalies": [{"topic": None, "partition": None}], "delivery": _rows(1)}) == {("orders", 1)}
 
 
 def test_the_topic_with_most_to_tell_comes_first() -> None:
-    """One whose leader changed, or that has a case, before one that only comes first by its name."""
+    """A topic with a case or a leader change comes before one that is first by name."""
     ballast = {"topic": "ballast", "partition": 0}
     tables = {"delivery": [ballast, *_rows(0)], "timeline_isr": [ballast, *_rows(0, 0)]}
 

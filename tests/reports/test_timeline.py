@@ -1,4 +1,4 @@
-"""Phases and faults are read from the events as they were recorded."""
+"""Phases and faults from the recorded events."""
 
 from pathlib import Path
 from typing import Any
@@ -16,21 +16,21 @@ def _run(*events: tuple[float, str, str, str, dict[str, Any]]) -> RunData:
 
 
 def test_times_count_from_the_first_phase() -> None:
-    """A phase that begins two seconds after the run began starts at zero."""
+    """Times count from the start of the first phase."""
     run = _run((2, "phase_started", "", "", {}), (9, "phase_ended", "", "", {}))
 
     assert [(phase.start_s, phase.end_s) for phase in phases(run)] == [(0.0, 7.0)]
 
 
 def test_a_phase_that_never_ended_lasts_until_the_last_event() -> None:
-    """A harness error in a phase leaves it open; it is drawn until the last thing that was seen."""
+    """A phase without an end, after a harness error, lasts until the last event."""
     run = _run((0, "phase_started", "", "", {}), (4, "error", "kill", "", {"why": "no such node"}))
 
     assert [phase.end_s for phase in phases(run)] == [4.0]
 
 
 def test_a_fault_lasts_until_its_recovery_was_verified() -> None:
-    """Neither the proof that it took effect nor the order to clear it ends a fault."""
+    """A fault lasts until its recovery is verified, not until its effect is verified or its clearing starts."""
     run = _run(
         (0, "phase_started", "", "", {}),
         (1, "inject", "kill", "broker-1", {"asked": "kill node leader of orders-0"}),
@@ -47,7 +47,7 @@ def test_a_fault_lasts_until_its_recovery_was_verified() -> None:
 
 
 def test_a_fault_without_effect_is_not_taken_for_one_that_had_one() -> None:
-    """``effect_verified: false`` and ``recovery_verified: false`` are kept, with the reason."""
+    """A fault whose effect or recovery was not verified is shown as such, with the reason."""
     run = _run(
         (0, "phase_started", "", "", {}),
         (1, "inject", "pause", "broker-1", {}),
@@ -61,7 +61,7 @@ def test_a_fault_without_effect_is_not_taken_for_one_that_had_one() -> None:
 
 
 def test_healing_one_node_leaves_the_fault_on_another() -> None:
-    """Two kills at a time: the one whose node came back ends, the other lasts until the phase ends."""
+    """Healing one node ends its fault, and a fault on another node lasts until the phase ends."""
     run = _run(
         (0, "phase_started", "", "", {}),
         (1, "inject", "kill", "broker-1", {}),
@@ -74,7 +74,7 @@ def test_healing_one_node_leaves_the_fault_on_another() -> None:
 
 
 def test_the_same_fault_again_is_another_fault() -> None:
-    """The second kill of a node does not reopen the first, and both labels stand on the same line."""
+    """A second kill of a node is a new fault, and both labels are on the same line."""
     run = _run(
         (0, "phase_started", "", "", {}),
         (1, "inject", "kill", "broker-1", {}),
@@ -87,7 +87,7 @@ def test_the_same_fault_again_is_another_fault() -> None:
 
 
 def test_detail_is_put_in_words() -> None:
-    """What has a column of its own is left out; a proof is told as a person would, anything else name by name."""
+    """Details are put into words, without those that have a column; a proof is a phrase, others are name and value."""
     (proof, capture) = _run(
         (0, "injected", "kill", "broker-1", {"effect_verified": True, "probe": "connection refused", "isr": [1, 2]}),
         (1, "capture", "", "", {"probe": "connection refused", "in_isr": True}),

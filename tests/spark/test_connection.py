@@ -1,4 +1,4 @@
-"""Where Spark runs, and with which settings."""
+"""Spark's master and settings."""
 
 import json
 
@@ -13,13 +13,13 @@ YARN = {"conn_type": "spark", "host": "yarn"}
 
 
 def read(connection, **extra):
-    """What Airflow's connection comes to, as JSON or as the text of its variable."""
+    """Return the connection from Airflow's, as JSON or as its variable's text."""
     text = connection if isinstance(connection, str) else json.dumps(connection | ({"extra": extra} if extra else {}))
     return spark_connection({"AIRFLOW_CONN_SPARK_DEFAULT": text})
 
 
 def test_the_master_is_local_by_default():
-    """Without a connection Spark runs here, on all cores."""
+    """Without a connection Spark runs locally on all cores."""
     assert spark_connection({}) == SparkConnection("local[*]", "client", {})
     assert spark_connection({}).is_local
 
@@ -40,7 +40,7 @@ def test_the_master_is_local_by_default():
     ],
 )
 def test_the_master_is_put_together_as_airflows_provider_does(connection, master):
-    """Host and port, or the type of the connection as a scheme; JSON or a URI."""
+    """The master is composed as Airflow's provider does, from host and port or the connection type; JSON or URI."""
     assert read(connection).master == master
 
 
@@ -48,12 +48,12 @@ def test_the_master_is_put_together_as_airflows_provider_does(connection, master
     ("master", "is_local"), [("local", True), ("local[4,2]", True), ("local-cluster[2,1,1024]", False), ("yarn", False)]
 )
 def test_one_process_is_told_from_a_cluster(master, is_local):
-    """Spark's own local-cluster starts executors, too."""
+    """Only local masters are one process; Spark's local-cluster starts executors."""
     assert SparkConnection(master).is_local == is_local
 
 
 def test_fields_become_sparks_settings():
-    """Those of Airflow's provider and of spark-submit, by Spark's own names; values as Spark spells them."""
+    """Fields of Airflow's provider and of spark-submit become Spark's settings, with values in Spark's form."""
     conf = {"spark.eventLog.enabled": True, "spark.task.cpus": 1}
     connection = read(
         STANDALONE,
@@ -72,20 +72,20 @@ def test_fields_become_sparks_settings():
 
 
 def test_queue_and_namespace_are_of_one_master_each():
-    """Kubernetes' namespace is a setting: spark-submit has no such option."""
+    """A queue is a setting of YARN, and a namespace one of Kubernetes."""
     assert read(YARN, queue="night").conf == {"spark.yarn.queue": "night"}
     assert read(KUBERNETES, namespace="kafka").conf == {"spark.kubernetes.namespace": "kafka"}
 
 
 def test_a_connection_that_airflows_form_made_is_taken():
-    """Its empty fields say nothing, and what is about the provider's own watching does not matter."""
+    """Empty fields of Airflow's form, and fields of the provider's monitoring, are ignored."""
     form = {"queue": "", "deploy-mode": "client", "spark-binary": "spark-submit", "namespace": "", "rest-port": "6066"}
 
     assert read(STANDALONE, **form) == SparkConnection("spark://10.0.0.1:7077", "client", {})
 
 
 def test_fields_of_a_uri_are_read():
-    """One by one, or as Airflow writes them all."""
+    """Fields of a URI are read individually, or from Airflow's single field."""
     named = read("spark://10.0.0.1:7077?executor-memory=2g")
     whole = read("spark://10.0.0.1:7077?__extra__=%7B%22conf%22%3A+%7B%22spark.executor.memory%22%3A+%222g%22%7D%7D")
 
@@ -94,7 +94,7 @@ def test_fields_of_a_uri_are_read():
 
 
 def test_a_driver_on_the_cluster_needs_a_python_there():
-    """On YARN and Kubernetes it may run there, with a Python that the user names."""
+    """A driver on a YARN or Kubernetes cluster needs a Python there that the user names."""
     there = {"conf": {"spark.pyspark.python": "/opt/plimsoll/bin/python"}}
 
     assert read(YARN, **{"deploy-mode": "cluster", **there}).deploy_mode == "cluster"
@@ -114,13 +114,13 @@ def test_a_driver_on_the_cluster_needs_a_python_there():
     ],
 )
 def test_another_connection_is_refused(text):
-    """What is no Spark connection is refused with an example."""
+    """Any other connection is rejected with an example of a Spark connection."""
     with pytest.raises(BadInput, match="must be a Spark connection such as"):
         read(text)
 
 
 def test_a_refusal_keeps_passwords_to_itself():
-    """Of a connection of another type, type and host are told."""
+    """A rejection names type and host of a connection, and not its password."""
     with pytest.raises(BadInput, match="not one of type 'http' with host 'far'") as refused:
         read({"conn_type": "http", "host": "far", "password": "hunter2"})
     assert "hunter2" not in str(refused.value)
@@ -152,13 +152,13 @@ def test_a_refusal_keeps_passwords_to_itself():
     ],
 )
 def test_what_is_unknown_or_contradicts_itself_is_refused(connection, extra, says):
-    """In one sentence with the value, before anything starts."""
+    """An unknown or contradictory field is rejected in one sentence with its value."""
     with pytest.raises(BadInput, match=says):
         read(connection, **extra)
 
 
 def test_the_same_said_twice_is_no_contradiction():
-    """A field and its setting of the same value."""
+    """A field and its setting with the same value do not contradict each other."""
     twice = {"executor-memory": "2g", "conf": {"spark.executor.memory": "2g"}}
 
     assert read(STANDALONE, **twice).conf["spark.executor.memory"] == "2g"

@@ -1,4 +1,4 @@
-"""Run folders judged from end to end, through spark-submit, where neither Kafka nor Docker can be imported."""
+"""Run folders judged end to end through spark-submit, without importable Kafka or Docker packages."""
 
 import json
 import os
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.pipeline
 
 @pytest.fixture(scope="module")
 def judging_half(tmp_path_factory):
-    """A copy of the repository that holds the judging half alone, with a Docker and a Kafka that cannot be imported."""
+    """A copy of the repository with the judging packages alone, whose Docker and Kafka modules cannot be imported."""
     root = tmp_path_factory.mktemp("judging")
     for package in ("spark", "judge", "evidence", "kafka_files", "history", "expectations"):
         (root / package).symlink_to(submit.ROOT / package)
@@ -79,7 +79,7 @@ def judged(tmp_path_factory, judging_half):
 
 
 def _start_failed(path):
-    """What a run leaves whose cluster did not start: a manifest, events, and tables without a file."""
+    """Write a run whose cluster did not start: a manifest, events, and tables without a file."""
     history = clean()
     history.events = [
         history.events[0],
@@ -95,7 +95,7 @@ def _start_failed(path):
 
 
 def test_verdicts(judged):
-    """A clean run passes, a violation fails, what cannot be judged is unknown; the worst makes the exit code."""
+    """A clean run passes, a violation fails and missing evidence is unknown; the worst verdict is the exit code."""
     _, code, verdicts = judged
 
     assert {name: v["verdict"] for name, v in verdicts.items()} == {
@@ -115,7 +115,7 @@ def test_verdicts(judged):
 
 
 def test_a_ledger_that_breaks_its_contract_accuses_nobody(judged):
-    """The same loss fails where the ledger is sound; what rests on other tables is decided all the same."""
+    """A ledger that breaks its contract leaves losses undecided; checks of other tables are decided."""
     root, _, verdicts = judged
     why = "The recorded table sends cannot be trusted: sent_ns is not after done_ns (1)."
     rows = pq.read_table(root / "early/verdict/anomaly_counts").to_pylist()
@@ -129,7 +129,7 @@ def test_a_ledger_that_breaks_its_contract_accuses_nobody(judged):
 
 
 def test_a_step_back_is_kafkas_unless_the_reader_sought(judged):
-    """The same reads, with a recorded seek between them and without."""
+    """Reads that go back are an anomaly, unless a recorded seek of the reader explains them."""
     *_, verdicts = judged
 
     assert verdicts["went back"]["anomalies"] == {"nonmonotonic_poll": 1}
@@ -140,7 +140,7 @@ def test_a_step_back_is_kafkas_unless_the_reader_sought(judged):
 
 
 def test_an_invariant_without_anything_to_check_is_unknown(judged):
-    """I10 alone of all invariants had nothing to look at, and the verdict says so."""
+    """An invariant without anything to check is undecided, and so is the verdict."""
     *_, verdicts = judged
     found = verdicts["restless"]
 
@@ -151,7 +151,7 @@ def test_an_invariant_without_anything_to_check_is_unknown(judged):
 
 @pytest.mark.parametrize("library", ["docker", "kafka", "confluent_kafka"])
 def test_what_judged_had_no_cluster_at_hand(judging_half, library):
-    """In the place from which these folders were judged the library cannot be imported."""
+    """The judging packages cannot import a library of Kafka or Docker."""
     command = [sys.executable, "-c", f"import {library}"]
     found = subprocess.run(
         command, env=os.environ | {"PYTHONPATH": str(judging_half)}, capture_output=True, text=True, check=False
@@ -161,7 +161,7 @@ def test_what_judged_had_no_cluster_at_hand(judging_half, library):
 
 
 def test_a_broken_promise_is_counted_and_told(judged):
-    """Ten records are lost, each with its explanation; I15 fails on the segments."""
+    """A violated guarantee is counted with an explanation for each of ten lost records; I15 fails on the segments."""
     root, _, verdicts = judged
     found = verdicts["promised"]
     explanations = [
@@ -185,7 +185,7 @@ def test_a_broken_promise_is_counted_and_told(judged):
 
 
 def test_every_table_has_its_schema(judged):
-    """All judged tables exist in every folder, with exactly the schemas of the contract."""
+    """All judged tables exist in every folder with exactly their schemas."""
     root, _, verdicts = judged
     for folder in verdicts:
         for name, schema in JUDGED.items():
@@ -194,7 +194,7 @@ def test_every_table_has_its_schema(judged):
 
 
 def test_the_same_folder_gives_the_same_bytes(judged):
-    """A copy gives the same verdict.json and tables."""
+    """A copy of a folder yields the same bytes of verdict.json and tables."""
     root, *_ = judged
     for name in ("verdict.json", *(f"{table}/part-0.parquet" for table in JUDGED)):
         assert (root / "again/verdict" / name).read_bytes() == (root / "promised/verdict" / name).read_bytes(), name

@@ -1,4 +1,4 @@
-"""Run folders in an object store: judged, published and refused as those of this machine are, on a real S3 server."""
+"""Run folders in an object store (a real S3 server) are judged, published and rejected as local ones are."""
 
 import re
 import shutil
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.pipeline, pytest.mark.s3]
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """One for all tests of this file."""
+    """A server for all tests of this file."""
     with serving(tmp_path_factory.mktemp("server")) as found:
         yield found
 
@@ -40,7 +40,7 @@ def recorded(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def judged(server, recorded, tmp_path_factory):
-    """One application judges the run here, the same in the store, and a copy there of which one object was altered."""
+    """The run judged locally and in the store, and a copy in the store with one altered object."""
     stored, altered = path_of(f"{server.bucket}/runs/x"), path_of(f"{server.bucket}/runs/altered")
     upload_tree(recorded.path, stored)
     upload_tree(recorded.path, altered)
@@ -53,13 +53,13 @@ def judged(server, recorded, tmp_path_factory):
 
 
 def content_of(folder):
-    """Name → bytes of every file of a folder."""
+    """Return the bytes of every file of a folder by name."""
     files = (file for file in folder.rglob("*") if file.is_file())
     return {str(file.relative_to(folder)): file.read_bytes() for file in files}
 
 
 def test_the_store_changes_nothing_about_the_judgement(judged, recorded):
-    """verdict.json and every judged table have the same bytes; Data Docs are there, too."""
+    """verdict.json and every judged table have the same bytes in the store, which also has the Data Docs."""
     here, there = content_of(recorded.verdict), content_of(judged["stored"].verdict)
     assert "verdict.json" in there
     assert there["verdict.json"] == here["verdict.json"]
@@ -70,7 +70,7 @@ def test_the_store_changes_nothing_about_the_judgement(judged, recorded):
 
 
 def test_an_altered_object_is_named_and_the_verdict_is_unknown(judged):
-    """Its seal is broken; the objects that were not touched are not named."""
+    """An altered object makes the verdict unknown and is named; untouched objects are not."""
     judge = judged["altered"].verdict_file.read_text()
     altered = judged["segment"].relative_to(judged["altered"].path)
     assert '"verdict": "unknown"' in judge
@@ -80,7 +80,7 @@ def test_an_altered_object_is_named_and_the_verdict_is_unknown(judged):
 
 
 def test_the_page_is_written_into_the_store(judged, recorded, server, tmp_path):
-    """The same page, cases and rows of the archive as here, and one copy of Plotly beside the runs."""
+    """Page, cases and archive rows in the store equal the local ones, with one copy of Plotly in the site."""
     here = shutil.copytree(recorded.path, tmp_path / "runs" / "x")
     publish(here)
     page = publish(judged["stored"].path)
@@ -93,14 +93,14 @@ def test_the_page_is_written_into_the_store(judged, recorded, server, tmp_path):
 
 
 def test_the_archive_is_listed_and_built_anew_in_the_store(judged, server, capsys):
-    """From the run folders there, and the page over everything is beside them."""
+    """The archive is listed and rebuilt from the run folders in the store, with the index page."""
     assert main(["archive", "--rebuild", "--runs", f"{server.bucket}/runs"]) == 0
     assert re.match(r"x +\S+ +fail ", capsys.readouterr().out)
     assert path_of(f"{server.bucket}/site/index.html").is_file()
 
 
 def test_a_run_is_uploaded_once(recorded, server):
-    """Sealed as it is here; the second time it is there."""
+    """A run is uploaded once with its seal."""
     target = path_of(f"{server.bucket}/uploaded/runs/x")
     assert upload_sealed(recorded, target)
     assert RunFolder(target).check_seal() == []
@@ -108,14 +108,14 @@ def test_a_run_is_uploaded_once(recorded, server):
 
 
 def test_claims_read_the_same_recording(judged, recorded):
-    """Samples, states and lines of the brokers' logs."""
+    """Claims read the same samples, states and log lines from the store."""
     here, there = open_recording(recorded.path), open_recording(judged["stored"].path)
     assert there.samples == here.samples != {}
     assert (there.states, there.sends, there.lines) == (here.states, here.sends, here.lines)
 
 
 def test_what_cannot_be_reached_is_bad_input(server, monkeypatch):
-    """A missing bucket, nobody who answers, and credentials that are refused: one sentence each."""
+    """A missing bucket, an unreachable server and rejected credentials are bad input in one sentence each."""
     check_reachable(path_of(f"{server.bucket}/runs"))
     with pytest.raises(BadInput, match=r"s3://absent/x cannot be read: there is no bucket s3://absent"):
         check_reachable(path_of("s3://absent/x"))
@@ -133,7 +133,7 @@ def test_what_cannot_be_reached_is_bad_input(server, monkeypatch):
 
 
 def test_the_command_refuses_a_url_in_one_sentence(server, capsys):
-    """Exit code 3 for a bucket that is not there, and for a place without a run."""
+    """The command exits with 3 for a missing bucket, and for a place without a run."""
     assert main(["judge", "s3://absent/x"]) == BAD_INPUT
     assert capsys.readouterr().err == (
         "s3://absent/x cannot be read: there is no bucket s3://absent; create it, or correct the address.\n"

@@ -1,4 +1,4 @@
-"""What the judge refuses before it starts Spark, and what it starts it with."""
+"""The judge's checks before it starts Spark, and Spark's settings."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ CLUSTER = "spark://10.0.0.1:7077"
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """Where somebody listens on every address of this host."""
+    """A port on which a server listens on every address of this host."""
     with socket.create_server(("127.0.0.2", 0)) as server:
         yield server.getsockname()[1]
 
 
 @pytest.fixture
 def packed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An archive for executors that is there already."""
+    """An existing archive for executors."""
     monkeypatch.setattr(environment, "packed", lambda: Path("/cache/python.tar.gz"))
 
 
 def test_what_is_no_run_folder_is_bad_input(tmp_path: Path) -> None:
-    """A folder without a manifest and a seal, and no folder at all."""
+    """A folder without manifest and seal, and an empty list of folders, are bad input."""
     with pytest.raises(BadInput, match="is no run folder"):
         judge([tmp_path])
     with pytest.raises(BadInput, match="plimsoll judge runs/"):
@@ -41,7 +41,7 @@ def test_what_is_no_run_folder_is_bad_input(tmp_path: Path) -> None:
 def test_an_old_verdict_stays_when_no_master_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, port: int
 ) -> None:
-    """Nothing was started, so nothing was removed."""
+    """An old verdict remains if no master answers."""
     (tmp_path / "manifest.json").touch()
     (tmp_path / "verdict").mkdir()
     (tmp_path / "verdict" / "verdict.json").touch()
@@ -58,14 +58,14 @@ def test_an_old_verdict_stays_when_no_master_answers(
 def test_the_driver_is_where_it_reaches_the_master_from(
     monkeypatch: pytest.MonkeyPatch, port: int, master: str
 ) -> None:
-    """Of several masters the first that answers."""
+    """The driver's address is the one that reaches the master, or the first of several that answers."""
     monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
 
     assert driver_address(SparkConnection(master.format(port))) == "127.0.0.1"
 
 
 def test_the_users_own_address_of_the_driver_wins(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
-    """From the connection's settings, or Spark's own variable; without a master's address Spark chooses."""
+    """The user's address of the driver has priority; without a master's address Spark chooses."""
     monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
     chosen = SparkConnection(f"spark://127.0.0.2:{port}", conf={"spark.driver.host": "10.0.0.9"})
 
@@ -78,7 +78,7 @@ def test_the_users_own_address_of_the_driver_wins(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.usefixtures("packed")
 def test_executors_elsewhere_are_sent_all_that_they_need(tmp_path: Path) -> None:
-    """Python with its libraries, the project's packages, and the driver's address; the driver has its own Python."""
+    """Remote executors receive Python, libraries, the project's packages and the driver's address."""
     conf = settings(SparkConnection(CLUSTER), "10.0.0.2", tmp_path)
 
     assert conf["spark.driver.host"] == "10.0.0.2"
@@ -90,7 +90,7 @@ def test_executors_elsewhere_are_sent_all_that_they_need(tmp_path: Path) -> None
 
 
 def test_one_process_is_sent_nothing(tmp_path: Path) -> None:
-    """It has everything, and is its own executor."""
+    """A single process is its executor and receives nothing."""
     conf = settings(SparkConnection("local[2]"), None, tmp_path)
 
     assert not {"spark.archives", "spark.pyspark.python", "spark.submit.pyFiles", "spark.driver.host"} & conf.keys()
@@ -100,7 +100,7 @@ def test_one_process_is_sent_nothing(tmp_path: Path) -> None:
 def test_a_driver_that_is_its_own_executor_listens_on_the_loopback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark's own variable says where; where executors elsewhere must reach the driver it says nothing."""
+    """A local driver listens on the loopback through SPARK_LOCAL_IP; one with remote executors does not."""
     monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
 
     assert submit._environment(SparkConnection("local[2]"), tmp_path)["SPARK_LOCAL_IP"] == "127.0.0.1"
@@ -110,7 +110,7 @@ def test_a_driver_that_is_its_own_executor_listens_on_the_loopback(
 
 @pytest.mark.usefixtures("packed")
 def test_the_connections_settings_win(tmp_path: Path) -> None:
-    """Over ours, one by one; files that executors are sent add up."""
+    """The connection's settings override the defaults; lists of files are combined."""
     asked = {"spark.driver.memory": "5g", "spark.plimsoll.executorTimeout": "5min", "spark.executor.memory": "3g"}
     files = {"spark.archives": "/data/more.zip", "spark.submit.pyFiles": "/data/more.py"}
     conf = settings(SparkConnection(CLUSTER, conf={**asked, **files}), None, tmp_path)
@@ -123,7 +123,7 @@ def test_the_connections_settings_win(tmp_path: Path) -> None:
 
 
 def test_a_python_of_the_users_is_not_sent_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is packed; the project's packages are sent all the same."""
+    """A Python from the user replaces the packed one; the project's packages are sent."""
     monkeypatch.setattr(environment, "packed", lambda: pytest.fail("packed"))
     python = {"spark.pyspark.python": "/opt/python/bin/python"}
     conf = settings(SparkConnection("yarn", conf=python), None, tmp_path)
@@ -136,7 +136,7 @@ def test_a_python_of_the_users_is_not_sent_another(tmp_path: Path, monkeypatch: 
 
 
 def test_settings_are_told_in_a_file_of_the_owners(tmp_path: Path) -> None:
-    """As Java reads properties: a backslash and the end of a line are escaped."""
+    """Settings are in a private file in Java's properties format, with backslashes and line ends escaped."""
     written = submit._written({"spark.authenticate.secret": r"a\b", "spark.app.name": "two\nlines"}, tmp_path)
 
     assert written.read_text() == "spark.authenticate.secret=a\\\\b\nspark.app.name=two\\nlines\n"

@@ -1,4 +1,4 @@
-"""Where planted cases lie, and what a generated run's clock says."""
+"""Positions of generated cases, and the clock of a generated run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from history.errors import BadInput
 
 
 def test_records_are_shared_among_partitions_and_producers_without_a_gap() -> None:
-    """Each producer numbers its own records from 0, whatever the partition; nobody has one twice."""
+    """Each producer numbers its own records from 0 over all partitions, without a gap or a duplicate."""
     plan = Plan(1003, partitions=2, producers=2)
     named = [plan.names(part, np.arange(part.records)) for part in map(plan.partition, range(2))]
     sent = [{(int(p), int(s)) for p, s in zip(*pair, strict=True)} for pair in named]
@@ -23,7 +23,7 @@ def test_records_are_shared_among_partitions_and_producers_without_a_gap() -> No
 
 
 def test_planted_cases_are_different_records() -> None:
-    """Lost ones in the first half, the others in the second; the last record is none of them."""
+    """Generated cases are different records: lost ones in the first half, the others in the second, never the last."""
     plan = Plan(800, planted=Planted(lost=70, corrupt=3, aborted=4, duplicates=5, reordered=6))
     part = plan.partition(0)
     others = np.concatenate([part.corrupt, part.aborted, part.duplicated, part.reordered])
@@ -35,7 +35,7 @@ def test_planted_cases_are_different_records() -> None:
 
 
 def test_copies_and_phantom_records_follow_the_load() -> None:
-    """A copy has its record's name; a phantom record one that no send has."""
+    """A copy has its record's name; a phantom record has a name that no send has."""
     plan = Plan(800, producers=2, planted=Planted(duplicates=2, phantoms=1))
     part = plan.partition(0)
     producer, seq = plan.names(part, np.array([800, 801, 802]))
@@ -48,7 +48,7 @@ def test_copies_and_phantom_records_follow_the_load() -> None:
 
 @pytest.mark.parametrize("planted", [Planted(lost=7), Planted(corrupt=3)])
 def test_a_run_without_room_is_refused(planted: Planted) -> None:
-    """By one case; without that one it is a plan."""
+    """A run that is too small for its cases is rejected; with one case fewer it can be planned."""
     kind = "lost" if planted.lost else "corrupt"
     fitting = Planted(**{kind: getattr(planted, kind) - 1})
 
@@ -59,19 +59,19 @@ def test_a_run_without_room_is_refused(planted: Planted) -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("records", 0), ("seconds", 9), ("record_bytes", 63)])
 def test_numbers_out_of_bounds_are_refused(name: str, value: int) -> None:
-    """With the value and the bounds."""
+    """A number outside its limits is rejected with the value and the limits."""
     with pytest.raises(BadInput, match=rf"{name} is {value}; choose"):
         Plan(**{"records": 1000, name: value})
 
 
 def test_a_negative_number_of_cases_is_refused() -> None:
-    """None is none, not minus one."""
+    """A negative number of cases is rejected."""
     with pytest.raises(BadInput, match="lost is -1"):
         Plan(1000, planted=Planted(lost=-1))
 
 
 def test_the_high_watermark_waits_for_the_stopped_follower_until_it_has_left_the_isr() -> None:
-    """And passes each record when its acknowledgement says so."""
+    """The high watermark waits for the stopped follower until it leaves the ISR, and passes each record on time."""
     plan = Plan(1000, seconds=10)
     part = plan.partition(0)
     stopped, shrunk = plan.stopped_ns, plan.shrunk_ns
@@ -86,7 +86,7 @@ def test_the_high_watermark_waits_for_the_stopped_follower_until_it_has_left_the
 
 
 def test_a_single_replica_waits_for_nobody() -> None:
-    """There is no fault, and the high watermark is the log end."""
+    """A single replica has no fault, and its high watermark is the log end offset."""
     plan = Plan(1000, replicas=1, seconds=10)
     moments = np.arange(plan.load_ns, plan.load_end_ns, 10 * MS)
 

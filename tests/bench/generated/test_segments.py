@@ -1,4 +1,4 @@
-"""Encoded segments, read back by the reader that judges them."""
+"""Encoded segments, read back by the judge's reader."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 
 def written(plan: Plan, folder: Path, partition: int = 0) -> dict[str, list[Row]]:
-    """The rows of a partition's log by broker."""
+    """Return the rows of a partition's log by broker."""
     places = [folder / f"broker-{n}" / "data" / f"orders-{partition}" for n in plan.assignment(partition)]
     for place in places:
         place.mkdir(parents=True)
@@ -34,7 +34,7 @@ def written(plan: Plan, folder: Path, partition: int = 0) -> dict[str, list[Row]
 
 @pytest.mark.parametrize("size", [64, 100, 1024])
 def test_values_are_those_of_the_payload(size: int) -> None:
-    """Byte by byte, where the number's digits change and the producers differ."""
+    """Values equal the payload byte by byte, where the number's digits change and where the producers differ."""
     producers, names = np.array([0, 0, 1, 0, 1, 0]), ["producer-1", "p"]
     numbers = np.array([0, 9, 10, 99, 1234567890123, 10**12])
     out = np.empty((6, size), np.uint8)
@@ -45,7 +45,7 @@ def test_values_are_those_of_the_payload(size: int) -> None:
 
 
 def test_every_replica_holds_the_whole_log(tmp_path: Path) -> None:
-    """In segments named after their first offset, batch by batch with the right checksum and sequence numbers."""
+    """Every replica holds the whole log in segments named by offset; checksums and sequence numbers are right."""
     plan = Plan(1000, partitions=2, replicas=2, producers=2, segment_bytes=20_000)
     logs = written(plan, tmp_path, partition=1)
     rows = logs["broker-1"]
@@ -66,8 +66,9 @@ def test_every_replica_holds_the_whole_log(tmp_path: Path) -> None:
 
 
 def test_planted_cases_are_in_the_log(tmp_path: Path) -> None:
-    """Lost records are not there, damaged ones do not fit their own checksum in a batch that fits its, and copies and
-    phantom records stand at the end without a producer id of Kafka's.
+    """The log has no lost records; corrupt records fail only their own checksum.
+
+    Copies and phantom records are at the end, without a Kafka producer id.
     """
     plan = Plan(1000, replicas=1, planted=Planted(lost=70, corrupt=2, duplicates=65, phantoms=1))
     part = plan.partition(0)
@@ -83,7 +84,7 @@ def test_planted_cases_are_in_the_log(tmp_path: Path) -> None:
 
 
 def test_sequence_numbers_follow_one_another_past_lost_records(tmp_path: Path) -> None:
-    """Of each producer; the judge's check of them has nothing to say."""
+    """Each producer's sequence numbers continue past lost records, so that the judge finds no gap."""
     plan = Plan(2000, replicas=1, producers=2, planted=Planted(lost=200))
     place = tmp_path / "broker-1" / "data" / "orders-0"
     place.mkdir(parents=True)
@@ -100,7 +101,7 @@ def test_sequence_numbers_follow_one_another_past_lost_records(tmp_path: Path) -
 
 
 def test_small_batches_hold_any_values() -> None:
-    """Of different sizes; a damaged one does not fit its checksum."""
+    """Small batches hold values of any size; a damaged batch fails its checksum."""
     data = small_batch(7, [b"a", b"b" * 300], 5)
     found = whole_batches(data)
 
@@ -111,12 +112,12 @@ def test_small_batches_hold_any_values() -> None:
 
 @pytest.mark.parametrize(("number", "encoded"), [(0, "00"), (-1, "01"), (63, "7e"), (64, "8001"), (300, "d804")])
 def test_variable_length_integers(number: int, encoded: str) -> None:
-    """Zigzag, seven bits a byte."""
+    """Variable-length integers are zigzag, with seven bits in a byte."""
     assert varint(number).hex() == encoded
 
 
 def test_a_batch_has_the_size_that_its_encoder_tells() -> None:
-    """For as many records as there are in one."""
+    """A batch has the size that its encoder states, for its number of records."""
     encoder = BatchEncoder(Plan(1000), 3)
     head = {"base_offset": np.array([0])}
 

@@ -1,4 +1,4 @@
-"""The tables of a generated run: their schemas, their row groups, and what stands in them."""
+"""The tables of a generated run: schemas, row groups and content."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ WRITERS = (
 
 
 def read(folder: RunFolder, name: str, **equal: Any) -> list[Row]:
-    """The rows of a table with these values."""
+    """Return the rows of a table with these values."""
     rows = pq.read_table(folder.table(name)).to_pylist()
     return [row for row in rows if equal.items() <= row.items()]
 
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    """Two partitions, two producers, one case or two of each kind in each partition."""
+    """Two partitions and two producers, with one or two cases of each kind in each partition."""
     planted = Planted(lost=20, duplicates=2, phantoms=2, corrupt=2, aborted=2, reordered=4)
     return Plan(1000, partitions=2, producers=2, seconds=10, probe_hz=10, planted=planted)
 
 
 @pytest.fixture(scope="module")
 def folder(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """Its tables."""
+    """The folder with the plan's tables."""
     found = RunFolder(tmp_path_factory.mktemp("run"))
     for write in WRITERS:
         write(plan, found)
@@ -52,7 +52,7 @@ def folder(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_every_table_has_its_schema(folder: RunFolder, name: str) -> None:
-    """Types and what may be null, in every file."""
+    """Every file of a table has its schema's types and nullability."""
     files = list(folder.table(name).iterdir())
 
     assert files
@@ -64,7 +64,7 @@ def test_every_table_has_its_schema(folder: RunFolder, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["sends", "polls", "replicas", "isr", "offsets"])
 def test_row_groups_hold_one_partition_each_in_order(folder: RunFolder, name: str) -> None:
-    """A reader may take the groups of its partition alone."""
+    """A row group holds one partition, in order, so that a reader can read its partition's groups alone."""
     for path in folder.table(name).iterdir():
         file = pq.ParquetFile(path)
         groups = [
@@ -74,7 +74,7 @@ def test_row_groups_hold_one_partition_each_in_order(folder: RunFolder, name: st
 
 
 def test_the_live_consumer_takes_partitions_in_turns(folder: RunFolder) -> None:
-    """Its positions count from 0; in each partition it went back four times in all, by one record."""
+    """The live consumer alternates between partitions with positions from 0, and goes back one record four times."""
     rows = sorted(read(folder, "polls", consumer_id="consumer"), key=lambda row: row["position"])
     back = []
     for partition in (0, 1):
@@ -87,7 +87,7 @@ def test_the_live_consumer_takes_partitions_in_turns(folder: RunFolder) -> None:
 
 
 def test_the_final_drain_reads_each_offset_once(folder: RunFolder) -> None:
-    """All but those of lost records; damaged ones are marked."""
+    """The final drain reads each offset once, except those of lost records; it marks corrupt records."""
     rows = read(folder, "polls", consumer_id="drain")
 
     assert len({(row["partition"], row["offset"]) for row in rows}) == len(rows) == 1000 - 20 + 4
@@ -95,7 +95,7 @@ def test_the_final_drain_reads_each_offset_once(folder: RunFolder) -> None:
 
 
 def test_sends_that_failed_have_an_error_and_no_offset(folder: RunFolder) -> None:
-    """All others were acknowledged, after they were sent."""
+    """A failed send has an error and no offset; all others are acknowledged after they are sent."""
     rows = read(folder, "sends")
     failed = [row for row in rows if row["outcome"] == "fail"]
 
@@ -106,7 +106,7 @@ def test_sends_that_failed_have_an_error_and_no_offset(folder: RunFolder) -> Non
 
 
 def test_the_stopped_broker_does_not_answer_the_probe(plan: Plan, folder: RunFolder) -> None:
-    """Until it is resumed; the others always do, and no log end is below its high watermark."""
+    """The stopped broker does not answer the probe until it resumes; the others always answer."""
     rows = read(folder, "replicas")
     silent = [row for row in rows if row["error"]]
 
@@ -117,7 +117,7 @@ def test_the_stopped_broker_does_not_answer_the_probe(plan: Plan, folder: RunFol
 
 
 def test_views_show_the_isr_of_the_moment(plan: Plan, folder: RunFolder) -> None:
-    """Without the stopped broker for a while, and full again."""
+    """Views show the ISR without the stopped broker for a while, and then full again."""
     rows = read(folder, "isr", partition=0, observer="1")
     seen = list(dict.fromkeys(tuple(row["isr"]) for row in rows))
 
@@ -126,7 +126,7 @@ def test_views_show_the_isr_of_the_moment(plan: Plan, folder: RunFolder) -> None
 
 
 def test_no_checkpoint_is_above_a_later_log_end(folder: RunFolder) -> None:
-    """Capture by capture."""
+    """A checkpoint is never above a later log end offset."""
     rows = sorted(read(folder, "offsets", partition=0, broker_id=1), key=lambda row: row["sent_ns"])
 
     assert [row["capture"] for row in rows][::4] == ["before", "after"]
@@ -134,7 +134,7 @@ def test_no_checkpoint_is_above_a_later_log_end(folder: RunFolder) -> None:
 
 
 def test_many_producers_are_told_apart(tmp_path: Path) -> None:
-    """Each has a ledger of its own, and the drain names all of them, in as many records as they sent."""
+    """Each of many producers has its own ledger, and the drain names all of them with as many records as they sent."""
     plan, folder = Plan(64 * 150, producers=150, seconds=10, probe_hz=2), RunFolder(tmp_path)
     tables.write_drain(plan, folder)
     counts = Counter(row["producer_id"] for row in read(folder, "polls"))

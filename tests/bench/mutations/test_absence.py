@@ -1,4 +1,4 @@
-"""Evidence deleted from sound and failing folders, piece by piece: a sample of it, by a seed that is printed."""
+"""Evidence that is deleted from clean and failing folders piece by piece: a sample by a printed seed."""
 
 import random
 
@@ -16,14 +16,15 @@ SAMPLE = 16  # of some 250 pieces; python -m bench.absence tries all
 
 @pytest.fixture(scope="module", params=GENERATED)
 def absence(request, tmp_path_factory):
-    """A folder of three brokers and two partitions, and room for its copies."""
+    """A folder of three brokers and two partitions, with its copies."""
     root = tmp_path_factory.mktemp("absence")
     return Absence(folders.write(plan_of(request.param), root / "run"), root)
 
 
 def test_no_absence_makes_a_pass_or_a_violation(absence):
-    """What is left without one piece never passes while a required check was not made, and never accuses; a violation
-    that does not rest on the piece stays.
+    """A deleted piece never causes a pass while a required check was not made, and never a violation.
+
+    A violation that does not depend on the piece remains.
     """
     every = [each for each in deletions(absence.folder) if each.source != "usage"]
     chosen = random.Random(fresh_seed()).sample(every, SAMPLE)
@@ -34,7 +35,7 @@ def test_no_absence_makes_a_pass_or_a_violation(absence):
 
 
 def test_everything_that_was_recorded_can_be_deleted(absence):
-    """Of each table that has rows and a partition; of each replica's files; of each client's words."""
+    """Everything recorded can be deleted: each partition of a table, each replica's files, each client's fields."""
     every = [deletion for deletion in deletions(absence.folder) if not deletion.uncounted]
     words = {deletion.words for deletion in every}
     tables = {deletion.source for deletion in every} & RECORDED.keys()

@@ -11,7 +11,7 @@ from judge.checks import invariants
 from judge.checks.anomalies import SEVERITY
 from tests.evidence.folders import clean, polled
 
-# What no damage to these recordings can show.
+# Checks that no damage to these recordings can trigger.
 ELSEWHERE = {
     "unseen",  # follows from missing logs, which are kinds of their own
     "unknown_offset_ack",  # our producers' acknowledgements carry an offset; imported histories may not
@@ -21,7 +21,7 @@ ELSEWHERE = {
 
 
 def test_every_check_has_damage_that_it_must_see():
-    """A check without a kind has its reason above."""
+    """Every check without a kind of damage is listed as an exception above."""
     found = {name for kind in KINDS for name in kind.found_by}
     checks = {*SEVERITY, *invariants.INVARIANTS, "source_disagreement"}
 
@@ -30,7 +30,7 @@ def test_every_check_has_damage_that_it_must_see():
 
 
 def test_kinds_are_told_apart():
-    """Each has a name and a sentence of its own, and says what must see it."""
+    """Each kind of damage has a unique name and sentence, and names the checks that must find it."""
     both = [*KINDS, *HARMLESS]
     assert len({kind.name for kind in both}) == len({kind.words for kind in both}) == len(both) >= 25
     assert [kind.name for kind in KINDS if not kind.words.endswith(".") or not (kind.found_by or kind.reason)] == []
@@ -38,7 +38,7 @@ def test_kinds_are_told_apart():
 
 @pytest.fixture
 def copy(tmp_path):
-    """A copy of a run whose live consumer read 40 records once each."""
+    """A copy of a run whose live consumer read each of 40 records once."""
     history = clean(40)
     history.polls += [polled(n, n, final=False) for n in range(40)]
     history.clients["consumer-1"] = {"role": "consumer", "clean": True, "rows": 40, "seeks": 0}
@@ -46,7 +46,7 @@ def copy(tmp_path):
 
 
 def changed(copy, name):
-    """The live reads, the seeks and the consumer's summary behind a change that the judge can read."""
+    """Return the live reads, the seeks and the consumer's summary after a change that the judge can read."""
     next(kind for kind in [*KINDS, *HARMLESS] if kind.name == name).damage(copy)
     read = Recording(copy.folder, copy.dice).reads("live")
     return (
@@ -58,7 +58,7 @@ def changed(copy, name):
 
 @pytest.mark.parametrize(("name", "seeks"), [("reader_sought_back", 1), ("records_read_again", 0)])
 def test_records_are_read_a_second_time_and_none_is_left_out(copy, name, seeks):
-    """With a recorded seek that is a legal history; without one, Kafka went back."""
+    """Records are read a second time without a gap: legal with a recorded seek, a violation without one."""
     read, recorded, summary = changed(copy, name)
 
     offsets = [row["offset"] for row in read]
@@ -70,7 +70,7 @@ def test_records_are_read_a_second_time_and_none_is_left_out(copy, name, seeks):
 
 
 def test_a_recorded_seek_stands_where_the_reader_went_back(copy):
-    """Its position is that of the first record read again, and it says from where to where."""
+    """A recorded seek has the position of the first record read again, and its offsets from and to."""
     read, (seek,), _ = changed(copy, "reader_sought_back")
 
     behind = read[seek["position"]]

@@ -1,4 +1,4 @@
-"""A copy of a recorded run: damaged in its own files, never in the original's."""
+"""A copy of a recorded run that is damaged in its own files, never in the original's."""
 
 import json
 
@@ -19,12 +19,12 @@ def original(tmp_path):
 
 @pytest.fixture
 def copy(original, tmp_path):
-    """A copy of it, to be damaged."""
+    """A copy of the original for damage."""
     return Recording.copy(original.path, tmp_path / "copy", "seed")
 
 
 def test_an_edit_leaves_the_original_alone(original, copy):
-    """Files are linked, not copied; each edit writes its file anew."""
+    """An edit writes the copy's linked file anew, and does not change the original."""
     copy.put("polls", copy.rows("polls")[:3])
     copy.put_batches(2, [])
     copy.edit_json(copy.folder.clients / "drain-1.json", lambda words: words.update(clean=False))
@@ -37,7 +37,7 @@ def test_an_edit_leaves_the_original_alone(original, copy):
 
 
 def test_tables_stay_what_the_judge_reads(copy):
-    """A table that is written back unchanged holds the same rows in the same schema."""
+    """A table written back unchanged holds the same rows in the same schema."""
     before = pq.read_table(copy.folder.table("sends"))
     copy.put("sends", copy.rows("sends"))
 
@@ -45,7 +45,7 @@ def test_tables_stay_what_the_judge_reads(copy):
 
 
 def test_the_same_seed_chooses_the_same_place(original, tmp_path):
-    """And nothing to choose from is no place at all."""
+    """The same seed chooses the same place; an empty choice raises an error."""
     one, again = (Recording.copy(original.path, tmp_path / name, "seed") for name in ("one", "again"))
 
     assert [one.choose(range(1000)) for _ in range(5)] == [again.choose(range(1000)) for _ in range(5)]
@@ -56,7 +56,7 @@ def test_the_same_seed_chooses_the_same_place(original, tmp_path):
 
 
 def test_a_verdict_is_not_copied(original, tmp_path):
-    """The judge begins anew."""
+    """A copy has no verdict, so that the judge starts anew."""
     original.verdict.mkdir()
     original.verdict_file.write_text(json.dumps({"verdict": "pass"}))
 
@@ -65,7 +65,7 @@ def test_a_verdict_is_not_copied(original, tmp_path):
 
 
 def test_batches_are_split_and_changed_with_a_checksum_that_fits():
-    """Only a change behind the checksum's back is seen as damage of its own."""
+    """Batches are split and changed with a valid checksum; only a change after the checksum counts as damage."""
     segment = batch(0, [b"a", b"b"], epoch=3) + batch(2, [b"c"], epoch=4)
     first, second = split(segment)
 
@@ -80,7 +80,7 @@ def test_batches_are_split_and_changed_with_a_checksum_that_fits():
 
 
 def test_rows_fall_into_runs():
-    """Neighbours of one key, not all of one key."""
+    """Rows fall into runs of neighbours with one key."""
     rows = [{"epoch": epoch} for epoch in (0, 0, 1, 0)]
 
     assert [len(run) for run in runs_of(rows, lambda row: row["epoch"])] == [2, 1, 1]

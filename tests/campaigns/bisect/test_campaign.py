@@ -1,4 +1,4 @@
-"""Which build is the first bad one: what the ends say, what each build's runs say, and the search."""
+"""Bisection: the difference between good and bad build, the judgement of each build, and the search."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ BUILDS = ["3.8.0", "3.8.1", "3.9.0", "3.9.1", "4.0.0", "4.0.1", "4.1.0", "4.1.1"
 
 
 def campaign(**settings: Any) -> Campaign:
-    """Eight builds, two tries of each end; ``settings`` replace some of it."""
+    """Return the plan for eight builds with two tries of each end; ``settings`` replace some of it."""
     usual = {"builds": BUILDS, "scenario": "steady", "tries": 2}
     return plan(usual | settings, campaign_id="c1", created_at="2026-11-24T08:00:00+00:00", seed=7)
 
 
 def rows_of(item: Item, bad_from: int, p99: float = 10.0, **about: Any) -> list[dict[str, Any]]:
-    """A run: builds from that place on lose records, or take half as long again."""
+    """Return the rows of a run: builds from that place on lose records and are 50% slower."""
     is_bad = int(item.labels["place"]) >= bad_from and item.labels["role"] == "build"
     return run_rows(item, {P99: p99 * (1.5 if is_bad else 1.0)}, **(LOST if is_bad and not about else about))
 
 
 def ends(planned: Campaign, bad_from: int = 7, **about: Any) -> list[dict[str, Any]]:
-    """The runs of both ends."""
+    """Return the rows of the good and the bad build's runs."""
     return [row for item in planned.items for row in rows_of(item, bad_from, **about)]
 
 
@@ -42,7 +42,7 @@ def ends(planned: Campaign, bad_from: int = 7, **about: Any) -> list[dict[str, A
 
 
 def test_the_ends_are_run_in_turn() -> None:
-    """Who begins changes; for a metric each is a pair of both."""
+    """The two ends alternate in who runs first; for a metric each try is a pair of bad and good build."""
     assert [(item.name, item.kafka) for item in campaign().items] == [
         ("build-0001-01", "3.8.0"),
         ("build-0008-01", "4.1.1"),
@@ -71,13 +71,13 @@ def test_the_ends_are_run_in_turn() -> None:
     ],
 )
 def test_what_cannot_be_asked_is_refused(settings: dict[str, Any], sentence: str) -> None:
-    """In one sentence, before anything runs."""
+    """Invalid settings are rejected in one sentence before anything runs."""
     with pytest.raises(BadInput, match=sentence):
         campaign(**settings)
 
 
 def test_a_build_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a command that knows its name; one that fails names its exit code."""
+    """Each build is made once, by a command that gets its name; a failed command is named with its exit code."""
     left = tmp_path / "left"
     left.mkdir()
     monkeypatch.setattr(builds, "MADE", tmp_path / "made")
@@ -95,7 +95,7 @@ def test_a_build_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_what_the_bad_end_shows_alone_is_searched_for() -> None:
-    """Not what the good one shows, too."""
+    """The search looks for violations that only the bad build shows; without any, more tries are proposed."""
     planned = campaign()
     search_ = Search(planned, ends(planned))
 
@@ -108,7 +108,7 @@ def test_what_the_bad_end_shows_alone_is_searched_for() -> None:
 
 
 def test_a_metric_has_to_differ_for_the_worse() -> None:
-    """By an interval without zero; a bad end that is faster is none."""
+    """For a metric, the bad build must be slower with an interval above zero."""
     planned = campaign(metric="latency_p99_ms", phase="steady", tries=3)
 
     def told(*p99: float) -> Any:
@@ -138,7 +138,7 @@ def test_a_metric_has_to_differ_for_the_worse() -> None:
 def searched(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, bad_from: int, broken: tuple[int, ...] = (), **settings: Any
 ) -> tuple[Campaign, list[dict[str, Any]], list[str]]:
-    """Search to the end where builds are bad from a place on, and some cannot be made; with what was recorded."""
+    """Search to the end with builds bad from this place on; return plan, rows and recorded items."""
     planned = campaign(**settings)
     rows, recorded = ends(planned, bad_from), list[str]()
     folder = CampaignFolder(tmp_path / "c1")
@@ -166,7 +166,7 @@ def searched(
 
 @pytest.mark.parametrize("bad_from", range(1, 8))
 def test_the_first_bad_build_is_found(bad_from: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Wherever it is, by three builds of eight, each run as often as the test needs."""
+    """The first bad build is found wherever it is, by testing at most three of eight builds."""
     planned, rows, recorded = searched(monkeypatch, tmp_path, bad_from)
     told = result(planned, rows)
 
@@ -179,7 +179,7 @@ def test_the_first_bad_build_is_found(bad_from: int, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.9])
 def test_a_build_that_shows_the_bug_in_some_runs_is_hardly_ever_called_good(share: float) -> None:
-    """Ends and build show it in a share of runs that the search does not know; at most 1 % of answers may be wrong."""
+    """A build that shows the bug in an unknown share of runs is called good in at most 1% of the answers."""
     planned, drawn = campaign(tries=3), random.Random(7)
     answers: Counter[str] = Counter()
     for _ in range(120):
@@ -201,7 +201,7 @@ def test_a_build_that_shows_the_bug_in_some_runs_is_hardly_ever_called_good(shar
 
 @pytest.mark.parametrize(("least", "runs"), [(10, 49), (50, 7), (90, 3)])
 def test_a_build_without_the_bug_is_called_good_after_so_many_runs(least: int, runs: int) -> None:
-    """The fewer runs of a bad build show it, the more it takes; one run less leaves it open."""
+    """The smaller the share of bad runs to detect, the more runs are needed to call a build good."""
     planned = campaign(least=least)
     items = [item for number in range(1, runs + 1) for item in items_of(planned, 3, number, BUILDS[3])]
     rows = [*ends(planned), *(row for item in items for row in rows_of(item, 8))]
@@ -211,7 +211,7 @@ def test_a_build_without_the_bug_is_called_good_after_so_many_runs(least: int, r
 
 
 def test_a_slower_build_is_found_beside_the_good_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Each try is a pair of its own."""
+    """For a metric, each try of a build is a pair with the good build."""
     planned = campaign(metric="latency_p99_ms", phase="steady")
     rows = [
         row
@@ -231,7 +231,7 @@ def test_a_slower_build_is_found_beside_the_good_one(monkeypatch: pytest.MonkeyP
 
 
 def test_a_build_that_cannot_be_made_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """If it lies beside the first bad one, both are named."""
+    """A build that cannot be made is skipped; if it borders the first bad build, both are named."""
     planned, rows, recorded = searched(monkeypatch, tmp_path, 4, broken=(3,))
     told = result(planned, rows)
 
@@ -243,7 +243,7 @@ def test_a_build_that_cannot_be_made_is_passed_over(monkeypatch: pytest.MonkeyPa
 
 
 def test_missing_evidence_is_no_violation() -> None:
-    """Nor is what the good end shows and may: neither is searched for, and a run with only that says nothing."""
+    """Missing evidence, and anomalies that the good build shows too, are not searched for."""
     planned = campaign()
     about = {"verdict": "unknown", "sentence": "The drain ended early.", "anomalies": {"unseen": 5}}
     bad = {**LOST, "anomalies": {"unseen": 5, "truncated_ack": 3}}
@@ -260,7 +260,7 @@ def test_missing_evidence_is_no_violation() -> None:
 
 
 def test_a_time_that_is_a_bound_has_no_ratio() -> None:
-    """The observation ended first: how much slower it is nobody knows."""
+    """A censored time has no ratio, so the build stays undecided."""
     planned = campaign(metric="elect_s", phase="steady")
     rows = [row for item in planned.items for row in run_rows(item, {("elect_s", "steady"): 10.0})]
     bounds = [{**row, "censored": True} for row in rows]
@@ -270,7 +270,7 @@ def test_a_time_that_is_a_bound_has_no_ratio() -> None:
 
 
 def test_commits_are_told_by_their_first_characters() -> None:
-    """The result keeps them whole."""
+    """The sentence shortens commits to their first characters; the result keeps them whole."""
     commits = [f"{number:040x}" for number in range(0xABC, 0xABE)]
     planned = campaign(builds=commits)
     told = result(planned, ends(planned, bad_from=1))
@@ -280,7 +280,7 @@ def test_commits_are_told_by_their_first_characters() -> None:
 
 
 def test_runs_without_a_verdict_end_at_the_limit() -> None:
-    """They say nothing; the build stays open and is left."""
+    """A build whose runs have no verdict stays undecided once the limit is reached."""
     planned = campaign(limit=2)
     unknown = {"verdict": "unknown", "sentence": "The prober died.", "broken": []}
     more = [item for number in (1, 2) for item in items_of(planned, 3, number, "3.9.1")]

@@ -1,4 +1,4 @@
-"""The runs of a capacity plan: what is asked, what is refused, and what each run changes of its scenario."""
+"""The runs of a capacity plan: settings, rejected settings, and each run's changes to its scenario."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from tests.campaigns.capacity_rows import campaign, settings
 
 
 def test_the_question_that_comes_with_the_project_can_be_planned() -> None:
-    """capacity.yaml gives load steps, a grid and held-out points."""
+    """capacity.yaml has load steps, a grid and held-out points."""
     told = yaml.safe_load((Path(__file__).resolve().parents[3] / "capacity.yaml").read_text())
     planned = plan(told, campaign_id="plan-1", created_at="2026-11-21T10:00:00+00:00", seed=7)
 
@@ -27,14 +27,14 @@ def _refusal(**changes: Any) -> str:
 
 
 def test_load_steps_come_first_and_held_out_points_last() -> None:
-    """Healthy and degraded in turn, then the whole grid once, then what the model has to prove itself on."""
+    """Load steps come first, healthy and degraded alternating, then the grid once, then held-out points."""
     roles = [item.labels["role"] for item in campaign().items]
 
     assert roles == ["knee", "degraded"] * 3 + ["catch_up"] * 9 + ["held_out"] * 3
 
 
 def test_the_grid_is_run_in_an_order_of_its_own() -> None:
-    """The seed decides it; every point comes once."""
+    """The seed decides the order of the grid, and each point is run once."""
     points = [(item.labels["write_mb_per_s"], item.labels["down_s"]) for item in campaign().items[6:15]]
     other = plan(settings(), campaign_id="plan-1", created_at="2026-11-21T10:00:00+00:00", seed=8)
 
@@ -43,19 +43,19 @@ def test_the_grid_is_run_in_an_order_of_its_own() -> None:
 
 
 def test_every_run_is_one_that_its_scenario_allows() -> None:
-    """Merged into the scenario's file, the changes give production JVMs, resource limits, and whole rates."""
+    """Each run's changes fit its scenario: production JVM, resource limits and whole rates."""
     for item in campaign().items:
         told = load_scenario(item.scenario, item.changes)
         assert (told.cluster.jvm, told.cluster.brokers) == ("production", 3)
         assert told.cluster.resource_limits is not None
         assert told.cluster.resource_limits.cpus == 0.35
-        assert told.cluster.resource_limits.cpu_set is None  # the scenario's own, of which the settings say nothing
+        assert told.cluster.resource_limits.cpu_set is None  # the scenario's value, since the settings do not set it
         assert told.load is not None
         assert (told.load.record_bytes, told.load.p99_limit) == (1000, 0.2)
 
 
 def test_compression_is_measured_where_it_is_asked_for() -> None:
-    """As many more records as make the same MB once they are compressed."""
+    """With compression, more records are sent, so that the compressed MB/s are the same."""
     plain, packed = campaign(), campaign(compression="zstd", compresses_to="40%")
     for one, other in zip(plain.items, packed.items, strict=True):
         before, after = (load_scenario(item.scenario, item.changes) for item in (one, other))
@@ -72,14 +72,14 @@ def test_compression_is_measured_where_it_is_asked_for() -> None:
 
 @pytest.mark.parametrize(("tls", "protocol"), [(True, "one_way"), (False, None)])
 def test_tls_is_measured_where_it_is_asked_for(tls: bool, protocol: str | None) -> None:
-    """Every run has it, or none."""
+    """All runs use TLS, or none does."""
     for item in campaign(tls=tls).items:
         security = load_scenario(item.scenario, item.changes).cluster.security
         assert (security.tls if security else None) == protocol
 
 
 def test_a_load_step_offers_its_rate_in_a_phase_of_its_own() -> None:
-    """4 MB/s of 1000-byte records are 4000 a second; with one away, the offer comes once it is out of the ISR."""
+    """4 MB/s of 1,000-byte records are 4,000/s; in a degraded step the rate is set once the broker left the ISR."""
     healthy, degraded = campaign().items[:2]
 
     assert {"4 MB/s": [{"set_rate": "4000/s"}, {"hold": 30.0}]} in healthy.changes["phases"]
@@ -88,7 +88,7 @@ def test_a_load_step_offers_its_rate_in_a_phase_of_its_own() -> None:
 
 
 def test_a_catch_up_run_is_away_as_long_as_its_label_says() -> None:
-    """The kill, the downtime, the start, a wait that is given up after the limit; then leadership is given back."""
+    """A catch-up run kills a broker for the labelled time, starts it, waits up to the limit, and rebalances leaders."""
     item = next(item for item in campaign().items if item.name == "held-out-2-3mb-90s")
 
     steps = item.changes["phases"][-1]["away and back"]
@@ -99,7 +99,7 @@ def test_a_catch_up_run_is_away_as_long_as_its_label_says() -> None:
 
 
 def test_a_cold_run_drops_the_page_cache_before_the_broker_is_back() -> None:
-    """Its grid is mixed into the other; the other's runs drop nothing."""
+    """A cold run drops the page cache before the broker starts, and cold and other runs are mixed."""
     planned = campaign(cold={"write_mb_per_s": [1, 2], "down_s": [30, 60], "repetitions": 2})
     runs = [item for item in planned.items if item.labels["role"] == "catch_up"]
     cold = [item for item in runs if item.labels["backlog"] == "cold"]
@@ -113,7 +113,7 @@ def test_a_cold_run_drops_the_page_cache_before_the_broker_is_back() -> None:
 
 
 def test_partitions_are_measured_where_they_are_asked_for() -> None:
-    """Each number three times between grid and held-out runs: a steady phase at the smallest load, then a kill."""
+    """Each partition count is run three times between grid and held-out points: a steady phase, then a kill."""
     items = campaign(partitions=[50, 10]).items
     runs = [item for item in items if item.labels["role"] == "partitions"]
 
@@ -142,7 +142,7 @@ def test_partitions_are_measured_where_they_are_asked_for() -> None:
 def test_a_measured_broker_holds_as_many_replicas_as_one_of_the_question(
     changes: dict[str, Any], measured: int
 ) -> None:
-    """12 partitions on six brokers are 6 replicas each, as on three measured ones with 6; never more than are tried."""
+    """A measured broker holds as many replicas as one of the planned cluster, up to the tested maximum."""
     counts = {
         load_scenario(item.scenario, item.changes).topics["orders"].partitions
         for item in campaign(**changes).items
@@ -153,12 +153,12 @@ def test_a_measured_broker_holds_as_many_replicas_as_one_of_the_question(
 
 
 def test_nothing_is_added_once_results_are_seen() -> None:
-    """Points chosen after looking would not test the model."""
+    """Results add no runs to the plan: points chosen afterwards would not test the model."""
     assert follow_up(campaign(), []) == []
 
 
 def test_a_single_growth_rate_is_a_range_without_width() -> None:
-    """3 % a month, surely."""
+    """A single growth rate is a range of zero width."""
     assert campaign(growth_per_month=0.03).settings["question"]["growth_per_month"] == [0.03, 0.03]
 
 
@@ -186,7 +186,7 @@ def test_a_single_growth_rate_is_a_range_without_width() -> None:
     ],
 )
 def test_what_cannot_be_measured_is_refused_in_one_sentence(changes: dict[str, Any], words: str) -> None:
-    """It begins with what is wrong, and says where."""
+    """Invalid settings are rejected in one sentence that starts with the error."""
     refusal = _refusal(**changes)
 
     assert refusal.startswith("Capacity plan: the settings are wrong: ")
@@ -194,7 +194,7 @@ def test_what_cannot_be_measured_is_refused_in_one_sentence(changes: dict[str, A
 
 
 def test_a_question_without_a_target_is_refused() -> None:
-    """The missing field is named, and so is one that is unknown."""
+    """A missing or unknown field of the question is named."""
     told = settings()
     del told["question"]["target_p99_ms"]
     with pytest.raises(BadInput, match=r"question\.target_p99_ms is missing"):

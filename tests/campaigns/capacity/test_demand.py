@@ -1,4 +1,4 @@
-"""Load, peak, groups and growth by a cluster's own metrics."""
+"""Load, peak, consumer groups and growth from a cluster's metrics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOUR_S, HOURS_A_WEEK = 3_600.0, 168
 
 
 def hours(weeks: int, growth: float = 0.03, noise: float = 0.0, seed: int = 1) -> list[Row]:
-    """10 MB/s at first, more by day than by night and half on weekends; twice as much out."""
+    """Return hourly rows of 10 MB/s at first, more by day, half on weekends, and twice as much out."""
     drawn, rows = random.Random(seed), []
     for hour in range(weeks * HOURS_A_WEEK):
         months = hour / 24 / DAYS_A_MONTH
@@ -34,7 +34,7 @@ def hours(weeks: int, growth: float = 0.03, noise: float = 0.0, seed: int = 1) -
 
 
 def test_growth_is_found_under_days_and_weekends() -> None:
-    """Without noise it is what was put in; peak and groups are those of the last weeks."""
+    """Growth is found under daily and weekly cycles; peak and groups are those of the last weeks."""
     found = demand(hours(8))
     mean = 10 * (5 + 2 * 0.5) / 7
 
@@ -45,7 +45,7 @@ def test_growth_is_found_under_days_and_weekends() -> None:
 
 
 def test_the_interval_covers_the_growth() -> None:
-    """In about nine of ten series of three months with noise."""
+    """The growth interval covers the true growth in about nine of ten noisy series."""
     covered = 0
     for seed in range(100):
         low, high = demand(hours(12, noise=0.4, seed=seed)).growth_per_month
@@ -55,7 +55,7 @@ def test_the_interval_covers_the_growth() -> None:
 
 
 def test_a_week_with_gaps_is_left_out() -> None:
-    """A tenth may be missing, and not more; the growth stays by the weeks that are whole."""
+    """A week with more than a tenth of its rows missing is left out, and the growth is not affected."""
     rows = hours(8)
     gone = [row for number, row in enumerate(rows) if not 2 * HOURS_A_WEEK <= number < 2 * HOURS_A_WEEK + 30]
 
@@ -65,7 +65,7 @@ def test_a_week_with_gaps_is_left_out() -> None:
 
 
 def test_too_few_weeks_are_refused(tmp_path: Path) -> None:
-    """No whole one, one without load; fewer than four, unless the growth is given."""
+    """Fewer than four whole weeks, or a week without load, are rejected, unless the growth is given."""
     with pytest.raises(BadInput, match="demand has no whole week"):
         demand(hours(3)[:100])
     silent = [row._replace(mb_in=0.0) if number < HOURS_A_WEEK else row for number, row in enumerate(hours(5))]
@@ -79,14 +79,14 @@ def test_too_few_weeks_are_refused(tmp_path: Path) -> None:
 
 
 def written(file: Path, rows: Sequence[Row]) -> str:
-    """A CSV of rows, by its name."""
+    """Write rows as CSV; return the path."""
     lines = [f"{row.at_s},{row.mb_in * HOUR_S * 1e6},{(row.mb_out or 0) * HOUR_S * 1e6}" for row in rows]
     file.write_text("\n".join(["time,bytes_in,bytes_out", *lines, ""]))
     return str(file)
 
 
 def prometheus(file: Path, *series: tuple[dict[str, str], Sequence[Row]]) -> Path:
-    """An answer to query_range."""
+    """Write rows as a query_range response of Prometheus."""
     result = [
         {"metric": labels, "values": [[row.at_s, str(row.mb_in * 1e6)] for row in rows]} for labels, rows in series
     ]
@@ -96,7 +96,7 @@ def prometheus(file: Path, *series: tuple[dict[str, str], Sequence[Row]]) -> Pat
 
 @pytest.mark.parametrize("factor", [1, 1e3, 1e6, 1e9])
 def test_times_are_read_in_their_unit(factor: float, tmp_path: Path) -> None:
-    """Seconds, milli-, micro- and nanoseconds since 1970 give the same rows."""
+    """Times in seconds, milli-, micro- and nanoseconds give the same rows."""
     file = tmp_path / "demand.csv"
     file.write_text(f"time,bytes_in\n{1790553600 * factor:.0f},3600000000\n{1790557200 * factor:.0f},7200000000\n")
 
@@ -112,14 +112,14 @@ def test_times_are_read_in_their_unit(factor: float, tmp_path: Path) -> None:
     ],
 )
 def test_what_spreadsheets_save_is_read(data: bytes, separator: str, tmp_path: Path) -> None:
-    """Byte order marks, semicolons with decimal commas, tabs."""
+    """CSV files of spreadsheets are read: byte order marks, semicolons with decimal commas, tabs."""
     (tmp_path / "demand.csv").write_bytes(data)
 
     assert read(tmp_path / "demand.csv").rows == [Row(1790553600.0, 1.0, None), Row(1790557200.0, 2.0, None)], separator
 
 
 def test_a_total_and_its_parts_are_not_added(tmp_path: Path) -> None:
-    """An exporter has both under one name; the sentence has the query that is right. Brokers alone are added."""
+    """A total and its parts in one response are rejected with the right query; brokers are added up."""
     rows = hours(1)
     file = prometheus(tmp_path / "d.json", ({"pod": "kafka-0"}, rows), ({"pod": "kafka-0", "topic": "orders"}, rows))
     with pytest.raises(BadInput, match=r'{pod=kafka-0} is a total and .* a part of it.*bytesin_total{topic=""}'):
@@ -130,7 +130,7 @@ def test_a_total_and_its_parts_are_not_added(tmp_path: Path) -> None:
 
 
 def test_one_series_from_two_prometheus_is_not_added(tmp_path: Path) -> None:
-    """A highly available pair scrapes each broker twice."""
+    """The same series from two Prometheus servers is rejected instead of added twice."""
     rows = hours(1)
     twice = [({"pod": "kafka-0", "prometheus_replica": replica}, rows) for replica in "ab"]
     with pytest.raises(BadInput, match="are the same series; keep those of one Prometheus"):
@@ -138,7 +138,7 @@ def test_one_series_from_two_prometheus_is_not_added(tmp_path: Path) -> None:
 
 
 def answer(file: Path, *series: tuple[dict[str, str], Sequence[float]], step_s: float = HOUR_S, **extra: Any) -> Path:
-    """An answer to query_range with MB/s at equal steps."""
+    """Write a query_range response with MB/s at equal steps."""
     result = [
         {"metric": labels, "values": [[MONDAY_S + number * step_s, f"{mb * 1e6}"] for number, mb in enumerate(values)]}
         for labels, values in series
@@ -183,7 +183,7 @@ TWICE = r"is within 1% the sum of .*, which would be counted twice; .*bytesin_to
 def test_a_total_is_known_by_its_values(
     series: list[tuple[dict[str, str], Sequence[float]]], says: str, tmp_path: Path
 ) -> None:
-    """Also the total of each broker; two parts need labels that say so."""
+    """A total is recognised by its values, also per broker; with only two parts, labels must confirm it."""
     with pytest.raises(BadInput, match=says):
         read(answer(tmp_path / "d.json", *series))
 
@@ -211,7 +211,7 @@ def test_a_total_is_known_by_its_values(
 def test_brokers_alike_are_no_total(
     series: list[tuple[dict[str, str], Sequence[float]]], mb_in: float, tmp_path: Path
 ) -> None:
-    """Neither is a topic named all, one topic on several brokers, nor a sum that is 1.2 times too large."""
+    """Brokers with equal load, a topic named "all", and an imprecise sum are not taken for totals."""
     found = read(answer(tmp_path / "d.json", *series))
 
     assert found.rows[0].mb_in == pytest.approx(mb_in)
@@ -219,7 +219,7 @@ def test_brokers_alike_are_no_total(
 
 
 def test_a_broker_with_the_load_of_two_others_is_a_doubt(tmp_path: Path) -> None:
-    """It may be their total, and its labels do not say so."""
+    """A broker that carries the sum of two others is reported as a doubt, since it may be their total."""
     found = read(answer(tmp_path / "d.json", ({"pod": "a"}, DAY), ({"pod": "b"}, HALF), ({"pod": "c"}, HALF)))
 
     assert found.doubts == (
@@ -239,14 +239,14 @@ def test_a_broker_with_the_load_of_two_others_is_a_doubt(tmp_path: Path) -> None
 def test_several_metrics_are_not_added(
     first: dict[str, str], second: dict[str, str], named: str, tmp_path: Path
 ) -> None:
-    """Bytes in and bytes out have different names, or one label with different names."""
+    """Series of several metrics, such as bytes in and bytes out, are rejected."""
     with pytest.raises(BadInput, match=f"it has series of several metrics, {named}; query bytes in alone, such as sum"):
         read(answer(tmp_path / "d.json", (first, DAY), (second, HALF)))
 
 
 @pytest.mark.parametrize("label", ["name", "topic"])
 def test_names_of_brokers_and_topics_are_no_metrics(label: str, tmp_path: Path) -> None:
-    """One metric of a topic orders-in and of another one, or of brokers with a name."""
+    """Topic and broker names that contain "in" and "out" are not taken for metrics."""
     values = {"name": ("kafka-in-1", "kafka-in-2"), "topic": ("orders-in", "orders-out")}[label]
     series = [({"__name__": "bytes_in", label: value}, DAY) for value in values]
 
@@ -254,7 +254,7 @@ def test_names_of_brokers_and_topics_are_no_metrics(label: str, tmp_path: Path) 
 
 
 def test_two_prometheus_with_equal_values_are_one_broker(tmp_path: Path) -> None:
-    """With other values they may be of two clusters with equal names: a doubt."""
+    """Two Prometheus servers with equal values are one broker; with different values they are a doubt."""
     pair = [{"instance": "b0", "prometheus": name} for name in "ab"]
     nearly = [mb * 1.001 for mb in DAY]
     with pytest.raises(BadInput, match=r"prometheus=a} and .*prometheus=b} are the same series; keep those of one"):
@@ -266,7 +266,7 @@ def test_two_prometheus_with_equal_values_are_one_broker(tmp_path: Path) -> None
 
 
 def test_series_with_different_starts_are_refused(tmp_path: Path) -> None:
-    """No time would have the sum of both; a series that lacks some of the times is no such series."""
+    """Series with different timestamps are rejected; a series with fewer of the same timestamps is not."""
     file = prometheus(
         tmp_path / "d.json",
         ({"pod": "a"}, hours(1)),
@@ -280,7 +280,7 @@ def test_series_with_different_starts_are_refused(tmp_path: Path) -> None:
 
 
 def test_warnings_of_prometheus_are_doubts(tmp_path: Path) -> None:
-    """Each is named once; without them there is no doubt."""
+    """Warnings of Prometheus are doubts, each named once."""
     extra = {"warnings": ["No StoreAPIs\nmatched.", "No StoreAPIs\nmatched."], "isPartial": True}
     flat = [10.0] * HOURS_A_WEEK
     found = demand(*read(answer(tmp_path / "d.json", ({"pod": "a"}, flat), **extra)))
@@ -305,26 +305,26 @@ def test_warnings_of_prometheus_are_doubts(tmp_path: Path) -> None:
     ],
 )
 def test_irregular_times_are_refused(steps_s: list[int], says: str, tmp_path: Path) -> None:
-    """Bytes over a wrong step are a wrong load, such as that of nanoseconds rounded to 1,000 s."""
+    """Irregular times are rejected, since bytes over a wrong step are a wrong load."""
     with pytest.raises(BadInput, match=says):
         read(steps(tmp_path / "demand.csv", steps_s))
 
 
 @pytest.mark.parametrize("steps_s", [[3600, 7200, 3600], [3601, 3599, 3600], [86_400] * 30 + [90_000] + [86_400] * 30])
 def test_gaps_and_local_days_are_regular(steps_s: list[int], tmp_path: Path) -> None:
-    """A missing row, a second more or less, and the local day with 25 hours."""
+    """A missing row, jitter of a second, and a day of 25 hours are regular."""
     assert len(read(steps(tmp_path / "demand.csv", steps_s)).rows) == len(steps_s) + 1
 
 
 def steps(file: Path, steps_s: list[int]) -> Path:
-    """A CSV with these seconds between its rows."""
+    """Write a CSV with these seconds between its rows."""
     times = accumulate(steps_s, initial=1_790_553_600)
     file.write_text("\n".join(["time,bytes_in", *(f"{time},3600000000" for time in times), ""]))
     return file
 
 
 def test_no_number_of_missing_rows_is_negative() -> None:
-    """A row too many is none that is missing; one too few is."""
+    """An additional row is not counted as missing; a missing one is."""
     rows = hours(2, growth=0.0)
     more = sorted([*rows, rows[200]._replace(at_s=rows[200].at_s + 60)], key=lambda row: row.at_s)
 
@@ -333,7 +333,7 @@ def test_no_number_of_missing_rows_is_negative() -> None:
 
 
 def test_a_series_that_begins_late_is_no_growth(tmp_path: Path) -> None:
-    """The weeks without it are left out, and named; a pod that was replaced by another is no gap."""
+    """Weeks before a series began are left out and named; a replaced pod is no gap."""
     flat, start = hours(8, growth=0.0), 3 * HOURS_A_WEEK
     late = demand(*read(prometheus(tmp_path / "late.json", ({"pod": "a"}, flat), ({"pod": "b"}, flat[start:]))))
     replaced = demand(
@@ -350,7 +350,7 @@ def test_a_series_that_begins_late_is_no_growth(tmp_path: Path) -> None:
 
 
 def test_a_series_with_a_gap_is_a_doubt(tmp_path: Path) -> None:
-    """The rows without it are left out, not taken for less load."""
+    """Rows in which one series is missing are left out, not counted as less load."""
     flat = hours(4, growth=0.0)
     found = demand(
         *read(prometheus(tmp_path / "d.json", ({"pod": "a"}, flat), ({"pod": "b"}, [*flat[:200], *flat[210:]])))
@@ -363,7 +363,7 @@ def test_a_series_with_a_gap_is_a_doubt(tmp_path: Path) -> None:
 
 
 def test_csv_and_prometheus_tell_the_same(tmp_path: Path) -> None:
-    """Bytes by hour, and bytes a second of two brokers; times as ISO 8601 or seconds."""
+    """CSV and Prometheus give the same rows: bytes per interval, or bytes per second of several brokers."""
     table, answer = tmp_path / "demand.csv", tmp_path / "demand.json"
     table.write_text("time,bytes_in\n2026-09-28T01:00:00,7200000000\n1790553600,3600000000\n")
     series = [
@@ -433,7 +433,7 @@ def test_csv_and_prometheus_tell_the_same(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_read_is_refused(text: str, says: str, tmp_path: Path) -> None:
-    """In a sentence with the file, the place and the value, and without a name of Python's."""
+    """An unreadable file is rejected with file, place and value, and without Python's error names."""
     file = tmp_path / "demand.csv"
     file.write_text(text)
 
@@ -446,14 +446,14 @@ def test_what_cannot_be_read_is_refused(text: str, says: str, tmp_path: Path) ->
 
 
 def test_a_file_is_relative_to_the_settings(tmp_path: Path) -> None:
-    """Wherever the command is called from."""
+    """A relative path is relative to the settings file, not to the working directory."""
     (tmp_path / "mine.yaml").write_text("question: {demand: demand.csv}\n")
 
     assert KIND.settings({}, file=tmp_path / "mine.yaml")["question"]["demand"] == str(tmp_path / "demand.csv")
 
 
 def test_a_plan_takes_its_question_from_the_file(tmp_path: Path) -> None:
-    """And what is said beside it stays."""
+    """The plan takes load, growth and groups from the file, unless the settings give them."""
     file = tmp_path / "demand.csv"
     written(file, hours(6))
     told: dict[str, Any] = settings()

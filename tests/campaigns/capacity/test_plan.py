@@ -1,4 +1,4 @@
-"""What follows: brokers, options, reserves and doubts, out of simulated rows."""
+"""The plan from simulated rows: brokers, options, reserves and doubts."""
 
 from itertools import pairwise
 from typing import Any
@@ -10,7 +10,7 @@ from tests.campaigns.capacity_rows import archive, campaign, result, told, told_
 
 
 def test_recovery_ends_with_balanced_leadership() -> None:
-    """The longest time from the full ISR to it is taken from the target; runs that never showed it take nothing."""
+    """The longest time from full ISR to balanced leadership is subtracted from the recovery target."""
 
     def unbalanced(item: Item, row: dict[str, Any]) -> dict[str, Any]:
         return {**row, "value": None} if row["metric"] == "rebalanced_s" else row
@@ -32,7 +32,7 @@ def test_recovery_ends_with_balanced_leadership() -> None:
     ],
 )
 def test_the_recommendation_follows_the_question(changes: dict[str, Any], verdict: str, words: str) -> None:
-    """Right, too few, too many, or out of reach; the measurements are the same."""
+    """From the same measurements, the recommendation follows the question: right, too few, too many, impossible."""
     asked = campaign(**changes)
     found = result(asked, archive(asked))
 
@@ -41,7 +41,7 @@ def test_the_recommendation_follows_the_question(changes: dict[str, Any], verdic
 
 
 def test_doubts_are_counted_and_listed() -> None:
-    """A run without balanced leadership, one of unknown correctness, a second host: each is a doubt of its own."""
+    """Each doubt lowers the confidence and is listed: unbalanced leadership, unknown correctness, another host."""
 
     def doubtful(item: Item, row: dict[str, Any]) -> dict[str, Any]:
         if item.name == "held-out-1-5mb-45s":
@@ -58,7 +58,7 @@ def test_doubts_are_counted_and_listed() -> None:
 
 
 def test_every_option_but_one_is_rejected_with_its_reason() -> None:
-    """Fewer are too few by a figure, more are more than needed."""
+    """Every rejected number of brokers has its reason: too few for some limit, or more than needed."""
     options = {option["brokers"]: option for option in told()["options"]}
 
     assert [count for count, option in options.items() if option["chosen"]] == [4]
@@ -67,7 +67,7 @@ def test_every_option_but_one_is_rejected_with_its_reason() -> None:
 
 
 def test_what_was_used_stands_beside_its_rule() -> None:
-    """5 % more left the brokers than W (G + RF - 1); where no counter was read, nothing is said."""
+    """The measured use of a resource is compared with its rule, if its counter was read."""
     demands = {row["resource"]: row for row in told()["demands"]}
 
     assert demands["network_out"]["measured_over_rule"] == pytest.approx(1.05)
@@ -75,7 +75,7 @@ def test_what_was_used_stands_beside_its_rule() -> None:
 
 
 def test_the_ledger_ends_with_what_is_left() -> None:
-    """Every line is the one before less its amount; the last is below zero when brokers are too few."""
+    """Each line of the ledger subtracts its amount; with too few brokers the last one is below zero."""
     lines = told()["ledger"]
 
     assert [line["item"] for line in lines][:2] == ["healthy knee", "failure: one broker away"]
@@ -89,10 +89,10 @@ def _plan(**changes: Any) -> dict[str, Any]:
 
 
 def test_a_disk_is_full_when_its_retention_with_one_away_is_more_than_it_holds() -> None:
-    """3 MB/s for a day on three brokers with three replicas are 259.2 GB each, and six segments 6.4 GB.
+    """A disk is full when its retention exceeds its size while one broker is away.
 
-    300 GB are full at 3.398 MB/s, which a growth of 4 % reaches in 3.2 months and one of 2 % in 6.3; four brokers store
-    as much with one away, as a replica more is made, five a quarter less.
+    3 MB/s for a day with three replicas on three brokers are 259.2 GB each, plus 6.4 GB of segments. 300 GB are full at
+    3.398 MB/s, which 4% growth a month reaches in 3.2 months and 2% in 6.3.
     """
     disk = _plan(disk_gb=300)["plan"]["disk"]
 
@@ -106,7 +106,7 @@ def test_a_disk_is_full_when_its_retention_with_one_away_is_more_than_it_holds()
 
 
 def test_disks_ask_for_more_brokers_than_the_load() -> None:
-    """Four carry the load; what 984 GB of three copies and segments come to is no more than 210 GB only on six."""
+    """If disks need more brokers than the load, the disks decide: six brokers instead of four."""
     found = _plan(disk_gb=210, brokers=4)
     options = {option["brokers"]: option for option in found["options"]}
 
@@ -117,7 +117,7 @@ def test_disks_ask_for_more_brokers_than_the_load() -> None:
 
 
 def test_retention_by_size_is_said() -> None:
-    """20 GB of each partition are 120 GB on a broker, 11 h of the load, whatever it grows to."""
+    """Retention by size does not grow with the load, and the plan shows how many hours it keeps."""
     found = _plan(disk_gb=200, retention_gb=20)
 
     assert found["plan"]["disk"]["by_size"]
@@ -127,7 +127,7 @@ def test_retention_by_size_is_said() -> None:
 
 
 def test_an_empty_broker_is_rebuilt_no_faster_than_its_disk_writes() -> None:
-    """265.64 GB at the peak of 3.9 MB/s: a disk of 8 MB/s leaves 4.1 of them for it, one of 800 all of R."""
+    """An empty broker is rebuilt at the catch-up rate or at what its disk has left, whichever is slower."""
     slow, fast = _plan(disk_mb_per_s=8)["plan"], _plan(disk_mb_per_s=800)["plan"]
 
     assert slow["rebuild_s"] == pytest.approx(265642 / (8 - 3.9), rel=0.001)
@@ -135,7 +135,7 @@ def test_an_empty_broker_is_rebuilt_no_faster_than_its_disk_writes() -> None:
 
 
 def test_brokers_in_racks_come_by_the_rack() -> None:
-    """Four brokers would carry the load at the end of the horizon; in three racks it is six."""
+    """With racks, brokers are added in multiples of the racks, and a whole rack may be away."""
     found = _plan(racks=3)
 
     assert found["recommendation"]["brokers"] == 6
@@ -147,7 +147,7 @@ def test_brokers_in_racks_come_by_the_rack() -> None:
 
 
 def test_old_reads_are_a_demand_on_the_disk_and_too_many_are_a_doubt() -> None:
-    """Two groups with a quarter of their reads from disk: 3.9 x 2 x 0.25 / 3 MB/s, half as much again with one away."""
+    """Reads of old data are a demand on the disk; above its limit they are a doubt."""
     rows = {row["resource"]: row for row in _plan(consumer_groups=2, old_reads_share="25%")["demands"]}
     assert rows["disk_read"]["healthy"] == pytest.approx(0.65)
     assert rows["disk_read"]["degraded"] == pytest.approx(0.975)
@@ -159,7 +159,7 @@ def test_old_reads_are_a_demand_on_the_disk_and_too_many_are_a_doubt() -> None:
 
 
 def test_partitions_are_read_off_the_curve() -> None:
-    """600 partitions on three brokers are 600 replicas each, between 100 and 1,000: 0.16 s per MB, 32 ms, 15 s."""
+    """The cost of partitions is interpolated between the measured counts."""
     found = _plan(topic=600, partitions=[100, 1000])
     cost = found["partitions"]["at_asked"]
 
@@ -170,7 +170,7 @@ def test_partitions_are_read_off_the_curve() -> None:
 
 
 def test_more_partitions_than_were_run_are_no_pass() -> None:
-    """2,000 on each broker lie above the 1,000 that were run; fewer than were run lie in the other direction."""
+    """More partitions than measured are a doubt, and fewer are mentioned."""
     above, below = _plan(topic=2000, partitions=[100, 1000]), _plan(topic=6, partitions=[100, 1000])
 
     assert "each broker holds 2000 replicas, and no more than 1000 were run" in above["unsure"]
@@ -180,7 +180,7 @@ def test_more_partitions_than_were_run_are_no_pass() -> None:
 
 
 def test_a_partition_run_that_was_given_up_counts_for_what_it_did_show() -> None:
-    """Its recovery is left out with a reason, its CPU is not; one that failed is left out as a whole."""
+    """A partition run that was given up counts without its recovery time; a failed run does not count."""
     asked = campaign(partitions=[100, 1000])
 
     def spoilt(item: Item, row: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A result is whole: JSON, of its own campaign, and unknown where nothing was measured."""
+"""The result: valid JSON, from this campaign's runs only, and unknown without measurements."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from tests.junit_schema import outcomes_of
 
 
 def test_nothing_measured_is_unknown_and_says_what_is_missing() -> None:
-    """No number is made up, and the JSON is whole."""
+    """Without measurements the result is unknown and lists what is missing."""
     found = result(usual(), [])
 
     assert (found["state"], found["plan"], found["recommendation"]["verdict"]) == ("unknown", None, "unknown")
@@ -20,7 +20,7 @@ def test_nothing_measured_is_unknown_and_says_what_is_missing() -> None:
 
 
 def test_rows_of_other_campaigns_do_not_count() -> None:
-    """The archive holds everything that ever ran."""
+    """Rows of other campaigns in the archive do not count."""
     others = [{**row, "labels": {**row["labels"], "campaign": "plan-2"}} for row in archive(usual())]
 
     assert result(usual(), others)["runs"]["count"] == 0
@@ -50,7 +50,7 @@ HELD_OUT = "held_out"
     ids=["whole", "missing", "hosts", "wrong", "untried"],
 )
 def test_enough_brokers_are_a_pass_only_where_the_plan_is_sound(change: Any, state: str, why: str | None) -> None:
-    """Six brokers are enough; a missing run, another host or a model that was wrong or not tried leave it open."""
+    """Enough brokers pass only if the plan is sound: all runs, one host, and a model that was tested and held."""
     rows = [kept for row in archive(ENOUGH) if (kept := change(item_of(ENOUGH, row), row)) is not None]
     found = result(ENOUGH, rows)
 
@@ -61,12 +61,12 @@ def test_enough_brokers_are_a_pass_only_where_the_plan_is_sound(change: Any, sta
 
 
 def test_too_few_brokers_are_a_failure_whatever_is_missing() -> None:
-    """A doubt makes no pass out of it."""
+    """Too few brokers fail, whatever is missing."""
     found = result(usual(), [row for row in archive(usual()) if row["labels"]["item"] != "knee-1"])
 
     assert (found["state"], found["unsure"]) == ("fail", ["1 of 18 runs are missing"])
 
 
 def test_the_result_is_json_without_infinities() -> None:
-    """What has no bound is null."""
+    """The JSON has null instead of infinity."""
     assert json.loads(json.dumps(told(), allow_nan=False))["sentence"] == told()["sentence"]

@@ -1,4 +1,4 @@
-"""Knees, R and T0 out of archive rows, and what becomes of rows that cannot be used."""
+"""Knees, R and T0 from archive rows, and the rows that are left out."""
 
 import math
 from typing import Any
@@ -12,7 +12,7 @@ from tests.campaigns.capacity_rows import KNEE, RATE, START_S, archive, campaign
 
 
 def test_the_simulated_truth_is_found_again() -> None:
-    """Knees, R and T0 of the simulation lie in their intervals, or as near as straight lines between steps can be."""
+    """The simulated knees, R and T0 are within their intervals, or within 5%."""
     found = told()
 
     assert found["knees"]["knee"]["load"]["estimate"] == pytest.approx(KNEE["knee"], rel=0.05)
@@ -22,7 +22,7 @@ def test_the_simulated_truth_is_found_again() -> None:
 
 
 def test_held_out_runs_check_the_model_and_do_not_shape_it() -> None:
-    """Nine runs are fitted; three, outside the grid, are judged against intervals of their own."""
+    """Nine runs are fitted, and three held-out runs test the model against their own prediction intervals."""
     found = told()
 
     assert found["catch_up"]["fitted_runs"] == 9
@@ -31,7 +31,7 @@ def test_held_out_runs_check_the_model_and_do_not_shape_it() -> None:
 
 
 def test_a_wrong_model_is_told_so() -> None:
-    """Held-out runs that take twice as long lie outside, and lower the confidence."""
+    """Held-out runs outside their intervals show a wrong model and lower the confidence."""
 
     def slower(item: Item, row: dict[str, Any]) -> dict[str, Any]:
         return {**row, "value": 2 * row["value"]} if item.labels["role"] == "held_out" else row
@@ -42,7 +42,7 @@ def test_a_wrong_model_is_told_so() -> None:
 
 
 def test_an_interval_without_an_upper_end_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any time lies inside those of the two runs at 5 MB/s; the third one's counts, and the width is told."""
+    """A prediction interval without upper bound tests nothing, so its run does not count."""
     predicted = Study._predicted
 
     def endless(study: Study, run: CaughtUp) -> Interval | None:
@@ -62,7 +62,7 @@ def test_an_interval_without_an_upper_end_proves_nothing(monkeypatch: pytest.Mon
 
 
 def test_a_run_that_was_given_up_is_kept_as_at_least_so_long() -> None:
-    """It is drawn, fitted as censored and counted; inside its interval when T may be longer."""
+    """A run that was given up is kept as censored: drawn, fitted and counted."""
 
     def given_up(item: Item, row: dict[str, Any]) -> dict[str, Any]:
         if item.name != "held-out-3-5mb-90s" and item.labels.get("write_mb_per_s") != "4":
@@ -75,7 +75,7 @@ def test_a_run_that_was_given_up_is_kept_as_at_least_so_long() -> None:
 
 
 def test_cold_runs_have_a_rate_of_their_own() -> None:
-    """Half as fast from disk: the other runs' R stays, the cold one stands beside it; too few of them are missing."""
+    """Cold runs have their own rate R and do not change that of the others; too few of them are reported."""
 
     def cold(last: int) -> Any:
         def change(item: Item, row: dict[str, Any]) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def test_cold_runs_have_a_rate_of_their_own() -> None:
 
 
 def test_a_missed_load_ends_the_knee_but_a_disturbed_host_does_not() -> None:
-    """Both have no latency; only the first is the brokers' own limit."""
+    """A missed load ends the knee; a run on a disturbed host does not."""
 
     def missed(trusted: bool) -> Any:
         def change(item: Item, row: dict[str, Any]) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def test_a_missed_load_ends_the_knee_but_a_disturbed_host_does_not() -> None:
 
 
 def test_a_catch_up_counts_with_the_load_and_the_downtime_that_it_had() -> None:
-    """97 % written is another load; 60 % is none that is known. The downtime is the measured one."""
+    """A catch-up run counts with its measured load and downtime; far from the planned load it is left out."""
     asked = usual()
     names = [item.name for item in asked.items if item.labels["role"] == "catch_up"]
     extra = [
@@ -139,7 +139,7 @@ def test_a_catch_up_counts_with_the_load_and_the_downtime_that_it_had() -> None:
 
 
 def test_a_run_that_broke_a_promise_measures_nothing() -> None:
-    """It is listed as a failure and fitted nowhere."""
+    """A run that violated a guarantee is listed as failed and not fitted."""
 
     def broken(item: Item, row: dict[str, Any]) -> dict[str, Any]:
         return {**row, "verdict": "fail", "sentence": "2 records were lost."} if "1mb-15s" in item.name else row

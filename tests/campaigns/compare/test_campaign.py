@@ -1,4 +1,4 @@
-"""Which runs a comparison makes, in which order."""
+"""The runs of a comparison and their order."""
 
 import re
 import shlex
@@ -21,12 +21,12 @@ ASKED = {"base": "3.9.0", "head": "3.9.1", "scenarios": "steady", "pairs": 4, "a
 
 
 def made(**more):
-    """The plan for these settings."""
+    """Return the plan for these settings."""
     return plan({**ASKED, **more}, **WHEN)
 
 
 def test_base_runs_against_itself_first_and_then_head_in_abba_order():
-    """Two calibration pairs, four pairs; whoever runs first in one pair runs second in the next."""
+    """Calibration pairs (base with base) come first, then pairs in ABBA order."""
     items = made().items
     parts = [item.labels["part"] for item in items]
     first = [item.labels["role"] for item in items if item.labels["order"] == "1"]
@@ -39,7 +39,7 @@ def test_base_runs_against_itself_first_and_then_head_in_abba_order():
 
 
 def test_who_begins_is_up_to_the_seed():
-    """The same seed gives the same plan; over some seeds both sides begin."""
+    """The seed decides which side begins, and the same seed gives the same plan."""
     plans = [plan(ASKED, **{**WHEN, "seed": seed}) for seed in range(6)]
 
     assert plans[3] == plan(ASKED, **{**WHEN, "seed": 3})
@@ -47,7 +47,7 @@ def test_who_begins_is_up_to_the_seed():
 
 
 def test_both_runs_of_a_pair_aim_at_the_same_targets():
-    """Their seed is one, that of the next pair another."""
+    """Both runs of a pair have the same seed; pairs have different ones."""
     seeds = [item.seed for item in made().items]
 
     assert seeds[::2] == seeds[1::2]
@@ -55,7 +55,7 @@ def test_both_runs_of_a_pair_aim_at_the_same_targets():
 
 
 def test_every_run_has_the_stock_jvm_and_records_why():
-    """On both sides, whatever else is changed; each broker has its resource limits; base2 is base."""
+    """All runs have the production JVM, metrics and resource limits; base2 is a copy of base."""
     found = made(head={"kafka": "3.9.1", "changes": {"load": {"rate": 200}}}, changes={"load": {"record_bytes": 200}})
     by_role = {item.labels["role"]: item for item in found.items}
     usual = {"jvm": "production", "metrics": True, "resource_limits": {"cpus": 1.0}}
@@ -66,7 +66,7 @@ def test_every_run_has_the_stock_jvm_and_records_why():
 
 
 def test_what_was_left_open_is_filled_in():
-    """Names, and primary metrics of the phase without a fault that holds longest."""
+    """Defaults are filled in: names, and primary metrics of the longest phase without a fault."""
     found = made().settings
 
     assert (found["base"]["name"], found["head"]["name"]) == ("Kafka 3.9.0", "Kafka 3.9.1")
@@ -80,7 +80,7 @@ def test_what_was_left_open_is_filled_in():
 
 
 def test_what_a_comparison_is_where_nothing_is_said():
-    """Of two versions what an upgrade brings, of one the effect of a change; a minute after a warm-up."""
+    """Two versions are compared with default settings, one version with a change under the same settings."""
     two = plan({"base": "3.9.0", "head": "3.9.1"}, **WHEN).settings
     one = plan({"base": "3.9.0", "change": "load: {compression: zstd}"}, **WHEN).settings
 
@@ -92,7 +92,7 @@ def test_what_a_comparison_is_where_nothing_is_said():
 
 
 def test_recovery_is_primary_where_a_broker_is_away():
-    """How long until the ISR is full again, in each of these phases."""
+    """With a fault, the time until the ISR is full again is a primary metric per phase."""
     found = made(scenarios="failover").settings["primary"]
 
     assert {key: margin for key, margin in found.items() if key.startswith("catch_up_s")} == {
@@ -102,7 +102,7 @@ def test_recovery_is_primary_where_a_broker_is_away():
 
 
 def test_matched_keeps_the_short_timers_and_shipped_drops_them():
-    """Shipped: Kafka's own lag time, session and heartbeat, and waits that are long enough for them."""
+    """``same_settings`` keeps the scenario's short timers, ``default_settings`` uses Kafka's and waits longer."""
     name = "follower_lag_then_leader_kill"
     same_settings, default_settings = (
         load_scenario(name, made(scenarios=name, view=view).items[-1].changes)
@@ -122,7 +122,7 @@ def test_matched_keeps_the_short_timers_and_shipped_drops_them():
 
 
 def test_each_side_is_shipped_with_the_timers_of_its_own_mode():
-    """ZooKeeper's session is 18 s, KRaft's 9 s."""
+    """With default settings each side has the session time-out of its mode: 18 s with ZooKeeper, 9 s in KRaft."""
     found = made(base="2.8.2", scenarios="survived_faults", view="default_settings").items
     timeouts = {item.kafka: item.changes["cluster"]["session_timeout"] for item in found}
 
@@ -130,7 +130,7 @@ def test_each_side_is_shipped_with_the_timers_of_its_own_mode():
 
 
 def test_unfinalised_lets_head_alone_speak_as_base():
-    """As after new binaries and before the upgrade is finalised; calibration runs are of base."""
+    """``unfinalised`` keeps head at base's metadata version or protocol; base is not changed."""
     for mode, base in (("kraft", "3.9.0"), ("zookeeper", "3.0.2")):
         changes = {"cluster": {"mode": mode}}
         found = made(base=base, head="3.9.1", view="unfinalised", changes=changes)
@@ -144,13 +144,13 @@ def test_unfinalised_lets_head_alone_speak_as_base():
 
 
 def test_head_that_cannot_speak_as_base_is_refused():
-    """KRaft before 3.3 was a preview."""
+    """``unfinalised`` is rejected if base's version is a KRaft preview."""
     with pytest.raises(BadInput, match=r"3\.0 is a preview of KRaft"):
         made(base="3.0.2", head={"kafka": "4.3.0"}, view="unfinalised")
 
 
 def test_a_version_may_be_compared_with_itself():
-    """To see what is called a difference where there is none; the two are told apart by name."""
+    """A version can be compared with itself; the sides then have different names."""
     again = made(head="3.9.0").settings
     changed, many = (
         made(head={"kafka": "3.9.0", "changes": {"load": changes}}).settings
@@ -163,7 +163,7 @@ def test_a_version_may_be_compared_with_itself():
 
 
 def test_a_change_is_heads():
-    """On base's version where no head is named; beside what head has in the file."""
+    """``change`` applies to head, on base's version if no head is given, in addition to head's own changes."""
     change = "load: {compression: zstd}"
     alone = plan({"base": "3.9.0", "change": change}, **WHEN).settings
     side = {"kafka": "3.9.1", "name": "mine", "changes": {"load": {"linger": "5ms"}}}
@@ -176,13 +176,13 @@ def test_a_change_is_heads():
 
 @pytest.mark.parametrize("own", ["build/kafka", "kafka-4.4.0.tgz", "image:kafka-trunk"])
 def test_head_may_be_a_build_of_ones_own(own, monkeypatch):
-    """A folder, an archive or an image: it has the mode of the version that it reports."""
+    """Head can be a folder, an archive or an image, with the mode of the version that it reports."""
     monkeypatch.setattr(campaign, "reported_version", lambda kafka: "4.4.0" if kafka == own else kafka)
     assert {item.kafka for item in made(head=own, view="default_settings").items} == {"3.9.0", own}
 
 
 def test_a_slowdown_is_injected_into_head_alone():
-    """Its metric is a primary one, named before the first run; the two sides may be the same version."""
+    """An injected slowdown affects head only, and its metric is a primary one."""
     injected_slowdown = {
         "metric": "broker_cpu_s_per_gb@steady",
         "changes": {"cluster": {"resource_limits": {"cpus": 0.5}}},
@@ -225,19 +225,19 @@ def test_a_slowdown_is_injected_into_head_alone():
     ],
 )
 def test_what_cannot_be_compared_is_refused(wrong, why):
-    """One sentence with the value, before anything starts; the settings without the mistake are taken."""
+    """Invalid settings are rejected in one sentence before anything starts."""
     assert made().items
     with pytest.raises(BadInput, match=why):
         made(**wrong)
 
 
 def test_nothing_follows_up():
-    """All runs are fixed beforehand; adding some after a look at the first would spoil the intervals."""
+    """Results add no runs to the plan, which would invalidate the intervals."""
     assert follow_up(made(), []) == []
 
 
 def knee_rows(found, *values, **about):
-    """The rows of the runs of rising rates, where there are any: base's, then head's."""
+    """Return the rows of the runs with rising rates: base's, then head's."""
     rising = [item for item in found.items if item.labels["part"] == rate.PART]
     return [
         row
@@ -247,7 +247,7 @@ def knee_rows(found, *values, **about):
 
 
 def test_the_rate_is_measured_first_and_then_all_pairs_are_fixed():
-    """A run of each side under rising rates; then the usual pairs at half of the lower, whatever else is known."""
+    """With ``of_knee`` the sustainable rate of each side is measured first; pairs run at a share of the lower one."""
     found, usual = made(of_knee=0.5), made()
     told = load_scenario("steady", found.items[0].changes)
     pairs = follow_up(found, knee_rows(found, 2468.4, 3000.0))
@@ -263,7 +263,7 @@ def test_the_rate_is_measured_first_and_then_all_pairs_are_fixed():
 
 
 def test_the_runs_of_rising_rates_are_in_no_pair():
-    """Their scenario is another one; the result names what they found, and counts the pairs' runs alone."""
+    """Runs with rising rates are in no pair, and the result shows the rates."""
     found = made(of_knee=0.5)
     rows = knee_rows(found, 2468.4, 3000.0)
     of_pairs = [row for item in follow_up(found, rows) for row in run_rows(item, {P99: 5.0})]
@@ -276,7 +276,7 @@ def test_the_runs_of_rising_rates_are_in_no_pair():
 
 
 def test_a_side_that_did_not_run_has_no_mode_to_differ_in():
-    """A calibration is of base alone, and compares no ZooKeeper with KRaft."""
+    """A calibration runs base only, so it does not report different modes."""
     found = made(pairs=0)
     told = result(found, [row for item in found.items for row in run_rows(item, {P99: 5.0})])
 
@@ -287,7 +287,7 @@ def test_a_side_that_did_not_run_has_no_mode_to_differ_in():
 
 
 def test_without_a_rate_nothing_is_compared():
-    """The sentence says why no rate was found, on whichever side; before the runs there is no refusal yet."""
+    """If no sustainable rate was found, nothing is compared, and the sentence has the reason."""
     found = made(of_knee=0.5)
     without = knee_rows(found, 2468.4, None, note="p99 is above 1000 ms at every rate that was offered")
     told = result(found, without)
@@ -312,16 +312,16 @@ def test_without_a_rate_nothing_is_compared():
     ],
 )
 def test_two_patches_become_one(first, then, both):
-    """The later one wins, key by key; a null stays, for it drops what the file has."""
+    """Of two patches the later one wins key by key, and null is kept."""
     assert combined(first, then) == both
 
 
-EXAMPLES = re.findall(r"`(\./plimsoll compare [^`]+)`", (ROOT / "README.md").read_text())
+EXAMPLES = re.findall(r"`(\./plimsoll compare [^`]+)`", (ROOT / "docs" / "examples" / "comparisons.md").read_text())
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_what_the_readme_compares_can_be_compared(example, monkeypatch):
-    """Each line is read as the command line is, and planned; no line is there twice, and nothing is started."""
+def test_examples_of_the_docs_can_be_compared(example, monkeypatch):
+    """The command line accepts each example and plans it; no example occurs twice, and nothing is started."""
     own = "../kafka/build/dist"
     monkeypatch.setattr(campaign, "reported_version", lambda kafka: "4.4.0" if kafka == own else kafka)
     command = typer.main.get_command(app).commands["compare"]
@@ -333,7 +333,7 @@ def test_what_the_readme_compares_can_be_compared(example, monkeypatch):
     assert EXAMPLES.count(example) == 1
 
 
-def test_the_readme_names_everything_that_can_be_compared():
+def test_the_examples_cover_everything_that_can_be_compared():
     """Versions, builds, configurations, JVMs and their flags, clients, compression."""
     table = " ".join(EXAMPLES)
 
@@ -343,7 +343,7 @@ def test_the_readme_names_everything_that_can_be_compared():
 
 
 def test_the_example_of_the_page_is_a_comparison():
-    """Its settings are planned as they stand, and every field of the settings is explained."""
+    """The example in docs/comparison.md can be planned, and every settings field is explained there."""
     page = (ROOT / "docs" / "comparison.md").read_text()
     (example,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     table = " ".join(re.findall(r"^\| (`.*?) \|", page, re.MULTILINE))

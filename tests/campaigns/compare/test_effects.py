@@ -1,4 +1,4 @@
-"""Effects of pairs of runs, and what is left out of them."""
+"""Effects of pairs of runs, and pairs that are left out."""
 
 import math
 
@@ -14,18 +14,18 @@ ELECT = ("elect_s", "storm")
 
 
 def pairs(found, plan=PLAN, part="comparison"):
-    """The pairs of these rows."""
+    """Return the pairs of these rows."""
     other = "head" if part == "comparison" else "base2"
     return pairs_of(plan, runs_of(plan, found), part, ("base", other))
 
 
 def effects(found, plan=PLAN):
-    """The effects of these rows by metric."""
+    """Return the effects of these rows by metric."""
     return {effect.metric: effect for effect in compared(plan.settings, pairs(found, plan))}
 
 
 def item(pair, role):
-    """The name of a run of the comparison."""
+    """Return the name of a run of the comparison."""
     return next(i.name for i in PLAN.items if i.name.endswith(role) and f"comparison-{pair:02}" in i.name)
 
 
@@ -34,7 +34,7 @@ def item(pair, role):
     [(0.10, "regression"), (0.055, "regression"), (0.04, "inconclusive"), (0.03, "equivalent"), (-0.10, "improvement")],
 )
 def test_the_verdict_of_a_primary_metric(change, verdict):
-    """Ten pairs, intervals of 1.4 % to both sides, a margin of 5 %: 5.5 % lies beyond it, 4 % on it, 3 % inside."""
+    """The verdict of a primary metric compares its interval with the margin of 5%."""
     effect = effects(rows(PLAN, change))["latency_p99_ms"]
 
     assert (effect.role, effect.n, effect.verdict) == ("primary", 10, verdict)
@@ -44,7 +44,7 @@ def test_the_verdict_of_a_primary_metric(change, verdict):
 
 
 def test_where_more_is_better_less_is_a_regression():
-    """A sustainable rate that falls by 10 %."""
+    """For a metric where more is better, a decrease is a regression."""
     place = ("sustainable_rate_per_s", "")
     plan = campaign(primary={"sustainable_rate_per_s": 0.05})
 
@@ -52,7 +52,7 @@ def test_where_more_is_better_less_is_a_regression():
 
 
 def test_a_pair_with_an_unusable_run_is_left_out_and_named():
-    """A run under host pressure and one that failed: eight pairs are left, and both runs are told with the reason."""
+    """A pair with an untrusted or failed run is left out, and the run is named with the reason."""
     about = {
         item(2, "head"): {"trusted": False, "note": "host_steal_ratio was 9%"},
         item(5, "base"): {"verdict": "fail", "sentence": "Lost."},
@@ -68,7 +68,7 @@ def test_a_pair_with_an_unusable_run_is_left_out_and_named():
 
 
 def test_one_pair_is_no_comparison():
-    """Nine pairs under pressure leave one, and two are needed; a metric that nobody measured has none."""
+    """A metric with fewer than two usable pairs is inconclusive."""
     about = {item(pair, "head"): {"trusted": False, "note": "pressure"} for pair in range(2, 11)}
     one = effects(rows(PLAN, 0.10, about=about))["latency_p99_ms"]
     none = effects([])["latency_p99_ms"]
@@ -78,18 +78,18 @@ def test_one_pair_is_no_comparison():
 
 
 def offered(records):
-    """Rows that say how many records each run's phase offered."""
+    """Return rows with the number of records that each run's phase offered."""
     return [{**row, "samples": records} for row in rows(PLAN, place=("offered_per_s", "steady"))]
 
 
 def few(records):
-    """Rows of a p99 that so many records were answered for."""
+    """Return rows of a p99 from this many records."""
     return [{**row, "samples": records, "trusted": False, "note": "…"} for row in rows(PLAN)]
 
 
 @pytest.mark.parametrize(("records", "asked"), [(150, False), (999, False), (1_000, True)])
 def test_a_percentile_that_the_load_has_too_few_records_for_is_not_asked(records, asked):
-    """p99 takes a thousand; fewer by the scenario's own load are no missing evidence."""
+    """A percentile that needs more records than the scenario offers is not compared, and not missing."""
     found = few(150) + offered(records)
 
     assert ("latency_p99_ms" in effects(found)) is asked
@@ -99,7 +99,7 @@ def test_a_percentile_that_the_load_has_too_few_records_for_is_not_asked(records
 
 
 def test_a_phase_without_any_load_is_not_asked_for_latency_or_cpu():
-    """Where runs were judged; where none could be, nobody knows what was offered, and the metric stays inconclusive."""
+    """In a phase without load, latency and CPU are not compared; without any verdict they are inconclusive."""
     plan = campaign(primary={"latency_p99_ms@at rest": 0.1, "broker_cpu_s_per_gb@at rest": 0.1, "elect_s@at rest": 0.1})
     host = rows(plan, place=("host_steal_ratio", "at rest"))
     unknown = [{**row, "verdict": "unknown"} for row in host]
@@ -109,7 +109,7 @@ def test_a_phase_without_any_load_is_not_asked_for_latency_or_cpu():
 
 
 def test_two_primary_metrics_share_the_error():
-    """p is 0.04 for both, so that Holm's is 0.08: neither is called; the one that stands alone is."""
+    """Two primary metrics share the error rate (Holm), so the same p of 0.04 decides neither."""
     spread = 0.0612 * 10**0.5 / 2.3984  # t of 9 degrees of freedom at 0.04
     noise_of_one = [value / 0.02 * spread for value in NOISE]
     change = math.expm1(0.0612)
@@ -126,7 +126,7 @@ def test_two_primary_metrics_share_the_error():
 
 
 def test_what_explains_is_not_judged():
-    """Other metrics are secondary, with their own Holm; the time in the request queue has an effect and no verdict."""
+    """Other metrics are secondary with a separate Holm correction; explanatory metrics have no verdict."""
     found = effects(
         rows(PLAN) + rows(PLAN, 0.3, place=CPU) + rows(PLAN, 0.5, place=("request_produce_queue_ms", "steady"))
     )
@@ -142,7 +142,7 @@ def test_what_explains_is_not_judged():
 
 
 def test_zero_has_no_ratio_and_its_pair_is_not_dropped():
-    """To leave out what is 0 would choose pairs by their result: the metric is inconclusive instead."""
+    """A value of 0 has no ratio and makes the metric inconclusive instead of dropping the pair."""
     effect = effects(rows(PLAN, 0.10, about={item(3, "head"): {"value": 0.0}}))["latency_p99_ms"]
 
     assert (effect.verdict, effect.why) == (
@@ -152,7 +152,7 @@ def test_zero_has_no_ratio_and_its_pair_is_not_dropped():
 
 
 def test_censored_times_are_compared_as_a_whole():
-    """Elections that had not ended after 30 s: log-rank and restricted means, and no ratio of a bound."""
+    """Censored times are compared by log-rank test and restricted means, without ratios."""
     plan = campaign(primary={"elect_s@storm": 0.10})
     late = {i.name: {"value": 30.0, "censored": True} for i in plan.items if i.labels["role"] == "head"}
     effect = effects(rows(plan, place=ELECT, about=late), plan)["elect_s"]
@@ -166,7 +166,7 @@ def test_censored_times_are_compared_as_a_whole():
 
 
 def test_a_scenario_of_its_own_is_an_effect_of_its_own():
-    """Pairs of one scenario are no pairs of another."""
+    """Each scenario has its own effect."""
     plan = campaign(scenarios=["steady", "storm"])
     others = [i.model_copy(update={"scenario": "storm", "name": f"storm-{i.name}"}) for i in plan.items]
     plan = plan.model_copy(update={"items": [*plan.items, *others]})
@@ -176,7 +176,7 @@ def test_a_scenario_of_its_own_is_an_effect_of_its_own():
 
 
 def test_the_noise_of_the_host():
-    """Base against itself: three pairs, their spread, and what ten pairs of such noise can find."""
+    """Calibration pairs give the noise, and the smallest effect that ten pairs can detect."""
     found = rows(PLAN)
     (own,) = noise(PLAN.settings, pairs(found, part="calibration"))
 
@@ -190,14 +190,14 @@ def test_the_noise_of_the_host():
 
 
 def test_without_calibration_nothing_is_said_of_noise():
-    """No pair of base against itself is there yet."""
+    """Without calibration pairs no noise is reported."""
     found = [row for row in rows(PLAN) if row["labels"]["part"] == "comparison"]
 
     assert noise(PLAN.settings, pairs(found, part="calibration")) == []
 
 
 def test_latency_by_phase_has_every_usable_run():
-    """Both arms' values, without the run that has no valid latency."""
+    """Latency by phase has the values of all usable runs of both sides."""
     found = rows(PLAN, 0.10, about={item(1, "head"): {"trusted": False, "note": "load missed"}}) + rows(PLAN, place=CPU)
     (phase,) = phases(PLAN.settings, pairs(found))
 
@@ -207,7 +207,7 @@ def test_latency_by_phase_has_every_usable_run():
 
 
 def test_phases_come_in_the_order_of_the_scenario():
-    """The archive's rows are sorted by name; the whole run comes first, what the plan does not know last."""
+    """Phases are in the scenario's order, the whole run first and unknown phases last."""
     names = ["a last one", "leader dies", "steady", "", "another"]
     found = [row for name in names for row in rows(PLAN, place=("latency_p50_ms", name))]
 
@@ -221,7 +221,7 @@ def test_phases_come_in_the_order_of_the_scenario():
 
 
 def test_a_warm_up_is_not_compared():
-    """It was measured, and neither it nor its noise is told."""
+    """Warm-up phases are not compared."""
     warming = PLAN.settings | {"warm_ups": {"steady": ["leader dies"]}}
     found = [row for name in ("leader dies", "steady") for row in rows(PLAN, place=("latency_p50_ms", name))]
 
@@ -231,7 +231,7 @@ def test_a_warm_up_is_not_compared():
 
 @pytest.mark.parametrize(("left", "verdict"), [(8, "equivalent"), (7, "inconclusive")])
 def test_survivors_are_not_called_as_good(left, verdict):
-    """Eight of ten pairs are enough, seven may be those that went well; the same pairs may still be called worse."""
+    """If fewer than 80% of the pairs are usable, head is not called equivalent or better, but can be worse."""
     about = {item(pair, "head"): {"trusted": False, "note": "the load was missed"} for pair in range(left + 1, 11)}
     quiet = [value / 10 for value in NOISE]
     same, worse, better = (
@@ -244,7 +244,7 @@ def test_survivors_are_not_called_as_good(left, verdict):
 
 
 def test_a_host_that_differs_from_itself_is_told_by_few_pairs_too():
-    """Of calibration nothing is concluded but doubt, so that no pair of it can be too few."""
+    """In calibration, two pairs are enough to report that base differs from itself."""
     about = {i.name: {"value": 9.0} for i in PLAN.items if i.labels["role"] == "base2"}
     first = next(i.name for i in PLAN.items if i.labels["role"] == "base")
     about[first] = {"trusted": False, "note": "pressure"}
@@ -259,7 +259,7 @@ def test_a_host_that_differs_from_itself_is_told_by_few_pairs_too():
 
 
 def test_a_pair_that_is_not_side_by_side_is_left_out():
-    """Its second run broke and was made again when all others were done: the host is another one by then."""
+    """A pair whose runs are not adjacent in time is left out."""
     late = {item(2, "head"): {"started_at": "2026-11-01T23:00:00Z"}}
     effect = effects(rows(PLAN, 0.10, about=late))["latency_p99_ms"]
     last = effects(rows(PLAN, 0.10, about={item(10, "head"): {"started_at": "2026-11-01T23:00:00Z"}}))["latency_p99_ms"]

@@ -1,4 +1,4 @@
-"""Promises, losses and behaviour are counted in runs."""
+"""Guarantees, losses and behaviour, counted in runs."""
 
 import pytest
 
@@ -14,7 +14,7 @@ OLD_BUG = {"verdict": "fail", "sentence": "I6 does not hold.", "broken": ["I6"]}
 
 
 def runs(head=(), base=(), place=("latency_p99_ms", "steady")):
-    """Ten runs of head and twenty of base; the first ones of each are as given."""
+    """Return ten runs of head and twenty of base; the first ones are as given."""
     special = {"head": list(head), "base": list(base)}
     about = {}
     for item in PLAN.items:
@@ -39,21 +39,19 @@ def runs(head=(), base=(), place=("latency_p99_ms", "steady")):
     ],
 )
 def test_a_guarantee_that_base_keeps(head, base, verdict):
-    """A regression is what head violates and base keeps; that head keeps what base violates takes runs enough to tell;
-    missing evidence of one side is no verdict.
-    """
+    """A violation in head only is a regression; one in base only is an improvement if enough runs show it."""
     assert correctness(runs(head, base), NAMES).verdict == verdict
 
 
 def test_a_run_without_a_verdict_keeps_no_guarantee():
-    """Four of twenty runs of base could not be judged: they are no evidence that base is free of the loss."""
+    """Runs without a verdict do not count as free of a violation."""
     (lost,) = correctness(runs([LOST], [{"verdict": "unknown"}] * 4), NAMES).findings
 
     assert (lost.head.runs, lost.base.runs) == (10, 16)
 
 
 def test_counts_stand_behind_a_correctness_regression():
-    """Five of ten against none of twenty: Fisher's p is C(10,5) / C(30,5), and every failing run is named."""
+    """A correctness regression has its counts, Fisher's p and the failing runs."""
     found = correctness(runs([LOST] * 5), NAMES)
     (lost,) = found.findings
 
@@ -65,7 +63,7 @@ def test_counts_stand_behind_a_correctness_regression():
 
 
 def test_what_passing_runs_have_is_not_blamed():
-    """A duplicate that this configuration permits broke nothing; what was not drained is no finding either."""
+    """Anomalies that passing runs show too are permitted and not reported as findings."""
     permitted = {"anomalies": {"duplicate": 3}}
     failing = {**LOST, "anomalies": {"lost_write": 12, "duplicate": 3, "undrained": 1, "behaviour_change": 1}}
 
@@ -74,7 +72,7 @@ def test_what_passing_runs_have_is_not_blamed():
 
 
 def test_one_known_bug_is_one_finding_however_it_shows():
-    """KAFKA-14704 breaks I2 here and I6 there: head shows nothing that base lacks; without its name it does."""
+    """A known bug is one finding, whichever invariants it violates."""
     says = "I6 does not hold: 1 of 9 checks. This is KAFKA-14704 (a follower raises its high watermark)."
     known = [{**OLD_BUG, "broken": [name], "sentence": says} for name in ("I2", "I6")]
     unnamed = {**OLD_BUG, "broken": ["I2"]}
@@ -86,7 +84,7 @@ def test_one_known_bug_is_one_finding_however_it_shows():
 
 
 def test_losses_are_counted_in_runs():
-    """A share above zero in two of ten runs, and the largest; no run measured it: no row."""
+    """Losses are counted in runs, with the largest share; unmeasured losses have no row."""
     found = counts(
         runs([{"value": 0.01}, {"value": 0.02}] + [{"value": 0.0}] * 8, [{"value": 0.0}] * 20, ("loss_ratio", ""))
     )
@@ -102,7 +100,7 @@ def test_losses_are_counted_in_runs():
 
 
 def test_behaviour_that_changed_by_design():
-    """Found in base's runs (a high watermark that moves below min ISR before 3.7), none in head's."""
+    """Behaviour that changed by design is counted per side."""
     found = behaviour(runs(base=[{"anomalies": {"behaviour_change": 2}}] * 20))
 
     assert [(row.what, len(row.base.having), len(row.head.having)) for row in found] == [("behaviour_change", 20, 0)]
@@ -110,7 +108,7 @@ def test_behaviour_that_changed_by_design():
 
 
 def test_what_only_one_side_shows():
-    """Permitted anomalies and censored times of one side; what both show is no difference."""
+    """Permitted anomalies and censored times of only one side are listed."""
     one = behaviour(runs(head=[{"anomalies": {"duplicate": 1}}, {"censored": True}], place=("elect_s", "storm")))
     both = behaviour(runs([{"anomalies": {"duplicate": 1}}], [{"anomalies": {"duplicate": 1}}], ("elect_s", "storm")))
 
@@ -125,14 +123,14 @@ def test_what_only_one_side_shows():
     ("head", "base", "missed"),
     [
         (7, 0, [(7, 0, True)]),
-        (1, 0, [(1, 0, False)]),  # told, and no more than chance
+        (1, 0, [(1, 0, False)]),  # within chance
         (10, 3, [(10, 3, True)]),
         (4, 3, []),  # both do
         (0, 3, []),  # head is the better one
     ],
 )
 def test_loads_that_head_missed_are_counted(head, base, missed):
-    """97 % achieved is a load that was missed, 99.6 % none."""
+    """Runs that missed their load (97%, not 99.6%) are counted per side."""
     short, kept = {"value": 0.97}, {"value": 0.996}
     found = missed_loads(
         runs([short] * head + [kept] * (10 - head), [short] * base + [kept] * (20 - base), ("achieved_ratio", "steady"))
@@ -143,7 +141,7 @@ def test_loads_that_head_missed_are_counted(head, base, missed):
 
 
 def test_a_load_that_the_host_took_is_nobodys():
-    """Seven runs of head under pressure, or without a verdict, say nothing of head."""
+    """Missed loads on a disturbed host, or in runs without a verdict, do not count."""
     place = ("achieved_ratio", "steady")
 
     assert (

@@ -1,4 +1,4 @@
-"""Runs become pairs, or it is said why not."""
+"""Runs are paired, or rejected with a reason."""
 
 import pytest
 
@@ -9,12 +9,12 @@ PLAN = campaign(pairs=2, aa_pairs=2)
 
 
 def runs(**about):
-    """The runs of the plan, some with other columns."""
+    """Return the runs of the plan, with other columns for some roles."""
     return runs_of(PLAN, rows(PLAN, about={item.name: about.get(item.labels["role"], {}) for item in PLAN.items}))
 
 
 def test_runs_of_other_campaigns_are_left_alone():
-    """Only this campaign's rows are read, in the order of the plan."""
+    """Only this campaign's rows are used, in the plan's order."""
     own = rows(PLAN)
     others = [{**row, "run_id": "x", "labels": {**row["labels"], "campaign": "c2"}} for row in own]
     bare = [{**row, "run_id": "y", "labels": {}} for row in own]
@@ -23,7 +23,7 @@ def test_runs_of_other_campaigns_are_left_alone():
 
 
 def test_the_rows_of_a_run_are_told_by_metric_and_phase():
-    """One of another phase has no value."""
+    """A run has its values by metric and phase; another phase has none."""
     (run,) = runs_of(PLAN, run_rows(PLAN.items[0], {("latency_p99_ms", "steady"): 50.0}, run_id="first"))
 
     assert run.run_id == "first"
@@ -32,7 +32,7 @@ def test_the_rows_of_a_run_are_told_by_metric_and_phase():
 
 
 def test_a_run_that_measured_nothing_is_a_run():
-    """Its one row names no metric; it counts as a run and has no value."""
+    """A run without any metric is a run without values."""
     (run,) = runs_of(PLAN, run_rows(PLAN.items[0], {("", ""): None}))
 
     assert dict(run.measured) == {}
@@ -40,7 +40,7 @@ def test_a_run_that_measured_nothing_is_a_run():
 
 
 def test_pairs_are_those_of_the_plan():
-    """By role, whoever ran first; a run that is not there leaves its place empty."""
+    """Pairs follow the plan by role; a missing run leaves its place empty."""
     found = pairs_of(PLAN, runs(), "comparison", ("base", "head"))
     missing = pairs_of(PLAN, [run for run in runs() if run.arm == "base"], "comparison", ("base", "head"))
 
@@ -61,7 +61,7 @@ def test_pairs_are_those_of_the_plan():
     ],
 )
 def test_what_is_no_basis_for_a_comparison_says_why(about, why):
-    """Broken promises, missing evidence, host pressure, nothing measured, a bound."""
+    """A run that cannot be compared has its reason, such as a violation, host pressure or a censored time."""
     run = runs(base=about)[0]
 
     assert run.why_not("latency_p99_ms", "steady") == why
@@ -79,7 +79,7 @@ def test_what_is_no_basis_for_a_comparison_says_why(about, why):
     ],
 )
 def test_runs_that_are_no_comparison_are_refused(about, why):
-    """One sentence; other jars and another scenario on head's side alone are what is compared."""
+    """Runs of different hosts, runtimes or JVMs are rejected; head may have other jars and another scenario."""
     (told,) = refusals(runs(**about))
 
     assert why in told
@@ -87,7 +87,7 @@ def test_runs_that_are_no_comparison_are_refused(about, why):
 
 
 def test_zookeeper_against_kraft_is_called_what_it_is():
-    """The modes stand in the names where they differ, and only there."""
+    """If the modes differ, they are part of the names."""
     differ = sides(PLAN.settings, runs(base={"mode": "zookeeper"}, base2={"mode": "zookeeper"}))
     same = sides(PLAN.settings, runs())
 
@@ -98,7 +98,7 @@ def test_zookeeper_against_kraft_is_called_what_it_is():
 
 @pytest.mark.parametrize(("again_at", "split", "first"), [("09:30", False, 0), ("09:47", True, 0), ("09:20", False, 1)])
 def test_a_run_that_was_made_again_later_is_in_no_pair(again_at, split, first):
-    """The first pair began at 9:24 and 9:30, the others at 9:18 and 9:36; who ran first is a matter of time."""
+    """A pair whose second run was repeated later, after another run, is split; the earlier one counts as first."""
     head, base = PLAN.items[5], PLAN.items[4]
     assert (head.labels["role"], base.labels["role"]) == ("head", "base")
     about = {base.name: {"started_at": "2026-11-01T09:24:00Z"}, head.name: {"started_at": f"2026-11-01T{again_at}:00Z"}}

@@ -1,4 +1,4 @@
-"""The first sentence of a comparison: what somebody who upgrades should know."""
+"""The first sentence of a comparison."""
 
 import re
 
@@ -14,12 +14,12 @@ LOST = {"verdict": "fail", "sentence": "12 x lost_write.", "anomalies": {"lost_w
 
 
 def heads(about):
-    """The same for every run of head."""
+    """Return these columns for every run of head."""
     return {item.name: about for item in PLAN.items if item.labels["role"] == "head"}
 
 
 def test_a_regression_is_told_with_its_interval():
-    """Which version, which metric, where, how much, from how many pairs."""
+    """A regression is reported with versions, metric, phase, size, interval and number of pairs."""
     found = result(PLAN, rows(PLAN, 0.10))
 
     assert found.verdict == "regression"
@@ -30,7 +30,7 @@ def test_a_regression_is_told_with_its_interval():
 
 
 def test_an_improvement_and_an_equivalence_are_told():
-    """Better by 10 %, and the same within 5 %."""
+    """An improvement and an equivalence are reported with the metric."""
     better, same = (result(PLAN, rows(PLAN, change)) for change in (-0.10, 0.0))
 
     assert better.sentence.startswith("Kafka 3.9.1 is better than Kafka 3.9.0: p99 latency in phase steady −10 %")
@@ -39,7 +39,7 @@ def test_an_improvement_and_an_equivalence_are_told():
 
 
 def test_what_is_not_known_says_what_could_have_been_seen():
-    """Noise of 20 %: neither worse nor the same; the host's noise tells what so many pairs find."""
+    """An inconclusive result has the number of pairs that would decide, and the smallest effect detectable now."""
     found = result(PLAN, rows(PLAN, 0.03, noise=[10 * value for value in NOISE]))
 
     assert found.verdict == "inconclusive"
@@ -58,7 +58,7 @@ def test_what_is_not_known_says_what_could_have_been_seen():
 
 
 def test_one_worse_one_better():
-    """The worse one first; the overall verdict is the worst."""
+    """With one metric worse and one better, the worse one comes first and decides the verdict."""
     two = campaign(primary={"latency_p99_ms@steady": 0.05, "broker_cpu_s_per_gb@steady": 0.05})
     found = result(two, rows(two, -0.10) + rows(two, 0.10, place=CPU))
 
@@ -68,7 +68,7 @@ def test_one_worse_one_better():
 
 
 def test_correctness_comes_before_speed():
-    """Head loses records in every run: no latency of it is worth a word."""
+    """A loss in head comes before any latency."""
     found = result(PLAN, rows(PLAN, -0.5, about=heads(LOST)))
 
     assert found.verdict == "correctness regression"
@@ -81,12 +81,12 @@ def test_correctness_comes_before_speed():
 
 
 def bases(about, runs=16):
-    """The same for so many runs of base."""
+    """Return these columns for this many runs of base."""
     return {item.name: about for item in [i for i in PLAN.items if i.labels["role"] != "head"][:runs]}
 
 
 def test_a_guarantee_that_only_base_violates_comes_first_too():
-    """Such runs have no latency, so that the metric is inconclusive: the counts decide, and that comes second."""
+    """A violation in base only comes first too, before inconclusive metrics."""
     found = result(PLAN, rows(PLAN, about=bases({"verdict": "fail", "sentence": "I10 …", "broken": ["I10"]}, 13)))
 
     assert (found.verdict, found.state) == ("correctness improvement", "pass")
@@ -98,7 +98,7 @@ def test_a_guarantee_that_only_base_violates_comes_first_too():
 
 
 def test_what_so_few_runs_do_not_tell_is_no_improvement():
-    """One of 16 runs against none of ten: told first, with what it does not show, and no pass."""
+    """One violating run of base is too few to call head an improvement."""
     found = result(PLAN, rows(PLAN, noise=[value / 10 for value in NOISE], about=bases(LOST, 1)))
 
     assert (found.effects[0].verdict, found.verdict, found.state) == ("equivalent", "inconclusive", "unknown")
@@ -110,7 +110,7 @@ def test_what_so_few_runs_do_not_tell_is_no_improvement():
 
 
 def test_what_head_no_longer_violates_does_not_hide_what_is_slower():
-    """Base loses records in eight of its runs, head in none and is 10 % slower where both can be compared."""
+    """A violation that head no longer has does not hide that head is slower."""
     found = result(PLAN, rows(PLAN, 0.10, about=bases(LOST, 11)))
 
     assert (found.verdict, found.state) == ("regression", "fail")
@@ -119,7 +119,7 @@ def test_what_head_no_longer_violates_does_not_hide_what_is_slower():
 
 
 def test_a_scenario_without_load_is_compared_by_its_guarantees():
-    """Nothing is unknown for want of records that nobody sent; where runs have no verdict it is."""
+    """A scenario without load is compared by its guarantees; runs without a verdict make it unknown."""
     idle = rows(PLAN, place=("offered_per_s", "steady"), about={i.name: {"samples": 150} for i in PLAN.items})
     kept, unknown = (result(PLAN, idle), result(PLAN, [{**r, "verdict": "unknown"} for r in idle[:9]] + idle[9:]))
 
@@ -136,7 +136,7 @@ def test_a_scenario_without_load_is_compared_by_its_guarantees():
 
 
 def test_base_with_itself_alone_proposes_a_number_of_pairs():
-    """No pairs of head: the result judges nothing, and says what a comparison on this host needs."""
+    """A calibration alone has no verdict and proposes a number of pairs."""
     alone = campaign(pairs=0, aa_pairs=5)
     one, none = (result(alone, found) for found in (rows(alone, noise=[5 * value for value in NOISE]), []))
 
@@ -151,7 +151,7 @@ def test_base_with_itself_alone_proposes_a_number_of_pairs():
 
 
 def test_base_that_could_not_be_measured_says_why():
-    """Each of its runs was left out for a reason, which the page lists."""
+    """If base could not be measured, the sentence has the reason."""
     alone = campaign(pairs=0, aa_pairs=2)
     why = "no steady state: median latency drifts by 15%"
     found = result(alone, [{**row, "trusted": False, "note": why} for row in rows(alone)])
@@ -161,7 +161,7 @@ def test_base_that_could_not_be_measured_says_why():
 
 
 def test_several_violations_are_counted_one_by_one():
-    """An old bug of both, and a loss that only head shows: what is new comes first."""
+    """Several violations are counted one by one, new ones first."""
     old = {"verdict": "fail", "sentence": "I6 …", "broken": ["I6"]}
     names = list(heads({}))
     found = result(PLAN, rows(PLAN, about={**bases(old, 6), names[0]: LOST, names[1]: old}))
@@ -174,7 +174,7 @@ def test_several_violations_are_counted_one_by_one():
 
 
 def test_two_hosts_are_not_compared():
-    """Nothing is paired, and the first sentence says why."""
+    """Runs of two hosts are not compared, and the sentence has the reason."""
     found = result(PLAN, rows(PLAN, 0.10, about=heads({"host": "other"})))
 
     assert found.sentence == (
@@ -185,7 +185,7 @@ def test_two_hosts_are_not_compared():
 
 
 def test_an_unfinished_comparison_says_so_first():
-    """Ten of 26 runs are there; what is there is told, and what is missing listed."""
+    """An unfinished comparison begins with the number of recorded runs, and lists the missing ones."""
     some = [row for row in rows(PLAN) if row["labels"]["item"] in {item.name for item in PLAN.items[:10]}]
     found = result(PLAN, some)
 
@@ -195,7 +195,7 @@ def test_an_unfinished_comparison_says_so_first():
 
 
 def test_nothing_recorded_is_a_result_too():
-    """A page can be made before the first run has ended."""
+    """Without any run there is a result too, for the page."""
     found = result(PLAN, [])
 
     assert found.sentence.startswith("Not finished, 0 of 26 runs are recorded: No pairs decide yet whether")
@@ -205,7 +205,7 @@ def test_nothing_recorded_is_a_result_too():
 
 
 def test_a_host_that_differs_from_itself_is_doubted():
-    """Calibration pairs that are all 10 % apart: whatever head shows, this metric is told with doubt."""
+    """If base differs from itself on this host, its metric is reported with doubt."""
     drifted = {i.name: {"value": 11.0} for i in PLAN.items if i.labels["role"] == "base2"}
     found = result(PLAN, rows(PLAN, 0.10, about=drifted))
 
@@ -214,7 +214,7 @@ def test_a_host_that_differs_from_itself_is_doubted():
 
 @pytest.mark.parametrize(("slower", "said"), [(0.10, "and was detected."), (0.02, "and was not detected.")])
 def test_an_injected_slowdown_is_named(slower, said):
-    """Whether the metric that was named beforehand is called a regression."""
+    """The sentence reports an injected slowdown, and whether it was detected."""
     injected_slowdown = {"metric": "latency_p99_ms@steady", "changes": {}, "words": "half a CPU"}
     plan = campaign(injected_slowdown=injected_slowdown)
 
@@ -222,7 +222,7 @@ def test_an_injected_slowdown_is_named(slower, said):
 
 
 def missing(head, base=0):
-    """Rows of runs of which so many missed their load: 97 % was achieved, and their latency is of another load."""
+    """Return rows in which this many runs missed their load, at 97%."""
     runs = {arm: [i for i in PLAN.items if (i.labels["role"] == "head") == (arm == "head")] for arm in ("head", "base")}
     late = {item.name for item in (*runs["head"][:head], *runs["base"][:base])}
     told = {name: {"trusted": False, "note": "97.0% of the offered load was acknowledged in time"} for name in late}
@@ -232,7 +232,7 @@ def missing(head, base=0):
 
 
 def test_a_head_that_misses_its_load_is_not_green_by_its_survivors():
-    """Seven of ten runs of head have no latency: the first sentence is about those, and nothing is equivalent."""
+    """If head misses its load in most runs, the sentence reports that, and nothing is equivalent."""
     found = result(PLAN, missing(7))
 
     assert (found.verdict, found.state) == ("inconclusive", "unknown")
@@ -247,7 +247,7 @@ def test_a_head_that_misses_its_load_is_not_green_by_its_survivors():
 
 
 def test_a_load_missed_once_is_told_and_decides_nothing():
-    """One of ten runs is what chance allows; where base misses as much there is nothing to tell."""
+    """A load missed once is listed and decides nothing; if base misses it as often, it is not listed."""
     once, both = result(PLAN, missing(1)), result(PLAN, missing(2, 3))
 
     assert (once.verdict, once.state) == ("equivalent", "pass")
@@ -256,7 +256,7 @@ def test_a_load_missed_once_is_told_and_decides_nothing():
 
 
 def test_both_sides_that_violate_guarantees_are_no_pass():
-    """One run of each fails with the same finding: the others are equivalent, and no exit code says so."""
+    """If both sides violate a guarantee, the state is unknown even if the metrics are equivalent."""
     first = {role: next(i.name for i in PLAN.items if i.labels["role"] == role) for role in ("base", "head")}
     quiet = [value / 10 for value in NOISE]
     both = result(PLAN, rows(PLAN, noise=quiet, about=dict.fromkeys(first.values(), LOST)))

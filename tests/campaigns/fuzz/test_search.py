@@ -1,4 +1,4 @@
-"""The smallest schedule that shows it; no broker is started."""
+"""The smallest schedule with a violation, without brokers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DRAWN = next(
 
 
 class Cluster:
-    """Violates I10 whenever A is killed, and I4 with it in schedules of more than two steps."""
+    """Violates I10 whenever A is killed, and I4 too in schedules of more than two steps."""
 
     def __init__(self) -> None:
         self.executed: list[Scenario] = []
@@ -52,7 +52,7 @@ class Cluster:
 
 
 def run(schedule: Scenario, violations: list[str]) -> ScheduleRun:
-    """A run of a schedule that violated these."""
+    """Return the run of a schedule with these violations."""
     return ScheduleRun(
         item=search.name_of(schedule),
         seed=1,
@@ -65,13 +65,13 @@ def run(schedule: Scenario, violations: list[str]) -> ScheduleRun:
 
 
 def shrunk(cluster: Cluster, known: set[str] | None = None, limit: int = 40) -> search.Counterexample:
-    """What shrinking makes of the drawn schedule, which violated both."""
+    """Return the shrunk schedule of a drawn one that violated both invariants."""
     known = set() if known is None else known
     return search.shrunk(DRAWN, run(DRAWN, ["I10", "I4"]), cluster, limit=limit, known=known, say=lambda _: None)
 
 
 def test_a_violation_is_shrunk_to_the_one_step() -> None:
-    """One of the guarantees that the drawn schedule violated is enough."""
+    """A violation is shrunk to a single step; one of the violated invariants is enough."""
     found = shrunk(Cluster())
 
     assert [step.key for phase in found.smaller.phases for step in phase.steps] == ["kill"]
@@ -79,7 +79,7 @@ def test_a_violation_is_shrunk_to_the_one_step() -> None:
 
 
 def test_shrinking_ends_at_its_limit() -> None:
-    """The smallest so far is kept, and it is said that it may not be the smallest."""
+    """Shrinking stops at its limit, keeps the smallest schedule, and reports that a smaller one may exist."""
     cluster = Cluster()
     found = shrunk(cluster, limit=2)
 
@@ -89,7 +89,7 @@ def test_shrinking_ends_at_its_limit() -> None:
 
 
 def test_what_was_recorded_before_costs_no_run() -> None:
-    """Shrinking that goes on comes to the same end without a run of its own."""
+    """Resumed shrinking reuses recorded runs and ends with the same schedule."""
     known: set[str] = set()
     first = shrunk(Cluster(), known)
 
@@ -98,7 +98,7 @@ def test_what_was_recorded_before_costs_no_run() -> None:
 
 @pytest.fixture
 def folder(places: Places) -> CampaignFolder:
-    """A campaign of one schedule, which was recorded and violated a guarantee."""
+    """A campaign of one recorded schedule that violated a guarantee."""
     item = randomised.item_of("schedule-1", DRAWN, "3.0.2", seed=7)
     made = CampaignFolder.of(places.site, "fuzz", "c1")
     made.write_plan(
@@ -124,7 +124,7 @@ def _recorded(places: Places, item: str) -> RunFolder:
 def test_smaller_schedules_are_items_of_the_campaign(
     folder: CampaignFolder, places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Recorded like the others and once; the smallest is a scenario's file, and the end says how to run it again."""
+    """Smaller schedules are recorded as items of the campaign, and the smallest is written as a scenario file."""
     recorded: list[str] = []
 
     def record_item(_folder: CampaignFolder, item: Item, _places: Places) -> Path:
@@ -156,7 +156,7 @@ def test_smaller_schedules_are_items_of_the_campaign(
 def test_without_a_violation_or_a_run_to_spend_nothing_is_shrunk(
     folder: CampaignFolder, places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A failed run whose violations are permitted is none."""
+    """Without a violation, or with a limit of 0 runs, nothing is shrunk."""
     options: dict[str, Any] = {"shrink_runs": 0}
     monkeypatch.setattr(randomised, "violations_of", lambda _: ["lost_write"])
     assert search.search(folder, options, places, lambda _: None) == []

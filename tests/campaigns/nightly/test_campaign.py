@@ -1,4 +1,4 @@
-"""A nightly run from its plan to its result: order, follow-up, alerts, words."""
+"""A nightly run from its plan to its result: order, reruns, alerts and sentence."""
 
 from copy import deepcopy
 from typing import Any
@@ -19,18 +19,18 @@ LOST = {"verdict": "fail", "sentence": "5 acknowledged records are gone.", "anom
 
 
 def result(rows: list[Row], nightly_run: int = LATE, **settings: Any) -> NightlyResult:
-    """What a nightly run says."""
+    """Return the result of a nightly run."""
     return nightly.result(campaign_of(nightly_run, **settings), rows)
 
 
 def with_reruns(rows: list[Row], factor: float, nightly_run: int = LATE, **settings: Any) -> list[Row]:
-    """The same with the reruns that the nightly run asks for, candidates slower than the release by a factor."""
+    """Return the rows with the reruns that the nightly run plans; candidates are slower by this factor."""
     campaign = campaign_of(nightly_run, **settings)
     return rows + rows_of(campaign, nightly.follow_up(campaign, rows), rerun(factor))
 
 
 def failing(rows: list[Row], *nightly_runs: int, kafka: str = "4.3.0", **more: Any) -> list[Row]:
-    """The same with failing runs of a version on some nightly runs."""
+    """Return the rows with a version's runs failing on these nightly runs."""
     rows = deepcopy(rows)
     for found in rows:
         if found["kafka_version"] == kafka and found["labels"]["campaign"] in map(name_of, nightly_runs):
@@ -39,7 +39,7 @@ def failing(rows: list[Row], *nightly_runs: int, kafka: str = "4.3.0", **more: A
 
 
 def series_of(told: NightlyResult, kafka: str = "4.3.0") -> Series:
-    """The matrix's series of a version."""
+    """Return the matrix's series of a version."""
     [found] = [each for each in told.series if each.role == "matrix" and each.kafka_version == kafka]
     return found
 
@@ -48,7 +48,7 @@ def series_of(told: NightlyResult, kafka: str = "4.3.0") -> Series:
 
 
 def test_the_control_is_first_and_last_and_the_matrix_between() -> None:
-    """Every scenario on every version, as often as asked, each repetition whole and in an order of its own."""
+    """The control runs first and last; the matrix between has each repetition whole, in a different order."""
     asked = {**SETTINGS, "scenarios": ["steady", "survived_faults", "transactions"], "repetitions": 2}
     campaign = nightly.plan(asked, campaign_id="n", created_at="2026-10-01T02:00:00+00:00", seed=3)
 
@@ -62,7 +62,7 @@ def test_the_control_is_first_and_last_and_the_matrix_between() -> None:
 
 
 def test_correctness_comes_first_and_is_no_series() -> None:
-    """On every version, with changes of its own; a scenario may be of both kinds. Its failures are failures."""
+    """Correctness runs come first, on every version and with their own changes; their failures count."""
     asked = {"correctness": {"scenarios": ["steady"], "repetitions": 2, "changes": {"load": {"rate": "2000/s"}}}}
     campaign = campaign_of(LATE, **asked)
     first = campaign.items[:4]
@@ -85,7 +85,7 @@ def test_correctness_comes_first_and_is_no_series() -> None:
 
 @pytest.mark.parametrize(("verdict", "state"), [("pass", "pass"), ("fail", "fail"), ("unknown", "unknown")])
 def test_the_ten_minute_profile_comes_to_a_verdict(verdict: str, state: str) -> None:
-    """Without benchmarks no control runs, and none is missed."""
+    """ten-minutes.yaml comes to a verdict without benchmarks and control."""
     asked = read_settings(ROOT / "ten-minutes.yaml")
     campaign = nightly.plan(asked, campaign_id="n", created_at="2026-12-01T00:00:00+00:00", seed=1)
     rows = rows_of(campaign, campaign.items, lambda _: 10.0)
@@ -99,7 +99,7 @@ def test_the_ten_minute_profile_comes_to_a_verdict(verdict: str, state: str) -> 
 
 
 def test_the_seed_decides_the_order() -> None:
-    """The same seed, the same plan; another one, another order of the same runs."""
+    """The seed decides the order of the same runs."""
     asked = {**SETTINGS, "scenarios": ["steady", "survived_faults", "transactions"]}
     one, same, other = (nightly.plan(asked, campaign_id="n", created_at="x", seed=seed) for seed in (1, 1, 2))
 
@@ -109,7 +109,7 @@ def test_the_seed_decides_the_order() -> None:
 
 
 def test_what_is_merged_into_scenarios_is_in_every_run() -> None:
-    """And what cannot be merged is refused before anything runs, as is a scenario that is not there."""
+    """``changes`` apply to every run; invalid changes or scenarios are rejected before anything runs."""
     changes = {"cluster": {"jvm": "production"}}
 
     assert {str(item.changes) for item in campaign_of(0, changes=changes).items} == {str(changes)}
@@ -123,7 +123,7 @@ def test_what_is_merged_into_scenarios_is_in_every_run() -> None:
 
 
 def test_candidates_are_rerun_beside_a_release_in_turn() -> None:
-    """ABBA: each pair begins with the other one; labels name pair, order and role."""
+    """A candidate is rerun in pairs with a release, in ABBA order; labels have pair, order and role."""
     items = nightly.follow_up(campaign_of(LATE), history(LATE + 1, SLOW))
 
     assert [item.labels["pair"] for item in items] == ["1", "1", "2", "2", "3", "3"]
@@ -134,7 +134,7 @@ def test_candidates_are_rerun_beside_a_release_in_turn() -> None:
 
 
 def test_a_nightly_run_that_is_resumed_asks_for_the_same_reruns() -> None:
-    """Reruns that are there already do not change which are asked for."""
+    """A resumed nightly run plans the same reruns, whichever exist already."""
     rows = history(LATE + 1, SLOW)
     campaign = campaign_of(LATE)
 
@@ -142,7 +142,7 @@ def test_a_nightly_run_that_is_resumed_asks_for_the_same_reruns() -> None:
 
 
 def test_reruns_have_a_limit_and_the_largest_change_comes_first() -> None:
-    """Two candidate regressions and room for one: the one that is slower; room for none: nothing."""
+    """Reruns are limited to the largest changes."""
     asked: dict[str, Any] = {"versions": ["2.8.2", "3.9.1", "4.3.0"], "baseline": {"releases": ["3.9.1", "2.8.2"]}}
     rows = history(LATE + 1, {"2.8.2": (LATE, 1.2), "4.3.0": (LATE, 1.5)}, **asked)
 
@@ -157,7 +157,7 @@ def test_reruns_have_a_limit_and_the_largest_change_comes_first() -> None:
 
 
 def test_a_release_is_rerun_beside_another_one() -> None:
-    """3.9.1 is slow itself: the next release is asked; where there is none, nothing can be confirmed."""
+    """If the first baseline release is a candidate itself, the next one is used; without one nothing is rerun."""
     slow = history(LATE + 1, {"matrix": (LATE, 1.2), "4.3.0": (LATE, 1 / 1.2)})
 
     def releases(names: list[str]) -> set[str]:
@@ -172,7 +172,7 @@ def test_a_release_is_rerun_beside_another_one() -> None:
 
 
 def test_a_correctness_failure_alerts_at_once() -> None:
-    """On the first nightly run of all, with no basis for anything else; its runs are named."""
+    """A correctness failure alerts on the first nightly run already, with its runs."""
     told = result(failing(history(1), 0), 0)
 
     assert (told.state, told.failures[0].status) == ("fail", "new")
@@ -193,7 +193,7 @@ def test_a_correctness_failure_alerts_at_once() -> None:
     ],
 )
 def test_a_failure_is_known_if_an_earlier_nightly_run_showed_all_of_it(more: Any, status: str, first: str) -> None:
-    """One thing more, or another, is a new failure. Known ones still alert."""
+    """A failure is known if an earlier nightly run showed all of it; known failures still alert."""
     rows = failing(failing(history(3), 1), 2, **more)
     [failure] = result(rows, 2).failures
 
@@ -210,7 +210,7 @@ def test_a_failure_is_known_if_an_earlier_nightly_run_showed_all_of_it(more: Any
     ],
 )
 def test_what_is_waived_does_not_alert(found: list[str], until: str, status: str, state: str) -> None:
-    """Through its last day, and only if it names what was found."""
+    """A waived failure does not alert, up to the entry's last day and only for the findings that it names."""
     entry = {**WAIVER, "found": found, "until": until}
     told = result(failing(history(LATE + 1), LATE), waivers=[entry])
 
@@ -226,11 +226,11 @@ NAMED = "I6 does not hold: 2 of 9 checks. This is KAFKA-14704 (a follower raises
     [
         (NAMED, ["I2", "I6"], "known bug", "pass"),
         (NAMED, ["I2", "I6", "I16"], "new", "fail"),  # one thing more
-        ("I6 does not hold: 2 of 9 checks.", ["I2", "I6"], "new", "fail"),  # nobody has named it
+        ("I6 does not hold: 2 of 9 checks.", ["I2", "I6"], "new", "fail"),  # without the bug's name
     ],
 )
 def test_a_known_bug_of_kafka_does_not_alert(sentence: str, broken: list[str], status: str, state: str) -> None:
-    """It is named by the judge, and shows nothing that the bug does not show; it stands among the failures."""
+    """A failure that the judge attributes to a known Kafka bug does not alert, unless it shows more than that bug."""
     rows = failing(history(LATE + 1), LATE, sentence=sentence, broken=broken, anomalies={})
     told = result(rows)
 
@@ -240,7 +240,7 @@ def test_a_known_bug_of_kafka_does_not_alert(sentence: str, broken: list[str], s
 
 @pytest.mark.parametrize(("year", "status", "state"), [(2026, "waived", "pass"), (2031, "new", "fail")])
 def test_what_ships_is_green_on_a_healthy_host(year: int, status: str, state: str) -> None:
-    """As it is; and with 2.8.2, on which a run of survived_faults meets KAFKA-14704 until the waiver expires."""
+    """nightly.yaml passes on a healthy host; with 2.8.2 it meets KAFKA-14704, waived until the entry expires."""
     asked = read_settings(ROOT / "nightly.yaml")
     alone = nightly.plan(asked, campaign_id="n", created_at=f"{year}-12-01T00:00:00+00:00", seed=1)
     assert nightly.result(alone, rows_of(alone, alone.items, lambda _: 10.0)).state == "pass"
@@ -258,7 +258,7 @@ def test_what_ships_is_green_on_a_healthy_host(year: int, status: str, state: st
 
 
 def test_what_versions_do_by_design_is_no_finding() -> None:
-    """A change of behaviour stands in the verdict's anomalies, too."""
+    """Changes of behaviour by design are no findings of a failure."""
     [failure] = result(
         failing(history(1), 0, anomalies={"lost_write": 5, "behaviour_change": 2, "phantom": 0}), 0
     ).failures
@@ -267,7 +267,7 @@ def test_what_versions_do_by_design_is_no_finding() -> None:
 
 
 def test_a_missing_run_is_told() -> None:
-    """The harness broke, or the nightly run was cut short: the nightly run is not green."""
+    """A missing run makes the nightly run unknown."""
     told = result(history(LATE + 1)[:-2])
 
     assert told.state == "unknown"
@@ -278,7 +278,7 @@ def test_a_missing_run_is_told() -> None:
 
 
 def test_a_run_without_a_verdict_is_told() -> None:
-    """Unknown is neither pass nor fail."""
+    """A run without a verdict makes the nightly run unknown."""
     told = result(failing(history(1), 0, verdict="unknown"), 0)
 
     assert (told.state, told.failures) == ("unknown", [])
@@ -286,7 +286,7 @@ def test_a_run_without_a_verdict_is_told() -> None:
 
 
 def test_a_nightly_run_without_any_run_has_a_result() -> None:
-    """Everything is missing, and nothing else is said."""
+    """A nightly run without any run is unknown, with a missing control."""
     told = result([], 0)
 
     assert (told.state, told.series, told.control.state) == ("unknown", [], "missing")
@@ -296,7 +296,7 @@ def test_a_nightly_run_without_any_run_has_a_result() -> None:
 
 
 def test_a_candidate_alone_alerts_nobody() -> None:
-    """Nothing was rerun: open, and no alert."""
+    """A candidate that was not rerun does not alert, and the nightly run is unknown."""
     told = result(history(LATE + 1, SLOW), confirm={"candidates": 0})
 
     assert (told.alerts, told.state) == ([], "unknown")
@@ -305,7 +305,7 @@ def test_a_candidate_alone_alerts_nobody() -> None:
 
 
 def test_a_confirmed_slowdown_alerts() -> None:
-    """With its size, its interval, since when, and the runs that show it."""
+    """A confirmed slowdown alerts with size, interval, first nightly run and runs."""
     told = result(with_reruns(history(LATE + 1, SLOW), 1.2))
 
     assert told.sentence == (
@@ -320,7 +320,7 @@ def test_a_confirmed_slowdown_alerts() -> None:
 
 
 def test_a_refuted_candidate_does_not() -> None:
-    """It is told, and the nightly run is green."""
+    """A refuted candidate is listed, and the nightly run passes."""
     told = result(with_reruns(history(LATE + 1, SLOW), 1.0))
 
     assert (told.alerts, told.state, series_of(told).state) == ([], "pass", "refuted")
@@ -328,7 +328,7 @@ def test_a_refuted_candidate_does_not() -> None:
 
 
 def test_an_earlier_confirmation_goes_on_as_known() -> None:
-    """The nightly run after needs no rerun, and still alerts."""
+    """A slowdown confirmed earlier needs no rerun and still alerts, as known."""
     rows = history(LATE + 2, SLOW)
     rows += with_reruns(history(LATE + 1, SLOW), 1.2)[len(history(LATE + 1)) :]
     told = result(rows, LATE + 1)
@@ -338,7 +338,7 @@ def test_an_earlier_confirmation_goes_on_as_known() -> None:
 
 
 def test_a_confirmation_stays_whatever_else_becomes_a_candidate() -> None:
-    """Three pairs confirm it alone; with three more candidates of the version, as later, they would not suffice."""
+    """A confirmed slowdown stays confirmed when more candidates of the version appear later."""
     names = ("latency_p99_ms", "latency_p50_ms", "latency_p999_ms", "end_to_end_p99_ms")
     watch = {name: {"margin": 0.05} for name in names}
     rows = history(LATE + 2, SLOW)
@@ -369,12 +369,12 @@ def test_a_confirmation_stays_whatever_else_becomes_a_candidate() -> None:
 
 
 def slow_before(row: Row) -> bool:
-    """Whether it is of the slow version on its first slow nightly run."""
+    """Return whether a row is of the slow version on its first slow nightly run."""
     return bool(row["kafka_version"] == "4.3.0" and row["labels"]["campaign"] == name_of(LATE))
 
 
 def test_alerts_about_performance_have_a_budget() -> None:
-    """What is over it is kept with the reason; correctness does not count."""
+    """Performance alerts beyond the limit are suppressed with the reason; correctness alerts have no limit."""
     rows = failing(with_reruns(history(LATE + 1, SLOW), 1.2), LATE, kafka="3.9.1")
     rows = [found for found in rows if found["labels"]["role"] in ("matrix", "control") or found["verdict"] == "pass"]
     told = result(with_reruns(history(LATE + 1, SLOW), 1.2), alerts=0)
@@ -388,7 +388,7 @@ def test_alerts_about_performance_have_a_budget() -> None:
 
 
 def test_what_the_host_is_candidateed_of_is_no_pass() -> None:
-    """The control moved by half as much, which is below its own margin: series and candidate regression are named."""
+    """If the control moved together with a series, the host is the likely cause, and the result is unknown."""
     factor = {"4.3.0": (LATE - 3, 1.07), "control": (LATE - 3, 1.04)}
     told = result(history(LATE + 1, factor))
     control = [each.state for each in told.series if each.role == "control"]
@@ -404,7 +404,7 @@ def test_what_the_host_is_candidateed_of_is_no_pass() -> None:
 
 
 def test_a_nightly_run_that_became_too_slow_to_measure_is_not_green() -> None:
-    """All runs of a version passed and missed their load: its series is named, and the nightly run is open."""
+    """A series whose runs all missed their load has missing data, and the result is unknown."""
     rows = history(LATE + 1)
     for found in rows:
         if found["kafka_version"] == "4.3.0" and found["labels"]["campaign"] == name_of(LATE):
@@ -418,7 +418,7 @@ def test_a_nightly_run_that_became_too_slow_to_measure_is_not_green() -> None:
 
 
 def test_a_control_without_a_figure_is_missing() -> None:
-    """It ran, and says nothing of the host."""
+    """A control without a value counts as missing."""
     rows = history(LATE + 1)
     for found in rows:
         if found["labels"]["role"] == "control" and found["labels"]["campaign"] == name_of(LATE):
@@ -429,7 +429,7 @@ def test_a_control_without_a_figure_is_missing() -> None:
 
 
 def test_a_history_of_sixty_nightly_runs_with_an_injected_change() -> None:
-    """12 % slower from nightly run 45 on: the right run and size; no run before it has a candidate regression."""
+    """In sixty nightly runs, a change of 12% is found on the right one with its size, and none before."""
     rows = history(60, {"4.3.0": (45, 1.12)})
 
     last = series_of(result(rows, 59))
@@ -441,7 +441,7 @@ def test_a_history_of_sixty_nightly_runs_with_an_injected_change() -> None:
 
 
 def test_a_history_of_sixty_nightly_runs_without_a_change() -> None:
-    """Nothing is rerun on any nightly run, and the last one is green."""
+    """In sixty nightly runs without a change there are no reruns and no alerts."""
     rows = history(60)
 
     assert [nightly_run for nightly_run in range(9, 60) if nightly.follow_up(campaign_of(nightly_run), rows)] == []
@@ -451,7 +451,7 @@ def test_a_history_of_sixty_nightly_runs_without_a_change() -> None:
 
 
 def test_what_began_anew_is_noted() -> None:
-    """A new host, or a scenario that changed."""
+    """A new host or a changed scenario begins new series and is noted."""
     current = campaign_of(LATE)
 
     def notes(**more: Any) -> list[str]:

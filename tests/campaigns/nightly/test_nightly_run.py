@@ -1,4 +1,4 @@
-"""What a nightly run makes of its series: what is a candidate, what is not and why, and what reruns settle."""
+"""The state of each series of a nightly run: candidates, other states with their reasons, and reruns."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,20 +14,20 @@ LATE = 14  # the nightly run that is looked at
 
 
 def states(rows: list[Row], nightly_run: int = LATE, **settings: Any) -> dict[tuple[str, str], str]:
-    """The state of each series by role and version."""
+    """Return the state of each series by role and version."""
     watched = NightlyRun(campaign_of(nightly_run, **settings), rows).watched
     return {(told.role, told.key.kafka_version): told.state for told in watched}
 
 
 def candidate(rows: list[Row], nightly_run: int = LATE, **settings: Any) -> tuple[NightlyRun, Watched]:
-    """A nightly run and its one candidate."""
+    """Return a nightly run and its single candidate."""
     looked = NightlyRun(campaign_of(nightly_run, **settings), rows)
     [told] = [told for told in looked.watched if told.state == "candidate"]
     return looked, told
 
 
 def reruns(nightly_run: int, rows: list[Row], factor: float, **settings: Any) -> list[Row]:
-    """The reruns of a nightly run, candidate regressions being slower than the release by a factor."""
+    """Return the reruns of a nightly run; candidates are slower than the release by this factor."""
     campaign = campaign_of(nightly_run, **settings)
     return rows_of(campaign, follow_up(campaign, rows), rerun(factor))
 
@@ -36,7 +36,7 @@ def reruns(nightly_run: int, rows: list[Row], factor: float, **settings: Any) ->
 
 
 def test_a_series_is_told_to_have_no_basis_until_it_has_one() -> None:
-    """Nine nightly runs; it says how many there are."""
+    """A series needs nine nightly runs; before that its reason has the number so far."""
     young = NightlyRun(campaign_of(1), history(2)).watched
 
     assert {told.state for told in young} == {"no basis"}
@@ -46,7 +46,7 @@ def test_a_series_is_told_to_have_no_basis_until_it_has_one() -> None:
 
 
 def test_nightly_runs_to_come_are_not_looked_at() -> None:
-    """An old nightly run keeps its result when it is looked at again."""
+    """A nightly run ignores later ones, so its result does not change."""
     slow_later = history(20, {"4.3.0": (15, 1.3)})
 
     assert states(slow_later)["matrix", "4.3.0"] == "steady"
@@ -54,7 +54,7 @@ def test_nightly_runs_to_come_are_not_looked_at() -> None:
 
 
 def test_another_host_or_scenario_begins_anew() -> None:
-    """A new fingerprint has no basis, whatever the old one had."""
+    """A new host or a changed scenario begins a new series."""
     old = history(LATE)
     current = campaign_of(LATE)
 
@@ -67,7 +67,7 @@ def test_another_host_or_scenario_begins_anew() -> None:
 
 
 def test_a_patch_of_the_kernel_is_a_marker_and_no_new_series() -> None:
-    """The machine is the same: the series goes on, and its newest point says what changed; another machine is new."""
+    """A kernel update is noted at its point and the series continues; another machine begins a new one."""
     old = [{**row, "machine": "m", "environment": {"kernel": "6.1.0", "java": "25.0.1"}} for row in history(LATE)]
     current = campaign_of(LATE)
 
@@ -83,7 +83,7 @@ def test_a_patch_of_the_kernel_is_a_marker_and_no_new_series() -> None:
 
 
 def test_rows_of_before_machines_were_named_go_on_with_those_of_the_same_host() -> None:
-    """The same digest of machine and software; another digest of an unknown machine is another series."""
+    """Rows without a machine continue with rows of the same host digest."""
     old, current = history(LATE), campaign_of(LATE)
     new = rows_of(current, current.items, lambda item: figure(item, LATE, {}), machine="m")
     renamed = [{**row, "host": "host-b"} for row in new]
@@ -93,7 +93,7 @@ def test_rows_of_before_machines_were_named_go_on_with_those_of_the_same_host() 
 
 
 def test_a_candidate_names_what_changed_together_with_it() -> None:
-    """The kernel was patched in the nightly run since which it looks worse."""
+    """A candidate's reason names what changed in the same nightly run, such as the kernel."""
     rows = history(LATE + 1, {"4.3.0": (LATE, 1.2)})
     for found in rows:
         kernel = "6.1.1" if found["labels"]["campaign"] == name_of(LATE) else "6.1.0"
@@ -112,7 +112,7 @@ def test_a_candidate_names_what_changed_together_with_it() -> None:
     ],
 )
 def test_a_nightly_run_without_a_good_run_has_no_figure(more: Mapping[str, Any], state: str, why: str) -> None:
-    """However slow it looks, it is no point of the series; only a run that passed should have had one."""
+    """A nightly run without a good run has no point; only if its runs passed, data are missing."""
     current = campaign_of(LATE)
     rows = history(LATE) + rows_of(current, current.items, lambda _: 99.0, **more)
 
@@ -125,7 +125,7 @@ def test_a_nightly_run_without_a_good_run_has_no_figure(more: Mapping[str, Any],
 
 @pytest.mark.parametrize(("nightly_runs", "state"), [(7, "no figure"), (8, "missing data")])
 def test_a_series_that_hardly_had_figures_is_not_missed(nightly_runs: int, state: str) -> None:
-    """A phase of a fault that has no latency on most nightly runs; and one of another scenario digest begins anew."""
+    """A series that rarely had values has no missing data; nor has one of another scenario digest."""
     current = campaign_of(LATE)
     last = rows_of(current, current.items, lambda _: 99.0, trusted=False)
     before = [row for row in history(LATE) if row["labels"]["campaign"] >= name_of(LATE - nightly_runs)]
@@ -136,7 +136,7 @@ def test_a_series_that_hardly_had_figures_is_not_missed(nightly_runs: int, state
 
 
 def test_figures_that_are_older_than_the_window_are_not_missed() -> None:
-    """Missing data at first; eleven nightly runs later one with a figure is left in a window of twelve, too few."""
+    """Data are missing only if enough values are within the window."""
     rows = [row if row["labels"]["campaign"] < name_of(8) else {**row, "trusted": False} for row in history(20)]
     short = {"nightly_runs": 12, "releases": ["3.9.1"]}
 
@@ -148,7 +148,7 @@ def test_figures_that_are_older_than_the_window_are_not_missed() -> None:
 
 
 def test_the_slow_version_is_candidateed_on_its_nightly_run() -> None:
-    """20 % slower in this nightly run: that version, and neither the other nor the control."""
+    """A version that is 20% slower in this nightly run is a candidate; other series are steady."""
     _, told = candidate(history(LATE + 1, {"4.3.0": (LATE, 1.2)}))
 
     assert told.key.kafka_version == "4.3.0"
@@ -159,7 +159,7 @@ def test_the_slow_version_is_candidateed_on_its_nightly_run() -> None:
 
 @pytest.mark.parametrize(("factor", "state"), [(1.045, "steady"), (1.2, "candidate"), (0.8, "better")])
 def test_a_change_must_be_for_the_worse_and_beyond_the_margin(factor: float, state: str) -> None:
-    """4.5 % after four nightly runs is a change, and below the margin of 5 %."""
+    """A change is a candidate only if it is worse by more than the margin."""
     rows = history(LATE + 1, {"4.3.0": (LATE - 3, factor)})
 
     assert states(rows)["matrix", "4.3.0"] == state
@@ -167,7 +167,7 @@ def test_a_change_must_be_for_the_worse_and_beyond_the_margin(factor: float, sta
 
 
 def test_when_the_control_moves_the_host_is_candidateed() -> None:
-    """Everything 20 % slower on one nightly run accuses no version; nothing is rerun."""
+    """If control and versions slow down together, the host is the likely cause, and nothing is rerun."""
     everything = {"matrix": (LATE, 1.2), "control": (LATE, 1.2)}
     rows = history(LATE + 1, everything)
 
@@ -180,7 +180,7 @@ def test_when_the_control_moves_the_host_is_candidateed() -> None:
 
 
 def test_a_control_that_moved_on_another_nightly_run_explains_nothing() -> None:
-    """It moved four nightly runs ago and has been steady since; the version moved in this nightly run, and further."""
+    """A control that moved on another nightly run does not explain a change."""
     rows = history(LATE + 1, {"4.3.0": (LATE, 1.4), "control": (LATE - 4, 1.1)})
 
     assert states(rows)["control", "3.9.1"] == "moved"
@@ -188,7 +188,7 @@ def test_a_control_that_moved_on_another_nightly_run_explains_nothing() -> None:
 
 
 def test_without_a_control_it_says_that_nothing_tells_the_host() -> None:
-    """The candidate regression stands, with the doubt."""
+    """Without a control value the candidate stays, and its reason has the doubt."""
     rows = [row for row in history(LATE + 1, {"4.3.0": (LATE, 1.2)}) if row["labels"]["role"] != "control"]
 
     assert (
@@ -198,7 +198,7 @@ def test_without_a_control_it_says_that_nothing_tells_the_host() -> None:
 
 
 def test_what_is_waived_is_no_candidate_until_the_entry_expires() -> None:
-    """The entry holds through its last day."""
+    """A waived series is no candidate up to the entry's last day."""
     entry = {"scenario": "steady", "kafka": "4.3.0", "metric": "latency_p99_ms", "who": "ada", "why": "KAFKA-1"}
     entry["up_to"] = 25
     rows = history(LATE + 1, {"4.3.0": (LATE, 1.2)})
@@ -210,7 +210,7 @@ def test_what_is_waived_is_no_candidate_until_the_entry_expires() -> None:
 
 @pytest.mark.parametrize(("up_to", "state"), [(22, "waived"), (18, "candidate")])
 def test_what_is_waived_has_a_bound(up_to: float, state: str) -> None:
-    """20 % slower is covered by an entry up to 22 %, and not by one up to 18 %; of two the wider one counts."""
+    """A waiver covers a slowdown up to its bound; of two entries the wider one counts."""
     entry = {"scenario": "steady", "metric": "latency_p99_ms", "who": "ada", "why": "KAFKA-1", "until": "2026-10-15"}
     rows = history(LATE + 1, {"4.3.0": (LATE, 1.2)})
     narrow, own = {**entry, "up_to": 10}, {**entry, "up_to": up_to}
@@ -223,7 +223,7 @@ def test_what_is_waived_has_a_bound(up_to: float, state: str) -> None:
 
 
 def test_pinned_nightly_runs_show_what_the_rolling_window_forgot() -> None:
-    """Slow for 12 nightly runs and a window of 10: only the pinned nightly runs remember that it was faster."""
+    """Pinned nightly runs show a slowdown that is older than the rolling window."""
     rows = history(26, {"4.3.0": (14, 1.2)})
     short = {"nightly_runs": 10, "releases": ["3.9.1"]}
     pinned = [name_of(nightly_run) for nightly_run in range(4)]
@@ -239,7 +239,7 @@ SLOW = {"4.3.0": (LATE, 1.2)}
 
 @pytest.mark.parametrize(("factor", "verdict"), [(1.2, "confirmed"), (1.0, "refuted"), (1.03, "inconclusive")])
 def test_reruns_of_the_nightly_run_settle_a_candidate(factor: float, verdict: str) -> None:
-    """Slower beside the release, as fast as it, or about the margin."""
+    """Reruns confirm a candidate, refute it, or are inconclusive near the margin."""
     rows = history(LATE + 1, SLOW)
     nightly_run, told = candidate(rows + reruns(LATE, rows, factor))
 
@@ -251,7 +251,7 @@ def test_reruns_of_the_nightly_run_settle_a_candidate(factor: float, verdict: st
 
 
 def test_pairs_that_are_not_whole_do_not_count() -> None:
-    """A run that failed leaves its pair without a ratio, and two pairs settle nothing."""
+    """A pair with a failed run does not count, and two pairs are inconclusive."""
     rows = history(LATE + 1, SLOW)
     again = reruns(LATE, rows, 1.2)
     again[0]["verdict"] = "fail"
@@ -265,7 +265,7 @@ def test_pairs_that_are_not_whole_do_not_count() -> None:
 
 @pytest.mark.parametrize(("role", "pairs"), [("candidate", 3), ("baseline", 2)])
 def test_a_time_that_was_cut_short_bounds_only_the_candidate(role: str, pairs: int) -> None:
-    """At least 30 s against 20 s is at least that ratio; 30 s against at least 20 s is no bound."""
+    """A censored time is a lower bound of the ratio for the candidate, and none for the release."""
     rows = history(LATE + 1, SLOW)
     again = reruns(LATE, rows, 1.2)
     next(row for row in again if row["labels"]["role"] == role)["censored"] = True
@@ -279,7 +279,7 @@ def test_a_time_that_was_cut_short_bounds_only_the_candidate(role: str, pairs: i
 
 @pytest.mark.parametrize(("kafka", "censored"), [("3.9.1", 4), ("4.3.0", 4), ("4.3.0", 0)])
 def test_nightly_runs_that_were_cut_short_are_no_base(kafka: str, censored: int) -> None:
-    """Four of fourteen nightly runs on which the candidate or the release was at least so slow: ten are left."""
+    """Nightly runs with censored values do not count as baseline."""
     rows = history(LATE + 1, SLOW)
     for found in rows:
         nightly_run = found["labels"]["campaign"]
@@ -293,7 +293,7 @@ def test_nightly_runs_that_were_cut_short_are_no_base(kafka: str, censored: int)
 
 
 def test_what_was_confirmed_is_not_rerun_and_what_was_refuted_rests() -> None:
-    """Confirmed stays so; refuted is rerun after two nightly runs of rest, and not before."""
+    """A confirmed change is not rerun; a refuted one is rerun after two nightly runs."""
 
     def next_nightly_runs(factor: float) -> list[bool]:
         rows = history(LATE + 4, SLOW)
@@ -306,7 +306,7 @@ def test_what_was_confirmed_is_not_rerun_and_what_was_refuted_rests() -> None:
 
 @pytest.mark.parametrize(("factor", "again"), [(1.0, True), (1.2, False)])
 def test_reruns_before_a_change_cannot_refute_it(factor: float, again: bool) -> None:
-    """Refuted in the run before the change came, it is rerun; confirmed there, its time was estimated wrongly."""
+    """Reruns before a change cannot refute it; if they confirmed it, it stays confirmed."""
     earlier = reruns(LATE - 1, history(LATE, {"4.3.0": (LATE - 1, 1.2)}), factor)
     nightly_run, told = candidate(history(LATE + 1, SLOW) + earlier)
 
@@ -316,7 +316,7 @@ def test_reruns_before_a_change_cannot_refute_it(factor: float, again: bool) -> 
 
 
 def test_what_was_mended_is_candidateed_no_more() -> None:
-    """Slow for six nightly runs and well again: the newest level counts."""
+    """A series that is fast again is no candidate."""
     rows = history(LATE + 8, {"4.3.0": (LATE, 1.2)})
     for found in rows:
         if found["kafka_version"] == "4.3.0" and found["labels"]["campaign"] >= name_of(LATE + 6):
@@ -327,7 +327,7 @@ def test_what_was_mended_is_candidateed_no_more() -> None:
 
 
 def slowed(nightly_runs: int, *levels: tuple[int, float]) -> list[Row]:
-    """So many nightly runs on which 4.3.0 is slower by each factor from its nightly run on, until the next one."""
+    """Return nightly runs on which 4.3.0 is slower by each factor from its nightly run on."""
     rows = history(nightly_runs)
     for found in rows:
         if found["kafka_version"] == "4.3.0":
@@ -337,7 +337,7 @@ def slowed(nightly_runs: int, *levels: tuple[int, float]) -> list[Row]:
 
 
 def test_half_a_mend_is_still_a_slowdown() -> None:
-    """20 % slower and then 8 % less: what is left is judged against the level before, and its nightly runs."""
+    """After a partial fix, the remaining slowdown is measured against the level before it."""
     half, whole = (slowed(30, (14, 1.2), (22, left)) for left in (1.1, 1.0))
     _, told = candidate(half, 29)
 
@@ -347,7 +347,7 @@ def test_half_a_mend_is_still_a_slowdown() -> None:
 
 
 def test_steps_below_the_margin_add_up() -> None:
-    """Two steps of 4 % under a margin of 5 %: the first alone is below it, both together are not."""
+    """Two steps of 4% below the margin of 5% are a candidate together."""
     rows = slowed(38, (14, 1.04), (26, 1.082))
 
     assert states(rows, 25)["matrix", "4.3.0"] == "steady"
@@ -355,7 +355,7 @@ def test_steps_below_the_margin_add_up() -> None:
 
 
 def test_pinned_nightly_runs_remember_what_later_changes_hide() -> None:
-    """8 % slower since long, a step of 3 % within the window: by the pinned nightly runs it is 11 %."""
+    """With pinned nightly runs, an old slowdown and a later small step add up."""
     rows = slowed(40, (10, 1.08), (32, 1.112))
     short = {"nightly_runs": 20, "releases": ["3.9.1"]}
     pinned = {**short, "pinned": [name_of(nightly_run) for nightly_run in range(4)]}
@@ -365,7 +365,7 @@ def test_pinned_nightly_runs_remember_what_later_changes_hide() -> None:
 
 
 def test_runs_of_other_campaigns_are_no_nightly_runs() -> None:
-    """Pairs of a comparison stand in the same archive."""
+    """Runs of other campaigns in the archive are ignored."""
     campaign: Campaign = campaign_of(3)
     stranger = row(campaign, campaign.items[1], 50.0) | {
         "labels": {"campaign": "compare-1", "item": "x", "role": "head"}

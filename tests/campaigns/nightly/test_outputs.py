@@ -1,4 +1,4 @@
-"""What machines get: the summary, cases as JUnit XML, and the folders that may go."""
+"""Machine-readable outputs: the summary, JUnit cases, and expired run folders."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.junit_schema import outcomes_of
 
 
 def cases(told: NightlyResult) -> dict[str, str]:
-    """The outcome of every test case by its full name, without the control's own."""
+    """Return the outcome of every case by name, without the control's case."""
     found = outcomes_of(told)
     del found["control/transactions on 3.9.1"]
     return found
@@ -29,12 +29,12 @@ P99_OLD = "performance.steady.3.9.1/latency_p99_ms"
 
 
 def test_a_quiet_nightly_run_passes() -> None:
-    """A case for each scenario and version, the control's too, and for each series of the matrix."""
+    """A quiet nightly run has a passed case per scenario and version, per control, and per series."""
     assert cases(result(history(LATE + 1))) == dict.fromkeys((CONTROL, OLD, NEW, P99, P99_OLD), "pass")
 
 
 def test_no_basis_is_skipped_and_not_passed() -> None:
-    """The reason says how many nightly runs there are."""
+    """A series without basis is skipped, with the number of nightly runs as reason."""
     told = result(history(2), 1)
 
     assert (cases(told)[P99], cases(told)[NEW]) == ("skipped", "pass")
@@ -45,12 +45,12 @@ def test_no_basis_is_skipped_and_not_passed() -> None:
     ("factor", "outcome"), [(1.2, "fail"), (1.0, "pass"), (1.03, "unknown")], ids=["confirmed", "refuted", "open"]
 )
 def test_only_what_is_confirmed_fails(factor: float, outcome: str) -> None:
-    """A candidate regression that reruns did not settle is an error: it keeps the state from being known."""
+    """Only a confirmed slowdown fails; an unsettled candidate is an error."""
     assert cases(result(with_reruns(history(LATE + 1, SLOW), factor)))[P99] == outcome
 
 
 def test_a_correctness_failure_fails_and_a_waived_one_is_skipped() -> None:
-    """Its performance has no figure then."""
+    """A correctness failure fails, a waived one is skipped, and its performance has no value."""
     rows = failing(history(LATE + 1), LATE)
     known = result(rows, waivers=[{**WAIVER, "found": ["lost_write"]}])
 
@@ -60,7 +60,7 @@ def test_a_correctness_failure_fails_and_a_waived_one_is_skipped() -> None:
 
 @pytest.mark.parametrize("missing", [True, False])
 def test_a_run_that_is_missing_or_unknown_is_an_error(missing: bool) -> None:
-    """The harness broke, or the evidence does not suffice: neither is Kafka's failure, and neither is a pass."""
+    """A missing run, or one without a verdict, is an error."""
     rows = failing(history(LATE + 1), LATE, verdict="unknown")
     if missing:
         rows = [found for found in rows if found["verdict"] == "pass"]
@@ -69,7 +69,7 @@ def test_a_run_that_is_missing_or_unknown_is_an_error(missing: bool) -> None:
 
 
 def test_the_summary_is_short() -> None:
-    """Sentence and alerts as text for people, counts for machines."""
+    """The summary has sentence and alerts as text, and counts for programs."""
     told = summary(result(with_reruns(history(LATE + 1, SLOW), 1.2)))
 
     assert told["text"].splitlines()[0] == told["sentence"]
@@ -82,7 +82,7 @@ def test_the_summary_is_short() -> None:
 
 
 def gone(rows: list[dict[str, Any]], kept: tuple[str, ...] = (), **retention: int) -> set[str]:
-    """The nightly runs that lose runs, on the fifth one."""
+    """Return the nightly runs whose folders expire on the fifth one."""
     settings = check({**SETTINGS, "retention": retention})
     found = expired(rows, settings, FIRST + timedelta(days=5), kept)
     started = {row["run_id"]: row["started_at"] for row in rows}
@@ -91,14 +91,14 @@ def gone(rows: list[dict[str, Any]], kept: tuple[str, ...] = (), **retention: in
 
 
 def test_old_run_folders_may_go() -> None:
-    """By age, and by how many there are (four a nightly run)."""
+    """Run folders expire by age or by number."""
     assert gone(history(5), days=3) == {"nightly-00", "nightly-01"}
     assert gone(history(5), days=30) == set()
     assert gone(history(5), runs=8) == {"nightly-00", "nightly-01", "nightly-02"}
 
 
 def test_what_a_failure_leads_to_stays() -> None:
-    """A run that failed, and the runs of a confirmed slowdown."""
+    """Failed runs and the runs of a confirmed slowdown do not expire."""
     failed = failing(history(5), 0)
     told = result(with_reruns(history(LATE + 1, SLOW), 1.2))
 
@@ -110,21 +110,21 @@ def test_what_a_failure_leads_to_stays() -> None:
 
 
 def test_runs_that_no_nightly_run_made_stay() -> None:
-    """What somebody recorded by hand is not ours to remove."""
+    """Runs that no nightly run recorded do not expire."""
     rows = [{**row, "labels": {}} for row in history(5)]
 
     assert gone(rows, days=1) == set()
 
 
 def test_the_nightly_run_that_raised_it_is_what_links_to_it() -> None:
-    """Suppressed alerts lead to their runs as well."""
+    """The nightly run with an alert, even a suppressed one, links to its runs."""
     told = nightly.result(campaign_of(LATE, alerts=0), with_reruns(history(LATE + 1, SLOW), 1.2))
 
     assert len(linked(told)) == 6
 
 
 def test_folders_are_removed_but_not_what_any_nightly_run_leads_to(tmp_path: Path) -> None:
-    """Only folders of the archive's runs, only those that expired; a stranger beside them stays."""
+    """Only expired folders of archived runs are removed, unless a nightly run links to them."""
     rows = history(5)
     for run in [*(row["run_id"] for row in rows), "by-hand"]:
         (tmp_path / "runs" / run).mkdir(parents=True)
@@ -145,7 +145,7 @@ def test_folders_are_removed_but_not_what_any_nightly_run_leads_to(tmp_path: Pat
 
 
 def test_a_run_id_of_the_archive_leads_nowhere_else(tmp_path: Path) -> None:
-    """Rows that somebody else wrote: a folder above, beside or by a link stays; one of ours goes."""
+    """Run ids of the archive that lead outside of the runs folder, also by a link, are ignored."""
     for place in ("runs/ours", "other/run", "elsewhere"):
         (tmp_path / place).mkdir(parents=True)
     (tmp_path / "runs" / "link").symlink_to(tmp_path / "elsewhere")

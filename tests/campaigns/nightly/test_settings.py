@@ -1,4 +1,4 @@
-"""Settings of a nightly run: what the files say, what is refused and in which words."""
+"""Settings of a nightly run, and messages for invalid ones."""
 
 import re
 from copy import deepcopy
@@ -40,7 +40,7 @@ ENTRY: dict[str, Any] = {
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:
-    """The settings with one thing replaced, such as confirm.pairs."""
+    """Return the settings with one value replaced, such as confirm.pairs."""
     told = deepcopy(SETTINGS)
     *way, last = path.split(".")
     place = told
@@ -51,7 +51,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 
 
 def test_the_nightly_file_tells_correctness_from_benchmarks() -> None:
-    """Faults, groups, exactly once and a positive control; benchmarks with Kafka's own flags, at 2 MB/s."""
+    """nightly.yaml has correctness scenarios with faults, and benchmarks with production JVM flags at 2 MB/s."""
     asked = check(read_settings(ROOT / "nightly.yaml"))
     benchmarks = [load_scenario(name, asked.changes) for name in asked.scenarios]
 
@@ -64,7 +64,7 @@ def test_the_nightly_file_tells_correctness_from_benchmarks() -> None:
 
 @pytest.mark.parametrize(("name", "runs", "minutes"), [("nightly.yaml", 24, 45), ("ten-minutes.yaml", 4, 9)])
 def test_a_profile_takes_as_long_as_it_says(name: str, runs: int, minutes: float) -> None:
-    """By what is expected of its runs; judging comes on top."""
+    """The documented duration of each profile covers the expected time of its runs."""
     asked = read_settings(ROOT / name)
     items = nightly.plan(asked, campaign_id="n", created_at="2026-11-23T02:00:00+00:00", seed=1).items
 
@@ -73,7 +73,7 @@ def test_a_profile_takes_as_long_as_it_says(name: str, runs: int, minutes: float
 
 
 def test_a_nightly_run_has_something_to_run() -> None:
-    """Correctness alone is enough; neither is refused."""
+    """Correctness scenarios alone are enough; without any scenario the settings are rejected."""
     assert check(changed("scenarios", []) | {"correctness": {"scenarios": ["steady"]}}).every_scenario == ["steady"]
     with pytest.raises(BadInput, match=r"neither scenarios nor correctness\.scenarios names any"):
         check(changed("scenarios", []))
@@ -99,7 +99,7 @@ def test_a_nightly_run_has_something_to_run() -> None:
     ],
 )
 def test_what_is_wrong_is_told_in_a_sentence(path: str, value: Any, words: str) -> None:
-    """Where, what, and where to read on."""
+    """An invalid setting is rejected with its place, the reason and the documentation page."""
     with pytest.raises(BadInput, match=r"docs/nightly\.md") as refused:
         check(changed(path, value))
 
@@ -107,7 +107,7 @@ def test_what_is_wrong_is_told_in_a_sentence(path: str, value: Any, words: str) 
 
 
 def test_waivers_are_read_from_the_file_that_is_named(tmp_path: Path) -> None:
-    """Beside the settings; dates are dates."""
+    """Waivers are read from the named file next to the settings, with dates as dates."""
     (tmp_path / "nightly.yaml").write_text("repetitions: 2\nwaivers: known.yaml\n")
     (tmp_path / "known.yaml").write_text(
         "waivers:\n- {scenario: steady, found: [I6], who: ada, why: KAFKA-1, until: 2026-12-31}\n"
@@ -124,7 +124,7 @@ def test_waivers_are_read_from_the_file_that_is_named(tmp_path: Path) -> None:
     [(None, "cannot be read"), ("a: [", "is no YAML"), ("- a", "holds no mapping")],
 )
 def test_a_file_that_holds_no_settings_is_refused(tmp_path: Path, text: str | None, words: str) -> None:
-    """Missing, broken, or a list."""
+    """A missing, invalid or non-mapping settings file is rejected."""
     if text is not None:
         (tmp_path / "nightly.yaml").write_text(text)
 
@@ -133,7 +133,7 @@ def test_a_file_that_holds_no_settings_is_refused(tmp_path: Path, text: str | No
 
 
 def test_an_entry_covers_what_it_names() -> None:
-    """Without kafka or phase it covers all of them."""
+    """A waiver without ``kafka`` or ``phase`` covers all of them."""
     entry = Waiver.model_validate(ENTRY)
     wide = Waiver.model_validate({**ENTRY, "kafka": None, "phase": "leader dies"})
 
@@ -148,14 +148,14 @@ def test_an_entry_covers_what_it_names() -> None:
     ("found", "covered"), [(["I6"], True), (["I6", "lost_write"], True), (["I7"], False), ([], False)]
 )
 def test_an_entry_covers_no_more_of_a_failure_than_it_names(found: list[str], covered: bool) -> None:
-    """A failure that shows one thing more is another failure."""
+    """A waiver does not cover a failure with more findings than it names."""
     entry = Waiver(scenario="steady", found=["I6", "lost_write"], who="ada", why="KAFKA-1", until=date(2026, 12, 31))
 
     assert entry.covers_failure("steady", "4.3.0", found) == covered
 
 
 def test_times_have_a_floor_and_phases_can_be_chosen() -> None:
-    """What the prober cannot tell apart is the same, unless the settings say otherwise."""
+    """Times have a floor of 0.1 s by default, and metrics can be limited to phases."""
     watch = {"elect_s": {"margin": 0.2}, "catch_up_s": {"margin": 0.2, "floor": 1}, "latency_p50_ms": {"margin": 0.1}}
     asked = check(changed("watch", {**watch, "latency_p99_ms": {"margin": 0.1, "phases": ["steady"]}}))
 
@@ -167,7 +167,7 @@ def test_times_have_a_floor_and_phases_can_be_chosen() -> None:
 
 
 def test_every_setting_is_explained() -> None:
-    """docs/nightly.md has a row for each, those of its parts included."""
+    """docs/nightly.md has a row for each setting."""
     text = (ROOT / "docs" / "nightly.md").read_text()
     parts = {
         "subject": Subject,

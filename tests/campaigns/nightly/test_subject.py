@@ -1,4 +1,4 @@
-"""A nightly run of a build that is another one each time, beside a pinned release."""
+"""A nightly run of a build that changes each time, compared with a pinned release."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ASKED: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def builds(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """What the build of the day is: version, commit and digest; nothing is copied."""
+    """The build of the day: version, commit and digest; nothing is copied."""
     today = {"version": "4.4.0-SNAPSHOT", "commit": "a" * 40, "digest": "0123456789abcdef"}
 
     def build_of(kafka: str) -> Build:
@@ -40,14 +40,14 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 def of_day(builds: dict[str, str], day: int) -> Campaign:
-    """The plan of a nightly run: each has a commit of its own, and from the sixth on another version."""
+    """Return the plan of a nightly run; each day has another commit, and day 5 on another version."""
     builds |= {"commit": f"{day:040d}", "digest": f"{day:016d}"}
     builds["version"] = "4.5.0-SNAPSHOT" if day > 4 else "4.4.0-SNAPSHOT"
     return campaign_of(day, **ASKED)
 
 
 def recorded(campaign: Campaign, day: int, since: int, factor: float) -> list[Row]:
-    """Its runs; the subject is slower from a day on, and reports the version of the day."""
+    """Return the day's runs, with the subject slower from this day on."""
     rows = rows_of(campaign, campaign.items, lambda item: figure(item, day, {}))
     for row in rows:
         if "subject" in row["labels"]:
@@ -57,7 +57,7 @@ def recorded(campaign: Campaign, day: int, since: int, factor: float) -> list[Ro
 
 
 def told(builds: dict[str, str], days: int, *, since: int = 99, factor: float = 1.0) -> NightlyResult:
-    """The result of the last of so many nightly runs, with its reruns."""
+    """Return the result of the last of these nightly runs, with its reruns."""
     rows: list[Row] = []
     for day in range(days):
         campaign = of_day(builds, day)
@@ -70,7 +70,7 @@ def told(builds: dict[str, str], days: int, *, since: int = 99, factor: float = 
 
 
 def test_all_runs_of_the_subject_have_the_same_jars_and_say_which(builds: dict[str, str]) -> None:
-    """Those that were copied when the nightly run was planned; a release carries no label of a build."""
+    """All runs of the subject use the jars copied at planning and are labelled with the build; releases are not."""
     campaign = of_day(builds, 3)
     own = [item for item in campaign.items if "subject" in item.labels]
 
@@ -82,7 +82,7 @@ def test_all_runs_of_the_subject_have_the_same_jars_and_say_which(builds: dict[s
 
 
 def test_subject_and_release_alternate(builds: dict[str, str]) -> None:
-    """Who begins with a scenario ends with it the next time."""
+    """Subject and release alternate in who runs first."""
     matrix = [item for item in of_day(builds, 0).items if item.labels["role"] == "matrix"]
 
     assert [item.labels["pair"] for item in matrix] == ["1", "1", "2", "2", "3", "3"]
@@ -90,7 +90,7 @@ def test_subject_and_release_alternate(builds: dict[str, str]) -> None:
 
 
 def test_a_command_builds_it_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the number of the build from the environment. One that fails is bad input: nothing was started."""
+    """The subject's command runs first; the build number comes from the environment; a failed command is bad input."""
     made = tmp_path / "made"
     monkeypatch.setenv("CI_NUMBER", "77")
     staged = subject.stage(Subject(kafka="dist", command=f"cd / && touch {made}", build_id="CI_NUMBER"))
@@ -102,7 +102,7 @@ def test_a_command_builds_it_first(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_release_may_pose_as_the_subject(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is started as the release that it is."""
+    """A release can be the subject and is started by its version."""
     monkeypatch.setattr(subject, "build_of", lambda kafka: Build(version=kafka, jars=Path("/released")))
 
     assert subject.stage(Subject(kafka="3.9.0")) == ("3.9.0", {"subject": "subject", "build": "3.9.0", "link": ""})
@@ -110,13 +110,13 @@ def test_a_release_may_pose_as_the_subject(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("name", ["", "3.9.1", "my build"])
 def test_a_name_that_could_be_a_version_is_refused(name: str) -> None:
-    """Its series would be the version's."""
+    """A subject name that could be a version is rejected."""
     with pytest.raises(BadInput, match=r"subject\.name"):
         check({**SETTINGS, "subject": {"name": name, "kafka": "dist"}})
 
 
 def test_a_subject_beside_itself_is_refused() -> None:
-    """Nothing would tell its runs from the release's."""
+    """A subject that is also one of the versions is rejected."""
     with pytest.raises(BadInput, match=r"the subject is 3\.9\.1, which is one of the versions"):
         check({**SETTINGS, "subject": {"kafka": "3.9.1"}})
 
@@ -125,7 +125,7 @@ def test_a_subject_beside_itself_is_refused() -> None:
 
 
 def test_a_new_version_number_does_not_reset_its_history(builds: dict[str, str]) -> None:
-    """One series over all nightly runs, each point with its build; beside it that of the release."""
+    """The subject has one series over all builds, each point labelled with its build."""
     found = told(builds, LATE)
     series = {each.kafka_version: each for each in found.series if each.role == "matrix"}
 
@@ -138,7 +138,7 @@ def test_a_new_version_number_does_not_reset_its_history(builds: dict[str, str])
 
 
 def test_a_slower_subject_is_confirmed_beside_the_release_and_names_the_build(builds: dict[str, str]) -> None:
-    """Reruns are of the same jars; the alert says since which build."""
+    """A slower subject is confirmed against the release with the same jars, and the alert names the build."""
     found = told(builds, LATE, since=LATE - 1, factor=1.3)
 
     assert [alert.kind for alert in found.alerts] == ["performance"]
@@ -147,7 +147,7 @@ def test_a_slower_subject_is_confirmed_beside_the_release_and_names_the_build(bu
 
 
 def test_the_first_nightly_run_is_a_comparison(builds: dict[str, str]) -> None:
-    """Twice as slow is told from the first one on, as slow as the release is not; neither alerts."""
+    """The first nightly run compares subject and release, without an alert."""
     slow, same = told(builds, 1, since=0, factor=2.0), told(builds, 1)
 
     assert [(each.release, each.pairs, each.verdict) for each in slow.beside] == [("3.9.1", 3, "regression")]
@@ -163,7 +163,7 @@ def test_the_first_nightly_run_is_a_comparison(builds: dict[str, str]) -> None:
 
 
 def test_without_a_subject_there_is_no_such_comparison() -> None:
-    """Nor a section of the page."""
+    """Without a subject there is no such comparison and no page section."""
     campaign = campaign_of(0)
     found = nightly.result(campaign, rows_of(campaign, campaign.items, lambda _: 20.0))
 
@@ -172,7 +172,7 @@ def test_without_a_subject_there_is_no_such_comparison() -> None:
 
 
 def test_a_missing_run_goes_by_the_name(builds: dict[str, str]) -> None:
-    """Not by the folder of its jars."""
+    """A missing run of the subject is listed under its name, not its jar folder."""
     campaign = of_day(builds, 0)
     found = nightly.result(campaign, recorded(campaign, 0, 99, 1.0)[:2])
 
@@ -181,7 +181,7 @@ def test_a_missing_run_goes_by_the_name(builds: dict[str, str]) -> None:
 
 
 def test_the_subject_is_compared_with_the_first_release_whatever_else_runs(builds: dict[str, str]) -> None:
-    """A third version in the same pairs takes no part, also where the subject has no figure."""
+    """The subject is compared with the first release only."""
     builds |= {"commit": "1" * 40, "digest": "1" * 16, "version": "4.5.0-SNAPSHOT"}
     campaign = campaign_of(0, **{**ASKED, "versions": ["3.9.1", "4.3.0"]})
     rows = rows_of(campaign, campaign.items, lambda item: figure(item, 0, {}))
@@ -201,13 +201,13 @@ def test_the_subject_is_compared_with_the_first_release_whatever_else_runs(build
     [
         ("trunk", "4.4.0", "known bug"),  # the release has it, too
         ("trunk", "3.4.0", "new"),  # it does not
-        ("3.4.1", "3.4.0", "known bug"),  # a release beside the subject: nothing new in a build
+        ("3.4.1", "3.4.0", "known bug"),  # in a release, not in the build: not new
     ],
 )
 def test_a_bug_that_the_pinned_release_lacks_is_new_in_the_subject(
     kafka: str, release: str, status: str, builds: dict[str, str]
 ) -> None:
-    """And alerts, though the judge knows its name."""
+    """A known bug that the pinned release lacks is new in the subject and alerts."""
     builds |= {"commit": "1" * 40, "digest": "1" * 16, "version": "4.5.0-SNAPSHOT"}
     asked = {**ASKED, "versions": [release, "3.4.1"], "baseline": {"releases": [release]}}
     campaign = campaign_of(0, **asked)

@@ -1,4 +1,4 @@
-"""The catch-up model, the knee and what a plan follows from, on literal numbers and on simulated runs."""
+"""The catch-up model, the knee and the plan's arithmetic, on literal numbers and simulated runs."""
 
 import math
 from datetime import date
@@ -40,7 +40,7 @@ SIMULATED = 80
 
 
 def simulated(random: np.random.Generator, limit_s: float = math.inf) -> list[Point]:
-    """A run for each point of the grid, with noise; given up after ``limit_s``."""
+    """Return a run for each point of the grid, with noise; runs are given up after ``limit_s``."""
     points = []
     for load, down_s in GRID:
         took_s = catch_up_s(load, down_s, RATE, START_S) * math.exp(random.normal(0, NOISE))
@@ -50,7 +50,7 @@ def simulated(random: np.random.Generator, limit_s: float = math.inf) -> list[Po
 
 @cache
 def one_fit() -> CatchUp:
-    """A fit of one simulated campaign."""
+    """Return a fit of one simulated campaign."""
     return fit(simulated(np.random.default_rng(1)))
 
 
@@ -58,14 +58,14 @@ def one_fit() -> CatchUp:
 
 
 def test_the_catch_up_time_is_the_backlog_over_what_is_left_of_the_rate() -> None:
-    """12 MB/s for 40 s at R = 20 MB/s: 480 MB at 8 MB/s; the start-up makes the backlog longer, too."""
+    """The catch-up time is backlog over the rate minus the load; start-up time adds to the backlog."""
     assert catch_up_s(12, 40, 20) == pytest.approx(60)
     assert catch_up_s(12, 40, 20, start_s=10) == pytest.approx(10 + 12 * 50 / 8)
     assert catch_up_s(12, 0, 20) == 0
 
 
 def test_no_finite_catch_up_at_or_above_the_rate() -> None:
-    """R = w never gains on the backlog; a little more than w does."""
+    """If the load is at or above R, catch-up never ends."""
     assert catch_up_s(20, 1, 20) == math.inf
     assert catch_up_s(21, 1, 20) == math.inf
     assert math.isfinite(catch_up_s(19.9, 1, 20))
@@ -74,7 +74,7 @@ def test_no_finite_catch_up_at_or_above_the_rate() -> None:
 
 
 def test_the_needed_headroom_meets_its_target_exactly() -> None:
-    """Without a start-up it is 1 + D/T*; no headroom helps where the start alone takes the target."""
+    """The needed headroom meets its target exactly; it is infinite if the start-up alone takes the target."""
     assert needed_headroom(40, 60) == pytest.approx(1 + 40 / 60)
     rate = 12 * needed_headroom(40, 60, start_s=10)
     assert catch_up_s(12, 40, rate, start_s=10) == pytest.approx(60)
@@ -85,7 +85,7 @@ def test_the_needed_headroom_meets_its_target_exactly() -> None:
 
 
 def test_the_intervals_of_the_fit_cover_the_truth_as_often_as_they_say() -> None:
-    """Of simulated campaigns, R, T0 and a new run outside the grid lie within: 90 %, within the chance of 80 tries."""
+    """In simulated campaigns, the 90% intervals of R, T0 and new runs cover the truth in about 90%."""
     random = np.random.default_rng(20261121)
     covered = {"rate": 0, "start": 0, "new run": 0}
     for _ in range(SIMULATED):
@@ -99,7 +99,7 @@ def test_the_intervals_of_the_fit_cover_the_truth_as_often_as_they_say() -> None
 
 
 def test_a_rate_that_falls_with_the_load_is_predicted_beyond_the_grid() -> None:
-    """Each MB/s of load takes 2 of R: with a constant R the time comes out too short, with a shared one it is held."""
+    """If R falls with the load, the shared-rate model predicts times beyond the grid; a constant R is too short."""
 
     def run(load: float, down_s: float) -> Point:
         took_s = catch_up_s(load, down_s, RATE - 2 * load, START_S) * math.exp(random.normal(0, NOISE))
@@ -119,7 +119,7 @@ def test_a_rate_that_falls_with_the_load_is_predicted_beyond_the_grid() -> None:
 
 
 def test_how_much_is_shared_is_only_known_where_loads_differ() -> None:
-    """At small loads any share fits; R itself is known all the same."""
+    """How much rate is shared can only be estimated from different loads; R itself can be."""
     small = [Point(load, down_s, catch_up_s(load, down_s, 8, 5)) for load in (0.1, 0.2) for down_s in (100, 200, 400)]
     found = fit(small, 3.0)
 
@@ -128,7 +128,7 @@ def test_how_much_is_shared_is_only_known_where_loads_differ() -> None:
 
 
 def test_a_run_that_was_given_up_counts_as_at_least_so_long() -> None:
-    """Over simulated campaigns R comes out right; taken for finished at the limit, the same runs make it too large."""
+    """Runs that were given up count as censored; counting them as finished makes R too large."""
     random = np.random.default_rng(3)
     campaigns = [simulated(random, limit_s=50) for _ in range(20)]
     finished = [[point._replace(censored=False) for point in points] for points in campaigns]
@@ -139,7 +139,7 @@ def test_a_run_that_was_given_up_counts_as_at_least_so_long() -> None:
 
 
 def test_censored_runs_narrow_what_the_others_leave_open() -> None:
-    """Four quick runs leave R open upwards; one that was not back after 100 s bounds it."""
+    """A censored run bounds R, which quick runs alone leave open."""
     quick = [Point(0.5, 10, took_s) for took_s in (8.1, 8.6, 8.9, 8.4)]
     slow = Point(5, 60, 100, censored=True)
 
@@ -148,7 +148,7 @@ def test_censored_runs_narrow_what_the_others_leave_open() -> None:
 
 
 def test_too_few_runs_that_caught_up_determine_nothing() -> None:
-    """Four do, three are refused with their number."""
+    """Four runs that caught up are enough for a fit; three are rejected."""
     points = [Point(load, 30, catch_up_s(load, 30, RATE, START_S)) for load in (2, 4, 6, 8)]
 
     assert fit(points).rate(6).estimate == pytest.approx(RATE, rel=0.02)
@@ -157,21 +157,21 @@ def test_too_few_runs_that_caught_up_determine_nothing() -> None:
 
 
 def test_a_load_above_the_fitted_rate_has_no_finite_catch_up() -> None:
-    """Below R the prediction is finite, above its interval it is infinite with certainty."""
+    """A load above R has no finite prediction."""
     assert all(map(math.isfinite, one_fit().predict(13, 90)))
     assert one_fit().predict(25, 90) == (math.inf, math.inf, math.inf)
     assert one_fit().chance(25, 90, 1e6) == 0
 
 
 def test_a_prediction_for_a_new_run_holds_the_noise_of_runs() -> None:
-    """Its interval is wider than the noise alone makes it, and holds the model's own value."""
+    """The prediction interval of a new run includes the noise between runs."""
     predicted = one_fit().predict(*OUTSIDE)
     assert predicted.low < catch_up_s(*OUTSIDE, RATE, START_S) < predicted.high
     assert predicted.high / predicted.low > math.exp(2 * 1.645 * one_fit().noise())
 
 
 def test_the_longest_downtime_is_where_the_upper_bound_meets_the_target() -> None:
-    """At the cautious bound the upper bound of T is the target; a target shorter than the start allows none."""
+    """The longest downtime is where the upper bound of the catch-up time meets the target."""
     longest = one_fit().longest_down_s(8, 60)
     assert longest.low < longest.estimate < longest.high
     assert one_fit().predict(8, longest.low).high == pytest.approx(60, rel=1e-3)
@@ -179,7 +179,7 @@ def test_the_longest_downtime_is_where_the_upper_bound_meets_the_target() -> Non
 
 
 def test_the_largest_load_is_where_the_upper_bound_meets_the_target() -> None:
-    """The same, turned round; and it never reaches R."""
+    """The largest load is where the upper bound of the catch-up time meets the target, below R."""
     largest = one_fit().largest_load(30, 60)
     assert one_fit().predict(largest.low, 30).high == pytest.approx(60, rel=1e-3)
     assert largest.high < RATE
@@ -192,7 +192,7 @@ STEPS = [Step(load, p99, run) for run, factor in (("a", 1.0), ("b", 1.1), ("c", 
 
 
 def test_the_knee_lies_between_the_steps_around_the_target() -> None:
-    """100 ms lies between 6 and 8 MB/s; the interval holds the estimate and is not beyond what was offered."""
+    """The knee is interpolated between the load steps around the target, with an interval."""
     found = knee(STEPS, target_ms=100)
     assert 6 < found.load.low < found.load.estimate < found.load.high < 8
     assert (found.offered, found.runs) == (8, 3)
@@ -200,25 +200,25 @@ def test_the_knee_lies_between_the_steps_around_the_target() -> None:
 
 
 def test_a_target_that_is_never_left_has_no_knee_but_a_safe_load() -> None:
-    """Nothing is known above the largest load that was offered."""
+    """If the target is never exceeded, the safe load is the largest offered one."""
     found = knee(STEPS, target_ms=10_000)
     assert found.load.estimate == math.inf
     assert found.safe == 8
 
 
 def test_a_target_below_the_first_step_has_no_safe_load() -> None:
-    """Zero, not the smallest load that was tried."""
+    """If the first step exceeds the target, the safe load is zero."""
     assert knee(STEPS, target_ms=5).load == (0, 0, 0)
 
 
 def test_a_missed_load_ends_the_curve_where_it_last_held() -> None:
-    """There is no p99 to interpolate to."""
+    """A missed load ends the curve at the last load that was held."""
     missed = [step._replace(p99_ms=math.inf) if step.load == 6 else step for step in STEPS]
     assert knee(missed, target_ms=100).load == (4, 4, 4)
 
 
 def test_a_load_that_one_run_missed_is_neither_held_nor_missed_for_sure() -> None:
-    """The estimate ends where every run held it; the other bound does not."""
+    """A load that only some runs missed ends the estimate, but not the upper bound."""
     missed = [step._replace(p99_ms=math.inf) if (step.load, step.run_id) == (6, "b") else step for step in STEPS]
     found = knee(missed, target_ms=100).load
 
@@ -227,7 +227,7 @@ def test_a_load_that_one_run_missed_is_neither_held_nor_missed_for_sure() -> Non
 
 
 def test_runs_that_decide_are_more_the_nearer_the_target() -> None:
-    """By the t interval of the logarithm; a new run's interval never gets narrower than its spread."""
+    """The nearer the target, the more runs are needed to decide."""
     assert [runs_to_decide(400, target, 0.3) for target in (1000, 600, 450)] == [3, 4, 20]
     assert runs_to_decide(600, 400, 0.3) == 4
     assert runs_to_decide(400, 600, 0.3, of_one_run=True) is None
@@ -235,7 +235,7 @@ def test_runs_that_decide_are_more_the_nearer_the_target() -> None:
 
 
 def test_p99_between_steps_is_linear_in_its_logarithm() -> None:
-    """Above the last step nothing is known; below the first it is the first's."""
+    """p99 is interpolated linearly in its logarithm; above the last step it is unknown."""
     curve = [{"load": 1.0, "estimate": 10.0, "low": 8.0, "high": 12.0}]
     curve.append({"load": 3.0, "estimate": 1000.0, "low": 0.0, "high": math.inf})
 
@@ -245,14 +245,14 @@ def test_p99_between_steps_is_linear_in_its_logarithm() -> None:
 
 
 def test_one_run_has_a_knee_but_no_interval() -> None:
-    """The estimate stands, nothing may be counted on."""
+    """One run gives a knee without an interval, so its safe load is zero."""
     found = knee([step for step in STEPS if step.run_id == "a"], target_ms=100)
     assert 6 < found.load.estimate < 8
     assert (found.safe, found.load.high) == (0, math.inf)
 
 
 def test_no_step_is_no_knee() -> None:
-    """Refused in a sentence."""
+    """Without load steps the knee is an error."""
     with pytest.raises(BadInput, match="No load step was measured"):
         knee([], target_ms=100)
 
@@ -261,9 +261,10 @@ def test_no_step_is_no_knee() -> None:
 
 
 def test_demands_of_a_broker_follow_the_rules_of_replication() -> None:
-    """12 MB/s on 3 brokers with RF 3 and 1 group: 12 in, 12 out, 12 to disk each, and no more with one away.
+    """The demands of a broker follow replication: 12 MB/s on three brokers with RF 3 and one group.
 
-    In all 24 arrive and 24 leave; while the third catches up its share leaves, too: 18, and 4 of what it missed.
+    Each broker has 12 in, 12 out and 12 to disk, and no more with one away. While the third catches up, the others each
+    send its share and 4 MB/s of its backlog.
     """
     rows = {row.resource: row for row in _demands(limits={"cpu": 1.0, "network_out": 30.0})}
 
@@ -277,7 +278,7 @@ def test_demands_of_a_broker_follow_the_rules_of_replication() -> None:
 
 
 def test_replicas_that_can_be_moved_are() -> None:
-    """The same on 4 brokers with RF 3: 9 each, and 12 where another one's replicas have been moved to the three."""
+    """On four brokers with RF 3, a missing broker's replicas are moved, so the others get 12 instead of 9."""
     found = demands(12, brokers=4, replication_factor=3, consumer_groups=1, cpu_s_per_mb=None, catch_up=20, limits={})
     rows = {row.resource: row for row in found}
 
@@ -286,11 +287,10 @@ def test_replicas_that_can_be_moved_are() -> None:
 
 
 def test_a_whole_rack_away_is_more_than_a_broker_and_old_reads_come_from_disk() -> None:
-    """12 MB/s on 12 brokers, RF 3, 2 groups, a quarter of reads old: 3 in, 4 out, 0.5 from disk each.
+    """With racks, a missing rack counts more than a missing broker, and old reads come from disk.
 
-    One away: x 12/11. One of four racks: x 4/3. One of three: nothing can be made again, so 3 in as before, and of 4
-    copies out that the rest would send half as much again one is gone: 4 x 3/2 x 3/4. One away of a rack that alone
-    may have its replicas: x 4/3 on the three that are left there.
+    12 MB/s on 12 brokers with RF 3, two groups and a quarter old reads: 3 in, 4 out and 0.5 from disk each. One broker
+    away: x 12/11. One of four racks: x 4/3. One of three: 3 in as before, and 4 x 3/2 x 3/4 out.
     """
 
     def of(racks: int, old_reads: float = 0.25) -> dict[str, Demand]:
@@ -312,7 +312,7 @@ def test_a_whole_rack_away_is_more_than_a_broker_and_old_reads_come_from_disk() 
 
 
 def test_the_bottleneck_is_the_resource_nearest_to_its_limit() -> None:
-    """CPU at 60 % beside network out at 73 % with the catch-up; with no limit set nothing is named."""
+    """The bottleneck is the resource nearest to its limit; without limits there is none."""
     found = bottleneck(_demands(limits={"cpu": 1.0, "network_out": 30.0}))
     assert found is not None
     assert (found.resource, round(found.use or 0, 2)) == ("catch_up_out", 0.73)
@@ -327,7 +327,7 @@ def _demands(limits: dict[str, float]) -> list:
 
 
 def test_throttle_bounds() -> None:
-    """Above w for any progress, above w (1 + D/T*) for the target, and below what the peers can spare."""
+    """A throttle must be above the load, above the rate for the target, and below the peers' spare bandwidth."""
     bounds = throttle(12, down_s=40, target_s=60, start_s=0, spare_out=10, unthrottled=40)
     assert bounds == (12, pytest.approx(20), 22)
     assert throttle(12, down_s=40, target_s=60, start_s=0, spare_out=-3, unthrottled=40).latency == 12
@@ -335,13 +335,13 @@ def test_throttle_bounds() -> None:
 
 
 def test_the_ledger_takes_each_reserve_from_what_the_one_before_left() -> None:
-    """30 MB/s less 10 for a failure and 12 for the load leave 8."""
+    """Each line of the ledger subtracts from the one before: 30 less 10 and 12 leave 8 MB/s."""
     lines = ledger(30, [("failure", 10), ("load", 12)])
     assert [line.left for line in lines] == [30, 20, 8]
 
 
 def test_exhaustion_is_a_range_of_dates() -> None:
-    """Early with the cautious limit and fast growth, late with the other ends; without growth never."""
+    """Exhaustion is a range of dates, from cautious limit and fast growth to the opposite; without growth never."""
     assert months_until(10, 20, 1.0) == 1
     assert months_until(20, 20, 0.1) == 0
     assert months_until(10, 20, 0) == math.inf
@@ -361,7 +361,7 @@ def _measured(degraded: float = 10.0, healthy: float = 18.0, tried: float = 30.0
 
 
 def test_the_safe_load_is_the_smaller_of_latency_and_recovery_in_the_degraded_state() -> None:
-    """The degraded knee's lower bound, not the healthy one; a long downtime makes recovery the smaller."""
+    """The safe load is the smaller of the degraded knee's lower bound and the recovery limit."""
     measured = _measured()
     assert measured.safe_latency_load(3) == 9
     assert measured.safe_load(3, 10, 60) == 9
@@ -369,7 +369,7 @@ def test_the_safe_load_is_the_smaller_of_latency_and_recovery_in_the_degraded_st
 
 
 def test_recovery_is_safe_no_further_than_it_was_tried() -> None:
-    """The model allows some 10 MB/s into a broker: tried at 5 it is 5, tried at 30 the model's."""
+    """The recovery limit is bounded by the load at which recovery was tested."""
     model = one_fit().largest_load(30, 60).low
 
     assert 5 < model < 30
@@ -378,9 +378,9 @@ def test_recovery_is_safe_no_further_than_it_was_tried() -> None:
 
 
 def test_more_brokers_carry_more_and_the_fewest_are_named() -> None:
-    """9 MB/s with one of three away are 9 into each of two: 20 MB/s need seven, of which each then takes in 60 / 7.
+    """The fewest sufficient brokers are named: 9 MB/s with one of three away, so 20 MB/s need seven.
 
-    Six would take in 10 each. No number outruns a target below the start.
+    A target below the start-up time is met by no number of brokers.
     """
     measured = _measured(healthy=40)
     assert measured.safe_latency_load(6) == pytest.approx(18)
@@ -391,9 +391,9 @@ def test_more_brokers_carry_more_and_the_fewest_are_named() -> None:
 
 
 def test_racks_ask_for_as_many_brokers_each_and_for_a_rack_away() -> None:
-    """20 MB/s take seven brokers, in three racks nine; a healthy knee of 12 (11 for sure) less a rack is 22/3 of three.
+    """With racks the number of brokers is a multiple of the racks, and a whole rack may be away.
 
-    That is below the 9 with one away, so that 18 MB/s take 7.4, hence nine brokers. Disks may ask for more.
+    20 MB/s need seven brokers, and nine in three racks. Disks may need more.
     """
     measured = _measured(healthy=40)
     assert (measured.safe_latency_load(3), measured.safe_latency_load(3, 3)) == (9, 9)
@@ -406,5 +406,5 @@ def test_racks_ask_for_as_many_brokers_each_and_for_a_rack_away() -> None:
 
 
 def test_bounds_that_do_not_exist_are_null() -> None:
-    """JSON has no infinity."""
+    """Infinite bounds are null in JSON."""
     assert as_json(Interval(1, 0, math.inf)) == {"estimate": 1, "low": 0, "high": None}

@@ -1,4 +1,4 @@
-"""Series, change points, the control and confirmations on values that can be checked by eye."""
+"""Series, change points, the control and confirmations, on values that can be checked by eye."""
 
 import math
 from typing import Any
@@ -40,13 +40,13 @@ ROW: dict[str, Any] = {
 
 
 def row(nightly_run: int, value: float | None, **more: Any) -> dict[str, Any]:
-    """A run of a nightly run."""
+    """Return a run of a nightly run."""
     at = f"2026-10-{nightly_run:02d}T02:00:00+00:00"
     return {**ROW, "value": value, "started_at": at, "labels": {"campaign": f"n{nightly_run}"}, **more}
 
 
 def points(values: list[float], first: int = 0) -> list[Point]:
-    """A point a nightly run from logarithms, the nightly runs being n0, n1, …"""
+    """Return one point per nightly run from logarithms, for n0, n1, and so on."""
     return [_point(number, math.exp(log)) for number, log in enumerate(values, first)]
 
 
@@ -58,7 +58,7 @@ def _point(number: int, value: float) -> Point:
 
 
 def test_a_nightly_run_is_the_median_of_its_runs() -> None:
-    """With the smallest, the largest and their number beside it; nightly runs in order of time."""
+    """A nightly run's point is the median of its runs, with minimum, maximum and number."""
     rows = [row(2, 30.0), row(1, 10.0), row(1, 90.0), row(1, 20.0)]
 
     [found] = series(rows, {"latency_p99_ms": 0}).values()
@@ -75,7 +75,7 @@ def test_a_nightly_run_is_the_median_of_its_runs() -> None:
      ({"value": None}, False)],
 )  # fmt: skip
 def test_only_runs_that_passed_and_are_trusted_count(more: dict[str, Any], good: bool) -> None:
-    """A run that violated a guarantee is neither slow nor fast, and one under host pressure says nothing."""
+    """Only runs that passed and are trusted count."""
     bad = {**ROW, **more}
 
     assert is_good(bad) == good
@@ -84,13 +84,13 @@ def test_only_runs_that_passed_and_are_trusted_count(more: dict[str, Any], good:
 
 @pytest.mark.parametrize(("column", "value"), [("host", "h2"), ("scenario_digest", "d2"), ("kafka_version", "4.3.1")])
 def test_another_host_scenario_or_version_is_another_series(column: str, value: str) -> None:
-    """What is compared was measured under the same conditions."""
+    """Another host, scenario digest or version is another series."""
     assert len(series([row(1, 20.0), row(2, 20.0, **{column: value})], {"latency_p99_ms": 0})) == 2
     assert len(series([row(1, 20.0), row(2, 20.0)], {"latency_p99_ms": 0})) == 1
 
 
 def test_values_below_the_floor_are_the_same() -> None:
-    """And without a floor a 0, which has no logarithm, is left out."""
+    """Values below the floor count as the floor; without a floor a 0 is left out."""
     rows = [row(1, 0.0), row(1, 0.02), row(1, 0.5)]
 
     [floored] = series(rows, {"latency_p99_ms": 0.1}).values()
@@ -101,7 +101,7 @@ def test_values_below_the_floor_are_the_same() -> None:
 
 
 def test_a_point_is_censored_where_its_median_is() -> None:
-    """At least 30 s: said of the nightly run if the middle run was cut short, not for a longer one above it."""
+    """A point is censored if its median is."""
     cut = row(1, 30.0, censored=True)
 
     [at_least] = series([cut, row(1, 10.0), cut], {"latency_p99_ms": 0}).values()
@@ -111,7 +111,7 @@ def test_a_point_is_censored_where_its_median_is() -> None:
 
 
 def test_the_window_rolls_and_keeps_what_is_pinned() -> None:
-    """The last nightly runs, the newest, and those that stay for good; not the best."""
+    """The window keeps the last nightly runs and the pinned ones."""
     kept = window(points([0.1 * nightly_run for nightly_run in range(10)]), 3, pinned=["n1", "n8"])
 
     assert [point.nightly_run for point in kept] == ["n1", "n6", "n7", "n8", "n9"]
@@ -121,7 +121,7 @@ def test_the_window_rolls_and_keeps_what_is_pinned() -> None:
 
 
 def test_a_change_is_found_on_its_nightly_run_with_its_size() -> None:
-    """10 % from nightly run 12 on: after one nightly run, and after five."""
+    """A change of 10% is found after one nightly run and after five, with its size."""
     for after in (1, 5):
         change = latest_change([*QUIET, *(log + math.log(1.1) for log in QUIET[:after])])
 
@@ -132,14 +132,14 @@ def test_a_change_is_found_on_its_nightly_run_with_its_size() -> None:
 
 
 def test_a_quiet_series_has_no_change() -> None:
-    """Noise, and no noise at all."""
+    """A quiet series has no change."""
     assert latest_change(QUIET) is None
     assert latest_change([3.0] * 20) is None
     assert latest_change([]) is None
 
 
 def test_one_nightly_run_is_no_change_that_goes_on() -> None:
-    """A spike that is over accuses nobody; the same spike in this nightly run does."""
+    """A past spike is no change; one in the newest nightly run is."""
     spike = QUIET[0] + 0.1
 
     assert latest_change([*QUIET[:6], spike, *QUIET[6:]]) is None
@@ -147,7 +147,7 @@ def test_one_nightly_run_is_no_change_that_goes_on() -> None:
 
 
 def test_a_fault_that_was_mended_is_not_the_last_change() -> None:
-    """Slow for twelve nightly runs, then fixed: the last change is the fix, measured from the slow level."""
+    """After a fix, the last change is the fix, measured from the slow level."""
     change = latest_change([*QUIET, *(log + 0.2 for log in QUIET), *QUIET[:6]])
 
     assert change
@@ -156,7 +156,7 @@ def test_a_fault_that_was_mended_is_not_the_last_change() -> None:
 
 
 def test_half_a_mend_leaves_what_it_did_not_mend() -> None:
-    """20 % slower, then 8 % of it fixed: the newest level is still 12 % above the first; fixed whole it is not."""
+    """After a partial fix, the worst change is from the first level to the newest."""
     slow = [log + 0.2 for log in QUIET]
     half, whole = ([*QUIET, *slow, *(log + left for log in QUIET[:6])] for left in (0.12, 0.0))
     found = worst_change(half, "lower")
@@ -169,7 +169,7 @@ def test_half_a_mend_leaves_what_it_did_not_mend() -> None:
 
 
 def test_small_steps_add_up() -> None:
-    """Two steps of 6 %: the newest level is 12 % above the first, whichever step the best split is at."""
+    """Two steps of 6% add up to a change of 12%."""
     steps = [*QUIET, *(log + 0.06 for log in QUIET), *(log + 0.12 for log in QUIET)]
     found = worst_change(steps, "lower")
 
@@ -179,7 +179,7 @@ def test_small_steps_add_up() -> None:
 
 
 def test_pinned_nightly_runs_are_a_level_of_their_own() -> None:
-    """Three nightly runs, then a level 8 % above, which rose by 1 % more: a change is measured from those three."""
+    """Pinned nightly runs are a separate level that changes are measured from."""
     values = [2.92, 2.93, 2.91, *QUIET, *(log + 0.05 for log in QUIET)]
     pinned, rolling = (worst_change(values, "lower", pinned=count) for count in (3, 0))
 
@@ -191,20 +191,20 @@ def test_pinned_nightly_runs_are_a_level_of_their_own() -> None:
 
 
 def test_a_start_that_was_different_is_no_level() -> None:
-    """Two odd nightly runs at the start are no basis; three are one."""
+    """Two odd nightly runs at the start are no level; three are one."""
     assert latest_change([2.0, 2.01, *QUIET]) is None
     assert latest_change([2.0, 2.01, 1.99, *QUIET]) is not None
 
 
 def test_the_interval_is_that_of_a_t_test() -> None:
-    """Pooled variance, by hand: 1, 2, 3 against 5, 6, 7 is 4 +/- 2.7764 * sqrt(2/3)."""
+    """The interval is that of a t test with pooled variance."""
     found = changes.levels([1.0, 2.0, 3.0, 5.0, 6.0, 7.0], 0, 3)
 
     assert (found.low, found.high) == pytest.approx((4 - 2.26697, 4 + 2.26697), abs=1e-4)
 
 
 def test_what_could_be_seen_is_seen_and_half_of_it_is_not() -> None:
-    """One nightly run beside a quiet series: a change of that size reaches alpha, half that size does not."""
+    """A change of the visible size is found; half of it is not."""
     size = visible(QUIET)
     assert size
 
@@ -217,7 +217,7 @@ def test_what_could_be_seen_is_seen_and_half_of_it_is_not() -> None:
 @settings(derandomize=True, max_examples=40)
 @given(st.floats(-3, 3), st.sampled_from([-1.0, 1.0]))
 def test_units_and_direction_make_no_difference(shift: float, sign: float) -> None:
-    """A series in other units, or turned upside down, changes on the same nightly run and by as much."""
+    """Units and direction do not affect where a change is found, or its size."""
     slow = [*QUIET, *(log + 0.1 for log in QUIET[:3])]
     change, other = latest_change(slow), latest_change([sign * log + shift for log in slow])
 
@@ -230,7 +230,7 @@ def test_units_and_direction_make_no_difference(shift: float, sign: float) -> No
     ("nightly_runs", "missing"), [(0, MIN_NIGHTLY_RUNS + 1), (MIN_NIGHTLY_RUNS, 1), (MIN_NIGHTLY_RUNS + 1, 0), (40, 0)]
 )
 def test_too_few_nightly_runs_are_no_basis(nightly_runs: int, missing: int) -> None:
-    """It says how many are lacking."""
+    """With too few nightly runs, the number that is missing is returned."""
     assert changes.missing_nightly_runs(points([3.0] * nightly_runs)) == missing
 
 
@@ -239,7 +239,7 @@ def test_too_few_nightly_runs_are_no_basis(nightly_runs: int, missing: int) -> N
     [(0.1, "lower", True), (-0.1, "lower", False), (0.1, "higher", False), (-0.1, "higher", True), (0, "lower", False)],
 )
 def test_worse_depends_on_the_metric(log: float, better: Any, worse: bool) -> None:
-    """More latency is worse, more throughput is not."""
+    """Whether a change is worse depends on the metric's direction."""
     assert changes.is_worse(log, better) == worse
 
 
@@ -253,14 +253,14 @@ NIGHTLY_RUNS = [f"n{nightly_run}" for nightly_run in range(12)], ["n12", "n13"]
     [(0.10, True), (0.06, True), (0.04, False), (0.0, False), (-0.10, False)],
 )
 def test_the_control_moved_or_not(move: float, moved: bool) -> None:
-    """The same direction and at least half as far, on the same nightly runs."""
+    """The control moved if it changed in the same direction by at least half as much."""
     control = points([*QUIET, QUIET[0] + move, QUIET[1] + move])
 
     assert control_moved(control, *NIGHTLY_RUNS, log=0.1) == moved
 
 
 def test_a_control_that_did_not_run_says_nothing() -> None:
-    """Neither before nor after: no answer, which is not "it held still"."""
+    """A control without values before or after yields None."""
     assert control_moved(points(QUIET), *NIGHTLY_RUNS, log=0.1) is None
     assert control_moved(points([3.0, 3.0], first=11), *NIGHTLY_RUNS, log=0.1) is None
 
@@ -284,12 +284,12 @@ SLOW = [0.60, 0.61, 0.59]
     ],
 )
 def test_reruns_settle_a_candidate(reruns: list[float], better: Any, verdict: str) -> None:
-    """The change is measured against how far candidate and release always were apart."""
+    """Reruns are judged against the usual difference between candidate and release."""
     assert confirm(reruns, BEFORE, margin=0.05, better=better).verdict == verdict
 
 
 def test_the_interval_is_never_narrower_than_one_nightly_run_among_nightly_runs() -> None:
-    """Pairs of one nightly run that agree perfectly are still one run: six before, t(0.975, 5) * s * sqrt(1 + 1/6)."""
+    """The interval is never narrower than the variation between nightly runs."""
     found = confirm([0.6, 0.6, 0.6], BEFORE, margin=0.05, better="lower")
 
     assert found.log == pytest.approx(0.1)
@@ -298,13 +298,13 @@ def test_the_interval_is_never_narrower_than_one_nightly_run_among_nightly_runs(
 
 
 def test_too_few_pairs_or_nightly_runs_settle_nothing() -> None:
-    """It says how many there are."""
+    """Too few pairs or nightly runs are inconclusive, with their numbers."""
     assert confirm(SLOW[:2], BEFORE, margin=0.05, better="lower").verdict == "inconclusive"
     assert "3 pairs and 2 nightly runs" in confirm(SLOW, BEFORE[:2], margin=0.05, better="lower").why
 
 
 def test_a_shared_alpha_widens_the_interval() -> None:
-    """Four candidates share one error rate."""
+    """A shared error rate widens the interval."""
     alone, shared = (confirm(SLOW, BEFORE, margin=0.05, better="lower", alpha=alpha) for alpha in (0.05, 0.05 / 4))
 
     assert alone.low is not None

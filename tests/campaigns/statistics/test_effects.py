@@ -1,4 +1,4 @@
-"""Effects, verdicts and powers against values that were worked out by hand or stand in tables."""
+"""Effects, verdicts and powers, against values from tables or computed by hand."""
 
 import math
 
@@ -29,7 +29,7 @@ TIMES = st.lists(st.tuples(st.floats(0.1, 100), st.booleans()), min_size=1, max_
 
 
 def effect(mean: float, half: float, p: float = 0.001) -> Effect:
-    """An effect whose interval reaches ``half`` to both sides."""
+    """Return an effect whose interval reaches ``half`` to both sides."""
     return Effect(10, mean, half, mean - half, mean + half, p)
 
 
@@ -37,7 +37,7 @@ def effect(mean: float, half: float, p: float = 0.001) -> Effect:
 
 
 def test_a_ratio_of_two_runs():
-    """11 against 10 is +10 %, and 10 against 11 its mirror; what no float holds is ten thousand times as much."""
+    """11 against 10 is +10%, and the reverse its negative; very large ratios are capped."""
     assert percent(log_ratio(10, 11)) == pytest.approx(10)
     assert percent(2000.0) == percent(1000.0) == pytest.approx(999_900)
     assert log_ratio(11, 10) == -log_ratio(10, 11)
@@ -45,13 +45,13 @@ def test_a_ratio_of_two_runs():
 
 @pytest.mark.parametrize(("base", "head"), [(0, 1), (1, 0), (-1, 2), (math.nan, 1)])
 def test_what_is_not_above_zero_has_no_ratio(base, head):
-    """Zero loss against some loss is no factor; it is refused with its numbers."""
+    """Values that are not above zero are rejected with their numbers."""
     with pytest.raises(BadInput, match="must be above 0"):
         log_ratio(base, head)
 
 
 def test_the_paired_interval():
-    """Five log-ratios: the interval and p of the t distribution with 4 degrees of freedom."""
+    """Interval and p of five log ratios follow the t distribution with 4 degrees of freedom."""
     found = paired_effect(FIVE)
 
     assert found is not None
@@ -60,13 +60,13 @@ def test_the_paired_interval():
 
 
 def test_one_pair_has_no_interval():
-    """Two pairs are the least; one says nothing of its own noise."""
+    """One pair has no interval; two have."""
     assert paired_effect([0.3]) is None
     assert paired_effect([0.3, 0.4]) is not None
 
 
 def test_pairs_without_any_noise():
-    """Equal pairs are no difference at all, or one that is certain."""
+    """Equal pairs without noise give p = 1 if the effect is zero, otherwise p = 0."""
     none, certain = paired_effect([0.0, 0.0]), paired_effect([0.5, 0.5])
 
     assert none is not None
@@ -78,7 +78,7 @@ def test_pairs_without_any_noise():
 @settings(derandomize=True)
 @given(LOGS)
 def test_swapping_the_arms_mirrors_the_effect(logs):
-    """Head against base is base against head, turned round."""
+    """Swapping the sides negates the effect."""
     one, other = paired_effect(logs), paired_effect([-log for log in logs])
 
     assert one is not None
@@ -90,7 +90,7 @@ def test_swapping_the_arms_mirrors_the_effect(logs):
 @settings(derandomize=True)
 @given(st.floats(1e-3, 1e6), st.floats(1e-3, 1e6), st.sampled_from([1e-3, 60, 1e9]))
 def test_the_unit_does_not_matter(base, head, factor):
-    """Seconds or milliseconds: the ratio stays."""
+    """The ratio does not depend on the unit."""
     assert log_ratio(base * factor, head * factor) == pytest.approx(log_ratio(base, head), abs=1e-9)
 
 
@@ -98,7 +98,7 @@ def test_the_unit_does_not_matter(base, head, factor):
 
 
 def test_holm():
-    """0.01, 0.04, 0.03 of three: 3 x 0.01, 2 x 0.03, and 0.04 no less than the one before."""
+    """Holm's correction multiplies 0.01, 0.03 and 0.04 by 3, 2 and 1, and keeps them monotonic."""
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.9, 0.8]) == [1.0, 1.0]
     assert holm([]) == []
@@ -107,7 +107,7 @@ def test_holm():
 @settings(derandomize=True)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_holm_keeps_the_order_and_lies_between_none_and_bonferroni(p_values):
-    """Never below the raw p, never above the number of tests times it."""
+    """Adjusted p values keep the order and are between the raw ones and Bonferroni's."""
     adjusted = holm(p_values)
 
     assert sorted(zip(p_values, adjusted, strict=True)) == list(zip(sorted(p_values), sorted(adjusted), strict=True))
@@ -128,12 +128,12 @@ def test_holm_keeps_the_order_and_lies_between_none_and_bonferroni(p_values):
     ],
 )
 def test_the_four_verdicts(found, p_adjusted, verdict):
-    """At a margin of 5 %, for a metric of which less is better; each with its near miss."""
+    """The four verdicts at a margin of 5%, each with a near miss."""
     assert verdict_of(found, margin=0.05, better="lower", p_adjusted=p_adjusted) == verdict
 
 
 def test_where_more_is_better_less_is_a_regression():
-    """The same loss of 6 % is good for a latency and bad for a rate."""
+    """A decrease of 6% is an improvement for latency and a regression for a rate."""
     lower = effect(-math.log(1.06), 0.05)
 
     assert verdict_of(lower, margin=0.05, better="lower", p_adjusted=0.01) == "improvement"
@@ -143,7 +143,7 @@ def test_where_more_is_better_less_is_a_regression():
 @settings(derandomize=True)
 @given(LOGS, st.sampled_from([0.01, 0.05, 0.2]))
 def test_swapping_the_arms_swaps_the_verdict(logs, margin):
-    """A regression becomes an improvement and back; the two others stay."""
+    """Swapping the sides swaps regression and improvement."""
     mirror = {"regression": "improvement", "improvement": "regression"}
     found, swapped = paired_effect(logs), paired_effect([-log for log in logs])
     assert found is not None
@@ -158,26 +158,26 @@ def test_swapping_the_arms_swaps_the_verdict(logs, margin):
 
 
 def test_the_interval_of_a_standard_deviation():
-    """Ten values: chi-squared with 9 degrees of freedom gives 0.688 and 1.826 times the estimate."""
+    """The interval of a standard deviation follows the chi-squared distribution."""
     assert sd_interval(1.0, 10) == pytest.approx((0.6878, 1.8256), abs=1e-4)
 
 
 def test_detection_rate_without_a_margin_is_the_power_of_the_t_test():
-    """Published power of the paired t test, effect size 1: 10 pairs 0.803, 8 pairs 0.68; no effect: one tail of 5 %."""
+    """Without a margin, the detection rate is the published power of the paired t test."""
     assert detection_rate(1.0, sd=1.0, pairs=10, margin=0) == pytest.approx(0.803, abs=1e-3)
     assert detection_rate(1.0, sd=1.0, pairs=8, margin=0) == pytest.approx(0.68, abs=1e-2)
     assert detection_rate(0.0, sd=1.0, pairs=10, margin=0) == pytest.approx(0.025, abs=1e-6)
 
 
 def test_an_effect_as_large_as_the_margin_is_found_every_other_time():
-    """The estimate lies beyond the margin as often as before it, however little noise there is."""
+    """An effect as large as the margin is detected in half of the cases."""
     assert detection_rate(math.log(1.05), sd=0.001, pairs=10, margin=0.05) == pytest.approx(0.5, abs=1e-3)
     assert detection_rate(math.log(1.04), sd=0.0, pairs=10, margin=0.05) == 0.0
     assert detection_rate(math.log(1.06), sd=0.0, pairs=10, margin=0.05) == 1.0
 
 
 def test_the_pairs_that_a_worsening_needs():
-    """The first number that finds it four times of five; one that is no larger than the margin is found by none."""
+    """The number of pairs is the smallest that detects a worsening in 80% of the cases."""
     noisy = {"sd": 0.10, "margin": 0.05}
     needed = pairs_needed(math.log1p(0.10), **noisy)
 
@@ -190,7 +190,7 @@ def test_the_pairs_that_a_worsening_needs():
 
 
 def test_the_smallest_effect_is_found_four_times_of_five():
-    """Detected at the power that was asked for; a second primary metric asks for more, more pairs for less."""
+    """The smallest effect is detected in 80% of the cases; more metrics increase it, more pairs decrease it."""
     least = smallest_effect(sd=0.07, pairs=10, margin=0.05)
 
     assert least is not None
@@ -205,14 +205,14 @@ def test_the_smallest_effect_is_found_four_times_of_five():
 
 
 def test_fisher():
-    """5 of 10 against 0 of 10: 2 x C(10,5) / C(20,5) = 0.0325; 1 of 10 against 0 of 10 is chance; no run, no p."""
+    """Fisher's exact test: 5 of 10 against 0 of 10 is 0.0325, 1 of 10 is chance, and no runs give 1."""
     assert fisher(5, 10, 0, 10) == pytest.approx(504 / 15504)
     assert fisher(1, 10, 0, 10) == pytest.approx(1.0)
     assert fisher(3, 3, 0, 0) == 1.0
 
 
 def test_censored_times():
-    """1, 2, 3 against 4, 5+, 5+: the log-rank sum by hand, and means up to 5, the last moment seen of both."""
+    """Censored times are compared by the log-rank test, with means up to the last time seen on both sides."""
     found = censored_effect([(1, False), (2, False), (3, False)], [(4, False), (5, True), (5, True)])
 
     assert found is not None
@@ -227,7 +227,7 @@ def test_censored_times():
 
 
 def test_means_end_where_one_arm_was_no_longer_seen():
-    """Base was given up at 2, so 10 of head counts as 2; nothing is made of what was not seen."""
+    """Restricted means end at the earlier end of observation of the two sides."""
     found = censored_effect([(1, False), (2, True)], [(1, False), (10, False)])
 
     assert found is not None
@@ -236,7 +236,7 @@ def test_means_end_where_one_arm_was_no_longer_seen():
 
 
 def test_no_unavailability_against_some():
-    """Zero has no ratio, yet the arms differ; the same zeros in both do not."""
+    """Zero against non-zero times has no ratio, but can be a regression."""
     zeros, some = [(0.0, False)] * 6, [(5.0, False)] * 6
     found, none = censored_effect(zeros, some), censored_effect(zeros, zeros)
 
@@ -248,7 +248,7 @@ def test_no_unavailability_against_some():
 
 
 def test_times_that_never_ended_say_nothing():
-    """All censored: p is 1, not a division by zero; and an arm without runs is no arm."""
+    """If all times are censored, p is 1; a side without runs gives None."""
     found = censored_effect([(4, True)], [(4, True), (5, True)])
 
     assert found is not None
@@ -259,7 +259,7 @@ def test_times_that_never_ended_say_nothing():
 @settings(derandomize=True)
 @given(TIMES, TIMES)
 def test_swapping_the_arms_mirrors_censored_effects(base, head):
-    """The same p, the opposite ratio."""
+    """Swapping the sides keeps p and inverts the ratio of censored effects."""
     one, other = censored_effect(base, head), censored_effect(head, base)
 
     assert one is not None

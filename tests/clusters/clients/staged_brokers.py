@@ -1,4 +1,4 @@
-"""Brokers of one partition that lie as they are told to, over real sockets, for clients that are the real ones."""
+"""Scripted brokers of one partition: real sockets, real clients, and stale metadata where a test wants it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ APIS = {
 
 
 def batch(offset: int, epoch: int) -> bytes:
-    """One record of ours; its number is its offset."""
+    """Encode a batch with one record in the project's format; the sequence number is the offset."""
     builder = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=1 << 16, offset=offset)
     builder.append(1000, None, encode("load-1", offset, 100))
     builder.close()
@@ -53,9 +53,9 @@ def batch(offset: int, epoch: int) -> bytes:
 
 @dataclass
 class Broker:
-    """What one broker believes: who leads, in which epoch, and a log of one epoch an offset; ``start`` is its first.
+    """A broker's state: its leader and epoch, and a log that stores each offset's epoch; ``start`` is the log start.
 
-    As Kafka does, it answers as a leader while it believes to be it, and only those who ask in its epoch or in none.
+    Like Kafka, it answers as leader while it believes that it leads, and only requests with its epoch or with none.
     """
 
     number: int
@@ -65,12 +65,12 @@ class Broker:
     start: int = 0
     address: tuple[str, int] = ("", 0)
     answered: Counter[str] = field(default_factory=Counter)
-    fetched_from: int = -1  # the largest offset for which it was asked
+    fetched_from: int = -1  # the largest fetch offset so far
     asked_last: int = -1
     peers: list[Broker] = field(default_factory=list)
 
     def answer(self, request: Any, response: Any) -> Any:
-        """The answer to one request."""
+        """Return the response to one request."""
         name = type(request).__name__.partition("Request")[0]
         self.answered[name] += 1
         return getattr(self, f"_{name}")(request, response)
@@ -119,7 +119,7 @@ class Broker:
         return response(throttle_time_ms=0, topics=[topic(topic=TOPIC, partitions=[part])])
 
     def _end_of(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch in the log that is not above this one, and where it ends."""
+        """Return the largest epoch in the log that is at most ``epoch``, and its end offset."""
         below = [offset for offset, of in enumerate(self.log) if of <= epoch]
         return (self.log[below[-1]], below[-1] + 1) if below else (-1, -1)
 
@@ -171,7 +171,7 @@ def _serve(broker: Broker, connection: socket.socket) -> None:
 
 @contextmanager
 def brokers(*staged: Broker) -> Iterator[SimpleNamespace]:
-    """Serve them; ``bootstrap`` is what clients are told."""
+    """Serve the brokers; ``bootstrap`` lists their addresses."""
     servers = []
     for broker in staged:
 

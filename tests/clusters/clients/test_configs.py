@@ -1,4 +1,4 @@
-"""Configurations of client nodes as files."""
+"""The configuration files of client nodes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ACCESS = Access("p1", "/run/security", tls="mutual", sasl="PLAIN")
     "config", [PRODUCER, CONSUMER, DRAIN, PROBER, replace(PRODUCER, access=ACCESS), replace(PROBER, access=ACCESS)]
 )
 def test_a_configuration_survives_its_file(config: ClientConfig) -> None:
-    """What the recording half wrote is what the client reads, broker ids and partitions as numbers."""
+    """A client reads the configuration that the harness wrote, with broker ids and partitions as numbers."""
     assert type(config).from_json(config.to_json()) == config
 
 
@@ -54,7 +54,7 @@ def test_a_configuration_survives_its_file(config: ClientConfig) -> None:
     ],
 )
 def test_there_is_room_by_the_size_of_records(told: dict[str, Any], records: int) -> None:
-    """128 MB of them, within bounds, unless it is said otherwise; fewer of kafka-python, whose limit is its own."""
+    """The in-flight limit is 128 MB of records within bounds, lower with kafka-python, unless the scenario sets it."""
     assert replace(PRODUCER, **{"engine": "confluent-kafka", **told}).room == records
 
 
@@ -70,11 +70,11 @@ def test_there_is_room_by_the_size_of_records(told: dict[str, Any], records: int
 )
 @pytest.mark.parametrize("kind", [ProducerConfig, ProberConfig])
 def test_another_file_is_refused(kind: type[ClientConfig], text: str) -> None:
-    """A misspelt setting, another client's file, no object and no JSON are each refused with the reason."""
+    """A misspelt setting, another client's file, a JSON array and invalid JSON are each rejected with the reason."""
     with pytest.raises(BadInput, match=f"This is no {kind.__name__} in JSON"):
         kind.from_json(text)
 
 
 def test_streams_are_named_by_table_and_client() -> None:
-    """Two clients may share one output folder."""
+    """A stream's file name has the table and the client, so two clients can share an output folder."""
     assert str(PRODUCER.stream("sends")) == "/out/sends-p1.arrow"

@@ -1,4 +1,4 @@
-"""The copier: what a turn does, and what it does after an error."""
+"""The copier: what one turn does, and how it continues after an error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EOF, NO_OFFSET = -191, -168  # librdkafka's _PARTITION_EOF and _NO_OFFSET
 
 
 class Kafka:
-    """A topic with records in partition 0, a group, and what was produced; transactions are all or nothing."""
+    """A topic with records in partition 0, a group, and the produced records; transactions are atomic."""
 
     def __init__(self, records: int) -> None:
         self.records = records
@@ -39,14 +39,14 @@ class Kafka:
 
 
 def message(offset: int, code: int | None = None) -> Any:
-    """A record of partition 0, or an error."""
+    """Return a record of partition 0, or an error."""
     error = SimpleNamespace(code=lambda: code) if code is not None else None
     said = {"error": error, "offset": offset, "partition": 0, "topic": "orders", "value": bytes(64 + offset)}
     return SimpleNamespace(**{name: partial(said.get, name) for name in said})
 
 
 class FakeConsumer:
-    """Reads on from what the group has committed; as librdkafka it commits what was stored since the last commit."""
+    """Reads on from the group's committed offset; like librdkafka it auto-commits the stored offsets."""
 
     def __init__(self, kafka: Kafka, settings: dict[str, Any]) -> None:
         self.kafka, self.settings, self.at = kafka, settings, kafka.committed
@@ -83,7 +83,7 @@ class FakeConsumer:
 
 
 class FakeProducer:
-    """Shows its records once they are committed."""
+    """A producer whose records become visible with the commit."""
 
     def __init__(self, kafka: Kafka, settings: dict[str, Any]) -> None:
         self.kafka, self.settings = kafka, settings
@@ -113,7 +113,7 @@ class FakeProducer:
 
 
 def config(tmp_path: Path, offsets: str) -> CopierConfig:
-    """Two records a transaction, one partition."""
+    """Return a configuration with two records per transaction and one partition."""
     return CopierConfig(
         client_id="copier",
         out=str(tmp_path),
@@ -130,7 +130,7 @@ def config(tmp_path: Path, offsets: str) -> CopierConfig:
 
 @pytest.fixture
 def kafka(monkeypatch: pytest.MonkeyPatch) -> Kafka:
-    """Three records, and the two clients of the library on them."""
+    """A topic with three records, and fakes of the library's two clients on it."""
     found = Kafka(3)
     monkeypatch.setattr(copier, "Consumer", lambda settings: FakeConsumer(found, settings))
     monkeypatch.setattr(copier, "Producer", lambda settings: FakeProducer(found, settings))
@@ -139,7 +139,7 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> Kafka:
 
 
 def ran(tmp_path: Path, offsets: str = "in_transaction") -> dict[str, Any]:
-    """What the copier says of itself after it was told to stop."""
+    """Run the copier with its stop event set; return its summary."""
     stop = threading.Event()
     stop.set()
     copier.run(config(tmp_path, offsets), stop)
@@ -148,7 +148,7 @@ def ran(tmp_path: Path, offsets: str = "in_transaction") -> dict[str, Any]:
 
 @pytest.mark.parametrize("offsets", ["in_transaction", "apart"])
 def test_it_copies_to_the_end_and_says_how_far_its_group_is(kafka: Kafka, tmp_path: Path, offsets: str) -> None:
-    """Each copy names its input and is as long; told to stop, it goes on until nothing is left."""
+    """A copier with its stop event set copies to the end, and its summary has the group's offset."""
     summary = ran(tmp_path, offsets)
 
     assert [(partition, decode(value)[:2]) for partition, value in kafka.output] == [
@@ -163,7 +163,7 @@ def test_it_copies_to_the_end_and_says_how_far_its_group_is(kafka: Kafka, tmp_pa
 
 
 def test_nothing_is_left_to_commit_after_an_automatic_commit(kafka: Kafka, tmp_path: Path) -> None:
-    """librdkafka then raises ``_NO_OFFSET``; the copier ends as it should, with the group's offset."""
+    """If nothing is left to commit, librdkafka raises ``_NO_OFFSET`` and the copier still ends cleanly."""
     kafka.commits_by_itself = True
     told = threading.Event()
     told.set()
@@ -175,7 +175,7 @@ def test_nothing_is_left_to_commit_after_an_automatic_commit(kafka: Kafka, tmp_p
 
 
 def test_a_last_commit_that_fails_is_tried_again(kafka: Kafka, tmp_path: Path) -> None:
-    """Another copier reads from what is committed; records that were copied before it are copied twice."""
+    """If the last commit fails, the copier starts again from the committed offset and copies those records twice."""
     kafka.fails = ["commit offsets"]
     told = threading.Event()
     told.set()
@@ -188,7 +188,7 @@ def test_a_last_commit_that_fails_is_tried_again(kafka: Kafka, tmp_path: Path) -
 
 
 def test_after_an_error_it_begins_anew_from_what_is_committed(kafka: Kafka, tmp_path: Path) -> None:
-    """A transaction that failed shows nothing and moves no offset, so that its records are copied once."""
+    """A failed transaction shows no record and commits no offset, so the copier copies its records once."""
     kafka.fails = ["commit"]
     summary = ran(tmp_path)
 
@@ -198,7 +198,7 @@ def test_after_an_error_it_begins_anew_from_what_is_committed(kafka: Kafka, tmp_
 
 
 def test_offsets_that_are_committed_apart_lag_behind(kafka: Kafka, tmp_path: Path) -> None:
-    """Whoever follows one that was killed copies again what is not committed yet; within a transaction nobody does."""
+    """A second copier copies uncommitted records again, unless offsets are committed in the transaction."""
     for offsets, copied in (("apart", [0, 1, 0, 1]), ("in_transaction", [0, 1, 2])):
         kafka.output, kafka.committed = [], 0
         for _ in range(2):
@@ -208,7 +208,7 @@ def test_offsets_that_are_committed_apart_lag_behind(kafka: Kafka, tmp_path: Pat
 
 
 def test_an_error_of_the_consumer_is_no_record(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The end of a partition is not an error either."""
+    """An error from the consumer raises an exception; the end of a partition does not."""
     turns = copier.Turns(config(tmp_path, "in_transaction"))
     monkeypatch.setattr(turns._consumer, "consume", lambda *_: [message(0, KafkaError.UNKNOWN_TOPIC_OR_PART)])
 

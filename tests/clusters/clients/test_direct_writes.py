@@ -23,7 +23,7 @@ WRITE = {"to": "A", "topic": "orders", "records": 3}
 
 
 def scenario(*writes: dict[str, Any]) -> Scenario:
-    """A scenario with some writes, one phase each."""
+    """Return a scenario with these writes, one phase each."""
     return Scenario.model_validate(
         {
             "name": "s",
@@ -37,7 +37,7 @@ def scenario(*writes: dict[str, Any]) -> Scenario:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Any:
-    """A world with one broker."""
+    """Return a world with one broker."""
     folder = RunFolder(tmp_path)
     (folder.work / "streams").mkdir(parents=True)
     folder.clients.mkdir()
@@ -64,7 +64,7 @@ def world(tmp_path: Path) -> Any:
 def test_every_direct_write_stands_in_the_ledger(
     world: Any, monkeypatch: pytest.MonkeyPatch, acks: str, rows: list[Any], acked: int
 ) -> None:
-    """With the producers' own outcomes: without acknowledgement nobody knows."""
+    """Each direct write has a ledger row with its outcome; with acks=0 the outcome is unknown."""
     answers = [
         Produced(1, 2, 7, None),
         Produced(3, 4, None, "REQUEST_TIMED_OUT"),
@@ -87,7 +87,7 @@ def test_every_direct_write_stands_in_the_ledger(
 
 
 def test_records_of_a_batch_share_its_answer(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They stand one after the other from its base offset; the last batch holds what is left."""
+    """Records of a batch get consecutive offsets from the base offset of its answer; the last batch may be smaller."""
     sent: list[int] = []
 
     def answer(
@@ -113,7 +113,7 @@ def test_records_of_a_batch_share_its_answer(world: Any, monkeypatch: pytest.Mon
 
 
 def test_direct_writes_are_counted_through_the_scenario() -> None:
-    """Two equal steps are two producers."""
+    """Equal write steps have different producer ids, numbered through the scenario."""
     told = scenario(WRITE, WRITE, {**WRITE, "records": 5})
     writes = [step for phase in told.phases for step in phase.steps if isinstance(step, Write)]
 
@@ -121,7 +121,7 @@ def test_direct_writes_are_counted_through_the_scenario() -> None:
 
 
 def test_what_was_answered_stands_in_the_ledger_before_the_end(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A task that is ended in the middle of a write loses no acknowledgement."""
+    """A write that is interrupted keeps the acknowledgements received so far in the ledger."""
 
     def broken_off(*_: object, **__: object) -> Iterator[Produced]:
         yield Produced(1, 2, 7, None)

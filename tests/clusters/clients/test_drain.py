@@ -1,4 +1,4 @@
-"""When a drain is complete, with a reader that does as it is told."""
+"""When a drain is complete, with a scripted reader."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LATER = time.monotonic() + 3600
 
 
 class FakeReader:
-    """Yields a record of partition 0 a poll, as many as it was given; a missing end means that no leader answers."""
+    """Yields one record of partition 0 per poll; ``ends`` lacks a partition if no leader answers."""
 
     def __init__(self, records: int, ends: dict[TopicPartition, int]) -> None:
         self.partitions = [T0, T1]
@@ -26,7 +26,7 @@ class FakeReader:
         self.unreadable: dict[str, str] = {}
 
     def learn(self) -> None:
-        """Nobody new leads."""
+        """Leaders do not change."""
 
     def offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int | None]:
         return {each: 0 if timestamp == EARLIEST else self.ends.get(each) for each in partitions}
@@ -43,19 +43,19 @@ class FakeReader:
 
 
 class Rows(list[Any]):
-    """A writer."""
+    """A writer that keeps its rows."""
 
     add = list.append
 
 
 def drained(reader: FakeReader, deadline: float) -> tuple[dict[str, dict[str, Any]], int]:
-    """What was reached, and how many rows were written."""
+    """Run the drain; return the reached positions and the number of rows written."""
     rows = Rows()
     return drain(reader, rows, deadline), len(rows)  # type: ignore[arg-type]  # fakes of both
 
 
 def test_every_partition_at_its_end_is_complete() -> None:
-    """All records are read before the ends are asked for; an empty partition is complete at once."""
+    """A drain is complete if every partition is read to its end; an empty partition is complete at once."""
     reached, rows = drained(FakeReader(3, {T0: 3, T1: 0}), LATER)
 
     assert rows == 3
@@ -66,21 +66,21 @@ def test_every_partition_at_its_end_is_complete() -> None:
 
 
 def test_one_record_short_is_incomplete() -> None:
-    """When the time is over, what stands between position and end was not drained."""
+    """A drain that reaches its deadline one record short is incomplete for that partition only."""
     reached, _ = drained(FakeReader(3, {T0: 4, T1: 0}), time.monotonic())
 
     assert [reached[name]["complete"] for name in ("t-0", "t-1")] == [False, True]
 
 
 def test_no_leader_is_incomplete_not_empty() -> None:
-    """An end that nobody tells is unknown; it does not hide the other partition."""
+    """A partition whose end is unknown is incomplete, and does not keep the other partition from being complete."""
     reached, _ = drained(FakeReader(0, {T0: 2}), time.monotonic())
 
     assert (reached["t-0"]["complete"], reached["t-1"]["end_offset"], reached["t-1"]["complete"]) == (True, None, False)
 
 
 def test_a_partition_that_can_be_read_no_further_is_not_waited_for() -> None:
-    """It is incomplete, and the others end the drain."""
+    """A partition that cannot be read further is incomplete, and the drain ends once the others are at their ends."""
     reader = FakeReader(3, {T0: 4, T1: 0})
     reader.unreadable["t-0"] = "from offset 3 on: EOFError"
     reached, _ = drained(reader, LATER)
@@ -89,7 +89,7 @@ def test_a_partition_that_can_be_read_no_further_is_not_waited_for() -> None:
 
 
 def test_leaders_that_do_not_answer_leave_every_partition_named() -> None:
-    """The time is over, nobody says anything, and nothing is complete."""
+    """If no leader answers before the deadline, every partition is reported as incomplete with an unknown end."""
     reached, _ = drained(FakeReader(0, {}), time.monotonic())
 
     assert [(name, of["end_offset"], of["complete"]) for name, of in reached.items()] == [

@@ -1,4 +1,4 @@
-"""How the two libraries' words are translated."""
+"""How errors and answers of the two client libraries are translated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from clusters.clients.ledger import NOT_SEEN
     ],
 )
 def test_kafka_python_errors(error: Exception, name: str) -> None:
-    """A broker's answer carries the protocol's name, the client's own troubles their class."""
+    """A broker's error has the protocol's name; an error of kafka-python itself has the name of its class."""
     assert engines._kafka_python_error(error) == name
 
 
@@ -31,12 +31,12 @@ def test_kafka_python_errors(error: Exception, name: str) -> None:
     [(6, "NOT_LEADER_OR_FOLLOWER"), (20, "NOT_ENOUGH_REPLICAS_AFTER_APPEND"), (-192, "_MSG_TIMED_OUT")],
 )
 def test_confluent_kafka_errors(code: int, name: str) -> None:
-    """A broker's code has the same name with either library; librdkafka's own codes are negative."""
+    """A broker's error code has the same name in both libraries; librdkafka's own codes are negative."""
     assert engines.librdkafka_error(code) == name
 
 
 class Sent:
-    """Records that kafka-python holds as one batch of partition 2, in its own objects."""
+    """Records that kafka-python holds as one batch of partition 2, as objects of that library."""
 
     def __init__(self, acks: str = "all") -> None:
         self.batches = engines.BatchAnswers(acks)
@@ -50,7 +50,7 @@ class Sent:
         return self
 
     def answers(self) -> list[tuple[int, int, int, str | None]]:
-        """Number, partition, offset and error of each that was answered since the last time."""
+        """Return number, partition, offset and error of each record answered since the last call."""
         taken = self.batches.take()
         if taken is None:
             return []
@@ -67,7 +67,7 @@ class Sent:
     ],
 )
 def test_a_batch_is_answered_at_once(acks: str, offset: int, said: list[tuple[int, int, int, str | None]]) -> None:
-    """Its records have neighbouring offsets; -1 means none was told; without acknowledgements nothing is ever ok."""
+    """Records of a batch get consecutive offsets; -1 is an unknown offset, and acks=0 never yields ok."""
     sent = Sent(acks).send(3, 9)
     assert sent.answers() == []
 
@@ -78,7 +78,7 @@ def test_a_batch_is_answered_at_once(acks: str, offset: int, said: list[tuple[in
 
 
 def test_a_record_that_is_held_while_its_batch_is_answered_is_among_its_records() -> None:
-    """The library's thread may be faster than the one that sends."""
+    """A record that arrives while its batch is answered is answered too: the library's thread may be faster."""
     sent = Sent().send(3)
     sent.result.success((7, -1, None))
     sent.send(4)
@@ -87,7 +87,7 @@ def test_a_record_that_is_held_while_its_batch_is_answered_is_among_its_records(
 
 
 def test_each_record_of_a_batch_has_its_own_error() -> None:
-    """A broker may refuse one record of a batch, and the others for its sake (KIP-467)."""
+    """If a broker rejects one record of a batch, each record of the batch has its own error (KIP-467)."""
     sent = Sent().send(3, 4)
     errors = [kafka.errors.InvalidTimestampError(), kafka.errors.KafkaTimeoutError()]
     sent.result.success((-1, -1, errors.__getitem__))
@@ -96,7 +96,7 @@ def test_each_record_of_a_batch_has_its_own_error() -> None:
 
 
 def test_a_batch_that_was_split_is_answered_record_by_record() -> None:
-    """One that is too large for the broker goes again as several; the old one is never answered."""
+    """A batch that is too large is sent again in parts, and each record is answered by its new batch."""
     sent = Sent().send(3, 4, 5)
     one, other = (FutureProduceResult(TopicPartition("t", 2)) for _ in range(2))
     for future, (result, index) in zip(sent.futures, [(one, 0), (other, 0), (other, 1)], strict=True):
@@ -109,7 +109,7 @@ def test_a_batch_that_was_split_is_answered_record_by_record() -> None:
 
 
 def test_a_record_that_moves_twice_is_answered_once() -> None:
-    """The halves of a batch may still be too large."""
+    """A record whose batch is split twice is answered once."""
     sent = Sent().send(3)
     half, quarter = (FutureProduceResult(TopicPartition("t", 2)) for _ in range(2))
     sent.futures[0].rebind(half, 0)
@@ -121,7 +121,7 @@ def test_a_record_that_moves_twice_is_answered_once() -> None:
 
 
 def test_a_record_that_is_refused_at_once_has_its_error() -> None:
-    """Beside it one that was taken waits for the answer; nobody may have chosen a partition by then."""
+    """A record that the library rejects at once has its error, while an accepted record waits for its answer."""
     sent = Sent().send(3)
     nowhere = FutureProduceResult(TopicPartition("t", None))
     refused = FutureRecordMetadata(nowhere, -1, None, None, -1, 100, -1)
@@ -133,7 +133,7 @@ def test_a_record_that_is_refused_at_once_has_its_error() -> None:
 
 
 def test_what_was_given_up_has_no_answer() -> None:
-    """Whatever error the library then invents; nobody knows when."""
+    """Records that are given up have no answer, even if the library completes them with an error later."""
     sent = Sent().send(3)
     sent.batches.given_up = True
     sent.result.success((-1, -1, lambda _: kafka.errors.KafkaConnectionError("closed")))
@@ -145,7 +145,7 @@ def test_what_was_given_up_has_no_answer() -> None:
 
 @pytest.mark.parametrize("compression", ["none", "zstd"])
 def test_what_the_load_says_of_batches_reaches_librdkafka(compression: str) -> None:
-    """Under the names that it knows."""
+    """The batch settings of a load reach librdkafka under librdkafka's names."""
     config = ProducerConfig(
         client_id="p1",
         out="",

@@ -1,4 +1,4 @@
-"""What the client nodes have on board."""
+"""Which modules the client nodes import."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ABSENT = ["pydantic", "yaml", "docker", "airflow", "pyspark", "pandas", "scipy",
 
 
 def run_without(modules: list[str], code: str) -> str:
-    """Run code in an interpreter where some modules cannot be imported; what it said on stderr."""
+    """Run code in an interpreter in which these modules cannot be imported; return its stderr if it fails."""
     blocked = f"import sys; sys.modules.update(dict.fromkeys({modules!r})); {code}"
     done = subprocess.run([sys.executable, "-c", blocked], cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stderr if done.returncode else ""
@@ -24,10 +24,10 @@ def run_without(modules: list[str], code: str) -> str:
 
 @pytest.mark.parametrize("client", ["producer", "consumer", "drain", "prober"])
 def test_a_client_needs_the_node_libraries_only(client: str) -> None:
-    """Neither the rest of the project's libraries nor the rest of its packages are there."""
+    """A client imports only the node libraries, and no other package of the project."""
     assert run_without(ABSENT, f"import clusters.clients.{client}") == ""
 
 
 def test_the_recording_half_would_not_start_there() -> None:
-    """The near miss: a module that needs pydantic is found out."""
+    """Near miss: a module that needs pydantic does not start with the node libraries alone."""
     assert "pydantic" in run_without(["pydantic"], "import clusters.scenario.scenario")

@@ -1,4 +1,4 @@
-"""Metadata in which the newest leader of a partition stays, as kafka-python's own is updated."""
+"""Metadata that keeps the newest leader epoch of a partition, on top of kafka-python's updates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T0 = TopicPartition("t", 0)
 
 
 def told(leader: int, epoch: int, brokers: tuple[int, ...] = (1, 2)) -> MetadataResponse:
-    """A broker's answer."""
+    """Return a broker's metadata response."""
     broker, topic = MetadataResponse.MetadataResponseBroker, MetadataResponse.MetadataResponseTopic
     part = topic.MetadataResponsePartition(
         error_code=0,
@@ -39,14 +39,14 @@ def told(leader: int, epoch: int, brokers: tuple[int, ...] = (1, 2)) -> Metadata
 
 @pytest.fixture
 def leaders() -> NewestLeaders:
-    """Broker 2 leads in epoch 1."""
+    """Metadata in which broker 2 leads in epoch 1."""
     found = NewestLeaders(bootstrap_servers="b:9092")
     found.update_metadata(told(2, 1))
     return found
 
 
 def seen(leaders: NewestLeaders) -> tuple[int, int]:
-    """What kafka-python goes by."""
+    """Return the leader and epoch that kafka-python uses."""
     return leaders.leader_for_partition(T0), leaders.leader_epoch_for_partition(T0)
 
 
@@ -55,14 +55,14 @@ def seen(leaders: NewestLeaders) -> tuple[int, int]:
     [(1, 0, (2, 1)), (1, 1, (1, 1)), (1, 2, (1, 2)), (NOBODY, 2, (NOBODY, 2)), (NOBODY, -1, (2, 1))],
 )
 def test_an_older_epoch_changes_nothing(leaders: NewestLeaders, leader: int, epoch: int, then: tuple[int, int]) -> None:
-    """The same epoch and newer ones do."""
+    """Metadata with an older epoch change nothing; the same epoch and newer ones do."""
     leaders.update_metadata(told(leader, epoch))
 
     assert seen(leaders) == leaders.newest(T0) == then
 
 
 def test_an_error_does_not_end_the_refreshing(leaders: NewestLeaders, monkeypatch: pytest.MonkeyPatch) -> None:
-    """kafka-python's own loop ends with it, and its producer hears of no other leader."""
+    """An error does not end the refresh loop; in kafka-python it does, and the producer learns of no new leader."""
     begun: list[int] = []
 
     async def once(own: ClusterMetadata) -> None:
@@ -79,7 +79,7 @@ def test_an_error_does_not_end_the_refreshing(leaders: NewestLeaders, monkeypatc
 
 
 def test_a_leader_that_is_not_listed_is_asked_for(leaders: NewestLeaders) -> None:
-    """A stale answer need not know its address; the epoch stays all the same."""
+    """A leader that a stale response does not list is unknown to kafka-python, but its epoch is kept."""
     leaders.update_metadata(told(1, 0, brokers=(1, 3)))
 
     assert seen(leaders) == (NOBODY, 1)
@@ -89,7 +89,7 @@ def test_a_leader_that_is_not_listed_is_asked_for(leaders: NewestLeaders) -> Non
 
 
 def test_what_a_broker_says_in_passing_is_kept(leaders: NewestLeaders) -> None:
-    """A newer leader out of another answer (KIP-951) outlives old metadata; an older one is not taken."""
+    """A newer leader from another response (KIP-951) replaces older metadata; an older one does not."""
     assert leaders.update_partition_leader(T0, 1, 2)
     assert not leaders.update_partition_leader(T0, 2, 1)
     leaders.update_metadata(told(2, 1))
@@ -98,7 +98,7 @@ def test_what_a_broker_says_in_passing_is_kept(leaders: NewestLeaders) -> None:
 
 
 def test_who_was_told_before_any_metadata_counts() -> None:
-    """All brokers were asked first, then one that is behind answers."""
+    """A leader learned before the first metadata response is kept if that response has an older epoch."""
     leaders = NewestLeaders(bootstrap_servers="b:9092")
     assert leaders.newest(T0) == UNKNOWN
     leaders.update_partition_leader(T0, 2, 1)
@@ -111,14 +111,14 @@ def test_who_was_told_before_any_metadata_counts() -> None:
     ("said", "then"),
     [
         ((1, 0), (2, 1)),  # older
-        ((1, 1), (2, 1)),  # nobody else leads in that epoch
+        ((1, 1), (2, 1)),  # an epoch has one leader
         ((NOBODY, 1), (2, 1)),  # a broker that has not heard of it yet
         ((NOBODY, 2), (NOBODY, 2)),
         ((3, 2), (3, 2)),
     ],
 )
 def test_the_newest_leader_is_kept(said: tuple[int, int], then: tuple[int, int]) -> None:
-    """Whoever tells of it, and in whatever order."""
+    """The leader of the newest epoch is kept, whatever the source and the order of the updates."""
     leaders = Leaders()
     assert leaders.newest(T0) == UNKNOWN
 
@@ -129,7 +129,7 @@ def test_the_newest_leader_is_kept(said: tuple[int, int], then: tuple[int, int])
 
 
 def test_two_threads_do_not_give_up_a_newer_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Epoch 9 arrives after the reader of epoch 2 has looked, and before it writes."""
+    """Two threads that report leaders at the same time leave the newer epoch in place."""
     leaders, look = Leaders(), Leaders.newest
     other = threading.Thread(target=leaders.told, args=(T0, 3, 9))
 
@@ -148,7 +148,7 @@ def test_two_threads_do_not_give_up_a_newer_epoch(monkeypatch: pytest.MonkeyPatc
 
 
 def test_offsets_are_asked_of_each_leader_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many partitions it leads, each in its epoch; a leader that does not answer leaves its own unknown."""
+    """Each leader gets one ListOffsets request for all its partitions; offsets of a silent leader are unknown."""
     asked: dict[str, dict[int, int]] = {}
 
     def list_offsets(broker: Any, partitions: Any, *_: Any, leader_epochs: Any) -> dict[TopicPartition, ListedOffset]:

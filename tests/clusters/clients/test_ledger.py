@@ -1,4 +1,4 @@
-"""The ternary outcome of a send."""
+"""The three outcomes of a send: ok, fail and info (unknown)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from history.tables import SENDS
 
 
 def test_success_is_ok() -> None:
-    """No error: the broker acknowledged."""
+    """Without an error, the broker acknowledged."""
     assert outcome(None, may_have_retried=True) == "ok"
 
 
@@ -24,7 +24,7 @@ def test_success_is_ok() -> None:
     ["never_sent", "transaction_aborted", "MESSAGE_TOO_LARGE", "TOPIC_AUTHORIZATION_FAILED", "INVALID_TOPIC_EXCEPTION"],
 )
 def test_refused_for_good_is_fail(error: str) -> None:
-    """What every attempt meets alike, before the append, is definitely not in the log."""
+    """An error that every attempt meets before the append means that the record is not in the log."""
     assert outcome(error, may_have_retried=True) == "fail"
 
 
@@ -50,12 +50,12 @@ def test_refused_for_good_is_fail(error: str) -> None:
 )
 @pytest.mark.parametrize("may_have_retried", [True, False])
 def test_anything_else_is_unknown(error: str, may_have_retried: bool) -> None:
-    """Time-outs, disconnects, 6, 7, 19, 20 and errors that nobody has seen yet: the record may be in the log."""
+    """Time-outs, disconnects, retriable errors and unknown errors are info: the record may be in the log."""
     assert outcome(error, may_have_retried=may_have_retried) == "info"
 
 
 def test_unknown_topic_is_definite_only_without_retries() -> None:
-    """A retry that ends at a broker which lost the topic says nothing about the attempts before it."""
+    """UNKNOWN_TOPIC_OR_PARTITION is definite only without retries: an earlier attempt may have been appended."""
     assert outcome("UNKNOWN_TOPIC_OR_PARTITION", may_have_retried=False) == "fail"
     assert outcome("UNKNOWN_TOPIC_OR_PARTITION", may_have_retried=True) == "info"
 
@@ -71,7 +71,7 @@ def _columns(*seqs: int, **seen: list[int]) -> dict[str, np.ndarray[tuple[int], 
 
 
 def test_a_ledger_becomes_rows_of_sends(tmp_path: Path) -> None:
-    """With its producer, topic and acks, and with the outcome that each error means; what nobody saw is null."""
+    """A ledger becomes rows with producer, topic, acks and outcome; unknown values are null."""
     with Ledger(tmp_path / "sends-p1.arrow", ABOUT) as ledger:
         ledger.record(error_names([None, "never_sent"]), _columns(7, 8, offset=[40, NOT_SEEN], done_ns=[9, NOT_SEEN]))
         ledger.record(error_names(["UNKNOWN_TOPIC_OR_PARTITION"]), _columns(6, transaction=[3]))
@@ -89,7 +89,7 @@ def test_a_ledger_becomes_rows_of_sends(tmp_path: Path) -> None:
 
 
 def test_a_partition_that_nobody_named_is_no_null(tmp_path: Path) -> None:
-    """It is -1, as in an imported history."""
+    """An unknown partition is -1, as in an imported history."""
     with Ledger(tmp_path / "sends-p1.arrow", ABOUT) as ledger:
         ledger.record(error_names(["no_answer"]), _columns(7, partition=[NOT_SEEN]))
     (batch,) = sends_of(tmp_path / "sends-p1.arrow")
@@ -98,7 +98,7 @@ def test_a_partition_that_nobody_named_is_no_null(tmp_path: Path) -> None:
 
 
 def test_a_killed_producer_leaves_what_it_flushed(tmp_path: Path) -> None:
-    """What was added since is lost; a batch torn at any byte is none, compressed as it is."""
+    """A killed producer leaves everything that it flushed; a batch that is torn at any byte is ignored."""
     ledger = Ledger(tmp_path / "sends-p1.arrow", ABOUT)
     ledger.record(error_names([None]), _columns(1))
     ledger.flush()
@@ -117,13 +117,13 @@ def test_a_killed_producer_leaves_what_it_flushed(tmp_path: Path) -> None:
 def test_what_waits_behind_a_write_is_written_when_the_ledger_closes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A batch that is still being written is not one that was broken off."""
+    """Rows that wait behind a slow write are written when the ledger closes."""
     begun, awaited = Event(), Event()
     ledger = Ledger(tmp_path / "sends-p1.arrow", ABOUT)
     stream, written = ledger._stream, ledger._written
 
     class Slow:
-        """A stream whose batches are written once somebody waits for that."""
+        """A stream that completes a write once the ledger waits for it."""
 
         close = stream.close
 
@@ -144,7 +144,7 @@ def test_what_waits_behind_a_write_is_written_when_the_ledger_closes(
 
 
 def test_a_stream_of_sends_is_read_as_it_is(tmp_path: Path) -> None:
-    """Steps that write single records have few rows and no ledger."""
+    """Single rows, as steps write them, are read from a stream of sends like a ledger's."""
     row = {"producer_id": "w", "seq": 0, "topic": "orders", "partition": 0, "due_ns": 1, "outcome": "ok", "acks": "1"}
     with RowWriter(tmp_path / "sends-w.arrow", SENDS) as writer:
         writer.add({**row, "record_bytes": 100})
@@ -153,7 +153,7 @@ def test_a_stream_of_sends_is_read_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_record_takes_few_bytes_on_disk(tmp_path: Path) -> None:
-    """At most 24, at 100,000 records a second in batches of a tenth of a second."""
+    """A record takes at most 24 bytes on disk, at 100,000 records a second in batches of 0.1 s."""
     rng, count, rounds = np.random.default_rng(1), 10_000, 20
     path = tmp_path / "sends-p1.arrow"
     with Ledger(path, ABOUT) as ledger:

@@ -1,4 +1,4 @@
-"""Locks that lend priority, in the library itself."""
+"""Locks with priority inheritance, tried in librdkafka itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from clusters.clients.lending import cells_of
 
-# In a process of its own, for what is changed stays changed. A queue begins with its lock.
+# In its own process, since the change cannot be undone. A queue begins with its lock.
 MADE = """
 import ctypes
 from clusters.clients import librdkafka
@@ -29,7 +29,7 @@ print(ctypes.c_int.from_address(lock + 16).value & 32)
 
 @pytest.mark.parametrize("lends", [True, False])
 def test_the_library_makes_locks_that_lend(lends: bool) -> None:
-    """By the kind of a queue's lock; without it they are plain."""
+    """With priority inheritance switched on, librdkafka's new locks have it; otherwise they do not."""
     printed = subprocess.run(
         [sys.executable, "-c", MADE.format(lends=lends)], capture_output=True, text=True, check=True
     )
@@ -37,7 +37,7 @@ def test_the_library_makes_locks_that_lend(lends: bool) -> None:
     assert (int(printed.stdout) != 0) is lends
 
 
-# An interpreter that is taken apart calls what was registered.
+# An ordinary exit runs the registered functions.
 ENDED = """
 import atexit, logging
 from clusters.clients.lending import end_process
@@ -53,7 +53,7 @@ print("a last word")
     ("ends", "said"), [("end_process(3)", "a last word\n"), ("exit(3)", "a last word\ntaken apart\n")]
 )
 def test_a_process_that_lends_ends_with_its_interpreter_whole(ends: str, said: str) -> None:
-    """What it wrote is out, and its exit code is what it says; another process takes its interpreter apart."""
+    """``end_process`` flushes output and sets the exit code without running exit handlers; ``exit`` runs them."""
     ended = subprocess.run([sys.executable, "-c", ENDED.format(ends=ends)], capture_output=True, text=True, check=False)
 
     assert (ended.returncode, ended.stdout) == (3, said)
@@ -61,7 +61,7 @@ def test_a_process_that_lends_ends_with_its_interpreter_whole(ends: str, said: s
 
 
 def test_a_function_that_is_not_called_has_no_cell() -> None:
-    """Only what the library calls can be led elsewhere."""
+    """Only functions that the library calls have an entry that can be redirected."""
     library = next(
         line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "librdkafka" in line
     )

@@ -1,4 +1,4 @@
-"""librdkafka's C interface, where no broker answers."""
+"""librdkafka's C interface, without a broker that answers."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def produced(producer: Producer, first: int, count: int) -> list[int]:
 
 
 def rows(producer: Producer) -> Iterator[tuple[int, ...]]:
-    """The answers so far: number, error and offset of each."""
+    """Return number, error and offset of each answer so far."""
     while delivered := producer.delivered(events=1):
         yield from zip(*(column.tolist() for column in delivered), strict=True)
 
 
 def test_each_record_has_its_own_answer() -> None:
-    """Those that nobody took in time are told by their numbers, with the error, and with no offset."""
+    """Records that time out are answered by number, each with the error and without an offset."""
     producer, seen = Producer(NOWHERE, "t"), list[tuple[int, ...]]()
     assert producer.delivered(events=1) is None
     assert produced(producer, 7_000_000_000, 3) == [0, 0, 0]
@@ -46,7 +46,7 @@ def test_each_record_has_its_own_answer() -> None:
 
 
 def test_what_is_given_up_is_answered() -> None:
-    """At once, although its time-out is far away; no partition was chosen for it yet."""
+    """A purge answers all records at once, although their time-out is far away and no partition was chosen yet."""
     producer, seen = Producer(NOWHERE | {"delivery.timeout.ms": 60_000}, "t"), list[tuple[int, ...]]()
     keys = np.frombuffer(b"0000000100000002", np.uint8).reshape(2, 8)
     data = np.frombuffer(b"abcdeabcde", np.uint8)
@@ -64,7 +64,7 @@ def test_what_is_given_up_is_answered() -> None:
 
 
 def test_what_finds_no_room_is_refused() -> None:
-    """With room for two the third is not taken, and said to be so at once."""
+    """A record that does not fit into the queue is rejected at once with QUEUE_FULL."""
     producer = Producer(NOWHERE | {"queue.buffering.max.messages": 2, "delivery.timeout.ms": 60_000}, "t")
 
     assert produced(producer, 0, 3) == [0, 0, QUEUE_FULL]
@@ -74,12 +74,12 @@ def test_what_finds_no_room_is_refused() -> None:
 
 
 def test_a_setting_that_the_library_does_not_know_is_refused() -> None:
-    """In one sentence with its name."""
+    """A setting that librdkafka does not know is rejected by name."""
     with pytest.raises(BadInput, match=r"no\.such\.setting"):
         Producer({"no.such.setting": 1}, "t")
 
 
 @pytest.mark.parametrize(("code", "name"), [(TIMED_OUT, "_MSG_TIMED_OUT"), (QUEUE_FULL, "_QUEUE_FULL")])
 def test_names_of_errors(code: int, name: str) -> None:
-    """As confluent-kafka has them."""
+    """Errors have the names that confluent-kafka gives them."""
     assert error_name(code) == name

@@ -1,4 +1,4 @@
-"""A member of a consumer group, on a library that is played."""
+"""A member of a consumer group, on a scripted library."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
 class Message:
-    """A record that was polled."""
+    """A polled record."""
 
     def __init__(self, partition: int, offset: int) -> None:
         self.topic, self.partition, self.offset = (lambda: "orders"), (lambda: partition), (lambda: offset)
@@ -30,7 +30,7 @@ class Message:
 
 
 class Library:
-    """Polls what it was given, and takes commits."""
+    """Polls the records that it was given, and accepts commits."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.answer = settings["on_commit"]
@@ -50,14 +50,14 @@ class Library:
 
     def get_watermark_offsets(self, at: At, cached: bool) -> tuple[int, int]:  # the library's own
         assert cached
-        return 0, {0: 30, 1: -1001}[at.partition]  # of partition 1 no fetch has told it yet
+        return 0, {0: 30, 1: -1001}[at.partition]  # partition 1 has no fetch yet
 
     def close(self) -> None:
         self.closed = True
 
 
 class Played:
-    """A member with its library, and what it wrote."""
+    """A member with its library and its output files."""
 
     def __init__(self, folder: Path, **change: Any) -> None:
         own = {"client_id": "member-1.1", "out": str(folder), "summary": str(folder / "s.json"), "bootstrap": ["b:1"]}
@@ -69,12 +69,12 @@ class Played:
         self.library: Any = self.member._consumer
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """What was written to disk so far."""
+        """Return the rows written to disk so far."""
         batches = list(read_stream(self.config.stream(table)))
         return pa.Table.from_batches(batches).to_pylist() if batches else []
 
     def read(self) -> list[tuple[int, int]]:
-        """The stretches that were written, by their ends."""
+        """Return the first and last offsets of the written stretches."""
         return [(row["first_offset"], row["last_offset"]) for row in self.rows("group_reads")]
 
 
@@ -84,7 +84,7 @@ def _library(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_committed_was_written_before(tmp_path: Path) -> None:
-    """Whoever is killed then has lost no record of it; the asking is written, too, and the answer when it comes."""
+    """Records are on disk before their offset is committed; so are the commit request and its answer."""
     played = Played(tmp_path)
     played.library.messages = [Message(0, 0), Message(0, 1), Message(1, 7)]
     played.member.step()
@@ -100,7 +100,7 @@ def test_what_is_committed_was_written_before(tmp_path: Path) -> None:
 
 
 def test_ahead_of_processing_what_is_committed_is_written_later(tmp_path: Path) -> None:
-    """A member that is killed in between has skipped it."""
+    """With ``commit_ahead`` offsets are committed before their records are written, so a kill skips those records."""
     played = Played(tmp_path, commit_ahead=True)
     played.library.messages = [Message(0, 0), None]
     played.member.step()
@@ -113,7 +113,7 @@ def test_ahead_of_processing_what_is_committed_is_written_later(tmp_path: Path) 
 
 
 def test_one_commit_at_a_time_is_under_way(tmp_path: Path) -> None:
-    """The next is asked for when it was answered, of what was read since."""
+    """One commit is in flight at a time; the next one covers the records read since."""
     played = Played(tmp_path)
     for offset in range(2):
         played.library.messages = [Message(0, offset)]
@@ -126,7 +126,7 @@ def test_one_commit_at_a_time_is_under_way(tmp_path: Path) -> None:
 
 
 def test_what_is_revoked_is_committed_first(tmp_path: Path) -> None:
-    """And what was lost is not: nothing of either is committed later."""
+    """Revoked partitions are committed first; lost partitions are not committed."""
     played = Played(tmp_path, commit_every_s=100.0)
     played.library.callbacks["on_assign"](None, [At("orders", 0), At("orders", 1)])
     played.library.messages = [Message(0, 0), Message(1, 0)]
@@ -146,7 +146,7 @@ def test_what_is_revoked_is_committed_first(tmp_path: Path) -> None:
 
 
 def test_what_it_has_not_read_lies_behind(tmp_path: Path) -> None:
-    """Up to the high watermarks that its fetches told; where none has, nothing is counted."""
+    """The lag counts up to the fetched high watermarks; a partition without one counts as zero."""
     played = Played(tmp_path)
     assert played.member.lag() == 0
     played.library.messages = [Message(0, 9), Message(1, 4)]
@@ -156,7 +156,7 @@ def test_what_it_has_not_read_lies_behind(tmp_path: Path) -> None:
 
 
 def test_a_stretch_is_unbroken() -> None:
-    """A gap begins another; partitions do not part each other's."""
+    """A gap in the offsets begins a new stretch; records of another partition in between do not."""
     polled = [(P0, 0, 10), (P1, 5, 11), (P0, 1, 12), (P0, 3, 13), (P1, 6, 14)]
     found = [(row["partition"], row["first_offset"], row["last_offset"]) for row in stretches(polled, "m")]
 
@@ -164,7 +164,7 @@ def test_a_stretch_is_unbroken() -> None:
 
 
 def test_each_protocol_has_its_own_settings(tmp_path: Path) -> None:
-    """A KIP-848 member has its session time-out from the brokers, and librdkafka refuses one of its own."""
+    """A KIP-848 member gets its session time-out from the brokers; librdkafka rejects one in its settings."""
     classic = member_settings(Played(tmp_path, assignor="range").config)
     assert (classic["session.timeout.ms"], classic["partition.assignment.strategy"]) == (6000, "range")
     (tmp_path / "other").mkdir()
@@ -174,7 +174,7 @@ def test_each_protocol_has_its_own_settings(tmp_path: Path) -> None:
 
 
 class End(Message):
-    """The library's word that a fetch found nothing behind an offset."""
+    """librdkafka's event that a fetch reached the end of a partition."""
 
     def __init__(self, partition: int, offset: int) -> None:
         super().__init__(partition, offset)
@@ -182,7 +182,7 @@ class End(Message):
 
 
 def test_a_member_knows_its_position_in_each_partition_that_it_owns(tmp_path: Path) -> None:
-    """Behind a transaction's marker, too, which is no record; None before its first fetch, gone with the partition."""
+    """Positions include transaction markers; they are None before the first fetch and end with the assignment."""
     played = Played(tmp_path)
     played.library.callbacks["on_assign"](None, [At("orders", 0), At("orders", 1)])
     assert played.member.positions() == {"orders-0": None, "orders-1": None}
@@ -199,5 +199,5 @@ def test_a_member_knows_its_position_in_each_partition_that_it_owns(tmp_path: Pa
 
 
 def test_a_member_is_told_of_the_end_of_a_partition(tmp_path: Path) -> None:
-    """Its last record alone does not say how far it has read."""
+    """The member enables ``enable.partition.eof``: its last record alone does not show how far it has read."""
     assert member_settings(Played(tmp_path).config)["enable.partition.eof"] is True

@@ -41,7 +41,7 @@ LOADS = {
 
 
 def of(path: Path, **load: Any) -> Any:
-    """A world with this load, in which nothing runs yet."""
+    """Return a world with this load, in which no client runs yet."""
     told = scenario([{"hold": 1}], topics={"orders": TOPIC, "payments": TOPIC}, **load)
     found: Any = FakeWorld(path, told)
     found.plan.clients, found.plan.java = {"ledger": Build(version="3.9.1", jars=Path("/tools"))}, A_JAVA
@@ -56,23 +56,23 @@ def of(path: Path, **load: Any) -> Any:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Any:
-    """A load with a group of two members."""
+    """A world whose load has a group of two members."""
     return of(tmp_path, load={"topic": "orders", "group": {"members": 2, "commit": "ahead"}})
 
 
 @pytest.fixture
 def several(tmp_path: Path) -> Any:
-    """Two processes of one load, one of Kafka's own producer, and one with transactions."""
+    """A world with a load of two processes, one of Kafka's VerifiableProducer, and one with transactions."""
     return of(tmp_path, loads=LOADS)
 
 
 def config_of(world: Any, name: str) -> dict[str, Any]:
-    """What a client node is told."""
+    """Return the configuration file of a client node."""
     return dict(json.loads((client_node(world, name).folder / "config.json").read_text()))
 
 
 def test_each_producer_is_told_its_own_load(several: Any) -> None:
-    """Its topic, its settings and its share of the rate; what it says and is told lies under its own name."""
+    """Each producer gets its own topic, settings, share of the rate, and files under its own name."""
     told = [config_of(several, name) for name in producer_names(several)]
 
     named = ("client_id", "topic", "rate_per_s", "acks", "delivery_timeout_ms", "transaction_records")
@@ -92,7 +92,7 @@ def test_each_producer_is_told_its_own_load(several: Any) -> None:
 
 
 def test_kafkas_own_producer_is_a_program_of_its_own(several: Any) -> None:
-    """It may read the release's jars and Java; the other producers need neither."""
+    """VerifiableProducer runs its own module and may read the release's jars and Java; other producers may not."""
     java, python = client_node(several, "ledger"), client_node(several, "web-1")
 
     assert (java.role, java.arguments[1]) == ("producer", "clusters.clients.verifiable_producer")
@@ -102,14 +102,14 @@ def test_kafkas_own_producer_is_a_program_of_its_own(several: Any) -> None:
 
 
 def test_readers_read_what_is_committed_of_all_topics(several: Any) -> None:
-    """One load with transactions suffices for that."""
+    """If any load has transactions, readers of all topics are read_committed."""
     told = config_of(several, "consumer")
 
     assert (told["topics"], told["isolation"]) == ({"orders": 2, "payments": 2}, "read_committed")
 
 
 def test_every_client_has_an_address_of_its_own(several: Any) -> None:
-    """The producers come first, so that one producer has the address that it always had."""
+    """Every client has its own address; producers come first."""
     names = client_names(several)
 
     assert names == ["web-1", "web-2", "ledger", "bank", "consumer", "prober", "drain", "copier"]
@@ -117,13 +117,13 @@ def test_every_client_has_an_address_of_its_own(several: Any) -> None:
 
 
 def test_a_client_that_no_scenario_has_is_an_error(several: Any) -> None:
-    """Such as the copier of another one."""
+    """Starting a client that the scenario does not have is an error."""
     with pytest.raises(HarnessError, match="has no client copier to start"):
         client_node(several, "copier")
 
 
 def test_a_rate_is_shared_by_the_processes_of_a_load(several: Any) -> None:
-    """Each is asked for its share and no other load's; it holds from when the last one answers."""
+    """Each process of a load is offered its share of the new rate; the rate holds from the last answer on."""
     folders = {name: client_node(several, name).folder for name in producer_names(several)}
 
     def answer(name: str, from_ns: int) -> None:
@@ -143,7 +143,7 @@ def test_a_rate_is_shared_by_the_processes_of_a_load(several: Any) -> None:
 
 
 def test_clients_end_together_each_in_its_own_time(several: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All are told before the first is waited for; one that does not run is left alone."""
+    """All running clients get SIGTERM before the first is waited for; each has its own limit."""
     told: list[Any] = []
     states = {"web-1": "running", "bank": "running", "web-2": "exited"}
     several.runtime = SimpleNamespace(state=lambda name: states[name], kill=lambda *call: told.append(call))
@@ -157,7 +157,7 @@ def test_clients_end_together_each_in_its_own_time(several: Any, monkeypatch: py
 
 
 def test_each_life_of_a_member_has_a_name_of_its_own(world: Any) -> None:
-    """Its files are never those of a life before; whether it is ready is told of the one that runs."""
+    """Each start of a member has its own file names, so readiness is that of the running process."""
     node = member_node(world, "member-2")
     world.folder.clients.mkdir()
     named = []
@@ -173,12 +173,12 @@ def test_each_life_of_a_member_has_a_name_of_its_own(world: Any) -> None:
 
 
 def test_members_have_addresses_behind_the_other_clients(world: Any) -> None:
-    """One each."""
+    """Members have the addresses after those of the other clients."""
     assert [member_node(world, name).address for name in member_names(world)] == ["127.0.0.5", "127.0.0.6"]
 
 
 def test_a_member_that_never_polled_was_last_seen_long_ago(world: Any) -> None:
-    """Else its file tells."""
+    """A member without an ``alive`` file has never polled; otherwise the file's time is its last poll."""
     assert last_poll(world, "member-1") == 0
     alive = member_node(world, "member-1").folder / "alive"
     alive.parent.mkdir(parents=True)
@@ -188,7 +188,7 @@ def test_a_member_that_never_polled_was_last_seen_long_ago(world: Any) -> None:
 
 
 def test_a_member_of_a_share_group_runs_a_client_of_its_own(world: Any) -> None:
-    """It is told what is its own to do; all else the brokers know. What it was given it says itself."""
+    """A member of a share group runs its own client, gets its processing settings, and reports what it received."""
     group = {"protocol": "share", "members": 3, "processing": "300ms", "release_every": 7}
     topics = {"orders": {"replicas": ["A", "B", "C"]}}
     world.scenario = scenario([{"hold": 1}], topics=topics, load={"topic": "orders", "group": group})
@@ -206,14 +206,14 @@ def test_a_member_of_a_share_group_runs_a_client_of_its_own(world: Any) -> None:
 
 @pytest.mark.parametrize(("partitions", "rates"), [(100, (20.0, 10.0)), (1000, (3.33, 3.33)), (5000, (0.67, 0.67))])
 def test_of_many_partitions_each_is_looked_at_less_often(partitions: int, rates: tuple[float, float]) -> None:
-    """So that looking is no load: 10,000 replicas a second at most, in three brokers together."""
+    """The more partitions, the lower the probe rate: at most 10,000 replicas a second over three brokers."""
     told = scenario([{"hold": 1}], topics={"orders": {"partitions": partitions, "replicas": ["A", "B", "C"]}})
 
     assert probe_rates(told) == pytest.approx(rates, abs=0.01)
 
 
 def test_who_ended_unasked_has_died(world: Any) -> None:
-    """Neither who runs, nor who was never started, nor who ended in order."""
+    """A client has died if it exited without a clean end; running, never started and cleanly ended clients have not."""
     world.folder.clients.mkdir()
     for name, clean in (("prober", False), ("consumer", True)):
         (world.folder.clients / f"{name}.json").write_text(json.dumps({"clean": clean}))

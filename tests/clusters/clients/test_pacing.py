@@ -18,18 +18,18 @@ from clusters.clients.pacing import Constant, Schedule, curve_of
     [(999, 0), (1000, 1), (1000 + 249_999_999, 1), (1000 + 250_000_000, 2), (1000 + 1_000_000_000, 5)],
 )
 def test_things_are_due_from_the_start_on(now_ns: int, count: int) -> None:
-    """At 4/s the first is due at the start, the second a quarter of a second later, not a nanosecond sooner."""
+    """At 4/s the first record is due at the start and the second 250 ms later, to the nanosecond."""
     assert Schedule(1000, Constant(4.0)).due_by(now_ns) == count
 
 
 def test_a_late_caller_finds_all_that_was_due() -> None:
-    """Nothing drifts: after a pause of an hour the count is that of an hour."""
+    """After a pause of an hour, the number of due records is that of an hour."""
     assert Schedule(0, Constant(1000.0)).due_by(3600 * 10**9) == 3_600_001
 
 
 @given(rate=st.floats(0.1, 50_000), index=st.integers(0, 10_000_000))
 def test_due_time_and_count_agree(rate: float, index: int) -> None:
-    """At its due time a thing counts as due, a nanosecond before it does not."""
+    """A record counts as due at its due time, and not a nanosecond before."""
     schedule = Schedule(5, Constant(rate))
     due_ns = schedule.due_ns(index)
 
@@ -56,9 +56,7 @@ CURVES = st.one_of(
 
 @given(rate=CURVES, first=st.integers(0, 1000), index=st.integers(0, 2_000_000))
 def test_due_times_follow_from_the_integral_of_a_curve(rate: dict[str, Any], first: int, index: int) -> None:
-    """Times rise; neighbours asked for together have the times of each alone; as many are due by then as that says; and
-    by the integral of the rate so many have come due, to the nanosecond.
-    """
+    """Due times follow the integral of the rate, rise strictly, and are the same one by one or in blocks."""
     schedule = Schedule(5, curve_of(rate), first)
     index += first
     times = schedule.due_times_ns(index, 50)
@@ -73,7 +71,7 @@ def test_due_times_follow_from_the_integral_of_a_curve(rate: dict[str, Any], fir
 
 
 def integral(rate: dict[str, Any], seconds: float) -> float:
-    """What the rate of a curve adds up to, by its formula, from the start on."""
+    """Return the integral of a curve's rate from the start on, by its formula."""
     match rate:
         case {"from": start, "to": to, "over": over}:
             ramp = min(seconds, over)
@@ -95,18 +93,18 @@ def integral(rate: dict[str, Any], seconds: float) -> float:
     ],
 )
 def test_a_curve_has_its_times(rate: Any, due_s: list[float]) -> None:
-    """A ramp, steps and a sine, by hand; the sine's integral over its period is its mean's."""
+    """Due times of a constant rate, a ramp, steps and a sine match times computed by hand."""
     assert Schedule(0, curve_of(rate)).due_times_ns(0, 5) / 1e9 == pytest.approx(due_s, abs=2e-6)
 
 
 def test_what_is_no_rate_is_refused() -> None:
-    """By its value."""
+    """A rate with missing fields is rejected."""
     with pytest.raises(ValueError, match="is no rate"):
         curve_of({"mean": 1.0})
 
 
 def test_a_schedule_may_begin_at_a_later_number() -> None:
-    """That one is due at the start; before it nothing more than what came before."""
+    """A schedule that begins at record 7 has that record due at the start."""
     schedule = Schedule(1000, Constant(4.0), first=7)
 
     assert [schedule.due_by(now_ns) for now_ns in (999, 1000, 1000 + 250_000_000)] == [7, 8, 9]
@@ -114,7 +112,7 @@ def test_a_schedule_may_begin_at_a_later_number() -> None:
 
 
 def test_a_schedule_goes_on_at_another_rate() -> None:
-    """Twice: what was due before a change is due when it was, asked for one by one or together."""
+    """After two rate changes, records that were due before a change keep their due times."""
     changed = Schedule(0, Constant(1.0)).then(1_500_000_000, Constant(4.0)).then(1_800_000_000, Constant(1.0))
     due_s = [0.0, 1.0, 1.5, 1.75, 1.8, 2.8]
 

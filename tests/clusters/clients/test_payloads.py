@@ -1,4 +1,4 @@
-"""Values that are made ahead are those that are made one by one."""
+"""Values made in blocks are equal to values made one by one."""
 
 import gzip
 from collections.abc import Callable
@@ -28,7 +28,7 @@ CODECS: dict[str, Callable[[bytes], bytes]] = {
     record_bytes=st.integers(MIN_RECORD_BYTES, 3000),
 )
 def test_each_value_is_its_own(first: int, record_bytes: int) -> None:
-    """Whatever the size, and where the numbers get another digit."""
+    """Each value carries its own number, at any size and where the number gets another digit."""
     assert _values(Values("load-1", Sizes.of(record_bytes)), first, 40) == [
         encode("load-1", first + at, record_bytes) for at in range(40)
     ]
@@ -52,7 +52,7 @@ SHAPES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: next(iter(shape)))
 @given(first=st.one_of(st.integers(0, MAX_SEQ - 50), st.sampled_from([0, 980, 9_990, 999_990])))
 def test_each_value_is_its_own_whatever_the_sizes(shape: dict[str, Any], first: int) -> None:
-    """Those of a distribution, too, where numbers get another digit, and each as long as its number says."""
+    """With sizes from a distribution, each value carries its own number and has the length of that number."""
     sizes = Sizes.of(shape, "7 load-1")
     lengths = sizes.of_records(np.arange(first, first + 40)).tolist()
 
@@ -63,7 +63,7 @@ def test_each_value_is_its_own_whatever_the_sizes(shape: dict[str, Any], first: 
 
 @given(first=st.integers(0, MAX_SEQ - 50), record_bytes=st.sampled_from([20_000, 350_001, 1_100_000]))
 def test_few_large_values_are_made_at_a_time(first: int, record_bytes: int) -> None:
-    """About a megabyte of them, or one: each is its own, and the one that was asked for comes first."""
+    """A block of large values has about 1 MB or a single value, and starts with the requested number."""
     made = Values("load-1", Sizes.of(record_bytes))
     block = made.block(first, 40)
 
@@ -73,7 +73,7 @@ def test_few_large_values_are_made_at_a_time(first: int, record_bytes: int) -> N
 
 
 def test_a_block_has_the_keys_of_its_records() -> None:
-    """Those of its numbers, wherever it begins; without keys there are none."""
+    """A block has the keys of its records, wherever it begins; without keys there are none."""
     keys = Keys.of({"count": 9, "distribution": "uniform"}, "7 load-1")
     made = Values("load-1", Sizes.of(100), keys=keys)
     blocks = made.block(990, 40), made.block(1000, 30)
@@ -85,7 +85,7 @@ def test_a_block_has_the_keys_of_its_records() -> None:
 
 
 def test_numbers_may_be_left_out_and_asked_for_again() -> None:
-    """Records that were refused have no value; one that is tried again has its own."""
+    """Numbers may be skipped (rejected records) and requested again (retries)."""
     made = Values("load-1", Sizes.of(100))
     asked = [0, 1, 1005, 2006, 3, 3]
 
@@ -95,7 +95,7 @@ def test_numbers_may_be_left_out_and_asked_for_again() -> None:
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
 def test_batches_compress_to_what_was_asked_for(codec: str, share: float) -> None:
-    """About: of records of 200 bytes, in a batch of 500; those that repeat themselves to a tenth."""
+    """Batches compress to about the wanted share; without a filling they compress to less than 15%."""
     filling = Filling.compressing_to(share, Sizes.of(200))
     values = Values("load-1", Sizes.of(200), filling).block(5000, 500).data[: 200 * 500].tobytes()
     alike = Values("load-1", Sizes.of(200)).block(5000, 500).data[: 200 * 500].tobytes()
@@ -105,7 +105,7 @@ def test_batches_compress_to_what_was_asked_for(codec: str, share: float) -> Non
 
 
 def test_a_file_fills_records_stretch_by_stretch() -> None:
-    """Each begins where the one before it ended, and at the beginning again once no whole stretch is left."""
+    """Each record's filling begins where the previous one ended, and wraps when no whole stretch is left."""
     filling = Filling(b"0123456789", 1.0, Sizes.of(4))
     begins = filling.starts(0, np.full(1000, 4))[:4].tolist()
 
@@ -116,7 +116,7 @@ def test_a_file_fills_records_stretch_by_stretch() -> None:
 
 @pytest.mark.parametrize("seq", [1, 7_001])
 def test_records_of_different_sizes_are_filled_from_a_file(seq: int) -> None:
-    """Each begins where the one before it ended."""
+    """With records of different sizes, each filling begins where the previous one ended."""
     source, sizes = bytes(range(251)) * 2000, Sizes.of({"uniform": [64, 200]})
     before, own = (Values("p", sizes, Filling(source, 1.0, sizes)).block(each, 1).cut()[0] for each in (seq - 1, seq))
     head = len(f"p|{seq}|")
@@ -126,6 +126,6 @@ def test_records_of_different_sizes_are_filled_from_a_file(seq: int) -> None:
 
 
 def test_a_record_that_is_too_small_is_refused() -> None:
-    """In the words of one value."""
+    """A record size that cannot carry the producer id is rejected."""
     with pytest.raises(BadInput, match="cannot carry producer id"):
         Values("x" * 60, Sizes.of(64))

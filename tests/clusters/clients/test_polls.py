@@ -1,4 +1,4 @@
-"""What a reader saw becomes rows of polls."""
+"""Reads of a client become rows of the polls table."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ OF_READER = {"consumer_id": "c1", "pass": "live", "isolation": "read_committed"}
 
 
 def test_rows_have_their_reader(tmp_path: Path) -> None:
-    """Who read, in which pass, and how; the rest as it was seen."""
+    """Each row has the reader, the pass and the isolation level; the other columns are unchanged."""
     with PollLog(tmp_path / "polls-c1.arrow", About("c1", "live", "read_committed")) as seen:
         seen.add(pa.RecordBatch.from_pylist([SEEN_ROW], schema=SEEN))
         seen.add(pa.RecordBatch.from_pylist([SEEN_ROW | {"position": 4}], schema=SEEN))
@@ -33,7 +33,7 @@ def test_rows_have_their_reader(tmp_path: Path) -> None:
 
 
 def test_what_neighbours_have_in_common_is_written_once() -> None:
-    """A name for each stretch that has it; a stretch without one has a null."""
+    """Equal neighbouring values are stored once per run; null values form runs of their own."""
     names = pa.array(["p1", "p1", None, "p2"]).dictionary_encode()
 
     assert in_runs(names).to_pylist() == ["p1", "p1", None, "p2"]
@@ -42,7 +42,7 @@ def test_what_neighbours_have_in_common_is_written_once() -> None:
 
 
 def test_a_stream_of_polls_is_read_as_it_is(tmp_path: Path) -> None:
-    """Steps that read from one replica write rows."""
+    """Single rows, as steps write them, are read from a stream of polls like a client's."""
     with RowWriter(tmp_path / "polls-r.arrow", POLLS) as writer:
         writer.add(SEEN_ROW | OF_READER)
 

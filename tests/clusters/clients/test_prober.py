@@ -1,4 +1,4 @@
-"""From a broker's answers, or its silence, to rows."""
+"""A broker's answers, or its silence, become rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VIEW = ClusterView(30, 40, 1, {1: ("a", 9094)}, [PartitionView("t", 0, 1, 3, [1,
 
 
 class FakeProbe:
-    """A probe that answers with one sample, or not at all."""
+    """A probe that answers with one sample, or raises an error."""
 
     connection: Any = nullcontext()
 
@@ -41,7 +41,7 @@ class FakeProbe:
 
 
 def watch(error: Exception | None = None) -> BrokerWatch:
-    """Broker 1."""
+    """Return a watch of broker 1."""
     return BrokerWatch(1, FakeProbe(error), ["t"])  # type: ignore[arg-type]  # it has what is used
 
 
@@ -51,7 +51,7 @@ def _metadata(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_sample_is_a_row_of_its_table() -> None:
-    """All columns are there; the incarnation stays open until the run is collected."""
+    """A sample has all columns of its table; the incarnation is null until the run is collected."""
     replicas, _ = watch().tick(with_isr=True)
     (row,) = pa.RecordBatch.from_pylist(replicas, schema=REPLICAS).to_pylist()
 
@@ -59,12 +59,12 @@ def test_a_sample_is_a_row_of_its_table() -> None:
 
 
 def test_metadata_is_sampled_when_asked_for() -> None:
-    """At 20 probes and 10 metadata samples a second every other tick brings a view."""
+    """A metadata sample is taken only in the ticks that ask for one."""
     assert [len(watch().tick(with_isr=asked)[1]) for asked in (True, False)] == [1, 0]
 
 
 def test_a_view_is_a_row_of_its_table() -> None:
-    """Metadata knows neither partition epoch nor ELR: those stay null, an empty list would be a claim."""
+    """A metadata view has neither partition epoch nor ELR; both are null, not empty."""
     (row,) = pa.RecordBatch.from_pylist(watch().tick(with_isr=True)[1], schema=ISR).to_pylist()
 
     assert (row["observer"], row["source"], row["leader"], row["leader_epoch"]) == ("1", "metadata", 1, 3)
@@ -74,7 +74,7 @@ def test_a_view_is_a_row_of_its_table() -> None:
 
 @pytest.mark.parametrize(("error", "name"), [(TimeoutError(), "timeout"), (ConnectionRefusedError(), "unreachable")])
 def test_silence_is_a_row_for_every_replica(error: OSError, name: str) -> None:
-    """The gap is visible: each replica has a row with the reason and without values, and there is no ISR row."""
+    """A broker that does not answer yields one row with the error for each replica, and no ISR row."""
     replicas, isr = watch(error).tick(with_isr=True)
 
     assert [(row["partition"], row["error"], row["high_watermark"], row["leader_epoch"]) for row in replicas] == [
@@ -86,7 +86,7 @@ def test_silence_is_a_row_for_every_replica(error: OSError, name: str) -> None:
 
 
 def test_each_broker_is_asked_for_its_own_replicas() -> None:
-    """The assignment says who hosts what; a broker without a replica is watched for its metadata."""
+    """Each broker is probed for the replicas that the assignment gives it; a broker without one has none."""
     config = ProberConfig(
         client_id="p",
         out="",
@@ -101,7 +101,7 @@ def test_each_broker_is_asked_for_its_own_replicas() -> None:
 
 
 def test_a_replica_that_moves_in_is_probed_from_then_on() -> None:
-    """A reassignment adds to what the scenario began with; replicas elsewhere are left alone."""
+    """A replica that is reassigned to a broker is probed from then on; replicas elsewhere are not."""
     moved = SimpleNamespace(
         partitions=[PartitionView("u", 0, 2, 1, [2, 1], [2], []), PartitionView("u", 1, 2, 1, [2], [2], [])]
     )
@@ -115,7 +115,7 @@ def test_a_replica_that_moves_in_is_probed_from_then_on() -> None:
 
 
 def probing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *brokers: BrokerWatch) -> ProberConfig:
-    """The configuration of a prober of these brokers."""
+    """Return the configuration of a prober of these brokers."""
     monkeypatch.setattr(prober, "watches", lambda _: iter(brokers))
     addresses = {number: "" for number, _ in enumerate(brokers)}
     summary = str(tmp_path / "p.json")
@@ -123,7 +123,7 @@ def probing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *brokers: BrokerWat
 
 
 def test_the_summary_counts_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also of a broker that does not answer."""
+    """The summary counts all rows, including those of a broker that does not answer."""
     config, stop = probing(tmp_path, monkeypatch, watch(), watch(ConnectionRefusedError())), threading.Event()
     threading.Timer(0.1, stop.set).start()
     prober.run(config, stop)
@@ -135,7 +135,7 @@ def test_the_summary_counts_what_was_written(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_watch_that_breaks_ends_the_prober(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not clean, and nobody had to stop it: one broker would be silent, and nobody would know."""
+    """A watch that raises an unexpected error ends the prober, and the summary is not clean."""
     config = probing(tmp_path, monkeypatch, watch(), watch(ZeroDivisionError("no such bytes")))
 
     with pytest.raises(ZeroDivisionError, match="no such bytes"):

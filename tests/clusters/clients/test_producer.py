@@ -1,4 +1,4 @@
-"""The open loop and its ledger, with a library that does as it is told."""
+"""The open loop and its ledger, with a scripted library."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SECOND = 10**9
 
 
 class FakeEngine:
-    """Takes records until told to refuse; answers are put into its queue by the test."""
+    """Accepts records until ``refuse`` is set; tests put answers into its queue."""
 
     def __init__(self) -> None:
         self.answers: deque[Answer] = deque()
@@ -56,13 +56,13 @@ class FakeEngine:
         self.finished = True
 
     def poll(self) -> None:
-        """Nothing to do."""
+        """Has nothing to do."""
 
     def give_up(self) -> None:
-        """Nothing to do."""
+        """Has nothing to do."""
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Has nothing to do."""
 
 
 class Rows(list[dict[str, Any]]):
@@ -75,14 +75,14 @@ class Rows(list[dict[str, Any]]):
 
 
 def open_loop(**settings: Any) -> tuple[OpenLoop, FakeEngine, Rows]:
-    """A loop at one record a second from time 0, its library, and the rows that it writes."""
+    """Return a loop at one record a second from time 0, its library, and its ledger's rows."""
     engine, rows = FakeEngine(), Rows()
     loop = OpenLoop(dataclasses.replace(CONFIG, **settings), Schedule(0, Constant(1.0)), OneByOne(engine), rows)  # type: ignore[arg-type]  # a ledger that keeps its rows
     return loop, engine, rows
 
 
 def test_what_is_due_is_sent_round_robin_and_no_more() -> None:
-    """After two seconds three records are due; each carries its producer and number, partitions take turns."""
+    """After 2 s three records are sent, with producer id and number, and partitions take turns."""
     loop, engine, rows = open_loop()
     loop.send_due(2 * SECOND)
     loop.send_due(2 * SECOND + 1)
@@ -93,7 +93,7 @@ def test_what_is_due_is_sent_round_robin_and_no_more() -> None:
 
 
 def test_much_that_is_due_is_handed_over_in_parts() -> None:
-    """Between them there is time to look at answers and at the end of the run; nothing is refused meanwhile."""
+    """A backlog is handed over in parts, so that the loop can read answers in between and rejects none."""
     loop, engine, rows = open_loop()
     for parts in (1, 2, 3):
         loop.send_due((AT_A_TIME * 2 + 9) * SECOND)
@@ -102,7 +102,7 @@ def test_much_that_is_due_is_handed_over_in_parts() -> None:
 
 
 def test_an_acknowledgement_becomes_a_row() -> None:
-    """The row keeps due, sent and done time, and the offset of the acknowledgement."""
+    """An acknowledgement becomes a row with due, sent and done time, and the offset."""
     loop, engine, rows = open_loop()
     loop.send_due(SECOND)
     engine.answers.append((1, 77, NOT_SEEN, 40, None))
@@ -116,7 +116,7 @@ def test_an_acknowledgement_becomes_a_row() -> None:
 
 
 def test_an_acknowledgement_without_an_offset_stays_without() -> None:
-    """An offset is never invented."""
+    """An acknowledgement without an offset becomes a row without one."""
     loop, engine, rows = open_loop()
     loop.send_due(0)
     engine.answers.append((0, 77, NOT_SEEN, NOT_SEEN, None))
@@ -126,7 +126,7 @@ def test_an_acknowledgement_without_an_offset_stays_without() -> None:
 
 
 def test_overflow_is_never_sent_and_counted() -> None:
-    """With room for two in flight the third is fail, not sent later, and room that comes back is used."""
+    """With two records in flight allowed, the third is ``never_sent``; a free slot is used again."""
     loop, engine, rows = open_loop(max_in_flight=2)
     loop.send_due(2 * SECOND)
     engine.answers.append((0, 77, NOT_SEEN, 0, None))
@@ -141,7 +141,7 @@ def test_overflow_is_never_sent_and_counted() -> None:
 
 
 def test_a_refusal_fails_the_rest_of_the_tick_only() -> None:
-    """A library that refuses is not asked again within the tick, so that the schedule holds; the next tick tries."""
+    """After a rejection the rest of the tick fails at once, so that the schedule holds; the next tick tries again."""
     loop, engine, rows = open_loop()
     engine.refuse = True
     loop.send_due(2 * SECOND)
@@ -154,7 +154,7 @@ def test_a_refusal_fails_the_rest_of_the_tick_only() -> None:
 
 
 def test_a_time_out_is_unknown_and_a_refused_record_is_not() -> None:
-    """Errors of the library go through the ledger's table."""
+    """The ledger's table of errors decides the outcome: a time-out is info, a rejected record fail."""
     loop, engine, rows = open_loop()
     loop.send_due(SECOND)
     engine.answers.extend([(0, 7, 0, NOT_SEEN, "KafkaTimeoutError"), (1, 8, 1, NOT_SEEN, "MESSAGE_TOO_LARGE")])
@@ -164,7 +164,7 @@ def test_a_time_out_is_unknown_and_a_refused_record_is_not() -> None:
 
 
 def test_in_flight_at_the_end_is_unknown() -> None:
-    """A record without an answer has no done time; one that was answered is not written twice."""
+    """A record in flight at the end is info without a done time; an answered one is not written again."""
     loop, engine, rows = open_loop()
     loop.send_due(SECOND)
     engine.answers.append((0, 77, NOT_SEEN, 0, None))
@@ -179,7 +179,7 @@ def test_in_flight_at_the_end_is_unknown() -> None:
 
 
 def test_what_is_due_waits_while_a_transaction_ends() -> None:
-    """Nothing is refused; once the engine is ready again, late records keep the time at which they were due."""
+    """While a transaction ends, due records wait and keep their due times; none is rejected."""
     loop, engine, rows = open_loop()
     engine.ready = False
     loop.send_due(2 * SECOND)
@@ -196,7 +196,7 @@ def test_what_is_due_waits_while_a_transaction_ends() -> None:
 
 
 def test_more_than_there_is_room_for_does_not_wait() -> None:
-    """Of four that are due with room for two the first two are never sent; at the end the waiting ones, too."""
+    """If more records are due than may wait, the oldest are ``never_sent``; the waiting ones are too at the end."""
     loop, engine, rows = open_loop(max_in_flight=2)
     engine.ready = False
     loop.send_due(3 * SECOND)
@@ -208,7 +208,7 @@ def test_more_than_there_is_room_for_does_not_wait() -> None:
 
 
 def test_what_is_due_as_it_ends_is_sent() -> None:
-    """It was to be sent by then, and there is room."""
+    """Records that are due by the end are sent, up to the in-flight limit."""
     loop, engine, rows = open_loop()
     loop.send_due(SECOND)
     loop.finish(3 * SECOND)
@@ -223,7 +223,7 @@ def test_what_is_due_as_it_ends_is_sent() -> None:
 
 
 def test_another_rate_holds_from_the_moment_it_is_taken() -> None:
-    """The next record is due then, the others at the new distance; what was sent keeps its due time."""
+    """A new rate holds from the moment of the change; records that were due before keep their due times."""
     loop, engine, rows = open_loop()
     loop.send_due(SECOND)
     loop.change_rate(SECOND + SECOND // 2, 4.0)
@@ -235,7 +235,7 @@ def test_another_rate_holds_from_the_moment_it_is_taken() -> None:
 
 
 def test_what_waits_keeps_its_times_when_the_rate_changes() -> None:
-    """It was due by the old rate, however late it is sent; the first of the new rate is due when that begins."""
+    """Records that wait keep the due times of the old rate; the first record of the new rate is due at the change."""
     loop, engine, rows = open_loop()
     engine.ready = False
     loop.send_due(SECOND)
@@ -249,7 +249,7 @@ def test_what_waits_keeps_its_times_when_the_rate_changes() -> None:
 
 
 def test_an_offer_is_taken_once_and_answered(tmp_path: Path) -> None:
-    """The same rate may be asked for again; without a file the loop goes on as it was."""
+    """A rate offer is applied once and answered; the same rate may be offered again."""
     loop, _, _ = open_loop()
     loop.send_due(SECOND)
     offers = Offers(str(tmp_path))
@@ -270,7 +270,7 @@ def test_an_offer_is_taken_once_and_answered(tmp_path: Path) -> None:
 
 
 def test_a_library_that_is_ready_no_more_is_asked_no_more() -> None:
-    """A transaction may be full after any record; the next one waits for the next transaction."""
+    """If the library becomes full within a tick, the next record waits for the next transaction."""
     loop, _, rows = open_loop()
 
     class Full(FakeEngine):
@@ -290,7 +290,7 @@ KEYED: dict[str, Any] = {"client_partitions": True, "keys": {"count": 50, "distr
 
 
 def test_a_library_may_choose_partitions_and_is_told_the_keys() -> None:
-    """The ledger has what it said; of a record that it was silent about, where the key's hash sends it."""
+    """If the library chooses partitions, the ledger has its choice, or the partition of the key's hash if unknown."""
     loop, engine, rows = open_loop(**KEYED, partitions=5)
     loop.send_due(2 * SECOND)
     keys = Keys.of(KEYED["keys"], "7 p1").of_records(np.arange(3))
@@ -307,7 +307,7 @@ def test_a_library_may_choose_partitions_and_is_told_the_keys() -> None:
 
 
 def test_a_partition_that_nobody_named_stays_unknown() -> None:
-    """Without keys nothing tells where a record went that the library says nothing of."""
+    """Without keys, a record whose partition the library did not report has no partition in the ledger."""
     loop, engine, rows = open_loop(client_partitions=True)
     loop.send_due(SECOND)
     engine.answers.append((0, 77, 1, 10, None))
@@ -318,7 +318,7 @@ def test_a_partition_that_nobody_named_stays_unknown() -> None:
 
 
 def test_records_in_turn_may_have_keys() -> None:
-    """The near miss: a key alone moves no record."""
+    """Near miss: with keys but without ``client_partitions``, partitions take turns."""
     loop, engine, _ = open_loop(**KEYED | {"client_partitions": False})
     loop.send_due(SECOND)
 
@@ -327,7 +327,7 @@ def test_records_in_turn_may_have_keys() -> None:
 
 
 def test_the_ledger_has_each_record_s_own_size() -> None:
-    """That of its value, whatever became of it."""
+    """The ledger has the size of each record's value, whatever its outcome."""
     loop, engine, rows = open_loop(record_bytes={"uniform": [64, 2000]})
     loop.send_due(3 * SECOND)
     loop.give_up()
@@ -340,8 +340,9 @@ def test_the_ledger_has_each_record_s_own_size() -> None:
 
 
 def test_a_thread_goes_first_where_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It and no thread that it starts, but for the locks that they hold; where that is not permitted, it competes as
-    before.
+    """The producer's thread runs with SCHED_RR, and threads that it starts do not.
+
+    Locks inherit its priority on request. Without the permission it keeps its scheduling policy.
     """
     asked, lent = list[tuple[int, int]](), list[bool]()
     monkeypatch.setattr(os, "sched_setscheduler", lambda pid, policy, _: asked.append((pid, policy)))
@@ -360,7 +361,7 @@ def test_a_thread_goes_first_where_it_may(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 class Stop:
-    """A stop that comes after three waits, and the seconds that were asked for."""
+    """A stop event that is set after three waits; it keeps the lengths of the waits."""
 
     def __init__(self) -> None:
         self.waits: list[float] = []
@@ -375,7 +376,7 @@ class Stop:
 def test_a_slow_load_looks_for_another_rate_before_its_next_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a record every thousand seconds, too; answers are seen as soon."""
+    """A load with a record every 1000 s still looks for a rate offer at least once a second."""
     monkeypatch.setattr(producer, "_prepare_interpreter", lambda _: None)
     monkeypatch.setitem(producer.ENGINES, "kafka-python", lambda _: OneByOne(FakeEngine()))
     own = {"out": str(tmp_path), "summary": str(tmp_path / "p1.json"), "rate_per_s": 0.001, "delivery_timeout_ms": 0}
@@ -386,7 +387,7 @@ def test_a_slow_load_looks_for_another_rate_before_its_next_record(
 
 
 def test_a_producer_that_breaks_off_says_why(tmp_path: Path) -> None:
-    """Its interpreter stays whole, and tells of the error all the same."""
+    """A producer that fails at its start exits with 1 and prints the reason."""
     config = tmp_path / "config.json"
     own = {"out": str(tmp_path), "summary": str(tmp_path / "p1.json"), "engine": "confluent-kafka"}
     config.write_text(dataclasses.replace(CONFIG, **own, compression="none of them").to_json())

@@ -1,4 +1,4 @@
-"""A damaged batch ends the reading of its partition, not of the others; what was aborted no committed reader sees."""
+"""A damaged batch ends the reading of its partition only; a read_committed reader skips aborted records."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ BROKER, OTHER = 1, 2
 
 
 def batch(offset: int, compression: int = 0) -> bytes:
-    """Two records of ours."""
+    """Return a batch of two records in the project's format."""
     return packed(offset, [encode("load-1", seq, 100) for seq in (offset, offset + 1)], compression)
 
 
 def packed(offset: int, values: list[bytes], compression: int) -> bytes:
-    """A batch as a broker stores it."""
+    """Return a batch as a broker stores it."""
     builder = MemoryRecordsBuilder(magic=2, compression_type=compression, batch_size=1 << 20)
     for value in values:
         builder.append(1000, None, value)
@@ -41,14 +41,14 @@ def packed(offset: int, values: list[bytes], compression: int) -> bytes:
 
 
 def damaged(offset: int, compression: int) -> bytes:
-    """The same with the beginning of its records overwritten: a gzip stream that is none, a length that is wrong."""
+    """Return the batch with its first record bytes overwritten: an invalid gzip stream, or a wrong length."""
     data = bytearray(batch(offset, compression))
     data[61:64] = b"\x01\x01\x01"
     return bytes(data)
 
 
 def reading(isolation: str = "read_uncommitted") -> Reader:
-    """A reader at the beginning of both partitions, which the broker leads."""
+    """Return a reader at the beginning of both partitions, which broker ``BROKER`` leads."""
     reader = Reader.__new__(Reader)
     reader.rows, reader.unreadable, reader.leaders = 0, {}, Leaders()
     reader._config = ConsumerConfig(
@@ -62,7 +62,7 @@ def reading(isolation: str = "read_uncommitted") -> Reader:
 
 
 def rows(reader: Reader, where: TopicPartition, records: bytes, broker: int = BROKER) -> list[dict[str, Any]]:
-    """What the reader makes of an answer to a fetch from where it stands."""
+    """Return the rows that the reader makes of a fetch response at its position."""
     wanted = Wanted(reader.position(where), 0, -1)
     told = SimpleNamespace(error_code=0, diverging_epoch=None, records=memoryview(records), aborted_transactions=None)
     given = reader._given(broker, where, wanted, told)
@@ -71,7 +71,7 @@ def rows(reader: Reader, where: TopicPartition, records: bytes, broker: int = BR
 
 
 def test_a_record_becomes_a_row() -> None:
-    """With its place in the log and in the order of reading; what is not ours has no producer."""
+    """A row has its offset and its reading order; a record that the project did not write has no producer."""
     reader = reading()
     ours, foreign = rows(reader, T0, packed(4, [encode("load-1", 9, 100), b"hello"], GZIP))
 
@@ -93,7 +93,7 @@ def test_a_record_becomes_a_row() -> None:
 @pytest.mark.parametrize("compression", [0, GZIP])
 @pytest.mark.parametrize("order", [(T0, T1), (T1, T0)])
 def test_a_damaged_batch_ends_its_partition_alone(compression: int, order: tuple[TopicPartition, ...]) -> None:
-    """What stands before it is read, and all of the other partition, whichever comes first."""
+    """A damaged batch ends the reading of its partition; records before it and the other partition are read."""
     given = {T0: batch(0) + damaged(2, compression) + batch(4), T1: batch(0, GZIP)}
     reader = reading()
     found = [row for where in order for row in rows(reader, where, given[where])]
@@ -107,7 +107,7 @@ def test_a_damaged_batch_ends_its_partition_alone(compression: int, order: tuple
 
 
 def test_a_batch_that_can_be_decoded_is_read_damaged() -> None:
-    """A flipped bit in a value is a row whose checksum is not ok."""
+    """A batch with a flipped bit in a value is read, and the record's checksum is not ok."""
     data = bytearray(batch(0))
     data[-2] ^= 1
     reader = reading()
@@ -117,7 +117,7 @@ def test_a_batch_that_can_be_decoded_is_read_damaged() -> None:
 
 
 def test_a_batch_that_was_cut_is_read_with_the_next_answer() -> None:
-    """A broker ends its answer where it is full; a batch that never fits cannot be read."""
+    """A batch cut off at the end of a response is read with the next one; one that never fits is unreadable."""
     reader = reading()
     assert [row["offset"] for row in rows(reader, T0, batch(0) + batch(2)[:-5])] == [0, 1]
     assert (reader.position(T0), reader.unreadable) == (2, {})
@@ -127,7 +127,7 @@ def test_a_batch_that_was_cut_is_read_with_the_next_answer() -> None:
 
 
 def test_the_beginning_of_a_batch_is_not_read_again() -> None:
-    """A position may lie within a batch, of which brokers give all."""
+    """Records before the position are skipped: a broker returns the whole batch that contains it."""
     reader = reading()
     reader._places[T0] = Place(1)
 
@@ -135,7 +135,7 @@ def test_the_beginning_of_a_batch_is_not_read_again() -> None:
 
 
 class Calls:
-    """Connections of which none is made; each notes where it was to lead, and whether it was closed."""
+    """Connections that are not opened; each keeps its address and whether it was closed."""
 
     made: ClassVar[list[Calls]] = []
 
@@ -152,14 +152,14 @@ class Calls:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[Calls]:
-    """What is made from now on."""
+    """Return the connections that are made from now on."""
     monkeypatch.setattr(Calls, "made", [])
     monkeypatch.setattr(module, "Connection", Calls)
     return Calls.made
 
 
 def calling() -> Reader:
-    """A reader that has asked nobody yet."""
+    """A reader that has sent no request yet."""
     reader = reading()
     reader._sessions, reader._asked, reader._not_before_s, reader._silent_s = {}, {}, {}, {}
     reader._unsure, reader._closed, reader._threads = threading.Event(), threading.Event(), ThreadPoolExecutor()
@@ -168,7 +168,7 @@ def calling() -> Reader:
 
 
 def fetch(reader: Reader) -> None:
-    """Ask the broker once, and take what became of it."""
+    """Send one fetch to the broker and handle its result."""
     reader._fetch(BROKER, [T0])
     assert list(reader._answered(BROKER, reader._asked.pop(BROKER).result())) == []
 
@@ -176,7 +176,7 @@ def fetch(reader: Reader) -> None:
 def test_a_broker_that_cannot_be_reached_is_called_ever_more_rarely(
     calls: list[Calls], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is down, or cut off, and each call is in vain."""
+    """A broker that cannot be reached is tried at growing intervals."""
     reader, waits, now = calling(), list[float](), 100.0
     monkeypatch.setattr(module.time, "monotonic", lambda: now)
     for _ in range(7):
@@ -190,7 +190,7 @@ def test_a_broker_that_cannot_be_reached_is_called_ever_more_rarely(
 
 
 def test_a_broker_that_moved_is_called_where_it_is(calls: list[Calls]) -> None:
-    """The connection to where it was is closed; where it stayed there is one connection."""
+    """If a broker's address changes, its connection is closed and a new one is opened; otherwise it is kept."""
     reader = calling()
     fetch(reader)
     fetch(reader)
@@ -202,7 +202,7 @@ def test_a_broker_that_moved_is_called_where_it_is(calls: list[Calls]) -> None:
 
 
 def test_what_a_replaced_leader_gives_is_dropped() -> None:
-    """It was asked while nobody knew; the same from the newest leader is taken."""
+    """A fetch response from a replaced leader is dropped; the same response from the newest leader is used."""
     reader = reading()
     reader.leaders.told(T0, OTHER, 1)
 
@@ -211,7 +211,7 @@ def test_what_a_replaced_leader_gives_is_dropped() -> None:
 
 
 def test_a_partition_that_is_read_no_further_has_no_position() -> None:
-    """It stays behind for another reason than the brokers."""
+    """A partition that cannot be read further reports no position."""
     reader = reading()
     reader._places = {T0: Place(5), T1: Place(7, readable=False)}
     assert reader.positions() == {"t-0": 5}

@@ -1,4 +1,4 @@
-"""A consumer of one named replica, whose answers are played."""
+"""A consumer of one named replica, with scripted responses."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ READ = {"read": {"from": "A of orders-0", "offset": 20}}
 
 
 def record(offset: int) -> Consumed:
-    """As a ``write`` of this project sends it."""
+    """Return a record as a ``write`` step sends it."""
     return Consumed(offset, 3, encode("write-1", offset - 20, 100), sound=offset != 22)
 
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Any:
-    """The reader of a scenario's only ``read``."""
+    """Return the reader of a scenario's only ``read`` step."""
     folder = RunFolder(tmp_path)
     (folder.work / "streams").mkdir(parents=True)
     folder.clients.mkdir()
@@ -53,9 +53,9 @@ def play(
     of_broker: tuple[int | None, ...] = (3,),
     epochs: list[int] | None = None,
 ) -> list[int]:
-    """Answer so, one after the other, and stop the reader with the last; the offsets that it asks for.
+    """Script these answers and stop the reader with the last; return the offsets that it fetches.
 
-    ``of_broker``: the epochs that the broker tells when it is asked for its own; ``epochs`` gets those of the fetches.
+    ``of_broker``: the broker's answers to ListOffsets, as epochs; ``epochs`` collects the epochs of the fetches.
     """
     learned, epochs = list(of_broker), [] if epochs is None else epochs
     left, asked = list(answers), []
@@ -76,7 +76,7 @@ def play(
 
 
 def test_every_record_becomes_a_poll(reader: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It goes on behind what it got, over silence and errors, and never back."""
+    """Every record becomes a row; the reader continues after the last offset through time-outs and errors."""
     asked = play(
         reader,
         monkeypatch,
@@ -107,7 +107,7 @@ def test_every_record_becomes_a_poll(reader: Any, tmp_path: Path, monkeypatch: p
 def test_with_a_rack_it_reads_where_the_leader_sends_it(
     reader: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preferred: int | None, replica: str
 ) -> None:
-    """The leader is asked again until it answers without an error; without a preferred replica it is read itself."""
+    """With a rack, the reader uses the leader's preferred replica, or the leader itself if there is none."""
     monkeypatch.setattr(reader, "_rack", "east")
     monkeypatch.setattr(reader.stop, "wait", lambda _: None)
     told = [ConnectionResetError(), (None, "NOT_LEADER_OR_FOLLOWER"), (preferred, None)]
@@ -129,7 +129,7 @@ def test_with_a_rack_it_reads_where_the_leader_sends_it(
 
 
 def test_between_errors_it_waits(reader: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After silence longer than after an error, and not at all after an answer."""
+    """The reader waits after errors, longer after silence, and does not wait after an answer."""
     waits: list[float] = []
     monkeypatch.setattr(reader.stop, "wait", waits.append)
     play(reader, monkeypatch, TimeoutError(), ([], "NOT_LEADER_OR_FOLLOWER"), ([], None))
@@ -139,7 +139,7 @@ def test_between_errors_it_waits(reader: Any, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_it_goes_back_to_no_older_epoch(reader: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fenced, it learns the newer epoch, and asks in that one a broker that is back in an older one."""
+    """A fenced reader learns the newer epoch and keeps it, even if the broker returns with an older one."""
     epochs: list[int] = []
     answers = ([record(20)], None), ([], "FENCED_LEADER_EPOCH"), ([], "UNKNOWN_LEADER_EPOCH"), ([record(21)], None)
     offsets = play(reader, monkeypatch, (ConnectionResetError()), *answers, of_broker=(None, 3, 4), epochs=epochs)
@@ -152,7 +152,7 @@ def test_it_goes_back_to_no_older_epoch(reader: Any, monkeypatch: pytest.MonkeyP
 def test_a_batch_that_cannot_be_decoded_ends_the_reading(
     reader: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was read stays, and the summary says where it ended."""
+    """A batch that cannot be decoded ends the reading; earlier rows are kept, and the summary has the offset."""
     asked = play(reader, monkeypatch, ([record(20)], None), CorruptRecordError("from offset 21 on: EOFError"))
     reader.run()
 
@@ -163,7 +163,7 @@ def test_a_batch_that_cannot_be_decoded_ends_the_reading(
 
 
 def test_reads_are_counted_through_the_scenario() -> None:
-    """Two equal steps are two consumers."""
+    """Equal read steps have different consumer ids, numbered through the scenario."""
     told = scenario([READ, {"hold": 1}], [READ])
     reads: Any = [step for phase in told.phases for step in phase.steps if step.key == "read"]
 

@@ -1,4 +1,4 @@
-"""A member of a share group, on a library that is played."""
+"""A member of a share group, on a scripted library."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
 class Message:
-    """A record that was polled."""
+    """A polled record."""
 
     def __init__(self, partition: int, offset: int, count: int | None = 1, error: str | None = None) -> None:
         self.topic, self.partition, self.offset = (lambda: "orders"), (lambda: partition), (lambda: offset)
@@ -31,7 +31,7 @@ class Message:
 
 
 class Library:
-    """Polls what it was given, and notes what is on disk as records are acknowledged."""
+    """Polls the records that it was given, and notes what is on disk when records are acknowledged."""
 
     def __init__(self, _settings: dict[str, Any]) -> None:
         self.batches: list[list[Message] | KafkaException] = []
@@ -66,7 +66,7 @@ class Library:
 
 
 class Played:
-    """A member with its library, and what it wrote."""
+    """A member with its library and its output files."""
 
     def __init__(self, folder: Path, **change: Any) -> None:
         own = {"client_id": "member-1.1", "out": str(folder), "summary": str(folder / "s.json"), "bootstrap": ["b:1"]}
@@ -80,7 +80,7 @@ class Played:
         self.library.on_disk = lambda: (len(self.rows("share_reads")), len(self.rows("share_acks")))
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """What was written to disk so far."""
+        """Return the rows written to disk so far."""
         batches = list(read_stream(self.config.stream(table)))
         return pa.Table.from_batches(batches).to_pylist() if batches else []
 
@@ -91,7 +91,7 @@ def _library(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_acknowledged_was_written_before(tmp_path: Path) -> None:
-    """Whoever is killed then has lost no record of it, nor of having asked."""
+    """Records and acknowledgement requests are on disk before the acknowledgement is sent, so a kill loses neither."""
     played = Played(tmp_path)
     played.library.batches = [[Message(0, 0), Message(0, 1), Message(0, 2, 2), Message(1, 7)]]
     played.member.step()
@@ -109,7 +109,7 @@ def test_what_is_acknowledged_was_written_before(tmp_path: Path) -> None:
 
 
 def test_a_poll_tells_when_the_eighth_before_was_done(tmp_path: Path) -> None:
-    """What it gives was fetched after that; a poll without records counts, too. An untold count stays unknown."""
+    """``since_ns`` is the time of the eighth poll before; empty polls count, and a missing delivery count is null."""
     played = Played(tmp_path)
     played.library.batches = [[Message(0, 0, None)], *[[] for _ in range(7)], [Message(0, 1)], [Message(0, 2)]]
     for _ in range(10):
@@ -121,7 +121,7 @@ def test_a_poll_tells_when_the_eighth_before_was_done(tmp_path: Path) -> None:
 
 
 def test_every_nth_record_is_released(tmp_path: Path) -> None:
-    """By its offset, so at each delivery."""
+    """A record is released if its offset is a multiple of n, at each delivery."""
     played = Played(tmp_path, release_every=2)
     played.library.batches = [[Message(0, offset) for offset in (1, 2, 3)]]
     played.member.step()
@@ -132,7 +132,7 @@ def test_every_nth_record_is_released(tmp_path: Path) -> None:
 
 
 def test_answers_are_written_with_their_errors(tmp_path: Path) -> None:
-    """In stretches, whatever their order."""
+    """Acknowledgement results are written in stretches with their errors, whatever their order."""
     played = Played(tmp_path)
     played.library.answer({At("orders", 0): {3, 1, 2, 9}}, None)
     played.library.answer({At("orders", 1): {5}}, KafkaException(KafkaError(121)))
@@ -148,7 +148,7 @@ def test_answers_are_written_with_their_errors(tmp_path: Path) -> None:
 
 
 def test_a_poll_that_failed_is_tried_again(tmp_path: Path) -> None:
-    """As is one whose message is an error."""
+    """A poll that fails, or that returns an error, is tried again."""
     played = Played(tmp_path)
     played.library.batches = [KafkaException(KafkaError(-195)), [Message(0, 0, error="down")], [Message(0, 1)]]
     for _ in range(3):
@@ -159,7 +159,7 @@ def test_a_poll_that_failed_is_tried_again(tmp_path: Path) -> None:
 
 
 def test_stretches_are_unbroken_and_of_one_kind() -> None:
-    """Records of another partition between them do not break them."""
+    """Stretches have consecutive offsets of one kind; records of another partition in between do not break them."""
     given = [(P0, ("a",), 1), (P1, ("a",), 5), (P0, ("a",), 2), (P0, ("b",), 3), (P0, ("a",), 4)]
     assert list(stretches(given)) == [
         (P0, ("a",), 1, 2),
@@ -170,7 +170,7 @@ def test_stretches_are_unbroken_and_of_one_kind() -> None:
 
 
 def test_settings_are_known_to_the_library(tmp_path: Path) -> None:
-    """Each one, so that a typing error is found here."""
+    """librdkafka accepts each setting of a share consumer, so a misspelling fails here."""
     from confluent_kafka import ShareConsumer
 
     ShareConsumer(share_settings(Played(tmp_path).config)).close()

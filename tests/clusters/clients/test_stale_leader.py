@@ -1,4 +1,4 @@
-"""Readers and leaders of old epochs (KIP-320), over real sockets against staged brokers."""
+"""Readers and leaders of old epochs (KIP-320), over real sockets against scripted brokers."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from tests.clusters.clients.staged_brokers import TOPIC, Broker, brokers
 
 
 def rows(folder: Path, stream: str) -> list[dict[str, Any]]:
-    """What a client wrote."""
+    """Return the rows that a client wrote."""
     return [row for found in read_stream(folder / f"{stream}.arrow") for row in found.to_pylist()]
 
 
 def offsets(folder: Path, client: str = "consumer") -> list[int]:
-    """What a client was given, in its order."""
+    """Return the offsets that a client read, in its order."""
     return [row["offset"] for row in sorted(rows(folder, f"polls-{client}"), key=lambda row: row["position"])]
 
 
 @contextmanager
 def reading(folder: Path, *staged: Broker) -> Iterator[None]:
-    """The live consumer reads on meanwhile."""
+    """Run the live consumer meanwhile."""
     stop = threading.Event()
     with brokers(*staged) as cluster:
         config = ConsumerConfig(
@@ -48,17 +48,17 @@ def reading(folder: Path, *staged: Broker) -> Iterator[None]:
 
 
 def until(condition: Any, what: str) -> None:
-    """Wait for what a broker was asked."""
+    """Wait for a state of a broker."""
     wait_until(condition, limit_s=15, what=what)
 
 
 def stale_and_newest() -> tuple[Broker, Broker]:
-    """Broker 1 was cut off as leader of epoch 0; broker 2 leads in epoch 1 and went on."""
+    """Broker 1 was cut off as leader of epoch 0; broker 2 leads in epoch 1 and has newer records."""
     return Broker(1, leader=1, epoch=0, log=[0] * 10), Broker(2, leader=2, epoch=1, log=[0] * 10 + [1] * 10)
 
 
 def test_a_leader_of_an_older_epoch_moves_nobody(tmp_path: Path) -> None:
-    """The history that was blamed on Kafka: the consumer read on from broker 2, then broker 1's metadata came."""
+    """The consumer keeps reading from broker 2 when broker 1 returns older metadata."""
     stale, newest = stale_and_newest()
     stale.leader, stale.epoch = 2, 1
     with reading(tmp_path, stale, newest):
@@ -74,7 +74,7 @@ def test_a_leader_of_an_older_epoch_moves_nobody(tmp_path: Path) -> None:
 
 
 def test_a_log_that_was_cut_is_read_on_from_where_it_was_cut(tmp_path: Path) -> None:
-    """The newest leader itself lacks what was read, as after an unclean election: a seek, told with its epoch."""
+    """If the newest leader lacks records that were read (unclean election), the consumer seeks back and records it."""
     former, newest = Broker(1, leader=1, log=[0] * 20), Broker(2, leader=1, log=[0] * 15)
     with reading(tmp_path, former, newest):
         until(lambda: former.fetched_from == 20, "the consumer to be at 20")
@@ -91,7 +91,7 @@ def test_a_log_that_was_cut_is_read_on_from_where_it_was_cut(tmp_path: Path) -> 
 
 
 def test_deleted_records_are_passed_by_a_seek(tmp_path: Path) -> None:
-    """The log begins behind the position; nobody lost anything."""
+    """If the log start passes the position, the consumer seeks forward and records it."""
     leader = Broker(1, log=[0] * 10)
     with reading(tmp_path, leader):
         until(lambda: leader.fetched_from == 10, "the consumer to be at 10")
@@ -105,8 +105,8 @@ def test_deleted_records_are_passed_by_a_seek(tmp_path: Path) -> None:
 
 
 def test_a_drain_asks_every_broker_who_leads(tmp_path: Path) -> None:
-    """It begins with a stale leader's metadata as likely as not, and ends at the newest leader's end."""
-    for turn in range(4):  # the broker that is asked first is drawn
+    """A drain uses the newest leader's end offset, even if a stale leader answers first."""
+    for turn in range(4):  # the order of the brokers is random
         folder = tmp_path / str(turn)
         folder.mkdir()
         with brokers(*stale_and_newest()) as cluster:

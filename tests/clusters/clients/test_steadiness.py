@@ -1,4 +1,4 @@
-"""Whether a load is answered steadily, by ledgers that grow."""
+"""Whether a load is answered steadily, judged from growing ledgers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Write = Callable[..., None]
 
 @pytest.fixture
 def write(tmp_path: Path) -> Iterator[Write]:
-    """Writes ten records for each second, due in it and answered so many ms later; or with an error."""
+    """Writes ten records per second, each answered after ``ms`` or with an error."""
     with Ledger(tmp_path / "sends-load-1.arrow", About("load-1", "orders", "all", may_have_retried=True)) as ledger:
 
         def write(seconds: range, ms: float, error: str | None = None) -> None:
@@ -32,7 +32,7 @@ def write(tmp_path: Path) -> Iterator[Write]:
 
 
 def test_it_is_steady_when_the_last_seconds_were(tmp_path: Path, write: Write) -> None:
-    """What was before them does not count, nor what may still be unanswered; a second less is too little."""
+    """A load is steady if the last windows are; earlier and still unanswered seconds do not count."""
     steadiness = Steadiness(tmp_path)
     assert steadiness.look() == (False, "no record that was due at some time was acknowledged yet")
     write(range(100, 154), ms=2)
@@ -47,7 +47,7 @@ def test_it_is_steady_when_the_last_seconds_were(tmp_path: Path, write: Write) -
 
 
 def test_it_is_not_when_they_changed(tmp_path: Path, write: Write) -> None:
-    """It says what did, and says it again while nothing was recorded since."""
+    """A load whose latency changed is not steady; the reason is the same while no row is added."""
     steadiness = Steadiness(tmp_path)
     write(range(100, 130), ms=3)
     write(range(130, 155), ms=2)
@@ -59,7 +59,7 @@ def test_it_is_not_when_they_changed(tmp_path: Path, write: Write) -> None:
 
 
 def test_seconds_of_errors_or_of_nothing_are_not_steady(tmp_path: Path, write: Write) -> None:
-    """No record of them was acknowledged."""
+    """Seconds with errors only, or without records, are not steady."""
     write(range(100, 130), ms=2)
     write(range(130, 140), ms=2, error="NOT_LEADER_OR_FOLLOWER")
     write(range(150, 155), ms=2)
@@ -70,7 +70,7 @@ def test_seconds_of_errors_or_of_nothing_are_not_steady(tmp_path: Path, write: W
 
 
 def test_what_is_answered_late_changes_nothing(tmp_path: Path, write: Write) -> None:
-    """A second that was looked at stays as it was seen."""
+    """A window that was already evaluated does not change when late answers arrive."""
     steadiness = Steadiness(tmp_path)
     write(range(100, 155), ms=2)
     assert steadiness.look()[0]

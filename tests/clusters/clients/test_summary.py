@@ -1,4 +1,4 @@
-"""A client's account of itself."""
+"""A client's summary file."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from clusters.clients.summary import Summary
 
 
 def summary_of(folder: Path) -> tuple[Summary, Path]:
-    """A consumer's summary and where it lies."""
+    """Return a consumer's summary and its path."""
     path = folder / "c1.json"
     config = ConsumerConfig(client_id="c1", out="", summary=str(path), bootstrap=[], topics={})
     return Summary(config, "consumer"), path
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The file as it is now."""
+    """Return the file's content."""
     return dict(json.loads(path.read_text()))
 
 
 def test_a_client_that_is_killed_leaves_no_clean_end(tmp_path: Path) -> None:
-    """From the start there is a file, and it does not claim an end or readiness."""
+    """The file exists from the start, and a killed client leaves it without a clean end or readiness."""
     _, path = summary_of(tmp_path)
     found = read(path)
 
@@ -36,7 +36,7 @@ def test_a_client_that_is_killed_leaves_no_clean_end(tmp_path: Path) -> None:
 
 
 def test_ready_is_said_once(tmp_path: Path) -> None:
-    """The time of the first record stays, however often it is said."""
+    """Readiness has the time of the first record, however often it is reported."""
     summary, path = summary_of(tmp_path)
     summary.ready()
     first = read(path)
@@ -48,7 +48,7 @@ def test_ready_is_said_once(tmp_path: Path) -> None:
 
 
 def test_what_was_done_so_far_is_told_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those who watch read the file; it is not written for every record."""
+    """Progress is written once a second, not for every record."""
     summary, path = summary_of(tmp_path)
     summary.so_far(received=1)
     assert "so_far" not in read(path)
@@ -60,7 +60,7 @@ def test_what_was_done_so_far_is_told_once_a_second(tmp_path: Path, monkeypatch:
 
 
 def test_an_idle_reader_tells_its_positions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One whose count grew since the last time does not: they would be written again and again."""
+    """An idle reader reports its positions; one that read records since the last report does not."""
     monkeypatch.setattr("clusters.clients.summary.TOLD_NS", 0)
     summary, path = summary_of(tmp_path)
     told = []
@@ -72,7 +72,7 @@ def test_an_idle_reader_tells_its_positions(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_clean_end_carries_the_clients_own_counts(tmp_path: Path) -> None:
-    """The end is written with what the client adds."""
+    """A clean end is written with the client's own counts."""
     summary, path = summary_of(tmp_path)
     summary.end(rows=7, partitions={})
     found = read(path)
@@ -82,7 +82,7 @@ def test_a_clean_end_carries_the_clients_own_counts(tmp_path: Path) -> None:
 
 
 def test_a_signal_in_the_middle_of_a_wait_stops_the_client() -> None:
-    """Python may be asked to stop while it holds the lock of the event that says so; a child, as it could hang."""
+    """SIGTERM during a wait stops the client, even while Python holds the lock of the stop event."""
     interrupted = """
 import signal
 from clusters.clients.summary import stop_on_sigterm

@@ -1,4 +1,4 @@
-"""Transactions one after the other, with a library that does as it is told."""
+"""Consecutive transactions, with a scripted library."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Failure:
 
 
 class FakeProducer:
-    """Acknowledges at offset 10 + n; ``failures`` are met by the calls of a name, one each."""
+    """Acknowledges at offset 10 + n; each call consumes one failure under its name in ``failures``."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings = settings
@@ -76,7 +76,7 @@ class FakeProducer:
         self._call("flush")
 
     def poll(self, timeout: float) -> None:
-        """Nothing waits."""
+        """Has nothing to do."""
 
     def produce(self, topic: str, value: bytes, key: bytes | None, partition: int, *, on_delivery: Any) -> None:
         self._call("produce")
@@ -87,7 +87,7 @@ class FakeProducer:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[FakeProducer]:
-    """The producers that were made."""
+    """The producers created so far."""
     found: list[FakeProducer] = []
 
     def make(settings: dict[str, Any]) -> FakeProducer:
@@ -100,7 +100,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[FakeProducer]:
 
 
 def sent(engine: Transactional, *seqs: int) -> list[int]:
-    """The transactions of these records, each sent once the engine is ready, and the last one's end awaited."""
+    """Send the records, each once the engine is ready; return their transactions after the last one ended."""
     numbers = []
     for seq in seqs:
         wait_until(lambda: engine.ready, limit_s=5, what="the engine to be ready", every_s=0.001)
@@ -110,12 +110,12 @@ def sent(engine: Transactional, *seqs: int) -> list[int]:
 
 
 def answered(engine: Transactional) -> list[tuple[int, int | None, str | None]]:
-    """Number, offset and error of every answer."""
+    """Return number, offset and error of every answer."""
     return [(seq, None if offset == NOT_SEEN else offset, error) for seq, _, _, offset, error in engine.answers]
 
 
 def test_records_are_answered_when_their_transaction_ends(made: list[FakeProducer]) -> None:
-    """Two a transaction; the third is flushed and aborted on purpose, and all of its records are."""
+    """Records are answered when their transaction ends; the third transaction is flushed and aborted on purpose."""
     engine = Transactional(CONFIG)
     assert sent(engine, 0, 1, 2) == [0, 0, 1]
     assert answered(engine) == [(0, 10, None), (1, 11, None)]
@@ -130,14 +130,14 @@ def test_records_are_answered_when_their_transaction_ends(made: list[FakeProduce
 def test_no_answer_is_awaited_for_longer_than_a_transaction(
     made: list[FakeProducer], timeout_ms: int, socket_ms: int
 ) -> None:
-    """librdkafka refuses such settings; a request's own time-out is 10 s."""
+    """``socket.timeout.ms`` never exceeds the transaction time-out, since librdkafka rejects larger values."""
     Transactional(dataclasses.replace(CONFIG, transaction_timeout_ms=timeout_ms))
 
     assert made[0].settings["socket.timeout.ms"] == socket_ms
 
 
 def test_an_open_transaction_is_committed_at_the_end(made: list[FakeProducer]) -> None:
-    """Also when it is not full; without one there is nothing to end."""
+    """The open transaction is committed at the end, full or not; without one there is nothing to end."""
     engine = Transactional(CONFIG)
     engine.finish()
     assert made[0].calls == ["init"]
@@ -149,7 +149,7 @@ def test_an_open_transaction_is_committed_at_the_end(made: list[FakeProducer]) -
 
 
 def test_what_timed_out_is_resumed(made: list[FakeProducer]) -> None:
-    """A commit that may be called again is called again."""
+    """A commit that timed out and may be called again is called again."""
     engine = Transactional(CONFIG)
     made[0].failures["commit"] = [Failure(-185, retriable=True)] * 2
     sent(engine, 0, 1)
@@ -158,7 +158,7 @@ def test_what_timed_out_is_resumed(made: list[FakeProducer]) -> None:
 
 
 def test_a_failed_transaction_that_is_aborted_is_known(made: list[FakeProducer]) -> None:
-    """The producer lives on."""
+    """If a failed transaction is aborted, its records fail, and the producer continues."""
     engine = Transactional(CONFIG)
     made[0].failures["commit"] = [Failure(-192, abort=True)]
     sent(engine, 0, 1)
@@ -175,7 +175,7 @@ def test_a_failed_transaction_that_is_aborted_is_known(made: list[FakeProducer])
     ],
 )
 def test_a_commit_that_nobody_answers_is_unknown(made: list[FakeProducer], failures: dict[str, list[Failure]]) -> None:
-    """Fenced, or the abort after it failed, too: another producer takes over under the same id."""
+    """If neither commit nor abort is answered, the outcome is unknown, and a new producer takes over the same id."""
     engine = Transactional(CONFIG)
     made[0].failures |= failures
     error = f"commit {librdkafka_error(failures['commit'][0].code())}"
@@ -186,7 +186,7 @@ def test_a_commit_that_nobody_answers_is_unknown(made: list[FakeProducer], failu
 
 
 def test_a_refused_record_ends_its_transaction(made: list[FakeProducer]) -> None:
-    """It is not taken; those before it get their answer, the next one begins anew."""
+    """A rejected record ends its transaction; the records before it are answered, and the next one begins a new one."""
     engine = Transactional(CONFIG)
     sent(engine, 0)
     made[0].failures["produce"] = [Failure(-172)]

@@ -1,4 +1,4 @@
-"""What waits for an answer is known by its number, and what does not is forgotten."""
+"""Records in flight are found by number, and their memory is freed once they are answered."""
 
 import numpy as np
 from hypothesis import given
@@ -9,7 +9,7 @@ from clusters.clients.unanswered import _PAGE, Unanswered
 
 
 def test_an_answer_finds_when_its_record_was_due_and_sent() -> None:
-    """In the order in which answers come, over the edge of a page, with the transaction."""
+    """An answer finds its record's due time, sent time and transaction, in any order and across pages."""
     waiting = Unanswered()
     first = _PAGE - 2
     waiting.add(first, np.arange(4) * 10, np.array([5, 15, 25, 35]), None)
@@ -25,7 +25,7 @@ def test_an_answer_finds_when_its_record_was_due_and_sent() -> None:
 
 @given(st.lists(st.integers(1, 3 * _PAGE), min_size=1, max_size=4), st.randoms(use_true_random=False))
 def test_memory_goes_with_what_waits(bursts: list[int], random) -> None:  # type: ignore[no-untyped-def]  # Hypothesis' own type
-    """However many were sent: pages without a record that waits are dropped, those with one are kept."""
+    """Pages without records in flight are dropped, so memory does not grow with the number of records sent."""
     waiting, first, kept = Unanswered(), 0, set[int]()
     for burst in bursts:
         waiting.add(first, np.zeros(burst, np.int64), np.zeros(burst, np.int64), None)

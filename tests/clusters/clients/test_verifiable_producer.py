@@ -1,4 +1,4 @@
-"""Kafka's VerifiableProducer as the load: its lines become the ledger."""
+"""Kafka's VerifiableProducer as the load: its output lines become the ledger."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OF_KEYS = [2, 0, 2, 2, 1, 0, 1, 0, 0, 2]
 
 
 def config(tmp_path: Path, **other: Any) -> VerifiableProducerConfig:
-    """A load of three partitions."""
+    """Return the configuration of a load with three partitions."""
     told: dict[str, Any] = {
         "client_id": "verifiable-1",
         "out": str(tmp_path),
@@ -44,25 +44,25 @@ def config(tmp_path: Path, **other: Any) -> VerifiableProducerConfig:
 
 
 def success(seq: int, offset: int, **other: Any) -> str:
-    """A line that says that a record was acknowledged."""
+    """Return the output line of an acknowledged record."""
     row = {"timestamp": 1, "name": "producer_send_success", "key": str(seq), "value": f"1.{seq}", "topic": "orders"}
     return json.dumps({**row, "partition": partition_of(seq, 3), "offset": offset, **other})
 
 
 def failure(seq: int) -> str:
-    """A line that says that a send failed; it names no partition."""
+    """Return the output line of a failed send; it has no partition."""
     exception = "class org.apache.kafka.common.errors.TimeoutException"
     row = {"timestamp": 1, "name": "producer_send_error", "key": str(seq), "value": f"1.{seq}", "topic": "orders"}
     return json.dumps({**row, "exception": exception, "message": "Expiring 3 record(s)"})
 
 
 def counts(sent: int) -> str:
-    """The last line of a tool that was told to stop."""
+    """Return the last line of a stopped tool: its counts."""
     return json.dumps({"timestamp": 1, "name": "tool_data", "sent": sent, "acked": 1})
 
 
 def ledger_of(tmp_path: Path, *lines: str) -> list[dict[str, Any]]:
-    """The rows of the ledger after the tool said some lines, the n-th at n ns, and ended."""
+    """Return the ledger's rows after the tool printed these lines, the n-th at n ns, and ended."""
     own = config(tmp_path)
     with Ledger(own.stream("sends"), About("verifiable-1", "orders", "all", may_have_retried=True)) as ledger:
         told = Told(own, ledger)
@@ -73,7 +73,7 @@ def ledger_of(tmp_path: Path, *lines: str) -> list[dict[str, Any]]:
 
 
 def test_a_line_is_a_row(tmp_path: Path) -> None:
-    """With the moment at which it was read, and without the times that the tool does not tell."""
+    """An acknowledged line becomes a row with the time when it was read; the tool reports no other times."""
     (row,) = ledger_of(tmp_path, success(0, 7), counts(1))
 
     assert row == {
@@ -94,7 +94,7 @@ def test_a_line_is_a_row(tmp_path: Path) -> None:
 
 
 def test_an_error_is_unknown_in_the_partition_of_its_key(tmp_path: Path) -> None:
-    """The tool does not say where it went, and an earlier attempt may have been written."""
+    """A failed send is info, in the partition of its key: an earlier attempt may have been appended."""
     (row,) = ledger_of(tmp_path, failure(0), counts(1))
 
     assert (row["outcome"], row["error"], row["partition"]) == ("info", "TimeoutException", partition_of(0, 3))
@@ -110,12 +110,12 @@ def test_an_error_is_unknown_in_the_partition_of_its_key(tmp_path: Path) -> None
     ],
 )
 def test_what_was_sent_for_certain_has_a_row(tmp_path: Path, lines: list[str], rows: list[tuple[int, str]]) -> None:
-    """All that a tool which was stopped counts; of one that was killed all below the last one that it told of."""
+    """Every record that was certainly sent has a row: all by a stopped tool's count, or all below the last line."""
     assert [(row["seq"], row["outcome"]) for row in ledger_of(tmp_path, *lines)] == rows
 
 
 def test_what_is_no_line_of_the_tool_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Newer releases print a warning among their lines."""
+    """A line in another format is logged; newer releases print warnings between their lines."""
     assert ledger_of(tmp_path, "Option --producer.config has been deprecated", "7", "{}", counts(0)) == []
     assert "has been deprecated" in caplog.text
 
@@ -128,19 +128,19 @@ def test_what_is_no_line_of_the_tool_is_logged(tmp_path: Path, caplog: pytest.Lo
     ],
 )
 def test_a_line_that_cannot_be_ends_the_client(tmp_path: Path, line: str, why: str) -> None:
-    """A partition that the key does not say would make the partition of every error a guess."""
+    """A partition that contradicts the key ends the client: partitions of failed sends would be guesses."""
     with pytest.raises(HarnessError, match=why):
         ledger_of(tmp_path, line)
 
 
 def test_a_key_says_the_partition() -> None:
-    """As Kafka's own client hashed the same keys; they repeat after a thousand."""
+    """Keys map to the same partitions as with Kafka's own client, and repeat after a thousand."""
     assert [partition_of(seq, 3) for seq in range(10)] == OF_KEYS
     assert partition_of(1007, 3) == partition_of(7, 3)
 
 
 def test_the_tool_gets_the_loads_settings(tmp_path: Path) -> None:
-    """Retries too: the tool's own default is none."""
+    """The tool gets the load's settings, including retries, whose default in the tool is none."""
     own = config(tmp_path, acks="1", idempotence=False, retries=5)
     words = command(own, tmp_path / "p.properties")
 
@@ -157,7 +157,7 @@ while :; do sleep 0.01; done
 
 
 def started(tmp_path: Path, script: str) -> subprocess.Popen[bytes]:
-    """The client with a script for Java, which has a record acknowledged and sends two."""
+    """Start the client with a shell script in place of Java."""
     (tmp_path / "lines").write_text(f"{success(0, 0)}\n")
     (tmp_path / "counts").write_text(f"{counts(2)}\n")
     tool = tmp_path / "java"
@@ -172,13 +172,13 @@ def started(tmp_path: Path, script: str) -> subprocess.Popen[bytes]:
 
 
 def summary(tmp_path: Path) -> dict[str, Any]:
-    """What the client says of itself."""
+    """Return the client's summary."""
     file = tmp_path / "producer.json"
     return dict(json.loads(file.read_text())) if file.exists() else {"ready_ns": None}
 
 
 def test_a_value_bears_the_producers_own_prefix(tmp_path: Path) -> None:
-    """By which the records of several such producers are told apart; their ledgers know how long a value is."""
+    """Each tool has its own value prefix, so records of several producers differ; the ledger counts it in the size."""
     own = config(tmp_path, client_id="verifiable-12", value_prefix=12)
     about = About("verifiable-12", "orders", "all", may_have_retried=True)
     with Ledger(own.stream("sends"), about) as ledger:
@@ -191,7 +191,7 @@ def test_a_value_bears_the_producers_own_prefix(tmp_path: Path) -> None:
 
 
 def test_sigterm_ends_the_tool_and_then_the_client(tmp_path: Path) -> None:
-    """It is ready with the first acknowledgement, and clean once the tool has counted its records."""
+    """SIGTERM ends the tool, then the client; the client is ready at the first acknowledgement and ends cleanly."""
     client = started(tmp_path, TOOL)
     wait_until(lambda: summary(tmp_path)["ready_ns"], limit_s=30, what="the first acknowledgement")
     client.send_signal(signal.SIGTERM)
@@ -202,13 +202,13 @@ def test_sigterm_ends_the_tool_and_then_the_client(tmp_path: Path) -> None:
 
 
 def test_a_tool_that_ends_by_itself_leaves_no_clean_summary(tmp_path: Path) -> None:
-    """Nobody knows then how many records it sent."""
+    """If the tool ends by itself, the summary is not clean: the number of sent records is unknown."""
     assert started(tmp_path, "#!/bin/sh\ncat lines\nexit 1\n").wait(30) == 1
     assert summary(tmp_path)["clean"] is False
 
 
 def test_a_tool_dies_with_its_client(tmp_path: Path) -> None:
-    """Else it would write records that are in no ledger."""
+    """The tool dies with its client, so that it writes no record without a ledger row."""
     client = started(tmp_path, TOOL.replace("cat lines", "echo $$ >pid; cat lines"))
     wait_until(lambda: summary(tmp_path)["ready_ns"], limit_s=30, what="the first acknowledgement")
     tool = int((tmp_path / "pid").read_text())

@@ -1,4 +1,4 @@
-"""A copier that is killed, on a world that is played."""
+"""Killing the copier, on a fake world."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.clusters.fakes import FakeWorld, scenario
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A copier that runs and has copied; nothing is waited for."""
+    """A running copier that has copied; waits time out at once."""
     monkeypatch.setattr(copier, "LIMIT_S", 0.0)
     monkeypatch.setattr(copier, "client_node", lambda _, name: Node(name, name, "127.9.9.9", tmp_path, "python", ()))
     found = FakeWorld(tmp_path, scenario([{"hold": 1}]))
@@ -35,7 +35,7 @@ def _says(world: Any, ready_ns: int | None) -> None:
 
 
 def test_a_killed_copier_has_ended_and_copies_again(world: Any) -> None:
-    """What the one before it said proves nothing of the one that was started."""
+    """A killed copier has ended, and has recovered only when the new process writes its own summary."""
     fault = KilledCopier(world)
 
     fault.inject()
@@ -49,7 +49,7 @@ def test_a_killed_copier_has_ended_and_copies_again(world: Any) -> None:
 
 
 def test_a_copier_that_lives_on_was_not_killed(world: Any) -> None:
-    """Its effect is not verified."""
+    """If the copier survives the kill, the fault's effect is not verified."""
     world.runtime.stubborn.add("copier")
     fault = KilledCopier(world)
     fault.inject()

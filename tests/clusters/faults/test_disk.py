@@ -1,4 +1,4 @@
-"""Disks that give way: real files, brokers that are played."""
+"""Faults of disks: real files, fake brokers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHECKPOINT = "replication-offset-checkpoint"
 
 
 def batch(base_offset: int, records: int) -> bytes:
-    """A record batch as a leader would write it."""
+    """Return a record batch as a leader would write it."""
     return base_offset.to_bytes(8, "big") + record_batch([b"value" * 4] * records, 0)[8:]
 
 
@@ -34,7 +34,7 @@ LOG = batch(0, 5) + batch(5, 3) + batch(8, 2)
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Short limits; captures and counters are left out."""
+    """Wait limits of 0 s; captures and usage counters are skipped."""
     for module in (disk, processes):
         monkeypatch.setattr(module, "LIMIT_S", 0.0)
     monkeypatch.setattr(phase, "capture_offsets", lambda _world, _label: None)
@@ -44,7 +44,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Any:
-    """Three brokers; the files of broker 3 are ten records in three batches, and what a data folder has beside."""
+    """Three brokers; broker 3's data folder has ten records in three batches, and Kafka's usual other files."""
     played: Any = FakeWorld(tmp_path, scenario([{"hold": 1}]))
     played.brokers[3] = replace(played.brokers[3], folder=tmp_path / "broker-3")
     data = played.brokers[3].folder / "data"
@@ -57,19 +57,19 @@ def world(tmp_path: Path) -> Any:
 
 
 def run(world: Any, *told: dict[str, Any]) -> dict[str, Any]:
-    """Run one phase of these steps; what was recorded of each fault's effect, by its key."""
+    """Run one phase with these steps; return the detail of each "injected" event by step."""
     disks = {"C": "1MB"} if "fill_disk" in told[0] else {}
     PhaseRun(world, scenario(list(told), cluster={"brokers": 3, "disks": disks}).phases[0]).run(perform)
     return {event.step: dict(event.detail) for event in world.seen("injected")}
 
 
 def data(world: Any) -> Path:
-    """Broker 3's data folder."""
+    """Return broker 3's data folder."""
     return Path(world.brokers[3].folder / "data")
 
 
 def test_a_wiped_broker_keeps_its_name_only(world: Any) -> None:
-    """Its replicas' folders are gone; the heal waits until it is in the ISR again, after its start."""
+    """``wipe`` keeps only meta.properties; it heals when the restarted broker is in the ISR again."""
     found = run(world, {"kill": "C"}, {"wipe": "C"})
 
     assert not (data(world) / "orders-0").exists()
@@ -80,7 +80,7 @@ def test_a_wiped_broker_keeps_its_name_only(world: Any) -> None:
 
 @pytest.mark.parametrize(("isr", "killed", "last"), [([3], ["C"], ["orders-0"]), ([1, 3], ["A", "C"], ["orders-0"])])
 def test_the_last_copy_is_told(world: Any, isr: list[int], killed: list[str], last: list[str]) -> None:
-    """Nobody else is in the ISR, or who is does not live."""
+    """If the wiped replica was the last one in sync that is alive, the event lists its partition."""
     world.isr = isr
     found = run(world, *({"kill": letter} for letter in killed), {"wipe": "C"})
 
@@ -88,7 +88,7 @@ def test_the_last_copy_is_told(world: Any, isr: list[int], killed: list[str], la
 
 
 def test_a_broker_that_runs_is_not_wiped(world: Any) -> None:
-    """It could write on; the sentence says what to do."""
+    """A running broker is not wiped; the error asks to kill or stop it first."""
     with pytest.raises(HarnessError, match="broker-3 runs; wipe needs it down, kill or stop it before"):
         run(world, {"kill": "A"}, {"wipe": "C"})
 
@@ -107,7 +107,7 @@ def test_a_broker_that_runs_is_not_wiped(world: Any) -> None:
     ],
 )
 def test_a_tail_is_cut(world: Any, cut: dict[str, int], left: int, end: int) -> None:
-    """Whole batches, or bytes; the mark of a clean stop goes with it."""
+    """``truncate`` cuts whole batches or bytes off the log, and removes the mark of a clean shutdown."""
     found = run(world, {"stop": "C"}, {"truncate": {"node": "C", "partition": "orders-0", **cut}})
 
     assert (data(world) / "orders-0" / SEGMENT).read_bytes() == LOG[:left]
@@ -123,14 +123,14 @@ def test_a_tail_is_cut(world: Any, cut: dict[str, int], left: int, end: int) -> 
 
 
 def test_an_empty_log_cannot_be_cut(world: Any) -> None:
-    """There is nothing that could be lost."""
+    """An empty log cannot be cut."""
     (data(world) / "orders-0" / SEGMENT).write_bytes(b"")
     with pytest.raises(HarnessError, match="broker-3 has no record of orders-0 that could be cut off"):
         run(world, {"stop": "C"}, {"truncate": {"node": "C", "partition": "orders-0", "bytes": 1}})
 
 
 def test_a_forgotten_checkpoint_has_to_come_back(world: Any) -> None:
-    """A broker that never writes it again is not healed."""
+    """A deleted checkpoint is healed only when the broker has written it again."""
     forget = {"delete_checkpoint": {"node": "C", "what": "high watermark checkpoint"}}
     found = run(world, {"kill": "C"}, forget)
 
@@ -141,7 +141,7 @@ def test_a_forgotten_checkpoint_has_to_come_back(world: Any) -> None:
 
 
 def test_one_bit_is_flipped_and_stays(world: Any) -> None:
-    """In the batch that has the offset; its length and place stay, its checksum does not fit."""
+    """``flip_bit`` changes one bit in the records of the batch with that offset; size and position stay."""
     found = run(world, {"flip_bit": {"node": "C", "partition": "orders-0", "offset": 6}})
     now = (data(world) / "orders-0" / SEGMENT).read_bytes()
 
@@ -158,13 +158,13 @@ def test_one_bit_is_flipped_and_stays(world: Any) -> None:
 
 
 def test_an_offset_that_is_not_there_cannot_be_damaged(world: Any) -> None:
-    """One past the end."""
+    """``flip_bit`` at an offset past the log end is an error."""
     with pytest.raises(HarnessError, match="broker-3 has no offset 10 of orders-0 in its log"):
         run(world, {"flip_bit": {"node": "C", "partition": "orders-0", "offset": 10}})
 
 
 def gives_up(world: Any, monkeypatch: pytest.MonkeyPatch, words: str, free: str = "0") -> list[str]:
-    """Let broker 3 end with these words as soon as its disk is broken; what was asked of its disk."""
+    """Let broker 3 exit with this log line once its disk is broken; return the disk commands that were run."""
     asked: list[str] = []
 
     def end() -> None:
@@ -191,7 +191,7 @@ def gives_up(world: Any, monkeypatch: pytest.MonkeyPatch, words: str, free: str 
 
 
 def test_a_disk_with_room_is_not_full(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the broker says as it ends: one byte that is free is no full disk."""
+    """If one byte of the disk is free, a full disk is not verified, whatever the broker logs."""
     monkeypatch.setattr("clusters.faults.disk.LIMIT_S", 0.0)
     world.brokers[3] = replace(world.brokers[3], disk_bytes=10**7)
     gives_up(world, monkeypatch, "java.io.IOException: No space left on device", free="1")
@@ -201,7 +201,7 @@ def test_a_disk_with_room_is_not_full(world: Any, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_full_disk_ends_its_broker(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No byte is free and the broker says why it ends; with space it is started again."""
+    """A full disk is verified by 0 free bytes and the broker's log line; healing frees space and starts the broker."""
     world.brokers[3] = replace(world.brokers[3], disk_bytes=10**7)
     asked = gives_up(world, monkeypatch, "java.io.IOException: No space left on device")
     found = run(world, {"fill_disk": "C"})
@@ -218,7 +218,7 @@ def test_a_full_disk_ends_its_broker(world: Any, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_broker_that_ends_for_another_reason_was_not_full(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What its log said before the fault does not count."""
+    """If the broker ends for another reason, a full disk is not verified; earlier log lines do not count."""
     world.brokers[3] = replace(world.brokers[3], disk_bytes=10**7)
     gives_up(world, monkeypatch, "java.lang.OutOfMemoryError")
     found = run(world, {"fill_disk": "C"})
@@ -227,7 +227,7 @@ def test_a_broker_that_ends_for_another_reason_was_not_full(world: Any, monkeypa
 
 
 def test_a_read_only_disk_takes_writing_again(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Folder and files lose the right and get it back."""
+    """A read-only data folder and its files become writable again when the fault heals."""
     gives_up(world, monkeypatch, "java.nio.file.AccessDeniedException")
     before = data(world).stat().st_mode
     found = run(world, {"read_only_disk": "C"})
@@ -238,7 +238,7 @@ def test_a_read_only_disk_takes_writing_again(world: Any, monkeypatch: pytest.Mo
 
 
 class Failure(NamedTuple):
-    """What a broker and the others make of a directory that fails; by default as they should."""
+    """The reaction of broker 3 and of the others to a failed log directory; by default the right one."""
 
     line: str = "WARN kafka.log.LogManager - Stopping serving logs in dir {folder}\n"
     offline: bool = True
@@ -247,7 +247,7 @@ class Failure(NamedTuple):
 
 
 def jbod(world: Any, monkeypatch: pytest.MonkeyPatch, says: Failure) -> Path:
-    """Broker 3 has orders-0 in its second log directory, which fails as told; returns that directory."""
+    """Put orders-0 into broker 3's second log directory, which reacts to a failure like this; return that directory."""
     node = world.brokers[3] = replace(world.brokers[3], log_dir_count=2)
     shutil.move(node.folder / "data" / "orders-0", node.folder / "data-2" / "orders-0")
     failed = node.folder / "data-2"
@@ -272,7 +272,7 @@ def jbod(world: Any, monkeypatch: pytest.MonkeyPatch, says: Failure) -> Path:
 
 
 def fail_dir(world: Any) -> dict[str, Any]:
-    """Run the step; what was recorded of its effect."""
+    """Run the step; return the recorded detail of its effect."""
     cluster = {"brokers": 3, "log_dirs": 2}
     step = {"fail_log_dir": {"node": "C", "partition": "orders-0"}}
     PhaseRun(world, scenario([step], cluster=cluster).phases[0]).run(perform)
@@ -280,7 +280,7 @@ def fail_dir(world: Any) -> dict[str, Any]:
 
 
 def test_a_broker_goes_on_with_its_other_log_directory(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says which one it gave up, others know its replica as offline, it answers; a restart takes it back."""
+    """With a failed log directory the broker answers, its replica there is offline, and a restart recovers it."""
     failed = jbod(world, monkeypatch, Failure())
     before = failed.stat().st_mode
 
@@ -315,14 +315,14 @@ def test_a_broker_goes_on_with_its_other_log_directory(world: Any, monkeypatch: 
 def test_a_log_directory_that_did_not_fail_alone_is_no_proof(
     world: Any, monkeypatch: pytest.MonkeyPatch, says: Failure
 ) -> None:
-    """Nothing said of it, another one named, a replica that is not offline or leads on, or a broker that ended."""
+    """A failed log directory is verified by the log line, an offline replica, a new leader and a live broker."""
     jbod(world, monkeypatch, says)
 
     assert fail_dir(world)["effect_verified"] is False
 
 
 def test_what_a_broker_used_is_carried_over_the_restart_that_heals(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once: its process goes on while the directory has failed."""
+    """The broker's usage is carried over once: its process survives the failure, and the restart ends it."""
     jbod(world, monkeypatch, Failure())
     carried: list[list[str]] = []
     monkeypatch.setattr(phase, "carry_usage", lambda _, nodes: carried.append([node.name for node in nodes]))
@@ -332,7 +332,7 @@ def test_what_a_broker_used_is_carried_over_the_restart_that_heals(world: Any, m
 
 
 def test_a_log_directory_without_the_replica_cannot_fail_for_it(world: Any) -> None:
-    """Broker 1 has no file of it."""
+    """``fail_log_dir`` needs a log directory that has the replica."""
     world.brokers[3] = replace(world.brokers[3], folder=world.brokers[3].folder / "empty", log_dir_count=2)
 
     with pytest.raises(HarnessError, match="broker-3 has no replica of orders-0 whose log directory could fail"):
@@ -350,7 +350,7 @@ LINKED = {
 
 
 def linked(world: Any, place: str) -> Path:
-    """Move something of broker 3 out of its folder, with a link in its place; returns where it is."""
+    """Move a path of broker 3 elsewhere and leave a symbolic link in its place; return the new path."""
     folder = Path(world.brokers[3].folder)
     outside = folder.with_name("home") / Path(place).name
     outside.parent.mkdir()
@@ -360,14 +360,14 @@ def linked(world: Any, place: str) -> Path:
 
 
 def state(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """Mode and content of all that a folder has, or of a file."""
+    """Return mode and content of all files in a folder, or of a file."""
     files = [folder, *folder.rglob("*")]
     return {str(file): (file.stat().st_mode, file.read_bytes() if file.is_file() else b"") for file in files}
 
 
 @pytest.mark.parametrize(("key", "place"), [(key, place) for key, places in LINKED.items() for place in places])
 def test_no_fault_of_a_disk_follows_a_link(world: Any, key: str, place: str) -> None:
-    """A build may have put it there, to a folder or file of the user's; what it leads to stays as it is."""
+    """Disk faults reject symbolic links, which a build may have created, and leave the link's target unchanged."""
     log_dirs = 2 if key == "fail_log_dir" else 1
     world.brokers[3] = replace(world.brokers[3], log_dir_count=log_dirs)
     outside = linked(world, place)
@@ -388,7 +388,7 @@ def test_no_fault_of_a_disk_follows_a_link(world: Any, key: str, place: str) -> 
 
 
 def test_a_link_in_a_log_directory_is_left_as_it_is(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither it nor what it leads to loses the right to be written; what lies beside it does, and gets it back."""
+    """``read_only_disk`` skips symbolic links in a log directory; other files lose and regain the write permission."""
     gives_up(world, monkeypatch, "java.nio.file.AccessDeniedException")
     outside = Path(world.brokers[3].folder).with_name("home")
     (outside / "orders-1").mkdir(parents=True)

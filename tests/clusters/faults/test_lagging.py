@@ -1,4 +1,4 @@
-"""The lagging follower: its closed loop, and the proof that it lags."""
+"""The lagging follower: its control loop, and the proof that it lags."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.clusters.fakes import T0, FakeNetwork, FakeWorld, scenario
 
 @pytest.fixture
 def world(tmp_path: Path) -> Any:
-    """Three brokers under a load of 1,000 records a second, as local processes; replica.lag.time.max.ms is 3 s."""
+    """Three brokers under 1,000 records a second, as local processes; replica.lag.time.max.ms is 3 s."""
     cluster = {"brokers": 3, "session_timeout": "9s", "config": {"replica.lag.time.max.ms": 3000}}
     told = scenario([{"hold": 1}], cluster=cluster, load={"topic": "orders", "rate": "1000/s"})
     played: Any = FakeWorld(tmp_path, told)
@@ -46,12 +46,12 @@ def world(tmp_path: Path) -> Any:
 
 
 def fault(world: Any, records: int | None = 2000) -> LagFault:
-    """A lag of broker 3."""
+    """Return a lag of broker 3."""
     return LagFault(world, world.brokers[3], T0, records, "lag" if records else "slow")
 
 
 def seen(lag: int, *, in_isr: bool = True, held: bool = True) -> Observation:
-    """What the probes would tell of a lag."""
+    """Return an observation as the probes would make it during a lag."""
     return Observation(0, lag, leader_hw=0 if held else lag, leader_leo=lag, follower_leo=0, in_isr=in_isr)
 
 
@@ -60,19 +60,19 @@ def seen(lag: int, *, in_isr: bool = True, held: bool = True) -> Observation:
 
 @given(st.integers(-(10**6), 10**9), st.integers(1, 10**6))
 def test_the_share_stays_between_its_bounds(lag: int, records: int) -> None:
-    """Never so small that the follower starves, never so large that it catches up at once."""
+    """The share of traffic stays within bounds, so that the follower neither starves nor catches up at once."""
     assert SHARES[0] <= share_for(lag, records) <= SHARES[1]
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(1, 10**5))
 def test_who_trails_further_gets_no_less(one: int, other: int, records: int) -> None:
-    """The loop pushes back."""
+    """The further the follower lags, the larger its share of traffic."""
     assert share_for(min(one, other), records) <= share_for(max(one, other), records)
 
 
 @pytest.mark.parametrize("records", [1, 500, 2000])
 def test_at_the_wanted_lag_all_that_is_produced_goes_through(records: int) -> None:
-    """So that it stays as it is."""
+    """At the wanted lag the share is 1, so that the lag stays constant."""
     assert share_for(records, records) == 1
 
 
@@ -80,7 +80,7 @@ def test_at_the_wanted_lag_all_that_is_produced_goes_through(records: int) -> No
     ("records", "rate", "least"), [(300, "200/s", SHARES[0]), (100, "200/s", 0.75), (100, "0/s", SHARES[0])]
 )
 def test_a_small_lag_is_approached_slowly(world: Any, records: int, rate: str, least: float) -> None:
-    """At a share that makes it fall so far behind in the two seconds in which the loop reacts."""
+    """The smallest share makes the follower fall behind by a small lag within the loop's reaction time."""
     world.scenario = scenario([{"hold": 1}], load={"topic": "orders", "rate": rate} if rate != "0/s" else None)
 
     assert fault(world, records).least_share == pytest.approx(least)
@@ -90,7 +90,7 @@ def test_a_small_lag_is_approached_slowly(world: Any, records: int, rate: str, l
 
 
 def test_the_lag_is_between_the_leaders_end_and_the_followers(world: Any) -> None:
-    """Broker 1 leads."""
+    """The lag is the leader's LEO minus the follower's LEO."""
     world.ends = {1: 900, 3: 650}
     found = observe(world, world.brokers[3], T0)
 
@@ -99,7 +99,7 @@ def test_the_lag_is_between_the_leaders_end_and_the_followers(world: Any) -> Non
 
 
 def test_a_stopped_followers_end_is_told(world: Any) -> None:
-    """It cannot be asked; its end does not move while it is stopped."""
+    """The lag of a stopped follower is computed from the LEO that it had when it was stopped."""
     world.isr = [1, 2]
     world.runtime.pause("broker-3")
 
@@ -116,7 +116,7 @@ def test_a_stopped_followers_end_is_told(world: Any) -> None:
 def test_within_the_isr_nobody_ends_below_the_high_watermark(
     world: Any, isr: list[int], told: int, end: int, lag: int
 ) -> None:
-    """A fetch that arrived since the follower was asked shows in the leader's, 400; that is asked for after its end."""
+    """A follower in the ISR has at least the leader's HW, even if its own LEO was read before its last fetch."""
     world.isr, world.ends = isr, {1: end}
 
     found = observe(world, world.brokers[3], T0, follower_leo=told)
@@ -126,7 +126,7 @@ def test_within_the_isr_nobody_ends_below_the_high_watermark(
 
 
 def test_without_a_leader_nothing_is_observed(world: Any) -> None:
-    """A wrong lag would steer the loop."""
+    """Without a leader there is no observation: a wrong lag would mislead the control loop."""
     world.partition_view = lambda _, without: None
 
     assert observe(world, world.brokers[3], T0) is None
@@ -144,7 +144,7 @@ def test_without_a_leader_nothing_is_observed(world: Any) -> None:
     ],
 )
 def test_a_lag_that_was_seen_is_proven(world: Any, records: int | None, samples: list[Observation]) -> None:
-    """Half of what was asked, three times, in the ISR and dragging the high watermark; starved: a second, once."""
+    """A lag is proven by three samples of half of it, in the ISR and with the HW held back; ``slow``, by one sample."""
     lagged = fault(world, records)
     lagged._seen.extend(samples)
 
@@ -166,7 +166,7 @@ def test_a_lag_that_was_seen_is_proven(world: Any, records: int | None, samples:
 def test_a_lag_that_was_not_seen_is_not_proven(
     world: Any, records: int | None, samples: list[Observation], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Too little, too seldom, outside the ISR, without effect on the high watermark, or over again."""
+    """Samples that are too small, too few, outside the ISR, with the HW unaffected, or over, prove no lag."""
     monkeypatch.setattr(lagging, "wait_until", lambda *args, limit_s, **rest: wait_until(*args, limit_s=0, **rest))
     lagged = fault(world, records)
     lagged._seen.extend(samples)
@@ -183,7 +183,7 @@ def test_a_lag_that_was_not_seen_is_not_proven(
     ],
 )
 def test_what_was_seen_is_told_in_words(observed: Observation, told: str) -> None:
-    """The page shows it where a lag took no effect."""
+    """An observation is printed with lag, HW, LEOs and ISR membership, for reports on a lag without effect."""
     assert str(observed) == told
 
 
@@ -191,7 +191,7 @@ def test_what_was_seen_is_told_in_words(observed: Observation, told: str) -> Non
 def test_the_proof_is_awaited_for_as_long_as_falling_behind_takes(
     world: Any, rate: str, limit_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half of the lag at the rate that the least share leaves out, beside the 20 s for all else."""
+    """The proof may take 20 s, plus the time in which the least share makes up half of the lag."""
     limits: list[float] = []
     monkeypatch.setattr(lagging, "wait_until", lambda *_, limit_s, **__: limits.append(limit_s))
     world.scenario = scenario([{"hold": 1}], load={"topic": "orders", "rate": rate})
@@ -202,7 +202,7 @@ def test_the_proof_is_awaited_for_as_long_as_falling_behind_takes(
 
 
 def test_who_waits_for_the_proof_looks_too(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy host the valve takes a second for each change of a limit; what it stops, it observes itself."""
+    """With shaped traffic the waiting thread takes samples itself, since on a busy host changing a limit takes 1 s."""
     monkeypatch.setattr(lagging, "PROOF_S", 1.0)
     monkeypatch.setattr(LagFault, "_least_s", lambda *_: 0.0)
     world.ends = {1: 5000, 3: 3000}
@@ -216,7 +216,7 @@ def test_who_waits_for_the_proof_looks_too(world: Any, monkeypatch: pytest.Monke
 
 
 def test_figures_are_of_the_samples_in_the_isr(world: Any) -> None:
-    """Least, median, most, and the share near what was asked for; the eviction is tested elsewhere."""
+    """Figures cover the samples within the ISR: minimum, median, maximum, and the share near the wanted lag."""
     lagged = fault(world, 20)
     assert lagged.figures() == {"samples": 0}
 
@@ -227,7 +227,7 @@ def test_figures_are_of_the_samples_in_the_isr(world: Any) -> None:
 
 
 def test_a_starved_follower_is_near_nothing(world: Any) -> None:
-    """``slow`` asks for no depth."""
+    """``slow`` wants no particular lag, so it reports no ``near`` share."""
     starved = fault(world, None)
     starved._seen.extend([seen(30)])
 
@@ -235,14 +235,14 @@ def test_a_starved_follower_is_near_nothing(world: Any) -> None:
 
 
 def test_a_follower_that_caught_up_is_healed(world: Any) -> None:
-    """Within half a second of traffic."""
+    """A follower within 0.5 s of traffic of the leader has recovered."""
     world.ends = {1: 1000, 3: 500}
 
     assert fault(world).verify_cleared()["lag"] == 500
 
 
 def test_the_thread_ends_with_its_fault_and_opens_the_valve(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stopped follower runs again."""
+    """Healing ends the control thread and resumes a stopped follower."""
     monkeypatch.setattr(lagging.World, "open", lambda _: nullcontext(world))
     lagged = fault(world)
     lagged.inject()
@@ -255,7 +255,7 @@ def test_the_thread_ends_with_its_fault_and_opens_the_valve(world: Any, monkeypa
 
 
 def test_what_breaks_in_the_thread_is_told_to_who_waits(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the proof nor the heal hides it."""
+    """An error in the control thread is raised by both the verification and the healing."""
 
     def broken(_name: str) -> None:
         raise OSError("no such process")
@@ -271,7 +271,7 @@ def test_what_breaks_in_the_thread_is_told_to_who_waits(world: Any, monkeypatch:
 
 
 def test_a_valve_that_stays_shut_is_told_to_who_heals(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The follower would lag on, and nobody know why."""
+    """If the limit cannot be lifted, healing raises an error."""
 
     def stuck(_cycle: DutyCycle) -> None:
         raise OSError("no such class")
@@ -293,12 +293,12 @@ def test_a_valve_that_stays_shut_is_told_to_who_heals(world: Any, monkeypatch: p
     [(1000, 1.0), (10_000, 1.8), (None, 5.85)],
 )
 def test_the_first_stop_is_as_long_as_the_lag_takes(world: Any, records: int | None, stop_s: float) -> None:
-    """Below replica.lag.time.max.ms, so that the ISR keeps it; starving only has to keep the session."""
+    """The first stop lasts as long as the lag needs, but less than replica.lag.time.max.ms or the session time-out."""
     assert DutyCycle(world, fault(world, records))._first_stop_s() == pytest.approx(stop_s)
 
 
 def test_stops_grow_until_the_lag_is_reached(world: Any) -> None:
-    """And shrink beyond it; never past the longest."""
+    """Stops become longer while the lag is too small and shorter when it is too large, up to the maximum."""
     cycle = DutyCycle(world, fault(world, 1000))
     lengths = []
     for lag in (250, 4000, 1, 1, 1):
@@ -309,7 +309,7 @@ def test_stops_grow_until_the_lag_is_reached(world: Any) -> None:
 
 
 def test_a_follower_that_does_not_answer_is_not_stopped(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loop waits a moment and tries again."""
+    """If the follower does not answer, the loop waits a tick instead of stopping it."""
     world.runtime.kill("broker-3", "SIGKILL")
     lagged = fault(world)
     waited: list[float] = []
@@ -321,7 +321,7 @@ def test_a_follower_that_does_not_answer_is_not_stopped(world: Any, monkeypatch:
 
 
 def test_a_follower_that_is_killed_while_it_is_stopped_stays_so(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own start is another fault's; the lag goes on with it. One that runs and takes no signal is told."""
+    """A follower that was killed while stopped stays down; a failed pause is raised."""
     lagged = fault(world)
     cycle = DutyCycle(world, lagged)
     with monkeypatch.context() as patch:
@@ -342,7 +342,7 @@ def test_a_follower_that_is_killed_while_it_is_stopped_stays_so(world: Any, monk
 
 
 def test_a_follower_that_ends_before_it_is_stopped_is_let_be(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between its answer and the signal."""
+    """A follower that exits between its answer and the stop signal is ignored."""
     lagged = fault(world)
     cycle = DutyCycle(world, lagged)
     monkeypatch.setattr(cycle, "_follower_leo", lambda: world.runtime.states.update({"broker-3": "exited"}) or 500)
@@ -358,7 +358,7 @@ def test_a_follower_that_ends_before_it_is_stopped_is_let_be(world: Any, monkeyp
 def test_in_the_isr_a_follower_runs_for_moments_until_it_has_fetched(
     world: Any, monkeypatch: pytest.MonkeyPatch, limit_s: float, moments: int, reached: int
 ) -> None:
-    """The leader is asked while it is stopped, and it stays so: the next fetch would bring it up to date."""
+    """In the ISR a follower runs for short moments until it has fetched once, and is stopped again."""
     signals, told = [], iter([500, 500, 700])
     monkeypatch.setattr(lagging, "FETCH_LIMIT_S", limit_s)
     monkeypatch.setattr(world.runtime, "pause", lambda _: signals.append("stop"))
@@ -371,7 +371,7 @@ def test_in_the_isr_a_follower_runs_for_moments_until_it_has_fetched(
 
 
 def test_what_another_fault_has_paused_is_not_continued(world: Any) -> None:
-    """The end of a lag continues only what it has stopped itself."""
+    """Ending a lag resumes only what the lag itself stopped, not what another fault paused."""
     world.runtime.pause("broker-3")
     DutyCycle(world, fault(world)).open()
 
@@ -380,7 +380,7 @@ def test_what_another_fault_has_paused_is_not_continued(world: Any) -> None:
 
 @pytest.mark.parametrize("key", ["lag", "slow"])
 def test_a_broker_that_is_stopped_in_turn_is_not_paused(world: Any, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
-    """It would be continued soon, and the pause be recorded as active; another broker is paused, and any in Docker."""
+    """On the process runtime a lagging broker cannot be paused; other brokers can, and on Docker any broker can."""
     monkeypatch.setattr(phase, "capture_offsets", lambda _world, _label: None)
     (pause_c, pause_b) = scenario([{"pause": "C"}, {"pause": "B"}]).phases[0].steps
     run = PhaseRun(world, world.scenario.phases[0])
@@ -396,7 +396,7 @@ def test_a_broker_that_is_stopped_in_turn_is_not_paused(world: Any, monkeypatch:
 
 
 def test_traffic_is_shaped_at_the_other_brokers(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the measured rate times the share; small changes are not worth a helper container; open lifts it."""
+    """Each sender is limited to the append rate times the share; small changes are skipped, ``open`` lifts it."""
     calls: list[tuple[str, list[str], int, float]] = []
     restored: list[tuple[str, list[str]]] = []
     network: Any = FakeNetwork()
@@ -422,7 +422,7 @@ def test_traffic_is_shaped_at_the_other_brokers(world: Any, monkeypatch: pytest.
 def test_the_time_that_a_limit_takes_is_not_patience(
     world: Any, monkeypatch: pytest.MonkeyPatch, took_s: float, limits: int
 ) -> None:
-    """On a busy host two changes take two seconds; what they bring is not seen yet."""
+    """The time that setting a limit takes does not count as waiting for its effect."""
     now_s, told = [10.0], []
     network: Any = FakeNetwork()
 
@@ -446,7 +446,7 @@ def test_the_time_that_a_limit_takes_is_not_patience(
 def _last_limit(
     world: Any, monkeypatch: pytest.MonkeyPatch, lag: int, append_rate: float, at_s: Sequence[float]
 ) -> float | None:
-    """What is let through to a follower that has trailed by ``lag`` of 2,000 wanted, not about that far since 10 s."""
+    """Return the limit of a follower at this lag, with 2,000 wanted, that has been away from it since 10 s."""
     limits: list[float | None] = []
     network: Any = FakeNetwork()
     network.limit_ingress = lambda _node, _senders, _port, limit: limits.append(limit)
@@ -464,7 +464,7 @@ def _last_limit(
 def test_who_does_not_trail_far_enough_in_time_is_given_less(
     world: Any, monkeypatch: pytest.MonkeyPatch, lag: int, bytes_per_s: int
 ) -> None:
-    """Compressed batches are fewer bytes once producers wait; who trails by half of what was asked has enough."""
+    """A follower that is below half of the wanted lag after 2 s gets 60% of the traffic."""
     last = _last_limit(world, monkeypatch, lag, append_rate=100_000.0, at_s=(11.7, 11.8, 11.9, 12.0, 13.9))
 
     assert last == pytest.approx(bytes_per_s * PROTOCOL_OVERHEAD * share_for(lag, 2000))
@@ -481,7 +481,7 @@ def test_who_does_not_trail_far_enough_in_time_is_given_less(
 def test_who_trails_too_seldom_is_given_less(
     world: Any, monkeypatch: pytest.MonkeyPatch, observed: list[Observation], append_rate: float
 ) -> None:
-    """A lag that goes up and down with each fetch is far enough only if the proof takes it; none of one evicted."""
+    """If too few samples reach half of the lag, the follower gets less traffic; an evicted one does not."""
     lagged = fault(world, 2000)
     lagged._seen.extend(observed)
     shaped = ShapedTraffic(world, FakeNetwork(), lagged, _append_rate=100.0, _trailed_s=10.0)  # type: ignore[arg-type]  # not used
@@ -495,7 +495,7 @@ def test_who_trails_too_seldom_is_given_less(
 def test_who_trails_too_far_for_too_long_is_measured_anew(
     world: Any, monkeypatch: pytest.MonkeyPatch, lag: int, bytes_per_s: int
 ) -> None:
-    """Producers stood still at first, and the greatest share of that starves it; near the lag nothing is done."""
+    """A follower beyond twice the lag for 2 s has its append rate measured again."""
     sizes = iter([0, 0, 0, 15_000])
     monkeypatch.setattr(ShapedTraffic, "_log_sizes", lambda _: {(1, T0): next(sizes)})
     last = _last_limit(world, monkeypatch, lag, append_rate=1000.0, at_s=(11.7, 11.8, 11.9, 12.0))
@@ -504,7 +504,7 @@ def test_who_trails_too_far_for_too_long_is_measured_anew(
 
 
 def test_who_was_evicted_is_let_back(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten times what is produced goes through, whatever it trails by."""
+    """An evicted follower gets ten times the append rate, whatever its lag."""
     world.isr = [1, 2]
     last = _last_limit(world, monkeypatch, 2000, append_rate=100_000.0, at_s=(10.0,))
 
@@ -513,7 +513,7 @@ def test_who_was_evicted_is_let_back(world: Any, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize(("partitions", "rate"), [(1, 1000.0), (4, 250.0)])
 def test_a_partition_is_sent_its_share_of_the_topics_records(world: Any, partitions: int, rate: float) -> None:
-    """What fits into replica.lag.time.max.ms is told by the partition's own rate."""
+    """A partition's rate is its share of the topic's rate."""
     topics = {"orders": {"partitions": partitions, "replicas": ["A", "B", "C"]}}
     world.scenario = scenario([{"hold": 1}], topics=topics, load={"topic": "orders", "rate": "1000/s"})
 
@@ -521,7 +521,7 @@ def test_a_partition_is_sent_its_share_of_the_topics_records(world: Any, partiti
 
 
 def _leads(world: Any, leaders: dict[int, int]) -> None:
-    """Partitions of orders, by number, have these leaders; -1 is none."""
+    """Let the partitions of orders have these leaders by number; -1 is none."""
     views = {
         TopicPartition("orders", number): PartitionView("orders", number, leader, 1, [1, 2, 3], [1, 2, 3], [])
         for number, leader in leaders.items()
@@ -545,9 +545,9 @@ def _append(path: Path, broker: int, partition: int, size: int) -> None:
 def test_the_append_rate_is_of_all_that_the_leader_has_for_the_follower(
     world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They share the limit: with that of one partition alone, none would get what it is sent. Not what others lead.
+    """The append rate covers all partitions that this leader leads and the follower has, since they share the limit.
 
-    A segment may be deleted meanwhile.
+    Other leaders' partitions do not count; a segment may disappear meanwhile.
     """
     _leads(world, {0: 1, 1: 1, 2: 2, 3: 3, 4: -1})
     _own_folders(world, tmp_path)
@@ -573,7 +573,7 @@ def test_the_append_rate_is_of_all_that_the_leader_has_for_the_follower(
 def test_a_new_leader_is_no_growth(
     world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leaders: dict[int, int]
 ) -> None:
-    """Its log was there before; while there is none, nothing is sent, and the least that is let through remains."""
+    """A change of leader does not count as growth; without a leader the lowest rate remains."""
     _leads(world, {0: 1, 1: 1})
     _own_folders(world, tmp_path)
     for broker in (1, 2):
@@ -596,5 +596,5 @@ def test_a_new_leader_is_no_growth(
     ],
 )
 def test_a_burst_is_no_produce_rate(rates: list[float], found: float) -> None:
-    """What two seconds in a row agree on is taken; where no two do, the last."""
+    """The produce rate is the first that two consecutive seconds agree on, otherwise the last one."""
     assert steady(iter(rates)) == found

@@ -1,4 +1,4 @@
-"""Faults of the network between nodes, on a world whose kernel is played."""
+"""Faults of the network between nodes, with a fake kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ A, B, COORDINATOR = "127.9.9.1", "127.9.9.2", "127.9.9.100"
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Three running brokers; nothing is waited for."""
+    """Three running brokers; waits time out at once."""
     monkeypatch.setattr(network, "LIMIT_S", 0.0)
     return FakeWorld(tmp_path, scenario([{"hold": 1}]))
 
@@ -36,12 +36,12 @@ ENDS = "--tcp-flags PSH PSH"  # the packet that ends an answer
     ("direction", "matches"), [("both", ASKED + ASKS), ("in", ASKED), ("out", ASKS), ("answers", [f"{ASKS[0]} {ENDS}"])]
 )
 def test_brokers_are_cut_where_they_replicate(world: Any, direction: Any, matches: list[str]) -> None:
-    """One way is what is asked one way, with its answers; or these alone, as they arrive."""
+    """Brokers are cut on the replication port: requests of one side with their responses, or only the responses."""
     assert cut(world, world.runtime.network, world.brokers[1], [world.brokers[2]], direction).matches == matches
 
 
 def test_clients_are_cut_wherever_they_are(world: Any) -> None:
-    """On the broker's port for clients, the only one that they have."""
+    """Clients are cut by the broker's client port."""
     assert cut(world, world.runtime.network, world.brokers[1], ["clients"], "both").matches == [
         f"-d {A} -p tcp --dport 9092",
         f"-s {A} -p tcp --sport 9092",
@@ -50,7 +50,7 @@ def test_clients_are_cut_wherever_they_are(world: Any) -> None:
 
 @pytest.mark.parametrize(("role", "port"), [("controller", 9094), ("zookeeper", 2181)])
 def test_the_controller_is_cut_where_brokers_ask_it(world: Any, role: str, port: int) -> None:
-    """KRaft's controller or ZooKeeper: brokers ask, and it answers; neither asks a broker."""
+    """Brokers are cut from a KRaft controller or ZooKeeper by that node's port, since brokers open the connection."""
     world.metadata_nodes = [replace(world.metadata_nodes[0], role=role)]
     asks = [
         f"-s {COORDINATOR} -d {A} -p tcp --sport {port}",
@@ -65,7 +65,7 @@ def test_the_controller_is_cut_where_brokers_ask_it(world: Any, role: str, port:
 
 @pytest.mark.parametrize(("direction", "ways"), [("both", 3), ("in", 2), ("out", 1)])
 def test_a_controller_is_cut_from_brokers_and_its_like(world: Any, direction: Any, ways: int) -> None:
-    """Both ask it, and it asks the other controllers; not itself, and no broker."""
+    """A controller is cut from brokers and from other controllers, in both directions of requests; not from itself."""
     active = world.metadata_nodes[0]
     other = replace(active, name="controller-2", address="127.9.9.99")
     asked = [f"-s {B} -d {COORDINATOR} -p tcp --dport 9094", f"-s {COORDINATOR} -d {B} -p tcp --sport 9094"]
@@ -78,7 +78,7 @@ def test_a_controller_is_cut_from_brokers_and_its_like(world: Any, direction: An
 
 
 def test_no_rule_names_the_probes_port(world: Any) -> None:
-    """A broker that is cut off from everybody stays observable."""
+    """No rule covers the probe port, so a broker that is cut off can still be observed."""
     everybody = [world.brokers[2], world.brokers[3], "clients", "controller"]
     rules = cut(world, world.runtime.network, world.brokers[1], everybody, "both").matches
     lossy = lose(world, world.runtime.network, world.brokers[1], [world.brokers[2]], 5).matches
@@ -87,7 +87,7 @@ def test_no_rule_names_the_probes_port(world: Any) -> None:
 
 
 def test_packets_are_lost_by_chance_as_they_arrive(world: Any) -> None:
-    """What the node sends is not lost."""
+    """Packets are dropped at random on arrival; packets that the node sends are not."""
     chance = "-m statistic --mode random --probability 0.050000"
     assert lose(world, world.runtime.network, world.brokers[1], [world.brokers[2]], 5).matches == [
         f"{ASKED[0]} {chance}",
@@ -99,12 +99,12 @@ def test_packets_are_lost_by_chance_as_they_arrive(world: Any) -> None:
 
 
 def off(world: Any) -> Dropping:
-    """Broker 1 without broker 2."""
+    """Return the cut of broker 1 from broker 2."""
     return cut(world, world.runtime.network, world.brokers[1], [world.brokers[2]], "both")
 
 
 def test_a_cut_is_proven_by_the_kernels_counters(world: Any) -> None:
-    """How many packets were dropped when it was looked at, and how many when it ended."""
+    """A cut is proven by dropped packets; the events have the count at the proof and at the end."""
     world.runtime.network.drops = 3
     fault = off(world)
 
@@ -117,7 +117,7 @@ def test_a_cut_is_proven_by_the_kernels_counters(world: Any) -> None:
 
 
 def test_a_cut_that_drops_nothing_has_no_proof(world: Any) -> None:
-    """There may be nobody on the other end."""
+    """A cut is not proven before the kernel dropped a packet."""
     fault = off(world)
     fault.inject()
 
@@ -126,7 +126,7 @@ def test_a_cut_that_drops_nothing_has_no_proof(world: Any) -> None:
 
 
 def test_of_a_paused_broker_the_rules_are_the_proof(world: Any) -> None:
-    """It has nothing to send that could be dropped, until it runs on."""
+    """A paused broker sends nothing, so its cut is proven by the kernel's list of rules."""
     world.runtime.pause("broker-1")
     fault = off(world)
     with pytest.raises(WaitTimeout, match=r"The kernel lists no rule disconnect-\w+ at broker-1"):
@@ -137,7 +137,7 @@ def test_of_a_paused_broker_the_rules_are_the_proof(world: Any) -> None:
 
 
 def test_a_broker_that_has_ended_proves_no_cut_by_its_silence(world: Any) -> None:
-    """Others go on asking it, so that there is something to drop."""
+    """The cut of a broker that has exited needs a dropped packet: other brokers still send to it."""
     world.runtime.kill("broker-1", "SIGKILL")
     fault = off(world)
     fault.inject()
@@ -149,7 +149,7 @@ def test_a_broker_that_has_ended_proves_no_cut_by_its_silence(world: Any) -> Non
 
 
 def test_rules_that_are_listed_again_are_not_gone(world: Any) -> None:
-    """What took them away looked at the list as well; a second look is another observation."""
+    """Rules that are listed again after healing fail the recovery; each check lists them anew."""
     fault = off(world)
     fault.inject()
     fault.heal()
@@ -160,7 +160,7 @@ def test_rules_that_are_listed_again_are_not_gone(world: Any) -> None:
 
 
 def test_rules_that_the_kernel_still_lists_are_not_gone(world: Any) -> None:
-    """The command that took them away proves nothing."""
+    """Rules that the kernel still lists are not healed, even if the removal command succeeded."""
     fault = off(world)
     fault.inject()
     world.runtime.network.stubborn.add("broker-1")
@@ -171,7 +171,7 @@ def test_rules_that_the_kernel_still_lists_are_not_gone(world: Any) -> None:
 
 
 def test_other_rules_have_another_name(world: Any) -> None:
-    """Two cuts of one node stand side by side; the same one twice does not. The kernel takes 28 letters."""
+    """Cuts with different peers or directions have different rule names of at most 28 characters."""
     ways: list[Direction] = ["both", "in", "out", "out"]
     names = {cut(world, world.runtime.network, world.brokers[1], [world.brokers[2]], way).rule for way in ways}
 
@@ -183,12 +183,12 @@ def test_other_rules_have_another_name(world: Any) -> None:
 
 
 def shaped(world: Any) -> LimitedBandwidth:
-    """Broker 1 gets 1 MB/s from the others, each."""
+    """Return a limit of 1 MB/s from each other broker to broker 1."""
     return LimitedBandwidth(world, world.runtime.network, world.brokers[1], [world.brokers[2], world.brokers[3]], 1e6)
 
 
 def test_a_limit_is_proven_by_what_passed_through_it(world: Any) -> None:
-    """At every sender the kernel has a class; at some there are bytes in it."""
+    """A limit is proven by a class at every sender and bytes through at least one; healing removes the classes."""
     world.runtime.network.passed = {"broker-2": 0, "broker-3": 900}
     fault = shaped(world)
 
@@ -205,7 +205,7 @@ def test_a_limit_is_proven_by_what_passed_through_it(world: Any) -> None:
 
 @pytest.mark.parametrize("held_back", [7, 0])
 def test_what_a_limit_held_back_counts_whenever_it_was_looked_at(world: Any, held_back: int) -> None:
-    """The look at its proof counts where that at its end shows no class; what was never held back stays none."""
+    """The count of held-back packets includes those seen at the proof, even if no class is left at the end."""
     world.runtime.network.passed, world.runtime.network.held_back = {"broker-2": 0, "broker-3": 900}, held_back
     fault = shaped(world)
 
@@ -219,7 +219,7 @@ def test_what_a_limit_held_back_counts_whenever_it_was_looked_at(world: Any, hel
 def test_a_limit_without_traffic_or_without_a_class_has_no_proof(
     world: Any, passed: dict[str, int], paused: bool
 ) -> None:
-    """Nothing flows to a node that runs; one sender has no class, even if the node is paused."""
+    """A limit is not proven without traffic to a running node, nor if a sender lacks the class."""
     world.runtime.network.passed = passed
     if paused:
         world.runtime.pause("broker-1")
@@ -229,7 +229,7 @@ def test_a_limit_without_traffic_or_without_a_class_has_no_proof(
 
 
 def test_to_a_paused_broker_nothing_need_flow(world: Any) -> None:
-    """The classes stand ready."""
+    """To a paused broker no traffic is needed; the classes prove the limit."""
     world.runtime.network.passed = {"broker-2": 0, "broker-3": 0}
     world.runtime.pause("broker-1")
 
@@ -237,7 +237,7 @@ def test_to_a_paused_broker_nothing_need_flow(world: Any) -> None:
 
 
 def test_a_delay_is_proven_by_what_passed_it_at_every_sender(world: Any) -> None:
-    """Bytes at one of two prove nothing; it limits nothing and ends as a limit does."""
+    """A delay is proven by bytes through it at every sender; it limits nothing, and ends like a limit."""
     fault = Delayed(world, world.runtime.network, world.brokers[1], [world.brokers[2], world.brokers[3]], 0.1)
 
     fault.inject()
@@ -268,7 +268,7 @@ def test_a_delay_is_proven_by_what_passed_it_at_every_sender(world: Any) -> None
 def test_a_delay_that_delays_nothing_has_no_proof(
     world: Any, asked_s: float, share: float, overtaking: float, *, proven: bool
 ) -> None:
-    """Bytes pass through its class either way; a reordering needs late round trips and quick ones."""
+    """A delay is proven by longer round trips; a reordering by late and early ones."""
     network = world.runtime.network
     network.delay_share, network.passed = share, {"broker-2": 4}
     fault = Delayed(world, network, world.brokers[1], [world.brokers[2]], asked_s, overtaking=overtaking)
@@ -284,5 +284,5 @@ def test_a_delay_that_delays_nothing_has_no_proof(
 
 @pytest.mark.parametrize(("percent", "patience"), [(0.1, 10.0), (2, 10.0), (10, 2.0), (20, 1.0), (50, 1.0)])
 def test_a_small_loss_is_waited_for_longer(world: Any, percent: float, patience: float) -> None:
-    """So that one of an idle follower's few packets is among those that are lost."""
+    """The smaller the loss, the longer the proof waits for a dropped packet."""
     assert lose(world, world.runtime.network, world.brokers[1], [world.brokers[2]], percent).patience == patience

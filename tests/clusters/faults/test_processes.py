@@ -1,4 +1,4 @@
-"""Faults of a broker's process, on a world that is played."""
+"""Faults of a broker's process, on a fake world."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.clusters.fakes import FakeWorld, scenario
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Three running brokers; nothing is waited for."""
+    """Three running brokers; waits time out at once."""
     monkeypatch.setattr(processes, "LIMIT_S", 0.0)
     return FakeWorld(tmp_path, scenario([{"hold": 1}], cluster={"brokers": 3, "session_timeout": "1ms"}))
 
@@ -24,7 +24,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_an_ended_broker_refuses_and_comes_back(
     world: Any, monkeypatch: pytest.MonkeyPatch, fault: type[Ended], signal: str
 ) -> None:
-    """Each by its own signal; the proof is what the port and the other brokers say."""
+    """Kill and stop send their signal; the proof is a refused connection, and after the start a registered broker."""
     sent: list[str] = []
     kill = world.runtime.kill
     monkeypatch.setattr(world.runtime, "kill", lambda name, given: (sent.append(given), kill(name, given)))
@@ -39,7 +39,7 @@ def test_an_ended_broker_refuses_and_comes_back(
 
 
 def test_a_paused_broker_is_silent_and_runs_on(world: Any) -> None:
-    """Silence is a time-out; a refusal would be a dead broker."""
+    """A paused broker times out and answers again after it is resumed."""
     paused = Paused(world, [world.brokers[2]])
 
     paused.inject()
@@ -49,7 +49,7 @@ def test_a_paused_broker_is_silent_and_runs_on(world: Any) -> None:
 
 
 def test_who_was_killed_while_paused_is_not_waited_for(world: Any) -> None:
-    """It is back once the kill is healed; one that nobody killed is waited for."""
+    """A broker that was killed while paused is not waited for on resume; one that died by itself is."""
     both = [world.brokers[1], world.brokers[2]]
     paused, killed = Paused(world, both), Killed(world, [world.brokers[1], world.brokers[3]])
     paused.inject()
@@ -66,7 +66,7 @@ def test_who_was_killed_while_paused_is_not_waited_for(world: Any) -> None:
 
 @pytest.mark.parametrize("fault", [Killed, Stopped, Paused])
 def test_a_fault_without_effect_has_no_proof(world: Any, fault: Any) -> None:
-    """The sentence names the broker and its state; one of two is not enough."""
+    """If one of two brokers still runs, the fault is not verified, and the error names it with its state."""
     world.runtime.stubborn.add("broker-2")
     on_both = fault(world, [world.brokers[1], world.brokers[2]])
     on_both.inject()
@@ -76,7 +76,7 @@ def test_a_fault_without_effect_has_no_proof(world: Any, fault: Any) -> None:
 
 
 def test_a_pause_is_no_kill(world: Any) -> None:
-    """The proof of one fault is none of the other."""
+    """A pause is no proof of a kill, and a kill is no proof of a pause."""
     killed, paused = Killed(world, [world.brokers[1]]), Paused(world, [world.brokers[2]])
     paused.inject()
     killed.inject()
@@ -88,7 +88,7 @@ def test_a_pause_is_no_kill(world: Any) -> None:
 
 
 def test_a_session_that_does_not_end_is_no_reason_not_to_start(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Heal waits for it under ZooKeeper and then tries all the same."""
+    """In ZooKeeper mode healing waits for the session to end, and starts the broker even if it does not."""
     waits: list[str] = []
 
     def runs_out(_condition: object, *, what: str, **_: object) -> None:
@@ -107,7 +107,7 @@ def test_a_session_that_does_not_end_is_no_reason_not_to_start(world: Any, monke
 
 
 def test_a_broker_alone_need_not_be_registered_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no other broker to ask."""
+    """In a cluster of one broker, recovery needs no other broker that sees it registered."""
     monkeypatch.setattr(processes, "LIMIT_S", 0.0)
     played = scenario([{"hold": 1}], cluster={"brokers": 1}, topics={"orders": {"replicas": ["A"]}})
     world: Any = FakeWorld(tmp_path, played)
@@ -120,7 +120,7 @@ def test_a_broker_alone_need_not_be_registered_elsewhere(tmp_path: Path, monkeyp
 
 
 def test_a_broker_is_started_once_it_has_ended(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its port refuses connections long before its logs are closed."""
+    """A broker is started only once its process has exited; its port refuses connections earlier."""
     stopped = Stopped(world, [world.brokers[1]])
     stopped.inject()
     seen: list[str] = []
@@ -134,7 +134,7 @@ def test_a_broker_is_started_once_it_has_ended(world: Any, monkeypatch: pytest.M
 
 
 def test_a_broker_that_does_not_end_is_killed(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The evidence says so: what it leaves is what a crash leaves."""
+    """A broker that does not exit on SIGTERM is killed, and the evidence lists it."""
     sent: list[str] = []
 
     def kill(name: str, signal: str) -> None:
@@ -151,7 +151,7 @@ def test_a_broker_that_does_not_end_is_killed(world: Any, monkeypatch: pytest.Mo
 
 
 def test_only_what_a_fault_ended_is_started(world: Any) -> None:
-    """Neither a broker that the signal never reached, nor one that is back already."""
+    """Healing starts only brokers that this fault ended and that are still down."""
     one, several = Killed(world, [world.brokers[1]]), Killed(world, [world.brokers[n] for n in (2, 1, 3)])
     one.inject()
     with pytest.raises(HarnessError, match="broker-1 cannot be sent SIGKILL"):
@@ -165,7 +165,7 @@ def test_only_what_a_fault_ended_is_started(world: Any) -> None:
 
 
 def test_a_broker_that_dies_coming_back_is_recorded_and_started_again(world: Any) -> None:
-    """Each time: once it is an event with its last words, and counted in the proof of the recovery."""
+    """A broker that dies during its restart is recorded with its log's last lines and started again."""
     killed, start = Killed(world, [world.brokers[1]]), world.start
     (world.brokers[1].folder / "server.log").write_text("[main] ERROR kafka - NodeExists\n[main] INFO kafka - bye\n")
 

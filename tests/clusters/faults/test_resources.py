@@ -1,4 +1,4 @@
-"""A broker that has little CPU time or a slow disk, on a world that is played."""
+"""A broker with little CPU time or a slow disk, on a fake world."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ STARVE = {"limit_cpu": {"node": "B", "cpus": 0.1}}
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Short limits, no captures."""
+    """Wait limits of 0 s; captures are skipped."""
     monkeypatch.setattr(resources, "LIMIT_S", 0.0)
     monkeypatch.setattr(phase, "capture_offsets", lambda _world, _label: None)
     monkeypatch.setattr(phase, "LEADER_LIMIT_S", 0.0)
 
 
 def starved(world: Any, monkeypatch: pytest.MonkeyPatch, held_back: int) -> None:
-    """Run the step; the kernel counts so many periods more once there is a quota."""
+    """Run the step; with a quota, the kernel counts this many more throttled periods."""
     counted = world.runtime.usage
 
     def usage(name: str) -> dict[str, float]:
@@ -42,7 +42,7 @@ def starved(world: Any, monkeypatch: pytest.MonkeyPatch, held_back: int) -> None
 def test_the_kernel_shows_both_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resource_limits: object, quota: str
 ) -> None:
-    """It holds the broker back; then the quota is what the scenario allows."""
+    """Starving is proven by throttled periods, and its end by the original quota."""
     world: Any = FakeWorld(tmp_path, scenario([STARVE], cluster={"brokers": 3, "resource_limits": resource_limits}))
     world.changes = {"cluster": world.scenario.cluster.model_dump()}
     world.runtime.resource_limits.quotas = {"broker-2": quota}
@@ -54,7 +54,7 @@ def test_the_kernel_shows_both_ends(
 
 
 def test_a_broker_that_asks_for_less_is_not_held_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A quota alone is no proof."""
+    """A quota without enough throttled periods does not prove starving."""
     world: Any = FakeWorld(tmp_path, scenario([STARVE]))
     world.changes = {}
     starved(world, monkeypatch, held_back=24)
@@ -64,7 +64,7 @@ def test_a_broker_that_asks_for_less_is_not_held_back(tmp_path: Path, monkeypatc
 
 
 def test_a_broker_that_is_started_again_is_starved_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its quota went with its container; what the resource limits gives comes back in the end."""
+    """A restarted broker gets the starving quota again, since its container is new; the end restores the original."""
     world: Any = FakeWorld(tmp_path, scenario([STARVE]))
     asked: list[tuple[str, float | None]] = []
     monkeypatch.setattr(world.runtime.resource_limits, "limit_cpu", lambda name, cpus, _set: asked.append((name, cpus)))
@@ -74,12 +74,12 @@ def test_a_broker_that_is_started_again_is_starved_on(tmp_path: Path, monkeypatc
 
 
 def slowed(world: Any, *more: dict[str, Any]) -> None:
-    """Run the step in a phase of its own, and others behind it."""
+    """Run ``slow_disk`` and these steps in one phase."""
     PhaseRun(world, scenario([SLOW_DISK, *more], topics=FLUSHED).phases[0]).run(perform)
 
 
 def test_a_flushed_write_shows_a_slow_disk(tmp_path: Path) -> None:
-    """It takes a second where the limit is a second's bytes; afterwards it is quick and the kernel names no limit."""
+    """A slow disk is proven by a flushed write of one second's bytes that takes 1 s; recovery, by the lifted limit."""
     world: Any = FakeWorld(tmp_path, scenario([{"hold": 1}]))
     slowed(world)
 
@@ -95,7 +95,7 @@ def test_a_flushed_write_shows_a_slow_disk(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("disk_rate", "verified"), [(410_000, True), (390_000, False)])
 def test_a_disk_that_was_as_slow_before_shows_nothing(tmp_path: Path, disk_rate: float, verified: bool) -> None:
-    """The same write has to take twice as long as without the limit."""
+    """A slow disk is not proven unless the flushed write takes twice as long as without the limit."""
     world: Any = FakeWorld(tmp_path, scenario([{"hold": 1}]))
     world.runtime.resource_limits.disk_rate = disk_rate
     slowed(world)
@@ -104,7 +104,7 @@ def test_a_disk_that_was_as_slow_before_shows_nothing(tmp_path: Path, disk_rate:
 
 
 def test_a_limit_that_holds_nothing_back_is_no_slow_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel names it, and the write is quick all the same."""
+    """A slow disk is not proven if the flushed write is fast, even if the kernel lists the limit."""
     world: Any = FakeWorld(tmp_path, scenario([{"hold": 1}]))
     monkeypatch.setattr(world.runtime.resource_limits, "time_write", lambda _node, _size: 0.01)
     slowed(world)
@@ -116,7 +116,7 @@ def test_a_limit_that_holds_nothing_back_is_no_slow_disk(tmp_path: Path, monkeyp
 
 
 def test_the_disk_of_a_broker_that_is_started_again_stays_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its limit went with its container."""
+    """The disk limit is set again when the broker restarts, since its container is new."""
     world: Any = FakeWorld(tmp_path, scenario([{"hold": 1}]))
     asked: list[float | None] = []
     monkeypatch.setattr(world.runtime.resource_limits, "limit_disk", lambda _node, rate: asked.append(rate))

@@ -1,4 +1,4 @@
-"""Reassignment, leadership, deletion and settings, on a cluster that is played."""
+"""Reassignment, leadership, deletion and settings, on a fake cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STATIC = {"min.insync.replicas": "1", "flush.ms": None, "follower.replication.th
 
 @pytest.fixture(autouse=True)
 def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeWorld:
-    """Three brokers that do at once what they are asked to; settings are ``world.settings``."""
+    """Three brokers that apply every request at once; settings are in ``world.settings``."""
     world = FakeWorld(tmp_path, scenario([{"hold": 1}], topics={"orders": {"replicas": ["A", "B", "C"]}}))
     asked: Any = world
     asked.settings, asked.deaf = {}, False
@@ -61,26 +61,26 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeWorld:
 
 
 def run(world: Any, *told: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Run one phase of these steps; what was recorded of the first fault's effect and end."""
+    """Run one phase with these steps; return the detail of the first fault's effect and recovery."""
     played = scenario(list(told), topics=world.scenario.model_dump()["topics"])
     PhaseRun(world, played.phases[0]).run(perform)
     return tuple(dict(world.seen(kind)[0].detail) for kind in ("injected", "healed"))  # type: ignore[return-value]  # two
 
 
 def test_a_topic_is_moved_and_moved_back(cluster: FakeWorld) -> None:
-    """Metadata show the new replicas alone, later the old ones; targets follow while it lasts."""
+    """``reassign`` moves the topic and moves it back; targets in between use the new replicas."""
     reassign = {"reassign": {"topic": "orders", "to": ["C", "B"], "limit": "1ms"}}
     injected, healed = run(cluster, reassign, {"pause": "replicas of orders-0"})
 
     assert injected == {"effect_verified": True, "replicas": {"orders-0": [3, 2]}}
-    assert healed == {"recovery_verified": True, "probe": "answers"}  # of the pause, which is healed first
+    assert healed == {"recovery_verified": True, "probe": "answers"}  # the pause is healed first
     assert cluster.seen("inject")[1].target == "broker-3, broker-2"
     assert cluster.seen("healed")[1].detail == {"recovery_verified": True, "replicas": {"orders-0": [1, 2, 3]}}
     assert cluster.replicas(T0) == [1, 2, 3]
 
 
 def test_a_move_that_does_not_end_took_no_effect(cluster: Any) -> None:
-    """The metadata that was last seen stands in the sentence."""
+    """A reassignment that does not end took no effect; the reason has the metadata that was last seen."""
     cluster.deaf = True
     injected, healed = run(cluster, {"reassign": {"topic": "orders", "to": ["C"], "limit": "1ms"}})
 
@@ -90,7 +90,7 @@ def test_a_move_that_does_not_end_took_no_effect(cluster: Any) -> None:
 
 
 def test_leadership_goes_to_and_fro_and_comes_back(cluster: FakeWorld) -> None:
-    """The first move goes to the one that does not lead; every move is an epoch of its own."""
+    """``churn_leadership`` starts with the broker that does not lead; each move has a new epoch; healing undoes it."""
     injected, healed = run(cluster, {"churn_leadership": {"partition": "orders-0", "between": ["A", "C"], "times": 3}})
 
     assert injected == {"effect_verified": True, "led": [3, 1, 3], "epochs": [1, 4]}
@@ -99,7 +99,7 @@ def test_leadership_goes_to_and_fro_and_comes_back(cluster: FakeWorld) -> None:
 
 
 def test_leadership_that_does_not_move_took_no_effect(cluster: Any) -> None:
-    """As when the other one is not in sync."""
+    """If leadership does not move, the fault took no effect."""
     cluster.deaf = True
     injected, _ = run(cluster, {"churn_leadership": {"partition": "orders-0", "between": ["A", "C"], "times": 3}})
 
@@ -109,7 +109,7 @@ def test_leadership_that_does_not_move_took_no_effect(cluster: Any) -> None:
 
 @pytest.mark.parametrize(("before", "start"), [(70, 70), ("high_watermark", 400)])
 def test_deleted_records_move_every_log_start(cluster: FakeWorld, before: object, start: int) -> None:
-    """Each replica in sync tells it of its own log; that stays so."""
+    """``delete_records`` is proven by the log start offset of every replica in sync."""
     injected, healed = run(cluster, {"delete_records": {"partition": "orders-0", "before": before}})
 
     starts = {"1": start, "2": start, "3": start}
@@ -118,7 +118,7 @@ def test_deleted_records_move_every_log_start(cluster: FakeWorld, before: object
 
 
 def test_a_deletion_that_a_follower_does_not_follow_took_no_effect(cluster: Any) -> None:
-    """The leader's word alone does not count."""
+    """If one replica keeps a lower log start offset, the deletion took no effect."""
     cluster.deaf, cluster.starts = True, {1: 70, 2: 70, 3: 69}
     injected, _ = run(cluster, {"delete_records": {"partition": "orders-0", "before": 70}})
 
@@ -126,7 +126,7 @@ def test_a_deletion_that_a_follower_does_not_follow_took_no_effect(cluster: Any)
 
 
 def test_a_topic_setting_is_changed_and_taken_back(cluster: Any) -> None:
-    """As every broker tells it; what the topic had of its own comes back, the rest is deleted."""
+    """``configure`` sets a topic's settings and restores them: the topic's own value returns, others are deleted."""
     told = {"orders": {"replicas": ["A", "B", "C"], "config": {"min.insync.replicas": 2}}}
     cluster.scenario = scenario([{"hold": 1}], topics=told)
     cluster.settings = {("topic", "orders", "min.insync.replicas"): "2"}
@@ -139,7 +139,7 @@ def test_a_topic_setting_is_changed_and_taken_back(cluster: Any) -> None:
 
 
 def test_a_setting_that_is_not_taken_took_no_effect(cluster: Any) -> None:
-    """What the brokers tell stands in the sentence."""
+    """If the brokers do not report the new setting, it took no effect; the reason has the values that they report."""
     cluster.deaf = True
     injected, healed = run(cluster, {"configure": {"broker": "B", "set": {"log.retention.ms": 5}}})
 
@@ -150,7 +150,7 @@ def test_a_setting_that_is_not_taken_took_no_effect(cluster: Any) -> None:
 
 
 def test_a_throttle_is_the_followers_own(cluster: Any) -> None:
-    """Its rate on that broker, and its replicas of every topic."""
+    """A throttle sets the follower's rate on its broker and its replicas on every topic."""
     injected, _ = run(cluster, {"throttle": {"node": "C", "rate": "10kB/s"}})
 
     assert injected["set"] == [
@@ -182,7 +182,7 @@ def test_a_throttle_is_the_followers_own(cluster: Any) -> None:
 def test_a_setting_that_an_active_fault_changed_is_not_changed_again(
     cluster: Any, first: dict[str, Any], second: dict[str, Any], setting: str
 ) -> None:
-    """It would end the first unnoticed; once that is healed it may be."""
+    """A setting that an active fault changed cannot be changed again until that fault is healed."""
     with pytest.raises(HarnessError, match=f"{setting} is changed by a fault that is active; end that first"):
         run(cluster, first, second)
     assert [event.detail["recovery_verified"] for event in cluster.seen("healed")] == [True]
@@ -192,7 +192,7 @@ def test_a_setting_that_an_active_fault_changed_is_not_changed_again(
 
 
 def test_other_settings_are_changed_beside_each_other(cluster: Any) -> None:
-    """Of another broker, of a topic of that name, or another one of the same."""
+    """Settings of different brokers, different topics, or different names can be changed at the same time."""
     changes = [("broker", node, "log.retention.ms") for node in "BC"]
     changes += [("topic", "orders", setting) for setting in ("retention.ms", "segment.ms")]
     run(cluster, *({"configure": {resource: name, "set": {setting: 1}}} for resource, name, setting in changes))
@@ -202,7 +202,7 @@ def test_other_settings_are_changed_beside_each_other(cluster: Any) -> None:
 
 
 def test_nobody_is_asked_while_nobody_answers(cluster: FakeWorld) -> None:
-    """A step on a cluster that is down is refused with what to do."""
+    """A step that needs a broker's answer is an error while all brokers are down."""
     told = {"configure": {"topic": "orders", "set": {"retention.ms": 1}}}
     with pytest.raises(HarnessError, match=r"No broker answers that could be told .*; start one first"):
         run(cluster, {"kill": "brokers"}, told)
@@ -211,7 +211,7 @@ def test_nobody_is_asked_while_nobody_answers(cluster: FakeWorld) -> None:
 def test_leadership_that_does_not_come_back_at_once_is_waited_for(
     cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first replica may not be in sync yet, or a connection broken."""
+    """Restoring leadership is retried: the first replica may not be in sync yet, or the connection may break."""
     elect, failures = topology.admin.elect_preferred, [HarnessError("PREFERRED_LEADER_NOT_AVAILABLE"), OSError("reset")]
 
     def unwilling(connection: Any, partitions: Any) -> None:
@@ -228,7 +228,7 @@ def test_leadership_that_does_not_come_back_at_once_is_waited_for(
 
 
 def test_a_setting_that_could_not_be_taken_back_is_tried_again(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the end of its phase, so that it does not hold for the rest of the run."""
+    """A setting that could not be restored is retried at the end of its phase."""
     ask, failures = cluster.ask, [HarnessError("No broker answers that could be asked for this")]
 
     def unreachable(what: Any) -> Any:

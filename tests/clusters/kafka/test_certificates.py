@@ -1,4 +1,4 @@
-"""Certificates, tried by handshakes over a pair of sockets."""
+"""Certificates, tried by TLS handshakes over a pair of sockets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def server(folder: Path) -> ssl.SSLContext:
-    """As a broker with ssl.client.auth=required."""
+    """Return a broker's TLS context with ssl.client.auth=required."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "broker-1.pem")
     context.load_verify_locations(folder / "authority.pem")
@@ -33,7 +33,7 @@ def server(folder: Path) -> ssl.SSLContext:
 
 
 def meet(broker: ssl.SSLContext, client: Access, address: str) -> bytes:
-    """What a client is told by a broker that it calls at an address, once both believe each other."""
+    """Connect a client to the broker at this address; return what the client receives after the handshake."""
     theirs, ours = socket.socketpair()
     for end in (theirs, ours):
         end.settimeout(5)
@@ -53,18 +53,18 @@ def meet(broker: ssl.SSLContext, client: Access, address: str) -> bytes:
 
 
 def test_nodes_of_a_run_believe_each_other(folder: Path) -> None:
-    """Either side shows a certificate of the run's authority, and the broker's names its address."""
+    """A client and a broker with certificates of the same run complete the handshake."""
     assert meet(server(folder), Access("producer", str(folder), tls="mutual"), NODES["broker-1"]) == b"hello"
 
 
 def test_another_address_is_not_believed(folder: Path) -> None:
-    """A certificate is good for the address of its node alone."""
+    """A broker's certificate is rejected at an address other than the broker's."""
     with pytest.raises(ssl.SSLCertVerificationError, match="IP address mismatch"):
         meet(server(folder), Access("producer", str(folder), tls="mutual"), "127.9.0.12")
 
 
 def test_another_run_is_not_believed(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Every run has an authority of its own."""
+    """A broker's certificate is rejected by a client of another run, which has its own certificate authority."""
     other = tmp_path_factory.mktemp("other")
     issue(other, NODES)
 
@@ -73,13 +73,13 @@ def test_another_run_is_not_believed(folder: Path, tmp_path_factory: pytest.Temp
 
 
 def test_who_shows_no_certificate_is_turned_away(folder: Path) -> None:
-    """A client of one-way TLS at a broker that asks for a certificate."""
+    """A broker that requires client certificates rejects a client of one-way TLS."""
     with pytest.raises(OSError, match=r"(?i)certificate required|reset|eof"):
         meet(server(folder), Access("producer", str(folder), tls="one_way"), NODES["broker-1"])
 
 
 def test_keys_are_their_owners_alone(folder: Path) -> None:
-    """Nobody else of the host may read them, and the authority's is not there at all."""
+    """Only the owner can read a node's key; the authority's key is not kept."""
     assert sorted(file.name for file in folder.iterdir()) == ["authority.pem", "broker-1.pem", "producer.pem"]
     assert {stat.S_IMODE((folder / f"{node}.pem").stat().st_mode) for node in NODES} == {0o600}
     assert "PRIVATE" not in (folder / "authority.pem").read_text()

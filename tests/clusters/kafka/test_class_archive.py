@@ -1,4 +1,4 @@
-"""Archives of the classes that servers load."""
+"""Archives of the classes that servers load (class data sharing)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHARED = f"{MAIN} source: shared objects file"
 
 
 def node(run: Path, *main: str) -> Node:
-    """A server of a run that runs a class of the jars in the run's folder."""
+    """Return a server that runs a main class of the jars in the run's folder."""
     folder = run / "work" / "broker-1"
     folder.mkdir(parents=True, exist_ok=True)
     return Node(folder.name, "broker", "127.1.1.11", folder, "java", ("-cp", f"{run}/jars/*", *main))
@@ -31,7 +31,7 @@ def node(run: Path, *main: str) -> Node:
 
 @pytest.fixture
 def jars(tmp_path: Path) -> Path:
-    """A class path with a program of its own: Ivy's, which pyspark ships."""
+    """A class path with one jar that has a main class: Ivy's, which pyspark ships."""
     pyspark = find_spec("pyspark")
     assert pyspark
     assert pyspark.origin
@@ -42,13 +42,13 @@ def jars(tmp_path: Path) -> Path:
 
 
 def run(started: Node) -> str:
-    """What the JVM says of the classes that it loads."""
+    """Run the server; return the JVM's log of loaded classes."""
     command = [java_of().command, *QUICK_JVM, HEADLESS, "-Xlog:class+load", *started.arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def test_a_second_start_takes_its_classes_from_the_archive(jars: Path) -> None:
-    """The first writes down what it loads, from which the archive is made, once."""
+    """The first start lists the classes that it loads, the archive is made once, and the second start uses it."""
     archive, server = archive_of(jars, java_of(), "kraft"), node(jars.parent, MAIN, "-version")
     assert SHARED not in run(with_archive(server, archive))
 
@@ -61,7 +61,7 @@ def test_a_second_start_takes_its_classes_from_the_archive(jars: Path) -> None:
 
 
 def test_jars_that_changed_are_read_themselves(jars: Path) -> None:
-    """Their archive is left alone, and all goes on."""
+    """If the jars changed, the JVM ignores the archive and loads the classes from the jars."""
     archive, server = archive_of(jars, java_of(), "kraft"), node(jars.parent, MAIN, "-version")
     run(with_archive(server, archive))
     make(archive, ProcessRuntime(jars.parent), java_of(), [server])
@@ -74,7 +74,7 @@ def test_jars_that_changed_are_read_themselves(jars: Path) -> None:
 
 
 def java_that(home: Path, does: str) -> Java:
-    """A Java whose command is a line of shell."""
+    """Return a Java installation whose command runs a line of shell."""
     (home / "bin").mkdir(parents=True)
     (home / "bin" / "java").write_text(f"#!/bin/sh\n{does}\n")
     (home / "bin" / "java").chmod(0o755)
@@ -85,7 +85,7 @@ def java_that(home: Path, does: str) -> Java:
     ("does", "why"), [("echo no room; exit 7", "failed with exit status 7: no room"), ("exit 0", "No such file")]
 )
 def test_without_an_archive_all_goes_on(jars: Path, caplog: pytest.LogCaptureFixture, does: str, why: str) -> None:
-    """The log tells why a Java made none."""
+    """If Java cannot make the archive, a warning gives the reason and the run continues."""
     java = java_that(jars.parent / "java", does)
     archive, server = archive_of(jars, java, "kraft"), node(jars.parent)
     (server.folder / LIST).write_text("java/lang/Object id: 0\n")
@@ -98,7 +98,7 @@ def test_without_an_archive_all_goes_on(jars: Path, caplog: pytest.LogCaptureFix
 
 
 def test_servers_that_wrote_down_nothing_have_no_archive(jars: Path) -> None:
-    """No Java is started for it."""
+    """Without a list of classes, no Java process is started and no archive made."""
     archive = archive_of(jars, A_JAVA, "kraft")
     make(archive, ProcessRuntime(jars.parent), A_JAVA, [node(jars.parent)])
 
@@ -106,7 +106,7 @@ def test_servers_that_wrote_down_nothing_have_no_archive(jars: Path) -> None:
 
 
 def test_no_link_is_read_for_an_archive(jars: Path) -> None:
-    """A build may have put one where its list should be, to a file of the user's."""
+    """A list of classes that is a symbolic link is not read: a build may point it at a file of the user's."""
     archive, server = archive_of(jars, A_JAVA, "kraft"), node(jars.parent)
     (server.folder / LIST).symlink_to(jars.parent / "credentials")
     (jars.parent / "credentials").write_text("key\n")
@@ -116,7 +116,7 @@ def test_no_link_is_read_for_an_archive(jars: Path) -> None:
 
 
 def test_an_archive_is_of_one_java_and_one_mode() -> None:
-    """Each loads others."""
+    """Each Java version and each mode has its own archive, since each loads other classes."""
     newer = A_JAVA.model_copy(update={"version": "25.0.5+1"})
     found = {archive_of(Path("/jars"), java, mode) for java in (A_JAVA, newer) for mode in ("kraft", "zookeeper")}
 
@@ -125,7 +125,7 @@ def test_an_archive_is_of_one_java_and_one_mode() -> None:
 
 
 def test_lists_of_several_servers_are_one() -> None:
-    """Without numbers, which are each JVM's own, and without what a class loader of its own or half a line names."""
+    """Lists of several servers are merged, without JVM-specific numbers, custom class loaders and incomplete lines."""
     broker = "# a comment\njava/lang/Object id: 0\nkafka/Kafka id: 7\n@lambda-proxy kafka/Kafka run\nkafka/Half id"
     controller = "# a comment\njava/lang/Object id: 0\nkafka/Raft id: 7\nx/Own id: 9 super: 0 source: /tmp/x.jar\n"
 

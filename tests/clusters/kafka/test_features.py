@@ -1,4 +1,4 @@
-"""Features of a cluster: their names, and what a broker says of them."""
+"""Features of a cluster: their names, and the levels that a broker reports."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from history.errors import BadInput, HarnessError
     ("release", "level"), [("3.3", 7), ("3.8", 20), ("3.9", 21), ("3.7-IV0", 15), ("3.7-IV4", 19), ("4.0", 25)]
 )
 def test_a_release_has_its_last_level(release: str, level: int) -> None:
-    """A step within a release has its own."""
+    """A release maps to its last metadata.version level; an -IV version maps to its own level."""
     assert metadata_level(release) == level
 
 
 def test_an_unknown_release_is_refused() -> None:
-    """With those that are known; 3.2 is a preview."""
+    """An unknown release is rejected with the list of known ones; 3.2 was a preview."""
     for release in ("9.9", "3.2"):
         with pytest.raises(BadInput, match=f"metadata.version of {release} are not known; known: 3.3, 3.4"):
             metadata_level(release)
@@ -28,18 +28,18 @@ def test_an_unknown_release_is_refused() -> None:
 
 @pytest.mark.parametrize(("level", "name"), [(7, "3.3-IV3"), (8, "3.4-IV0"), (20, "3.8-IV0"), (25, "4.0-IV3")])
 def test_a_level_is_told_by_its_name(level: int, name: str) -> None:
-    """As Kafka's own tools do."""
+    """A level has the same name as in Kafka's own tools."""
     assert level_name(level) == name
     assert metadata_level(name) == level
 
 
 def test_a_level_without_a_name_is_a_number() -> None:
-    """A version that is newer than this project, or older than KRaft."""
+    """A level that this project does not know is printed as a number."""
     assert [level_name(900), level_name(1)] == ["900", "1"]
 
 
 def connection(answer: Any) -> tuple[Any, list[Any]]:
-    """A connection that answers everything so, and what it was asked."""
+    """Return a connection that gives this answer to every request, and the list of its requests."""
     asked: list[Any] = []
 
     def send(request: Any) -> Any:
@@ -50,7 +50,7 @@ def connection(answer: Any) -> tuple[Any, list[Any]]:
 
 
 def test_kraft_brokers_report_levels() -> None:
-    """metadata.version by name, all others as numbers."""
+    """KRaft brokers report metadata.version by name and other features as numbers."""
     told = [SimpleNamespace(name="metadata.version", max_version_level=21)]
     told.append(SimpleNamespace(name="eligible.leader.replicas.version", max_version_level=1))
     to, _ = connection(SimpleNamespace(finalized_features=told))
@@ -59,7 +59,7 @@ def test_kraft_brokers_report_levels() -> None:
 
 
 def test_zookeeper_brokers_report_their_protocol() -> None:
-    """As a setting of that broker."""
+    """ZooKeeper brokers report inter.broker.protocol.version, read from the broker's configuration."""
     said = [SimpleNamespace(source=5, value="3.0-IV1")]
     config = SimpleNamespace(name="inter.broker.protocol.version", value="3.0-IV1", synonyms=said)
     to, asked = connection(SimpleNamespace(results=[SimpleNamespace(error_code=0, configs=[config])]))
@@ -69,7 +69,7 @@ def test_zookeeper_brokers_report_their_protocol() -> None:
 
 
 def test_a_refused_level_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says what was asked; a level that is taken is none."""
+    """A rejected metadata.version is an error with the requested level; an accepted one is none."""
     answer = SimpleNamespace(error_code=95, error_message="too new", results=[])
     monkeypatch.setattr("clusters.kafka.features.to_controller", lambda *_: answer)
     to, _ = connection(None)

@@ -1,4 +1,4 @@
-"""Answers of a broker as a socket gives them."""
+"""Responses of a broker, as they arrive at a socket."""
 
 import socket
 import struct
@@ -21,7 +21,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 def test_a_closed_connection_is_told_with_its_peer(pair: tuple[socket.socket, socket.socket]) -> None:
-    """Whoever reads the error knows which broker hung up."""
+    """The error of a closed connection names the broker."""
     here, there = pair
     there.close()
 
@@ -31,7 +31,7 @@ def test_a_closed_connection_is_told_with_its_peer(pair: tuple[socket.socket, so
 
 @pytest.mark.parametrize("size", [-1, 0, MOST_BYTES + 1, 2**31 - 1])
 def test_a_size_that_is_none_takes_no_memory(pair: tuple[socket.socket, socket.socket], size: int) -> None:
-    """What speaks another protocol does not make the prober reserve two gigabytes."""
+    """An invalid or huge frame size raises an error before memory is allocated."""
     here, there = pair
     there.sendall(struct.pack(">i", size))
 
@@ -44,7 +44,7 @@ def test_a_size_that_is_none_takes_no_memory(pair: tuple[socket.socket, socket.s
     cuts=st.lists(st.integers(1, 6_000), min_size=1, max_size=8),
 )
 def test_answers_arrive_whole_however_they_are_cut(answers: list[bytes], cuts: list[int]) -> None:
-    """Each answer is given once, in order, wherever the network splits or joins them."""
+    """Each response is returned once, whole and in order, however the network splits or joins the bytes."""
     stream = b"".join(struct.pack(">i", len(answer)) + answer for answer in answers)
     here, there = socket.socketpair()
     with here, there:
@@ -65,7 +65,7 @@ def test_answers_arrive_whole_however_they_are_cut(answers: list[bytes], cuts: l
 
 
 def test_an_answer_holds_while_the_next_one_arrives(pair: tuple[socket.socket, socket.socket]) -> None:
-    """A reader decodes one meanwhile; the buffer is used again for the one after that."""
+    """A response stays valid while the next one arrives; its buffer is reused for the one after that."""
     here, there = pair
     incoming, found = Incoming("broker-1:9092"), list[memoryview]()
     for answer in (b"first", b"other", b"third"):

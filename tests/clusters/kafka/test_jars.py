@@ -1,4 +1,4 @@
-"""Kafka's jars: which versions are taken, and how they come into their folder."""
+"""Kafka's jars: which versions are accepted, and how they are downloaded."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from tests.clusters.fakes import A_JAVA
     [("2.8.0", (2, 8, 0)), ("3.9.1", (3, 9, 1)), ("4.10.2", (4, 10, 2)), ("4.4.0-SNAPSHOT", (4, 4, 0))],
 )
 def test_a_version_is_three_numbers(version: str, parts: tuple[int, int, int]) -> None:
-    """4.10 is after 4.9, so that numbers are compared and not texts."""
+    """A version is compared by its three numbers, so 4.10 is newer than 4.9."""
     assert version_of(version) == parts
 
 
 @pytest.mark.parametrize("version", ["", "3.9", "3.9.1-rc1", "v3.9.1", "latest", "3.9.1 ", "../3.9.1"])
 def test_what_is_no_version_is_refused(version: str) -> None:
-    """The sentence says what was given and what is allowed."""
+    """A malformed version is rejected with the value and the allowed forms."""
     with pytest.raises(BadInput) as refused:
         kafka_jars(version)
     assert str(refused.value) == (
@@ -41,27 +41,27 @@ def test_what_is_no_version_is_refused(version: str) -> None:
 
 @pytest.mark.parametrize("version", ["", "trunk", "4"])
 def test_a_build_must_tell_its_version(version: str) -> None:
-    """Rules hold from versions on."""
+    """A build without a full version is rejected, since rules depend on the version."""
     with pytest.raises(BadInput, match="is no version"):
         version_of(version)
 
 
 @pytest.mark.parametrize("version", ["2.7.2", "0.11.0", "1.1.1"])
 def test_a_version_before_2_8_is_refused(version: str) -> None:
-    """It has no answer that holds a replica's two offsets."""
+    """Versions before 2.8.0 are rejected: their Fetch response does not have both offsets of a replica."""
     with pytest.raises(BadInput, match=f"KAFKA={version} is too old; 2.8.0 is the oldest"):
         version_of(version)
 
 
 def write_jar(path: Path) -> None:
-    """A jar of one file."""
+    """Write a jar with one file."""
     with zipfile.ZipFile(path, "w") as jar:
         jar.writestr("version", path.stem)
 
 
 @pytest.fixture
 def ivy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
-    """Replaces Ivy by something that drops the jars that were asked for; the commands it was given."""
+    """Replaces Ivy with a function that writes the requested jars; lists the commands."""
     commands: list[list[str]] = []
 
     def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
@@ -81,7 +81,7 @@ def ivy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
 
 
 def test_jars_are_fetched_once(ivy: list[list[str]], tmp_path: Path) -> None:
-    """With a logging binding of the same version as its interface; nothing is left aside."""
+    """Jars are downloaded once, with an slf4j binding of the version of slf4j-api, and leave no temporary files."""
     folder = kafka_jars("3.9.1")
 
     assert kafka_jars("3.9.1") == folder == tmp_path / "kafka" / "3.9.1"
@@ -96,7 +96,7 @@ def test_jars_are_fetched_once(ivy: list[list[str]], tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("ivy")
 def test_a_jar_that_was_cut_is_named() -> None:
-    """With what to do, which then helps; cut by one byte is enough, and whole ones are not named."""
+    """A truncated jar is named with the remedy, and after the remedy the download works."""
     folder = kafka_jars("3.9.1")
     jar = folder / "kafka_2.13-3.9.1.jar"
     os.truncate(jar, jar.stat().st_size - 1)
@@ -112,7 +112,7 @@ def test_a_jar_that_was_cut_is_named() -> None:
 
 
 def test_two_versions_are_fetched_one_after_the_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """They share Ivy's cache: while one is under way the other waits, and none is left waiting."""
+    """Downloads of two versions run one after the other, since they share Ivy's cache."""
     under_way: list[str] = []
     most = 0
 
@@ -136,7 +136,7 @@ def test_two_versions_are_fetched_one_after_the_other(monkeypatch: pytest.Monkey
 
 @pytest.mark.usefixtures("ivy")
 def test_a_pom_that_did_not_arrive_is_asked_for_again(tmp_path: Path) -> None:
-    """Ivy keeps a module of its own making in its place, without dependencies; others in its cache are let be."""
+    """If a pom was not downloaded, Ivy's substitute is removed from its cache, so the next attempt works."""
     module = tmp_path / "ivy" / "org.apache.kafka" / "kafka_2.13"
     module.mkdir(parents=True)
     for name, text in (
@@ -153,7 +153,7 @@ def test_a_pom_that_did_not_arrive_is_asked_for_again(tmp_path: Path) -> None:
 
 
 def test_the_agent_is_fetched_once(ivy: list[list[str]], tmp_path: Path) -> None:
-    """Into a folder of its own, so that it is on no class path."""
+    """The metrics agent is downloaded once, into a folder that is on no class path."""
     jar = metrics_agent()
 
     assert metrics_agent() == jar
@@ -164,7 +164,7 @@ def test_the_agent_is_fetched_once(ivy: list[list[str]], tmp_path: Path) -> None
 
 @pytest.mark.usefixtures("ivy")
 def test_a_release_whose_tools_are_not_there_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """In one sentence that says what to do, and without a folder; one whose tools are there has its own."""
+    """A client release without a kafka-tools jar is rejected and leaves no folder; others have their own folder."""
     folder = tools_jars("3.9.1")
     no = "org.apache.kafka#kafka-tools;4.4.0: not found"
     monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 1, no, ""))
@@ -195,7 +195,7 @@ def test_an_unknown_version_is_told_from_a_network_without_answer(
     error: type[Exception],
     said: str,
 ) -> None:
-    """Either way no folder stays behind that looks like a version."""
+    """An unknown version is bad input and a failed download an error; neither leaves a version folder."""
     monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 1, output, ""))
 
     with pytest.raises(error, match=said):
@@ -204,7 +204,7 @@ def test_an_unknown_version_is_told_from_a_network_without_answer(
 
 
 def test_the_digest_follows_names_and_contents(tmp_path: Path) -> None:
-    """Another byte or another name is another digest; a file that is no jar is none of it."""
+    """The digest depends on names and contents of the jars; other files do not count."""
     (tmp_path / "a.jar").write_text("1")
     first = jars_digest(tmp_path.glob("*.jar"))
     (tmp_path / "notes.txt").write_text("x")

@@ -1,4 +1,4 @@
-"""What a broker's agent says, as counters."""
+"""The metrics of a broker's agent, as counters."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ jvm_threads_current 60.0
 
 
 def test_a_sum_is_a_mean_times_its_own_count() -> None:
-    """Collectors are added up; what nobody asked for, or has no mean, is left out."""
+    """A sum is mean times count; collectors are summed; other metrics, and counts without a mean, are skipped."""
     assert counters(SAID) == {
         "gc_ms": 42,
         "gc_count": 3,
@@ -46,12 +46,12 @@ def test_a_sum_is_a_mean_times_its_own_count() -> None:
 
 @pytest.mark.parametrize("text", ["", "nothing of the kind", "request_count 7 8 9"])
 def test_another_text_says_nothing(text: str) -> None:
-    """It is no error."""
+    """A text in another format yields no counters and no error."""
     assert counters(text) == {}
 
 
 class Agent(BaseHTTPRequestHandler):
-    """Says what it says, with the status that its server has."""
+    """Answers with the metrics, or with its server's error status."""
 
     def do_GET(self) -> None:  # the name that http.server calls
         self.send_response(self.server.status if self.path == "/metrics" else 404)  # type: ignore[attr-defined]
@@ -59,7 +59,7 @@ class Agent(BaseHTTPRequestHandler):
         self.wfile.write(SAID.encode())
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Logs nothing."""
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def test_an_agent_is_asked_at_the_brokers_address(agent: Any) -> None:
-    """Nothing is known of one that answers with an error, or not at all."""
+    """Metrics are read at the broker's address; an error response or no response yields no counters."""
     assert scrape("127.0.0.1")["gc_ms"] == 42
 
     agent.status = 500
@@ -84,7 +84,7 @@ def test_an_agent_is_asked_at_the_brokers_address(agent: Any) -> None:
 
 
 def test_the_rules_export_what_is_read() -> None:
-    """Every name that the agent is told to use is one that is read here."""
+    """The agent's rules export exactly the metrics that the project reads."""
     told = yaml.safe_load(RULES.read_text())["rules"]
 
     assert {rule["name"] for rule in told} == {

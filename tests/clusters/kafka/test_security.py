@@ -1,4 +1,4 @@
-"""What brokers and client libraries are told of TLS and SASL."""
+"""TLS and SASL settings of brokers and client libraries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LISTENERS = ("CLIENT", "PROBE")
 
 
 def access(folder: Path, tls: str | None, sasl: str | None) -> Access:
-    """A broker's, with the password ``s3cret``."""
+    """Return a broker's access with the password ``s3cret``."""
     found = Access("broker-1", str(folder), tls, sasl)
     found.write_password("s3cret")
     return found
@@ -33,7 +33,7 @@ def access(folder: Path, tls: str | None, sasl: str | None) -> Access:
 def test_every_listener_of_a_broker_is_secured_alike(
     tmp_path: Path, tls: str | None, sasl: str | None, protocol: str, client_auth: str | None
 ) -> None:
-    """But for those that are to stay plaintext."""
+    """All listeners of a broker have the same security, except those listed as plaintext."""
     settings = access(tmp_path, tls, sasl).broker_settings(LISTENERS, plaintext=["CONTROLLER"])
 
     protocols = f"CLIENT:{protocol},PROBE:{protocol},CONTROLLER:PLAINTEXT"
@@ -44,7 +44,7 @@ def test_every_listener_of_a_broker_is_secured_alike(
 
 @pytest.mark.parametrize(("sasl", "users"), [("PLAIN", True), ("SCRAM-SHA-512", False)])
 def test_brokers_read_secrets_from_their_files(tmp_path: Path, sasl: str, users: bool) -> None:
-    """No setting holds one. Whom PLAIN lets in stands in the setting, SCRAM's users in the metadata."""
+    """Broker settings refer to secret files and contain no secret; they list users for PLAIN, not for SCRAM."""
     found = access(tmp_path, "mutual", sasl)
     settings = found.broker_settings(LISTENERS, plaintext=())
     jaas = settings[f"listener.name.client.{sasl.lower()}.sasl.jaas.config"]
@@ -57,7 +57,7 @@ def test_brokers_read_secrets_from_their_files(tmp_path: Path, sasl: str, users:
 
 
 def test_java_clients_read_secrets_from_their_files(tmp_path: Path) -> None:
-    """As brokers do: no setting holds one."""
+    """Settings of Java clients refer to secret files and contain no secret."""
     settings = access(tmp_path, "mutual", "SCRAM-SHA-512").java()
 
     assert (settings["security.protocol"], settings["sasl.mechanism"]) == ("SASL_SSL", "SCRAM-SHA-512")
@@ -69,7 +69,7 @@ def test_java_clients_read_secrets_from_their_files(tmp_path: Path) -> None:
 
 
 def test_the_password_is_its_owners_alone(tmp_path: Path) -> None:
-    """Nobody else of the host may read it."""
+    """Only the owner can read the password file."""
     found = access(tmp_path, None, "PLAIN")
 
     assert found.password() == "s3cret"
@@ -79,7 +79,7 @@ def test_the_password_is_its_owners_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tls", [None, "one_way", "mutual"])
 @pytest.mark.parametrize("sasl", [None, "PLAIN", "SCRAM-SHA-512"])
 def test_librdkafka_takes_its_settings(tmp_path: Path, tls: str | None, sasl: str | None) -> None:
-    """It reads certificate and key as it is made, and refuses settings that it does not know."""
+    """librdkafka accepts its settings, including certificate and key, at construction."""
     issue(tmp_path, {"broker-1": "127.0.0.1"})
     settings = access(tmp_path, tls, sasl).librdkafka()
 
@@ -89,7 +89,7 @@ def test_librdkafka_takes_its_settings(tmp_path: Path, tls: str | None, sasl: st
 
 
 def test_kafka_python_is_told_by_its_own_names(tmp_path: Path) -> None:
-    """Its context trusts the run's authority alone."""
+    """kafka-python gets its settings under its own names; its TLS context trusts only the run's authority."""
     issue(tmp_path, {"broker-1": "127.0.0.1"})
     settings = access(tmp_path, "one_way", "SCRAM-SHA-512").kafka_python()
 
@@ -104,7 +104,7 @@ def test_kafka_python_is_told_by_its_own_names(tmp_path: Path) -> None:
 
 
 def test_a_conversation_begins_by_the_mechanisms_rules(tmp_path: Path) -> None:
-    """PLAIN says all at once (RFC 4616), SCRAM its user and a nonce (RFC 5802)."""
+    """PLAIN starts with user and password (RFC 4616), SCRAM with user and nonce (RFC 5802)."""
     plain, scram = (access(tmp_path, None, sasl).conversation() for sasl in ("PLAIN", "SCRAM-SHA-512"))
 
     assert plain.auth_bytes().split(b"\0")[1:] == [USER.encode(), b"s3cret"]

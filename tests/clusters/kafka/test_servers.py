@@ -33,7 +33,7 @@ CLUSTER = Cluster.model_validate({"brokers": 2, "session_timeout": "9s", "config
 
 
 def nodes(mode: Mode, work: Path = Path("/w")) -> tuple[Release, Node, Node]:
-    """A release, its coordinator and broker 1."""
+    """Return a release, its metadata node and broker 1."""
     release = Release("3.9.1", Path("/jars"), mode, A_JAVA)
     return (
         release,
@@ -54,7 +54,7 @@ def nodes(mode: Mode, work: Path = Path("/w")) -> tuple[Release, Node, Node]:
     ],
 )
 def test_the_mode_follows_the_version_unless_told(version: str, wanted: Mode | None, mode: Mode) -> None:
-    """ZooKeeper before 3.3, KRaft from there; both where both exist."""
+    """Without a setting, the mode is ZooKeeper before 3.3 and KRaft from 3.3 on; versions with both accept either."""
     assert choose_mode(version, wanted) == mode
 
 
@@ -67,13 +67,13 @@ def test_the_mode_follows_the_version_unless_told(version: str, wanted: Mode | N
     ],
 )
 def test_a_mode_that_a_version_lacks_is_refused(version: str, wanted: Mode | None, said: str) -> None:
-    """The sentence says what to use instead."""
+    """A mode that the version lacks is rejected with the mode to use."""
     with pytest.raises(BadInput, match=said):
         choose_mode(version, wanted)
 
 
 def test_a_cluster_id_is_16_bytes_and_follows_from_the_run() -> None:
-    """Kafka takes base64 without padding."""
+    """A cluster id is base64 of 16 bytes without padding, and depends only on the run's name."""
     identity = cluster_id("20260101-a-run")
 
     assert len(base64.urlsafe_b64decode(identity + "==")) == 16
@@ -81,7 +81,7 @@ def test_a_cluster_id_is_16_bytes_and_follows_from_the_run() -> None:
 
 
 def test_a_cluster_id_never_looks_like_an_option() -> None:
-    """Kafka's storage tool would take an id that begins with a dash for an option (run-232 hashes to one)."""
+    """A cluster id never begins with a dash, which Kafka's storage tool takes for an option (run-232 would)."""
     assert cluster_id("run-232").startswith("A")
     assert len(base64.urlsafe_b64decode(cluster_id("run-232") + "==")) == 16
     assert not any(cluster_id(f"run-{number}").startswith("-") for number in range(300))
@@ -89,7 +89,7 @@ def test_a_cluster_id_never_looks_like_an_option() -> None:
 
 @pytest.mark.parametrize("mode", ["kraft", "zookeeper"])
 def test_every_broker_listens_three_times_on_its_own_address(mode: Mode) -> None:
-    """PROBE apart from CLIENT and REPLICATION, so that faults by port spare it."""
+    """Each broker has three listeners on its own address; PROBE has its own port, so that network faults spare it."""
     release, metadata_node, broker = nodes(mode)
     config = broker_config(release, CLUSTER, broker, [metadata_node])
 
@@ -100,7 +100,7 @@ def test_every_broker_listens_three_times_on_its_own_address(mode: Mode) -> None
 
 
 def test_a_rack_lets_consumers_read_from_followers() -> None:
-    """KIP-392 needs both settings; a cluster without racks has neither."""
+    """With racks, brokers have both settings for reads from followers (KIP-392); without racks, neither."""
     release, metadata_node, broker = nodes("kraft")
     racks = Cluster.model_validate({"brokers": 2, "racks": {"A": "east", "B": "west"}})
     names = ("broker.rack", "replica.selector.class")
@@ -114,7 +114,7 @@ def test_a_rack_lets_consumers_read_from_followers() -> None:
 
 
 def test_the_session_timeout_has_the_name_of_its_mode() -> None:
-    """And never the other mode's, which 4.x would refuse."""
+    """The session time-out is set under the name of the mode only, since 4.x rejects the other one."""
     release, metadata_node, broker = nodes("kraft")
     config = broker_config(release, CLUSTER, broker, [metadata_node])
     assert config["broker.session.timeout.ms"] == "9000"
@@ -130,7 +130,7 @@ def test_the_session_timeout_has_the_name_of_its_mode() -> None:
 
 
 def test_kraft_has_one_voter_that_all_know() -> None:
-    """The controller is a node of its own with an id that no broker has."""
+    """The KRaft controller is a node with its own id, and every node lists it as the voter."""
     release, metadata_node, broker = nodes("kraft")
     controller = metadata_node_config(release, CLUSTER, metadata_node, [metadata_node])
     config = broker_config(release, CLUSTER, broker, [metadata_node])
@@ -142,7 +142,7 @@ def test_kraft_has_one_voter_that_all_know() -> None:
 
 @pytest.mark.parametrize("node", ["controller", "broker"])
 def test_the_scenario_has_the_last_word(node: str) -> None:
-    """Its settings go over the project's own; elections are the controller's, so it gets them, too."""
+    """The scenario's settings override the project's, on controllers too: elections are the controller's."""
     release, metadata_node, broker = nodes("kraft")
     configs = {
         "controller": metadata_node_config(release, CLUSTER, metadata_node, [metadata_node]),
@@ -154,7 +154,7 @@ def test_the_scenario_has_the_last_word(node: str) -> None:
 
 @pytest.mark.parametrize(("brokers", "factor"), [(1, "1"), (3, "3"), (5, "3")])
 def test_internal_topics_fit_the_cluster(brokers: int, factor: str) -> None:
-    """Three replicas at most, and never more than there are brokers."""
+    """Internal topics have three replicas, or one per broker in a smaller cluster."""
     release, metadata_node, broker = nodes("zookeeper")
     config = broker_config(release, Cluster(brokers=brokers), broker, [metadata_node])
 
@@ -162,7 +162,7 @@ def test_internal_topics_fit_the_cluster(brokers: int, factor: str) -> None:
 
 
 def test_a_node_runs_java_on_its_configuration() -> None:
-    """The class path is the mounted jar folder, so that two versions differ in nothing else."""
+    """A node runs Java on its configuration file; the class path is the mounted jar folder."""
     _, metadata_node, broker = nodes("zookeeper")
 
     assert broker.program == "/java/bin/java"
@@ -185,7 +185,7 @@ def test_a_node_runs_java_on_its_configuration() -> None:
 def test_the_jvm_is_quick_or_as_kafkas_scripts_start_it(
     told: dict[str, str], heaps: tuple[list[str], list[str]], collector: str
 ) -> None:
-    """A heap that is asked for is the brokers'; what is said of a node is what stands before its class path."""
+    """The JVM is tuned for a fast start or as Kafka's scripts do; ``heap`` changes the brokers only."""
     cluster = Cluster.model_validate({"brokers": 1, **told})
     release = Release("3.9.1", Path("/jars"), "zookeeper", A_JAVA)
     broker = jvm_flags(broker_node(release, cluster, 1, "127.1.1.11", Path("/w")))
@@ -197,7 +197,7 @@ def test_the_jvm_is_quick_or_as_kafkas_scripts_start_it(
 
 
 def test_jvm_flags_replace_those_for_speed() -> None:
-    """As KAFKA_JVM_PERFORMANCE_OPTS does: heap and collector's log stay, and other nodes keep their own."""
+    """``jvm_flags`` replaces a broker's performance flags like KAFKA_JVM_PERFORMANCE_OPTS; heap and GC log stay."""
     told = {"brokers": 1, "jvm": "production", "jvm_flags": ["-XX:+UseZGC"]}
     release, cluster = Release("4.3.1", Path("/jars"), "kraft", A_JAVA), Cluster.model_validate(told)
     broker = jvm_flags(broker_node(release, cluster, 1, "127.1.1.11", Path("/w")))
@@ -210,13 +210,13 @@ def test_jvm_flags_replace_those_for_speed() -> None:
 
 @pytest.mark.parametrize("flag", ["-Xmx2G", "-cp", "UseZGC", "-XX:+UseZGC -cp"])
 def test_what_is_no_flag_for_speed_is_refused(flag: str) -> None:
-    """A heap has a field of its own, and the class path is Kafka's."""
+    """``jvm_flags`` rejects heap sizes and the class path, which have fields of their own or belong to Kafka."""
     with pytest.raises(ValueError, match="jvm_flags"):
         Cluster.model_validate({"brokers": 1, "jvm_flags": [flag]})
 
 
 def test_brokers_carry_the_agent_that_is_there() -> None:
-    """It listens on the broker's own address; the controller has none."""
+    """With metrics, each broker runs the agent on its own address; the controller does not."""
     release = Release("3.9.1", Path("/jars"), "kraft", A_JAVA, Path("/jmx/agent.jar"))
     broker = broker_node(release, CLUSTER, 1, "127.1.1.11", Path("/w"))
     controller = metadata_nodes_of(release, CLUSTER, ["127.1.1.10"], Path("/w"))[0]
@@ -227,17 +227,17 @@ def test_brokers_carry_the_agent_that_is_there() -> None:
 
 
 def test_a_configuration_file_has_a_line_per_setting() -> None:
-    """Sorted, so that two runs compare line by line."""
+    """A configuration file has one setting per line, sorted by name."""
     assert render({"b": "2", "a": "x=y"}) == "a=x=y\nb=2\n"
 
 
 def test_letters_beyond_ascii_are_escaped() -> None:
-    """Java reads such a file as ISO 8859-1, and would store a broker's data below another path; blanks may stay."""
+    """Characters beyond ASCII are escaped, since Java reads properties files as ISO 8859-1."""
     assert render({"log.dirs": "/für Übungen/𝄞/data"}) == "log.dirs=/f\\u00fcr \\u00dcbungen/\\ud834\\udd1e/data\n"
 
 
 def test_a_value_ends_with_its_line() -> None:
-    """A backslash, a line end and a blank in front are the value's own; a blank within needs no backslash."""
+    """Backslashes, line ends and leading blanks in values are escaped; blanks within values are not."""
     jaas = 'a required\n  user_a="\\d";'
     assert render({"sasl.jaas.config": jaas}) == 'sasl.jaas.config=a required\\n  user_a="\\\\d";\n'
     assert render({"a": " b c"}) == "a=\\ b c\n"
@@ -245,7 +245,7 @@ def test_a_value_ends_with_its_line() -> None:
 
 
 def cluster_with(**fields: Any) -> Cluster:
-    """Two brokers and these fields."""
+    """Return a cluster of two brokers with these fields."""
     return Cluster.model_validate({"brokers": 2, **fields})
 
 
@@ -266,7 +266,7 @@ def cluster_with(**fields: Any) -> Cluster:
     ],
 )
 def test_what_a_version_can_store_is_taken(version: str, mode: Mode, fields: dict[str, Any]) -> None:
-    """Its own features, at its own level or an older one."""
+    """Features that a version can store are accepted, also at an older metadata.version."""
     check_storage(version, mode, cluster_with(**fields))
 
 
@@ -288,7 +288,7 @@ def test_what_a_version_can_store_is_taken(version: str, mode: Mode, fields: dic
     ],
 )
 def test_what_a_version_cannot_store_is_refused(version: str, mode: Mode, fields: dict[str, Any], said: str) -> None:
-    """Before anything starts."""
+    """Features that a version cannot store are rejected before anything starts."""
     with pytest.raises(BadInput, match=said):
         check_storage(version, mode, cluster_with(**fields))
 
@@ -307,18 +307,18 @@ OLD_JAVA = A_JAVA.model_copy(update={"version": "17.0.15+6"})
 def test_brokers_log_in_to_one_another_on_a_java_that_they_know(
     version: str, security: dict[str, str], java: Java
 ) -> None:
-    """KAFKA-17078; without SASL nothing depends on it."""
+    """A Java version that the Kafka version supports for SASL is accepted; without SASL any is (KAFKA-17078)."""
     check_java(version, cluster_with(security=security), java)
 
 
 def test_sasl_on_a_java_that_is_too_new_is_refused() -> None:
-    """The brokers would start, and never know each other."""
+    """SASL on a Java version that is too new is rejected: the brokers would start and fail to authenticate."""
     with pytest.raises(BadInput, match=r"3\.9\.0 cannot log in by SASL on Java 25; set cluster\.java to 17 or 21"):
         check_java("3.9.0", cluster_with(security={"sasl": "PLAIN"}), A_JAVA)
 
 
 def test_three_controllers_are_voters_of_one_quorum() -> None:
-    """Each with a name and an id of its own; every node knows all of them. One alone keeps its plain name."""
+    """Three controllers have names and ids of their own and form one quorum; a single one is named ``controller``."""
     release, cluster = Release("3.9.1", Path("/jars"), "kraft", A_JAVA), cluster_with(controllers=3)
     addresses = ["127.1.1.10", "127.1.1.9", "127.1.1.8"]
     controllers = metadata_nodes_of(release, cluster, addresses, Path("/w"))
@@ -334,7 +334,7 @@ def test_three_controllers_are_voters_of_one_quorum() -> None:
 
 
 def test_an_older_protocol_between_brokers_is_a_setting_in_zookeeper_mode() -> None:
-    """There is no storage to be formatted; without it the version's own holds."""
+    """In ZooKeeper mode ``metadata_version`` sets inter.broker.protocol.version; by default it is not set."""
     release, metadata_node, broker = nodes("zookeeper")
     asked = cluster_with(metadata_version="2.8")
 
@@ -344,7 +344,7 @@ def test_an_older_protocol_between_brokers_is_a_setting_in_zookeeper_mode() -> N
 
 @pytest.mark.parametrize(("mode", "metadata"), [("kraft", "/w/broker-1/metadata"), ("zookeeper", None)])
 def test_metadata_lie_apart_from_several_log_directories(mode: Mode, metadata: str | None) -> None:
-    """A KRaft broker ends without its metadata log, whichever directory fails; controllers have one directory."""
+    """With several log directories, a KRaft broker's metadata log is in a separate one; controllers have one."""
     cluster = cluster_with(log_dirs=2)
     release = Release("3.9.1", Path("/jars"), mode, A_JAVA)
     broker = broker_node(release, cluster, 1, "127.1.1.11", Path("/w"))
@@ -361,7 +361,7 @@ SCRAM = cluster_with(security={"tls": "mutual", "sasl": "SCRAM-SHA-512"})
 
 @pytest.mark.parametrize(("mode", "controllers"), [("kraft", ",CONTROLLER:PLAINTEXT"), ("zookeeper", "")])
 def test_brokers_alone_are_secured(mode: Mode, controllers: str) -> None:
-    """On all three listeners, with what the run's folder holds for it, which they may read."""
+    """All three listeners of brokers are secured, the brokers may read the secrets, and controllers stay plaintext."""
     release, metadata_node, _ = nodes(mode)
     broker = broker_node(release, SCRAM, 1, "127.1.1.11", Path("/w"))
     config = broker_config(release, SCRAM, broker, [metadata_node])
@@ -375,7 +375,7 @@ def test_brokers_alone_are_secured(mode: Mode, controllers: str) -> None:
 
 
 def test_brokers_alone_log_more_where_the_scenario_asks() -> None:
-    """A logger at DEBUG is a property of slf4j-simple; the controller keeps to INFO."""
+    """``debug`` sets a broker's logger to DEBUG; controllers keep INFO."""
     cluster = Cluster.model_validate({"brokers": 2, "debug": ["kafka.cluster.Partition"]})
     release = Release("3.9.1", Path("/jars"), "kraft", A_JAVA)
     flag = "-Dorg.slf4j.simpleLogger.log.kafka.cluster.Partition=debug"
@@ -386,7 +386,7 @@ def test_brokers_alone_log_more_where_the_scenario_asks() -> None:
 
 
 def test_a_broker_may_have_a_small_disk_of_its_own() -> None:
-    """Named by its letter; the others and the controller have the host's."""
+    """``disks`` gives one broker its own small disk; other nodes use the host's."""
     cluster = Cluster.model_validate({"brokers": 3, "disks": {"B": "64MB"}})
     release = Release("3.9.1", Path("/jars"), "kraft", A_JAVA)
     brokers = [broker_node(release, cluster, number, f"127.1.1.1{number}", Path("/w")) for number in (1, 2, 3)]

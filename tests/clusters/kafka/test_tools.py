@@ -1,4 +1,4 @@
-"""Kafka's tools: which node each runs in, what it is told, and what is said of one that fails."""
+"""Kafka's tools: the node in which each one runs, its arguments, and its error message."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.clusters.fakes import A_JAVA
 
 
 def cluster_with(**fields: Any) -> Cluster:
-    """Two brokers and these fields."""
+    """Return a cluster of two brokers with these fields."""
     return Cluster.model_validate({"brokers": 2, **fields})
 
 
@@ -27,7 +27,7 @@ SCRAM = cluster_with(security={"tls": "mutual", "sasl": "SCRAM-SHA-512"})
 
 
 class ToolRuntime:
-    """A runtime whose nodes end at once, having done ``act``; it keeps what each read in its file of arguments."""
+    """A runtime whose nodes run ``act`` and exit; it keeps the content of each argument file."""
 
     def __init__(self, act: Callable[[list[str]], tuple[int, str]]) -> None:
         self.act, self.started, self.told = act, list[Node](), list[list[str]]()
@@ -54,7 +54,7 @@ def tools(
     cluster: Cluster = CLUSTER,
     act: Callable[[list[str]], tuple[int, str]] = lambda told: (1, " ".join(told)),
 ) -> tuple[Any, Tools, Node]:
-    """A runtime, the tools on it, and the node that they run beside; each tool fails and prints what it was told."""
+    """Return a runtime, its tools, and the metadata node next to which they run; ``act`` plays each tool."""
     release = Release("3.9.1", Path("/jars"), mode, A_JAVA)
     runtime: Any = ToolRuntime(act)
     node = metadata_nodes_of(release, cluster, ["127.1.1.10"], work)[0]
@@ -65,7 +65,7 @@ def tools(
 
 
 def formatted(told: list[str]) -> tuple[int, str]:
-    """What Kafka's storage tool writes: the controller's id everywhere."""
+    """Write meta.properties as Kafka's storage tool does, with the controller's id everywhere."""
     settings = dict(line.split("=", 1) for line in Path(told[-1]).read_text().splitlines())
     for folder in settings["log.dirs"].split(","):
         (Path(folder) / "meta.properties").write_text(f"cluster.id=x\nnode.id={settings['node.id']}\n")
@@ -73,7 +73,7 @@ def formatted(told: list[str]) -> tuple[int, str]:
 
 
 def test_storage_is_formatted_at_once_and_each_node_keeps_its_id(tmp_path: Path) -> None:
-    """One node runs the tool: beside the controller, with the jars to read and the nodes' folders to write."""
+    """One node formats all storage next to the controller, and each node's meta.properties has the node's own id."""
     runtime, opened, controller = tools(tmp_path, act=formatted)
     broker = broker_node(opened.release, cluster_with(log_dirs=2), 1, "127.1.1.11", tmp_path)
     folders = [controller.folder / "data", *(broker.folder / name for name in ("data", "data-2", "metadata"))]
@@ -90,7 +90,7 @@ def test_storage_is_formatted_at_once_and_each_node_keeps_its_id(tmp_path: Path)
 
 
 def test_a_link_in_formatted_storage_is_not_followed(tmp_path: Path) -> None:
-    """The build wrote it there: what it leads to would be read and written with the user's rights."""
+    """A symbolic link in formatted storage is an error: a build could point it at a file of the user's."""
     (tmp_path / "credentials").write_text(f"node.id={CONTROLLER_ID}\n")
     _, opened, controller = tools(tmp_path, act=lambda _: (0, ""))
     (controller.folder / "data").mkdir()
@@ -101,7 +101,7 @@ def test_a_link_in_formatted_storage_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_a_tool_that_fails_tells_what_it_printed(tmp_path: Path) -> None:
-    """Its output is the only hint."""
+    """The error of a failed tool has its exit status and output."""
     _, opened, controller = tools(tmp_path, act=lambda _: (1, "No space"))
 
     with pytest.raises(HarnessError, match=r"kafka\.tools\.StorageTool failed with exit status 1: No space"):
@@ -109,7 +109,7 @@ def test_a_tool_that_fails_tells_what_it_printed(tmp_path: Path) -> None:
 
 
 def test_scrams_user_is_in_the_storage_from_the_start(tmp_path: Path) -> None:
-    """KIP-900; the brokers log in to one another as that. What the tool prints is shown without the password."""
+    """With SCRAM the storage has the brokers' user from the start (KIP-900), and errors hide the password."""
     runtime, opened, controller = tools(tmp_path, cluster=SCRAM)
     with pytest.raises(HarnessError, match="password=") as raised:
         opened.format_storage([controller], [], "an-id")
@@ -121,7 +121,7 @@ def test_scrams_user_is_in_the_storage_from_the_start(tmp_path: Path) -> None:
 
 
 def test_without_scram_the_storage_has_no_user(tmp_path: Path) -> None:
-    """Nobody would log in as that."""
+    """Without SCRAM the storage has no user."""
     runtime, opened, controller = tools(tmp_path)
     with pytest.raises(HarnessError):
         opened.format_storage([controller], [], "an-id")
@@ -130,7 +130,7 @@ def test_without_scram_the_storage_has_no_user(tmp_path: Path) -> None:
 
 
 def test_zookeeper_knows_scrams_user_before_the_first_broker(tmp_path: Path) -> None:
-    """By Kafka's own tool, beside ZooKeeper."""
+    """With SCRAM in ZooKeeper mode, Kafka's ConfigCommand stores the user before the first broker starts."""
     runtime, opened, zookeeper = tools(tmp_path, "zookeeper", SCRAM)
     with pytest.raises(HarnessError, match="ConfigCommand failed") as raised:
         opened.store_user(zookeeper)
@@ -142,7 +142,7 @@ def test_zookeeper_knows_scrams_user_before_the_first_broker(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("cluster", [CLUSTER, cluster_with(security={"sasl": "PLAIN"})])
 def test_zookeeper_is_told_of_scrams_users_alone(tmp_path: Path, cluster: Cluster) -> None:
-    """Where there are none the tool is not called."""
+    """Without SCRAM no user is stored in ZooKeeper."""
     runtime, opened, zookeeper = tools(tmp_path, "zookeeper", cluster)
     opened.store_user(zookeeper)
 
@@ -159,7 +159,7 @@ def test_zookeeper_is_told_of_scrams_users_alone(tmp_path: Path, cluster: Cluste
     ],
 )
 def test_features_are_what_storage_is_formatted_with(tmp_path: Path, fields: dict[str, Any], flags: list[str]) -> None:
-    """What is not told is the version's own."""
+    """Storage is formatted with the scenario's features; others keep the version's defaults."""
     runtime, opened, controller = tools(tmp_path, cluster=cluster_with(**fields))
     with pytest.raises(HarnessError):
         opened.format_storage([controller], [], "an-id")

@@ -1,4 +1,4 @@
-"""The wire probe: bytes on the socket, and what is concluded from two pipelined answers."""
+"""The wire probe: bytes on the socket, and conclusions from two pipelined responses."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ T0 = TopicPartition("t", 0)
     ],
 )
 def test_errors_carry_the_protocols_names(code: int, name: str | None) -> None:
-    """Codes are told by the names in Kafka's protocol guide; one that nobody knows keeps its number."""
+    """Error codes have the names of Kafka's protocol guide; an unknown code keeps its number."""
     assert wire.error_name(code) == name
 
 
@@ -49,7 +49,7 @@ def test_errors_carry_the_protocols_names(code: int, name: str | None) -> None:
 
 
 def test_divergence_fetch_in_bytes() -> None:
-    """Fetch v12 as a consumer (replica id -1), outside of any session, far beyond any log, with the asked epoch."""
+    """The divergence request is Fetch v12 as a consumer, without a session, at offset 2^62, with the given epoch."""
     request = wire._divergence_request([(T0, 3, 2)])
 
     assert bytes(request.encode()).hex(" ") == (
@@ -60,7 +60,7 @@ def test_divergence_fetch_in_bytes() -> None:
 
 
 def test_plain_fetch_in_bytes() -> None:
-    """Fetch v11 stands at the log's end, so that nothing is returned but the offsets."""
+    """The plain request is Fetch v11 at the log end offset, so that the response has offsets but no records."""
     request = wire._plain_fetch({T0: ListedOffset(7, 3, None)})
 
     assert bytes(request.encode()).hex(" ") == (
@@ -71,7 +71,7 @@ def test_plain_fetch_in_bytes() -> None:
 
 
 def test_records_are_consumed_in_bytes() -> None:
-    """Fetch v11 as a consumer, which any replica in this epoch answers from its own log, without waiting."""
+    """``consume`` sends Fetch v11 as a consumer without waiting, which any replica in this epoch answers."""
     asked: list[str] = []
     batch = wire.record_batch([b"a", b"b"], 1000)
 
@@ -84,7 +84,7 @@ def test_records_are_consumed_in_bytes() -> None:
     given, error = wire.consume(broker, T0, 1, 3)
 
     assert error is None
-    assert given == [(1, 0, b"b", True)]  # a batch is given whole; what lies before the offset is left out
+    assert given == [(1, 0, b"b", True)]  # the response has the whole batch; records before the offset are dropped
     assert asked == [
         "ff ff ff ff  00 00 00 00  00 00 00 00  00 10 00 00  00  00 00 00 00  ff ff ff ff "
         "00 00 00 01 00 01 74  00 00 00 01  00 00 00 00  00 00 00 03  00 00 00 00 00 00 00 01 "
@@ -94,7 +94,7 @@ def test_records_are_consumed_in_bytes() -> None:
 
 @pytest.mark.parametrize(("told", "preferred"), [(2, 2), (-1, None)])
 def test_a_leader_names_the_replica_of_a_rack(told: int, preferred: int | None) -> None:
-    """The same fetch with a rack at its end (KIP-392); -1 is the leader itself."""
+    """The Fetch request for a preferred replica ends with the rack (KIP-392); -1 means the leader."""
     asked: list[str] = []
 
     def send(request: Any) -> Any:
@@ -109,14 +109,14 @@ def test_a_leader_names_the_replica_of_a_rack(told: int, preferred: int | None) 
 
 
 def answering(records: bytes | None, error_code: int = 0) -> Any:
-    """A broker that gives these bytes to a consumer."""
+    """Return a broker that sends this record data to a consumer."""
     answer = SimpleNamespace(partition_index=0, error_code=error_code, records=records)
     reply = SimpleNamespace(error_code=0, responses=[SimpleNamespace(topic="t", partitions=[answer])])
     return SimpleNamespace(send=lambda _: reply)
 
 
 class FetchedFrom:
-    """A broker that answers fetches with these sessions and errors in turn, and notes what was asked."""
+    """A broker that answers fetches with these sessions and errors in turn, and keeps the requests."""
 
     def __init__(self, *answers: tuple[int, int]) -> None:
         self.answers, self.asked = list(answers), []
@@ -130,12 +130,12 @@ class FetchedFrom:
 
 
 def wanted(**offsets: int) -> dict[TopicPartition, Wanted]:
-    """Offsets by ``t<partition>``."""
+    """Return fetch positions from ``t<partition>=offset``."""
     return {TopicPartition("t", int(name[1:])): Wanted(offset, 5, -1) for name, offset in offsets.items()}
 
 
 def test_a_fetch_session_asks_for_what_changed() -> None:
-    """All at first; then partitions whose place moved or that are new, and those to forget."""
+    """A fetch session sends all partitions first, then only moved or new partitions, and those to forget."""
     broker: Any = FetchedFrom((7, 0), (7, 0), (7, 0))
     session = FetchSession(broker)
     for places in (wanted(t0=0, t1=0), wanted(t0=4, t1=0), wanted(t0=4, t2=0)):
@@ -146,7 +146,7 @@ def test_a_fetch_session_asks_for_what_changed() -> None:
 
 @pytest.mark.parametrize("answers", [[(0, 0), (0, 0)], [(7, 0), (0, 71), (8, 0)]])
 def test_without_a_session_all_is_asked_for(answers: list[tuple[int, int]]) -> None:
-    """A broker that gives none, or that refused the session (here its epoch): the next fetch begins anew."""
+    """Without a session, or after a session error, the next fetch sends all partitions again."""
     broker: Any = FetchedFrom(*answers)
     session = FetchSession(broker)
     for _ in answers:
@@ -157,13 +157,13 @@ def test_without_a_session_all_is_asked_for(answers: list[tuple[int, int]]) -> N
 
 
 def test_an_offset_that_is_gone_gives_nothing() -> None:
-    """As while a follower cuts its log; the error is told."""
+    """An offset out of range yields no records and the error's name, as while a follower truncates its log."""
     assert wire.consume(answering(None, error_code=1), T0, 7, 3) == ([], "OFFSET_OUT_OF_RANGE")
 
 
 @pytest.mark.parametrize(("attributes", "given"), [(0x30, []), (0x10, [b"a"])])
 def test_the_end_of_a_transaction_is_no_record(attributes: int, given: list[bytes]) -> None:
-    """A control batch is left out; one of records that are in a transaction is not."""
+    """Control batches are dropped; records within a transaction are not."""
     batch = bytearray(wire.record_batch([b"a"], 1000))
     batch[21:23] = attributes.to_bytes(2, "big")
     batch[17:21] = google_crc32c.value(bytes(batch[21:])).to_bytes(4, "big")
@@ -172,7 +172,7 @@ def test_the_end_of_a_transaction_is_no_record(attributes: int, given: list[byte
 
 
 def test_a_batch_that_was_damaged_says_so() -> None:
-    """Each of its records, whatever their values say."""
+    """Every record of a batch with a wrong checksum is marked as damaged."""
     batch = bytearray(wire.record_batch([b"a", b"b"], 1000))
     batch[-2] ^= 1
 
@@ -180,7 +180,7 @@ def test_a_batch_that_was_damaged_says_so() -> None:
 
 
 def test_a_batch_that_cannot_be_decoded_is_no_silence() -> None:
-    """A gzip stream that is none would be an OSError, as a broken connection is."""
+    """A batch that cannot be decoded raises CorruptRecordError; an OSError would look like a broken connection."""
     batch = bytearray(wire.record_batch([b"a", b"b"], 1000))
     batch[22] |= 1  # gzip
 
@@ -189,7 +189,7 @@ def test_a_batch_that_cannot_be_decoded_is_no_silence() -> None:
 
 
 def test_record_batch_in_bytes() -> None:
-    """One record ``a`` at 1000 ms: format v2 with its CRC-32C, and no producer id."""
+    """One record ``a`` at 1000 ms is encoded as format v2 with its CRC-32C and without a producer id."""
     assert wire.record_batch([b"a"], 1000).hex() == (
         "0000000000000000" "00000039" "00000000" "02" "ebf1884b" "0000" "00000000"
         "00000000000003e8" "00000000000003e8" "ffffffffffffffff" "ffff" "ffffffff" "00000001" "0e0000000102" "6100"
@@ -216,7 +216,7 @@ def listener() -> Iterator[socket.socket]:
 
 
 def serve(server: socket.socket, reply: bytes | None) -> threading.Thread:
-    """Answer one request: with a framed body that echoes the correlation id, or (None) by hanging up."""
+    """Answer one request with a frame that has its correlation id, or hang up if ``reply`` is None."""
 
     def answer() -> None:
         peer, _ = server.accept()
@@ -234,7 +234,7 @@ def serve(server: socket.socket, reply: bytes | None) -> threading.Thread:
 
 
 def test_metadata_is_read_from_the_socket(listener: socket.socket) -> None:
-    """A broker's view: leader and epoch, replicas in their order, ISR and offline replicas."""
+    """A metadata response yields brokers, controller, leader, epoch, replicas in order, ISR and offline replicas."""
     thread = serve(listener, HEADER_FREE_METADATA_V7)
     with Connection(*listener.getsockname(), timeout_s=5) as connection:
         view = wire.metadata(connection, ["t"])
@@ -246,12 +246,12 @@ def test_metadata_is_read_from_the_socket(listener: socket.socket) -> None:
 
 @pytest.mark.parametrize(("offline", "told"), [([], ""), ([1], " offline [1]")])
 def test_a_view_is_told_in_words(offline: list[int], told: str) -> None:
-    """Where a wait ran out, the page shows what was last seen."""
+    """A partition view is printed with leader, epoch, ISR and offline replicas, for time-out messages."""
     assert str(wire.PartitionView("t", 0, 2, 5, [2, 1], [2], offline)) == f"t-0: leader 2 epoch 5 ISR [2]{told}"
 
 
 def test_silence_is_a_timeout(listener: socket.socket) -> None:
-    """A connection that is accepted and never answered (a paused broker) is told apart from a refused one."""
+    """A connection that is accepted and never answered (a paused broker) is a time-out."""
     with Connection(*listener.getsockname(), timeout_s=0.05) as connection, pytest.raises(TimeoutError) as raised:
         wire.metadata(connection, ["t"])
 
@@ -259,7 +259,7 @@ def test_silence_is_a_timeout(listener: socket.socket) -> None:
 
 
 def test_refused_is_unreachable(listener: socket.socket) -> None:
-    """Nobody listens (a dead broker)."""
+    """A refused connection (a dead broker) is unreachable."""
     address = listener.getsockname()
     listener.close()
     with Connection(*address, timeout_s=5) as connection, pytest.raises(OSError, match="refused") as raised:
@@ -269,7 +269,7 @@ def test_refused_is_unreachable(listener: socket.socket) -> None:
 
 
 def test_a_connection_opens_again_after_it_broke(listener: socket.socket) -> None:
-    """A broker that hung up is asked again on a new connection."""
+    """After a broken connection the next request opens a new one."""
     with Connection(*listener.getsockname(), timeout_s=5) as connection:
         thread = serve(listener, None)
         with pytest.raises(ConnectionResetError):
@@ -282,9 +282,7 @@ def test_a_connection_opens_again_after_it_broke(listener: socket.socket) -> Non
 
 
 def hang_up_after(server: socket.socket, answers: list[int]) -> tuple[list[threading.Event], threading.Thread]:
-    """Accept one connection after the other, answer so many requests on each and hang up; an event a connection that is
-    set by then.
-    """
+    """Accept connections in turn and hang up after this many requests on each; return an event per connection."""
     closed = [threading.Event() for _ in answers]
 
     def serve_each() -> None:
@@ -303,7 +301,7 @@ def hang_up_after(server: socket.socket, answers: list[int]) -> tuple[list[threa
 
 
 def test_a_connection_that_its_broker_closed_is_opened_again(listener: socket.socket) -> None:
-    """As brokers do after ten idle minutes, which says nothing of the broker; one that is still open is kept."""
+    """A connection that the broker closed when idle is opened again without an error; an open one is kept."""
     closed, thread = hang_up_after(listener, [2, 1])
     with Connection(*listener.getsockname(), timeout_s=5) as connection:
         for _ in range(2):
@@ -315,7 +313,7 @@ def test_a_connection_that_its_broker_closed_is_opened_again(listener: socket.so
 
 
 def test_a_write_whose_connection_breaks_is_not_sent_again(listener: socket.socket) -> None:
-    """It may have been written: the broker that hung up after it is asked nothing more."""
+    """A produce request whose connection breaks is not sent again, since it may have been appended."""
     thread = serve(listener, None)
     with Connection(*listener.getsockname(), timeout_s=5) as connection:
         (produced,) = wire.produce(connection, "t", 0, [[b"a"]], "all")
@@ -323,14 +321,14 @@ def test_a_write_whose_connection_breaks_is_not_sent_again(listener: socket.sock
         listener.setblocking(False)
 
         assert produced.error == "unreachable"
-        with pytest.raises(BlockingIOError):  # nobody else has connected
+        with pytest.raises(BlockingIOError):  # there is no second connection
             listener.accept()
 
 
 def test_an_interrupt_leaves_no_answer_to_the_next_request(
     listener: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A task that is ended while it waits, and asks again as it cleans up, does so on a new connection."""
+    """After an interrupted request, the next one opens a new connection, so it cannot read the old response."""
     with Connection(*listener.getsockname(), timeout_s=5) as connection:
         thread = serve(listener, HEADER_FREE_METADATA_V7)
         with monkeypatch.context() as patch:
@@ -345,12 +343,12 @@ def test_an_interrupt_leaves_no_answer_to_the_next_request(
 
 
 def interrupt() -> Any:
-    """What Airflow does to a task whose time is over, or a person with Ctrl-C."""
+    """Raise what Airflow raises when a task times out, or Ctrl-C."""
     raise KeyboardInterrupt
 
 
 def test_nonsense_is_no_answer(listener: socket.socket) -> None:
-    """Bytes that are no Kafka answer count as a broken connection, not as a crash of the prober."""
+    """A response that is no Kafka frame counts as a broken connection."""
     thread = serve(listener, b"\x7f\xff")
     with Connection(*listener.getsockname(), timeout_s=5) as connection, pytest.raises(OSError, match="no Kafka"):
         wire.metadata(connection, ["t"])
@@ -361,7 +359,7 @@ def test_nonsense_is_no_answer(listener: socket.socket) -> None:
 
 
 def converse(server: socket.socket, replies: list[bytes], tls: ssl.SSLContext | None = None) -> list[bytes]:
-    """Answer requests one after the other on one connection, and give the list that they are noted in."""
+    """Answer requests in turn on one connection; return the list to which they are added."""
     requests: list[bytes] = []
 
     def answer() -> None:
@@ -380,7 +378,7 @@ def converse(server: socket.socket, replies: list[bytes], tls: ssl.SSLContext | 
 
 @pytest.fixture
 def tls(tmp_path: Path) -> tuple[ssl.SSLContext, Access]:
-    """A broker's end, and how to get into it."""
+    """A broker's TLS context, and a client's access to it."""
     issue(tmp_path, {"broker-1": "127.0.0.1"})
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "broker-1.pem")
@@ -388,7 +386,7 @@ def tls(tmp_path: Path) -> tuple[ssl.SSLContext, Access]:
 
 
 def test_metadata_is_read_over_tls(listener: socket.socket, tls: tuple[ssl.SSLContext, Access]) -> None:
-    """Encrypted, and otherwise the same."""
+    """Metadata are read over TLS."""
     context, access = tls
     converse(listener, [HEADER_FREE_METADATA_V7], context)
     with Connection(*listener.getsockname(), timeout_s=5, access=access) as connection:
@@ -398,7 +396,7 @@ def test_metadata_is_read_over_tls(listener: socket.socket, tls: tuple[ssl.SSLCo
 def test_an_answer_of_many_tls_records_is_read_as_it_arrives(
     listener: socket.socket, tls: tuple[ssl.SSLContext, Access]
 ) -> None:
-    """TLS gives 16 KiB at a time."""
+    """A response that spans many TLS records of 16 KiB is read whole."""
     context, access = tls
     head, topic = HEADER_FREE_METADATA_V7[:27], HEADER_FREE_METADATA_V7[31:]
     converse(listener, [head + (2000).to_bytes(4, "big") + 2000 * topic], context)
@@ -411,7 +409,7 @@ def test_an_answer_of_many_tls_records_is_read_as_it_arrives(
 def test_a_broker_that_pauses_in_the_handshake_is_a_timeout(
     listener: socket.socket, tls: tuple[ssl.SSLContext, Access], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel accepts for a broker that is paused, and nobody answers."""
+    """A broker that is paused during the TLS handshake is a time-out."""
     _, access = tls
     monkeypatch.setattr(wire, "MIN_HANDSHAKE_S", 0.05)
     with (
@@ -426,7 +424,7 @@ def test_a_broker_that_pauses_in_the_handshake_is_a_timeout(
 def test_a_handshake_may_take_longer_than_an_answer(
     listener: socket.socket, tls: tuple[ssl.SSLContext, Access], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broker that has just started; what is given up too early begins anew, and is never done."""
+    """A handshake may take longer than a request: a broker that just started is slow, and retries start over."""
     context, access = tls
     given: list[float | None] = []
 
@@ -450,14 +448,14 @@ TURNED_AWAY = bytes.fromhex("003a ffff 00000000 0000000000000000")
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Access:
-    """By user and password."""
+    """Access by user and password."""
     access = Access("probe", str(tmp_path), sasl="PLAIN")
     access.write_password("s3cret")
     return access
 
 
 def test_a_connection_logs_in_before_its_first_request(listener: socket.socket, plain: Access) -> None:
-    """SaslHandshake v1 and SaslAuthenticate v1, once for a connection."""
+    """A connection authenticates once, by SaslHandshake v1 and SaslAuthenticate v1, before its first request."""
     requests = converse(listener, [MECHANISMS, LET_IN, HEADER_FREE_METADATA_V7, HEADER_FREE_METADATA_V7])
     with Connection(*listener.getsockname(), timeout_s=5, access=plain) as connection:
         views = [wire.metadata(connection, ["t"]) for _ in range(2)]
@@ -468,7 +466,7 @@ def test_a_connection_logs_in_before_its_first_request(listener: socket.socket, 
 
 
 def test_who_is_turned_away_reaches_nobody(listener: socket.socket, plain: Access) -> None:
-    """The broker's refusal is told, without the password."""
+    """A failed authentication is unreachable; the error has the broker's reason without the password."""
     converse(listener, [MECHANISMS, TURNED_AWAY])
     with (
         Connection(*listener.getsockname(), timeout_s=5, access=plain) as connection,
@@ -485,7 +483,7 @@ def test_who_is_turned_away_reaches_nobody(listener: socket.socket, plain: Acces
 
 @dataclass
 class FakeReplica:
-    """A replica as its broker keeps it: epoch cache of (epoch, start offset), rising; the broker's own epoch."""
+    """A replica at its broker: ascending epoch cache of (epoch, start offset); ``current`` is the leader epoch."""
 
     cache: list[tuple[int, int]]
     current: int
@@ -528,7 +526,7 @@ class FakeReplica:
         return SimpleNamespace(error_code=0, responses=[SimpleNamespace(topic="t", partitions=[answer])])
 
     def end_of(self, epoch: int) -> int | None:
-        """Start of the next cached epoch, the log's end for the newest, None beyond it."""
+        """Return the start of the next cached epoch, the log end for the newest, or None beyond it."""
         later = [start for cached, start in self.cache if cached > epoch]
         if later:
             return later[0]
@@ -536,13 +534,13 @@ class FakeReplica:
 
 
 def ends(replica: FakeReplica, rounds: int = 1, probe: BrokerProbe | None = None) -> list[tuple[int | None, Any]]:
-    """(log end offset, single reply) of some rounds."""
+    """Return (log end offset, single reply) of each sample in this many rounds."""
     probe = probe or BrokerProbe(replica, {T0})  # type: ignore[arg-type]  # it has the two methods that are used
     return [(sample.log_end_offset, sample.single_reply) for _ in range(rounds) for sample in probe.sample()]
 
 
 def test_second_round_is_one_reply() -> None:
-    """The first round learns the epoch by ListOffsets; from then on one Fetch v12 tells both offsets."""
+    """The first round learns the epoch by ListOffsets; later rounds get both offsets from one Fetch v12."""
     replica = FakeReplica(cache=[(4, 0)], current=4, log_end=10)
 
     assert ends(replica, 3) == [(10, False), (10, True), (10, True)]
@@ -550,14 +548,14 @@ def test_second_round_is_one_reply() -> None:
 
 
 def test_cached_epoch_older_than_the_current_one() -> None:
-    """A follower with no batch of the new epoch yet: its older epoch counts once the next is shown to be absent."""
+    """If a follower has no batch of the new epoch yet, its older epoch counts once the newer is shown to be absent."""
     replica = FakeReplica(cache=[(3, 0)], current=4, log_end=10)
 
     assert ends(replica, 3) == [(10, False), (10, False), (10, True)]
 
 
 def test_end_of_an_older_epoch_is_no_log_end() -> None:
-    """When the new epoch's first batch comes, the end of the old epoch (10) must not pass for the log's end (12)."""
+    """When the new epoch's first batch arrives, the end of the old epoch (10) is not taken for the log end (12)."""
     replica = FakeReplica(cache=[(3, 0)], current=4, log_end=10)
     probe = BrokerProbe(replica, {T0})  # type: ignore[arg-type]  # it has the two methods that are used
     ends(replica, 3, probe)
@@ -567,7 +565,7 @@ def test_end_of_an_older_epoch_is_no_log_end() -> None:
 
 
 def test_batch_of_an_epoch_between_arrives_between_two_requests() -> None:
-    """Catching up through epochs: the pair of answers does not settle, so the log's end is asked for plainly."""
+    """If a batch of another epoch arrives between the two requests, the log end is read by a plain request."""
     replica = FakeReplica(cache=[(2, 0)], current=5, log_end=10)
     probe = BrokerProbe(replica, {T0})  # type: ignore[arg-type]  # it has the two methods that are used
     assert ends(replica, 5, probe)[-1] == (10, True)
@@ -581,7 +579,7 @@ def test_batch_of_an_epoch_between_arrives_between_two_requests() -> None:
 
 
 def test_new_leader_epoch_is_learned_in_the_same_round() -> None:
-    """A fenced epoch (74) costs a round trip, not a sample."""
+    """A fenced epoch (74) is replaced in the same round."""
     replica = FakeReplica(cache=[(4, 0)], current=4, log_end=10)
     probe = BrokerProbe(replica, {T0})  # type: ignore[arg-type]  # it has the two methods that are used
     ends(replica, 2, probe)
@@ -593,12 +591,12 @@ def test_new_leader_epoch_is_learned_in_the_same_round() -> None:
 
 
 def test_empty_log_has_zeros_in_two_replies() -> None:
-    """Before the first record a follower has no epoch at all; it still tells its offsets."""
+    """A follower with an empty log has no epoch and still yields its offsets, with two replies."""
     assert ends(FakeReplica(cache=[], current=0, log_end=0), 4) == [(0, False)] * 4
 
 
 def test_a_log_without_an_epoch_is_no_sample() -> None:
-    """As one of a broker of ZooKeeper that has just started; once it has an epoch, it is one."""
+    """A log whose leader epoch is unknown yields an error, as after a broker's start in ZooKeeper mode."""
     replica = FakeReplica(cache=[], current=-1, log_end=9)
     probe = BrokerProbe(replica, {T0})  # type: ignore[arg-type]  # it has the two methods that are used
     (sample,) = probe.sample()
@@ -609,7 +607,7 @@ def test_a_log_without_an_epoch_is_no_sample() -> None:
 
 
 def test_absent_replica_is_an_error_without_values() -> None:
-    """A broker that hosts no such replica says so, and nothing is invented."""
+    """A broker without the replica yields its error and no values."""
     replica = FakeReplica(cache=[], current=0, log_end=9, error=6)
     (sample,) = BrokerProbe(replica, {T0}).sample()  # type: ignore[arg-type]  # it has the two methods that are used
 
@@ -622,7 +620,7 @@ def test_absent_replica_is_an_error_without_values() -> None:
 
 
 def test_one_shot_probe_walks_to_a_single_reply() -> None:
-    """A capture asks until the replica's cached epoch is found."""
+    """A single probe repeats its requests until it finds the replica's cached epoch."""
     replica = FakeReplica(cache=[(1, 0)], current=4, log_end=10, high_watermark=8)
     sample = wire.probe(replica, "t", 0)  # type: ignore[arg-type]  # it has the two methods that are used
 
@@ -639,7 +637,7 @@ def test_one_shot_probe_walks_to_a_single_reply() -> None:
 
 
 def test_broken_connection_ends_a_write() -> None:
-    """The batch under way is unknown, what follows was never sent, what came before keeps its answer."""
+    """After a broken connection the current batch is unknown and later ones are never_sent."""
     answered = SimpleNamespace(error_code=0, base_offset=7)
     reply = SimpleNamespace(responses=[SimpleNamespace(partition_responses=[answered])])
 
@@ -660,7 +658,7 @@ def test_broken_connection_ends_a_write() -> None:
 
 
 def test_a_write_that_is_given_up_sends_no_more() -> None:
-    """As to a leader that is cut off, which answers every request in the end; what it answered before counts."""
+    """A write that is given up keeps its answers and marks the rest never_sent."""
     answered = SimpleNamespace(error_code=7, base_offset=-1)
     reply = SimpleNamespace(responses=[SimpleNamespace(partition_responses=[answered])])
     connection: Any = SimpleNamespace(exchange=lambda _: [reply])
@@ -671,7 +669,7 @@ def test_a_write_that_is_given_up_sends_no_more() -> None:
 
 
 def test_acks_0_is_not_waited_for() -> None:
-    """With acks=0 there is no answer, hence no offset and no error."""
+    """With acks=0 the write does not wait for an answer, so it has neither offset nor error."""
 
     class Silent:
         def exchange(self, requests: list[Any]) -> list[Any]:
@@ -683,7 +681,7 @@ def test_acks_0_is_not_waited_for() -> None:
 
 
 def quorum_answer(leader: int = 101, error: int = 0, whole_error: int = 0) -> Any:
-    """What a controller says of its quorum."""
+    """Return a controller's DescribeQuorum response."""
     voters = [SimpleNamespace(replica_id=100, log_end_offset=-1), SimpleNamespace(replica_id=101, log_end_offset=9)]
     partition = SimpleNamespace(
         error_code=error, leader_id=leader, leader_epoch=4, high_watermark=8, current_voters=voters
@@ -701,7 +699,7 @@ def quorum_answer(leader: int = 101, error: int = 0, whole_error: int = 0) -> An
     ],
 )
 def test_only_the_quorums_leader_tells_of_it(answer: Any, view: QuorumView | None) -> None:
-    """The others answer with an error, for the partition or as a whole."""
+    """Only the quorum leader's response yields a view; other controllers answer with an error."""
     connection: Any = SimpleNamespace(send=lambda _: answer)
 
     assert describe_quorum(connection) == view

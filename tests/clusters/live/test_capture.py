@@ -22,7 +22,7 @@ T0 = TopicPartition("orders", 0)
 
 @pytest.fixture
 def world(tmp_path: Path) -> Any:
-    """A world of two brokers with one partition; connections are the brokers' numbers."""
+    """Two brokers with one partition; connections are the brokers' numbers."""
     folder = RunFolder(tmp_path)
     made = SimpleNamespace(
         folder=folder,
@@ -43,7 +43,7 @@ def checkpoint(file: Path, *entries: str) -> None:
 
 
 def test_a_silent_broker_is_asked_once(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One time-out stands for all its replicas, as does one refusal."""
+    """A broker that does not answer is probed once, and its error applies to all its replicas."""
     asked = []
 
     def probe_all(number: int, partitions: list[TopicPartition]) -> list[ReplicaSample]:
@@ -61,7 +61,7 @@ def test_a_silent_broker_is_asked_once(world: Any, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_capture_has_a_row_per_replica(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broker that does not answer has its error, and its checkpoint is read all the same."""
+    """A capture has a row per replica; a broker that does not answer has its error and its checkpoint."""
 
     def probe_all(number: int, partitions: list[TopicPartition]) -> list[ReplicaSample]:
         if number == 2:
@@ -88,7 +88,7 @@ def test_a_capture_has_a_row_per_replica(world: Any, monkeypatch: pytest.MonkeyP
 
 
 def test_no_capture_overwrites_another(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not one of the same label, as of a fault that is injected twice; files sort as they were made."""
+    """Captures with the same label are kept apart, and their files sort by time."""
     monkeypatch.setattr(capture, "probe_all", lambda _, partitions: [ReplicaSample(*each, 5, 6) for each in partitions])
     for label in ("before", "one: kill active", "one: kill active", "after"):
         capture_offsets(world, label)
@@ -99,7 +99,7 @@ def test_no_capture_overwrites_another(world: Any, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_checkpoint_file_is_read_once_for_all_its_replicas(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each has a line of every partition: to read them for each replica would take the square of their number."""
+    """Each checkpoint file is read once per broker, not once per replica."""
     read = []
 
     def read_offsets(file: Path) -> dict[TopicPartition, int]:
@@ -117,7 +117,7 @@ def test_a_checkpoint_file_is_read_once_for_all_its_replicas(world: Any, monkeyp
 
 
 def test_checkpoints_are_read_by_topic_and_partition(tmp_path: Path) -> None:
-    """The last epoch counts; another partition's line does not."""
+    """Checkpoint values are those of the partition; of the epochs, the last one counts."""
     checkpoint(tmp_path / "replication-offset-checkpoint", "orders 10 1", "orders 0 42", "sales 0 2")
     checkpoint(tmp_path / "recovery-point-offset-checkpoint", "orders 0 40")
     checkpoint(tmp_path / "orders-0" / "leader-epoch-checkpoint", "0 0", "3 17")
@@ -132,5 +132,5 @@ def test_checkpoints_are_read_by_topic_and_partition(tmp_path: Path) -> None:
 
 
 def test_no_files_are_no_values(tmp_path: Path) -> None:
-    """As before the first checkpoint of a broker."""
+    """Without checkpoint files all values are None."""
     assert set(read_checkpoints(tmp_path, T0).values()) == {None}

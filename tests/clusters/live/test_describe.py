@@ -1,4 +1,4 @@
-"""What the brokers say of a topic."""
+"""The description of a topic by the brokers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AT_MS = 1_700_000_000_000
 
 
 def world(*, answers: bool = True) -> Any:
-    """A world in which broker 1 answers and leads, or nobody answers."""
+    """Return a world in which broker 1 answers and leads, or no broker answers."""
     view = SimpleNamespace(partitions=[VIEW, PartitionView("other", 0, 1, 0, [1], [1], [])])
     brokers = {1: SimpleNamespace(address="127.0.0.1")}
     return SimpleNamespace(
@@ -28,7 +28,7 @@ def world(*, answers: bool = True) -> Any:
 
 @pytest.fixture(autouse=True)
 def wire(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A log from 10 to 34 whose every batch has two records and its own millisecond."""
+    """A log from offset 10 to 34 in batches of two records, each batch with its own millisecond."""
 
     def read(_leader: Connection, _replica: object, offset: int) -> bytes:
         first = offset // 2 * 2
@@ -49,7 +49,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_look_ups_span_the_log() -> None:
-    """The first offset, the last, and what is between; each with its batch and the offset that its time leads to."""
+    """Look-ups span the log from first to last offset; each has its batch and the offset found by its time."""
     found = describe(world(), "orders")
 
     assert found["partitions"] == [vars(VIEW)]
@@ -67,6 +67,6 @@ def test_look_ups_span_the_log() -> None:
 
 
 def test_where_nobody_answers_there_is_nothing_to_describe() -> None:
-    """The harness failed, and says so."""
+    """If no broker answers, describing the topic raises an error."""
     with pytest.raises(HarnessError, match="No broker answers"):
         describe(world(answers=False), "orders")

@@ -1,4 +1,4 @@
-"""Resource limits, on a world that is played."""
+"""Resource limits, on a fake world."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALLOWANCE = {"cpus": 0.3, "cpu_set": "0", "clients_cpu_set": "1", "network": "20
 
 
 def world(path: Path, resource_limits: dict[str, Any] | None) -> tuple[Any, list[tuple[Any, ...]]]:
-    """A world with these resource limits, and the calls that its runtime gets."""
+    """Return a world with these resource limits, and the calls that its runtime gets."""
     topics = {"orders": {"replicas": ["A", "B"]}}
     told = scenario([{"hold": "1s"}], cluster={"brokers": 2, "resource_limits": resource_limits}, topics=topics)
     played: Any = FakeWorld(path, told)
@@ -26,7 +26,7 @@ def world(path: Path, resource_limits: dict[str, Any] | None) -> tuple[Any, list
 
 
 def test_brokers_and_the_others_get_what_is_theirs(tmp_path: Path) -> None:
-    """What the kernel says of each broker is recorded beside what was asked."""
+    """Brokers and other nodes get their limits; events have the requested limits and those that the kernel reports."""
     played, calls = world(tmp_path, ALLOWANCE)
     limit_cluster(played)
 
@@ -41,7 +41,7 @@ def test_brokers_and_the_others_get_what_is_theirs(tmp_path: Path) -> None:
 
 
 def test_without_resource_limits_nothing_is_limited(tmp_path: Path) -> None:
-    """And nothing is recorded."""
+    """Without resource limits, nothing is limited or recorded."""
     played, calls = world(tmp_path, None)
     limit_cluster(played)
     limit_brokers(played, list(played.brokers.values()))
@@ -53,7 +53,7 @@ def test_without_resource_limits_nothing_is_limited(tmp_path: Path) -> None:
 
 
 def test_a_broker_that_came_back_gets_its_cpu_time_anew(tmp_path: Path) -> None:
-    """Its network limit is its address's and was never lifted."""
+    """A restarted broker gets its CPU limit again; its network limit belongs to its address and stays."""
     played, calls = world(tmp_path, ALLOWANCE)
     limit_brokers(played, [played.brokers[2]])
 
@@ -61,7 +61,7 @@ def test_a_broker_that_came_back_gets_its_cpu_time_anew(tmp_path: Path) -> None:
 
 
 def test_cpu_limits_end_with_the_load(tmp_path: Path) -> None:
-    """What the kernel counted is recorded before that; a broker that is down has none."""
+    """CPU limits end with the load, after the kernel's counters are recorded; a broker that is down has none."""
     played, calls = world(tmp_path, ALLOWANCE)
     played.runtime.kill("broker-1", "SIGKILL")
     end_cpu_limits(played)
@@ -74,7 +74,7 @@ def test_cpu_limits_end_with_the_load(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("resource_limits", [{"cpus": 0.3}, {"cpu_set": "0"}])
 def test_clients_without_cpus_of_their_own_run_anywhere(tmp_path: Path, resource_limits: dict[str, Any]) -> None:
-    """Only what was asked for is limited."""
+    """Without ``cpus`` of their own, clients and controllers are not limited."""
     played, calls = world(tmp_path, resource_limits)
     limit_cluster(played)
 

@@ -1,4 +1,4 @@
-"""The world under test: addresses, incarnations, and whose word counts."""
+"""The world under test: addresses, incarnations, and which broker's view counts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.clusters.fakes import A_JAVA, T0, FakeRuntime, scenario
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    """The world of a prepared run with three brokers, its addresses reserved, its runtime played."""
+    """The world of a prepared run with three brokers, with reserved addresses and a fake runtime."""
     plan = Plan(
         scenario=scenario([{"hold": 1}], topics={"orders": {"partitions": 2, "replicas": ["B", "A", "C"]}}),
         kafka_version="3.9.1",
@@ -50,18 +50,18 @@ def view(
     isr: tuple[int, ...] | None = None,
     controller: int = 100,
 ) -> ClusterView:
-    """A broker's view: who leads orders-0 in which epoch, and who is alive."""
+    """Return a broker's view: leader and epoch of orders-0, and the live brokers."""
     seen = PartitionView("orders", partition, leader, epoch, [2, 1, 3], list(isr or (leader,)), [])
     return ClusterView(1, 2, controller, dict.fromkeys(brokers, ("x", 1)), [seen])
 
 
 def told(world: World, monkeypatch: pytest.MonkeyPatch, views: dict[int, ClusterView | None]) -> None:
-    """Let each broker have this view; None does not answer."""
+    """Let each broker return its view; None does not answer."""
     monkeypatch.setattr(world, "view_of", lambda number: views[number])
 
 
 def test_every_node_has_an_address_of_its_own(world: World) -> None:
-    """In the run's range: coordinator, brokers, clients."""
+    """Metadata node, brokers and clients have consecutive addresses in the run's range."""
     nodes = world.servers
     addresses = [node.address for node in nodes] + [world.client_address(index) for index in range(4)]
 
@@ -70,14 +70,14 @@ def test_every_node_has_an_address_of_its_own(world: World) -> None:
 
 
 def test_partitions_and_their_brokers_follow_from_the_scenario(world: World) -> None:
-    """B is broker 2; the second partition begins one further."""
+    """Replicas follow the scenario: B is broker 2, and the second partition starts with the next broker."""
     assert world.partitions == [T0, TopicPartition("orders", 1)]
     assert [world.replicas(partition) for partition in world.partitions] == [[2, 1, 3], [1, 3, 2]]
 
 
 @pytest.mark.parametrize("before", [True, False])
 def test_nothing_is_started_in_a_run_that_was_torn_down(world: World, before: bool) -> None:
-    """By a task that was given up; also where that comes while the node starts, which is removed again."""
+    """In a run that was torn down no node starts; one that was starting meanwhile is removed."""
     removed: list[str] = []
     runtime: Any = world.runtime
     runtime.remove_all = lambda: removed.append("all")
@@ -93,7 +93,7 @@ def test_nothing_is_started_in_a_run_that_was_torn_down(world: World, before: bo
 
 
 def test_every_start_is_another_incarnation(world: World, tmp_path: Path) -> None:
-    """Counted through the tasks of a run, each broker by itself."""
+    """Each start of a broker is a new incarnation, counted per broker across the tasks of a run."""
     world.start(world.brokers[1])
     again = World(tmp_path)
     again.__dict__["runtime"] = world.runtime
@@ -107,7 +107,7 @@ def test_every_start_is_another_incarnation(world: World, tmp_path: Path) -> Non
 
 
 def test_the_newest_view_counts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broker that was cut off still believes in the old leader."""
+    """The view with the newest leader epoch counts: a broker that was cut off still names the old leader."""
     told(world, monkeypatch, {1: view(1, 4), 2: view(2, 5), 3: view(2, 5)})
     found = world.partition_view(T0)
 
@@ -116,7 +116,7 @@ def test_the_newest_view_counts(world: World, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_leaders_own_view_counts_in_its_epoch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It knows its ISR first; one of an older epoch does not count although it is the leader's."""
+    """Within an epoch the leader's own view counts; a leader's view of an older epoch does not."""
     own, other, stale = view(2, 5), view(2, 5), view(2, 4)
     told(world, monkeypatch, {1: other, 2: own, 3: None})
     assert world.partition_view(T0) is own.partitions[0]
@@ -132,7 +132,7 @@ FULL, SHRUNK = view(2, 5, isr=(2, 1, 3)), view(2, 5, isr=(2, 1))
 def test_a_followers_old_isr_does_not_count_beside_its_leaders(
     world: World, monkeypatch: pytest.MonkeyPatch, stale: int
 ) -> None:
-    """A follower that was cut off shows the full ISR of the same epoch, whether it is asked first or last."""
+    """A cut-off follower's full ISR does not count if the leader of the same epoch answers, in any order of answers."""
     told(world, monkeypatch, {number: FULL if number == stale else SHRUNK for number in (1, 2, 3)})
 
     assert [found.isr for found in world.current_views(T0)] == [[2, 1]]
@@ -142,14 +142,14 @@ def test_a_followers_old_isr_does_not_count_beside_its_leaders(
 def test_where_the_leader_does_not_answer_its_followers_must_agree(
     world: World, monkeypatch: pytest.MonkeyPatch, stale: int
 ) -> None:
-    """Nobody can tell which of two ISRs of one epoch is the old one: both are given."""
+    """If the leader does not answer and its followers' ISRs differ, both views are returned."""
     told(world, monkeypatch, {2: None, stale: FULL, 4 - stale: SHRUNK})
 
     assert sorted(found.isr for found in world.current_views(T0)) == [[2, 1], [2, 1, 3]]
 
 
 def test_a_view_older_than_one_seen_before_is_none(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that knew of the new leader do not answer, and the one that was resumed has not heard of it yet."""
+    """A view older than one seen before is ignored, as from a broker that was just resumed."""
     told(world, monkeypatch, {1: view(1, 5), 2: view(1, 5), 3: None})
     assert world.partition_view(T0)
     told(world, monkeypatch, {1: None, 2: None, 3: view(2, 4)})
@@ -160,14 +160,14 @@ def test_a_view_older_than_one_seen_before_is_none(world: World, monkeypatch: py
 
 
 def test_a_broker_that_is_not_asked_is_not_heard(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its answer would cost what a slow network takes."""
+    """A broker that is left out of the query does not count."""
     told(world, monkeypatch, {1: SHRUNK, 2: SHRUNK, 3: view(3, 6)})
 
     assert world.partition_view(T0, without=3) is SHRUNK.partitions[0]
 
 
 def test_many_partitions_cost_one_question_a_broker(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each answer names all of them: to ask again for each would take the square of their number."""
+    """All partitions of a topic cost one metadata request per broker."""
     asked: list[int] = []
     answer = replace(view(2, 5), partitions=[PartitionView("orders", n, 2, 5, [1, 2], [1, 2], []) for n in range(50)])
 
@@ -185,7 +185,7 @@ def test_many_partitions_cost_one_question_a_broker(world: World, monkeypatch: p
 
 
 def test_zookeepers_controller_is_whom_most_brokers_name(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first one asked was cut off, and names the one before; one that is no broker is none."""
+    """In ZooKeeper mode the active controller is the one that most brokers name; -1 does not count."""
     world.__dict__["plan"] = world.plan.model_copy(update={"mode": "zookeeper"})
     told(world, monkeypatch, {1: view(2, 5, controller=1), 2: view(2, 5, controller=3), 3: view(2, 5, controller=3)})
     assert world.active_controller() == 3
@@ -195,7 +195,7 @@ def test_zookeepers_controller_is_whom_most_brokers_name(world: World, monkeypat
 
 
 def test_nobody_knows_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither when no broker answers nor when none has heard of the partition."""
+    """Without an answer, or without the partition in it, there is no view."""
     told(world, monkeypatch, {1: None, 2: None, 3: None})
     assert world.partition_view(T0) is None
 
@@ -204,7 +204,7 @@ def test_nobody_knows_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_broker_is_registered_when_another_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own word does not count."""
+    """A broker is registered if another broker lists it; its own view does not count."""
     told(world, monkeypatch, {1: view(2, 5, (1, 2, 3)), 2: view(2, 5, (2, 3)), 3: None})
 
     assert world.registered(2)
@@ -216,7 +216,7 @@ def test_a_broker_is_registered_when_another_says_so(world: World, monkeypatch: 
     [(TimeoutError(), "timeout"), (ConnectionRefusedError(), "unreachable"), (ConnectionResetError(), "unreachable")],
 )
 def test_silence_and_refusal_differ(world: World, monkeypatch: pytest.MonkeyPatch, error: OSError, name: str) -> None:
-    """The proof of a pause and of a kill rest on it."""
+    """A silent broker is a time-out, and a refused or reset connection is unreachable."""
 
     def fail(*_: object) -> None:
         raise error
@@ -230,7 +230,7 @@ def test_silence_and_refusal_differ(world: World, monkeypatch: pytest.MonkeyPatc
 
 
 def test_brokers_that_do_not_come_up_are_told_with_their_logs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message is what a newcomer needs; those that answer are not in it."""
+    """If brokers do not start in time, the error has the last log lines of those that do not answer."""
     monkeypatch.setattr(module, "START_LIMIT_S", 0.0)
     told(world, monkeypatch, {1: view(1, 1), 2: None, 3: None})
     world.brokers[2].folder.mkdir()
@@ -245,7 +245,7 @@ def test_brokers_that_do_not_come_up_are_told_with_their_logs(world: World, monk
 
 
 def test_a_broker_that_has_ended_is_not_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its last log lines are told at once; one that is still starting is no reason to stop, and not told."""
+    """A broker that exited ends the wait at once, with its last log lines; one that is still starting does not."""
     told(world, monkeypatch, {1: view(1, 1), 2: None, 3: None})
     world.brokers[2].folder.mkdir()
     world.brokers[2].log.write_text("starting\nERROR no space left")
@@ -260,7 +260,7 @@ def test_a_broker_that_has_ended_is_not_waited_for(world: World, monkeypatch: py
 
 
 def test_all_brokers_must_know_all(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that has not heard of another is not enough."""
+    """Brokers have started only when each lists all others."""
     monkeypatch.setattr(module, "START_LIMIT_S", 0.0)
     told(world, monkeypatch, {1: view(1, 1), 2: view(1, 1), 3: view(1, 1, (1, 3))})
     with pytest.raises(WaitTimeout, match="last seen: all answer"):
@@ -271,14 +271,14 @@ def test_all_brokers_must_know_all(world: World, monkeypatch: pytest.MonkeyPatch
 
 
 def test_only_brokers_have_an_id() -> None:
-    """A client is none."""
+    """Only brokers have a broker id; for a client it is an error."""
     assert broker_id(Node("broker-2", "broker", "x", Path(), "java", (), node_id=2)) == 2
     with pytest.raises(HarnessError, match="prober is no broker"):
         broker_id(Node("prober", "prober", "x", Path(), "python", ()))
 
 
 def test_a_connection_is_to_a_listener_of_a_node(world: World) -> None:
-    """One of the caller's own each time, with the caller's patience and name where it gives them."""
+    """``connect`` opens a new connection with this time-out and client id; ``connection`` keeps one per node."""
     node = world.brokers[2]
     one, other = world.connect(node, "PROBE"), world.connect(node, "CLIENT", 2.0, client_id="read-1")
 
@@ -291,7 +291,7 @@ def test_a_connection_is_to_a_listener_of_a_node(world: World) -> None:
 
 
 class Broker:
-    """A connection that notes who was asked with how much patience."""
+    """A connection that keeps the queried brokers and their time-outs."""
 
     asked: ClassVar[list[tuple[int, float]]] = []
 
@@ -310,7 +310,7 @@ class Broker:
 
 
 def test_brokers_are_asked_until_one_can_be(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that does not answer at all is left out; one that is cut off answers, but not what is asked."""
+    """A request goes to one broker after the other until one serves it; silent brokers are skipped."""
     told(world, monkeypatch, {1: None, 2: view(1, 1), 3: view(1, 1)})
     monkeypatch.setattr(module, "Connection", Broker)
     monkeypatch.setattr(Broker, "asked", [])
@@ -325,7 +325,7 @@ def test_brokers_are_asked_until_one_can_be(world: World, monkeypatch: pytest.Mo
 
 
 def test_features_are_asked_of_a_broker_that_answers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its own id: in ZooKeeper mode they are a setting of each broker."""
+    """Features are read from a broker that answers, by its id: in ZooKeeper mode each broker has different ones."""
     told(world, monkeypatch, {1: None, 2: view(1, 1), 3: view(1, 1)})
     monkeypatch.setattr(module, "Connection", Broker)
     monkeypatch.setattr(Broker, "asked", [])
@@ -335,7 +335,7 @@ def test_features_are_asked_of_a_broker_that_answers(world: World, monkeypatch: 
 
 
 def test_where_no_broker_can_be_asked_each_is_tried_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With more patience from the second time on, as on a busy host; a refusal is an answer."""
+    """If no broker can serve a request, each is tried again with a longer time-out; a rejection is an answer."""
     told(world, monkeypatch, {1: None, 2: view(1, 1), 3: None})
     monkeypatch.setattr(module, "Connection", Broker)
     monkeypatch.setattr(Broker, "asked", [])
@@ -357,7 +357,7 @@ def test_where_no_broker_can_be_asked_each_is_tried_again(world: World, monkeypa
 
 @pytest.mark.parametrize("gone", [ConnectionRefusedError(), NoController("nobody")])
 def test_a_controller_that_died_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch, gone: Exception) -> None:
-    """In ZooKeeper mode it was a broker: those that live name it until its session ends, and then none for a while."""
+    """A request to a dead controller is retried: in ZooKeeper mode brokers name it until its session ends."""
     told(world, monkeypatch, {1: None, 2: None, 3: view(1, 1)})
     monkeypatch.setattr(module, "Connection", Broker)
     monkeypatch.setattr(Broker, "asked", [])
@@ -374,14 +374,14 @@ def test_a_controller_that_died_is_waited_for(world: World, monkeypatch: pytest.
 
 
 def test_a_partition_that_was_moved_is_where_it_was_moved_to(world: World) -> None:
-    """The scenario says where the others are."""
+    """After a reassignment the partition has its new replicas; the scenario gives the others."""
     world.moved[T0] = [3, 1]
 
     assert (world.replicas(T0), world.replicas(TopicPartition("orders", 1))) == ([3, 1], [1, 3, 2])
 
 
 def test_binaries_are_replaced_from_the_next_start_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The class path follows, and the event tells which incarnation ran which version; taken back it is as before."""
+    """Other binaries are used from the next start on, and events have the version of each incarnation."""
     started: list[Node] = []
     monkeypatch.setattr(world.runtime, "start", started.append)
     other = Build(version="4.4.0-SNAPSHOT", jars=Path("/other"))
@@ -409,7 +409,7 @@ def test_binaries_are_replaced_from_the_next_start_on(world: World, monkeypatch:
 def test_servers_start_from_archived_classes(
     world: World, monkeypatch: pytest.MonkeyPatch, cluster: dict[str, Any], told: bool
 ) -> None:
-    """Or write down which there are, as here; not where a scenario says what JVM it wants. Clients have none."""
+    """Servers write a list of classes for the archive, unless the scenario sets the JVM; clients do not."""
     started: list[Node] = []
     runtime: Any = world.runtime
     monkeypatch.setattr(runtime, "start", started.append)
@@ -424,7 +424,7 @@ def test_servers_start_from_archived_classes(
 
 
 def test_settings_are_changed_from_the_next_start_on(world: World) -> None:
-    """In the file that the broker reads; what is not named stays."""
+    """Changed settings are written to the broker's file for its next start; other settings stay."""
     node = world.brokers[2]
     node.folder.mkdir()
     (node.folder / "server.properties").write_text("a=1\nb=x=y\nd=/f\\u00fcr\\\\\n")
@@ -434,7 +434,7 @@ def test_settings_are_changed_from_the_next_start_on(world: World) -> None:
 
 
 def test_settings_are_not_changed_through_a_link(world: World, tmp_path: Path) -> None:
-    """A build may have put it there, to a file of the user's, which would be read and written."""
+    """A settings file that is a symbolic link is an error: a build could point it at a file of the user's."""
     node = world.brokers[2]
     node.folder.mkdir()
     (tmp_path / "credentials").write_text("key=secret\n")
@@ -446,7 +446,10 @@ def test_settings_are_not_changed_through_a_link(world: World, tmp_path: Path) -
 
 
 def test_the_later_epoch_tells_which_controller_acts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that was paused still believes that it does; while nobody does there is none."""
+    """The active controller is the one with the later epoch; a paused one still claims to be.
+
+    Without answers it is None.
+    """
     seen = {"x": QuorumView(100, 3, 50, {100: 60}), "y": QuorumView(101, 4, 60, {100: 55, 101: 60}), "z": None}
     monkeypatch.setattr(world, "_quorum_of", lambda node: seen[node])
     world.__dict__["metadata_nodes"] = ["x", "y", "z"]
@@ -460,6 +463,6 @@ def test_the_later_epoch_tells_which_controller_acts(world: World, monkeypatch: 
 def test_a_controller_is_back_when_it_has_fetched_what_is_committed(
     world: World, monkeypatch: pytest.MonkeyPatch, number: int, registered: bool
 ) -> None:
-    """As the one that leads the quorum tells; that one is back by itself."""
+    """A controller has recovered once it has fetched the committed metadata; the leader counts as recovered."""
     monkeypatch.setattr(world, "quorum", lambda: QuorumView(101, 4, 60, {100: 55, 101: 0, 102: 60}))
     assert world.registered(number) is registered

@@ -1,4 +1,4 @@
-"""The steps about the network, leadership, and what goes on in the background, on a world that is played."""
+"""Steps for the network, leadership and background work, on a fake world."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.clusters.fakes import T0, FakeWorld, scenario
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is waited for or captured."""
+    """Limits of 0 s, and no captures."""
     monkeypatch.setattr(phase, "capture_offsets", lambda *_: None)
     monkeypatch.setattr(network, "LIMIT_S", 0.0)
     monkeypatch.setattr(actions, "LEAD_LIMIT_S", 0.0)
@@ -31,7 +31,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(path: Path, *told: dict[str, Any], world: FakeWorld | None = None) -> FakeWorld:
-    """Run one phase of these steps on brokers whose kernel always drops and passes something; the world afterwards."""
+    """Run one phase of these steps, with a kernel that always drops and passes packets; return the world."""
     played: Any = world or FakeWorld(path, scenario(list(told)))
     played.runtime.network.drops = 5
     played.runtime.network.passed = dict.fromkeys(played.runtime.states, 7)
@@ -40,7 +40,7 @@ def run(path: Path, *told: dict[str, Any], world: FakeWorld | None = None) -> Fa
 
 
 def kinds(world: FakeWorld) -> list[tuple[str, str, str]]:
-    """What happened to faults, in order."""
+    """Return the injected and healed events, in order."""
     return [(e.kind, e.step, e.target) for e in world.seen("injected", "healed")]
 
 
@@ -49,7 +49,7 @@ def kinds(world: FakeWorld) -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize("direction", ["both", "in", "answers"])
 def test_a_join_ends_the_cut_from_the_same_others(tmp_path: Path, direction: str) -> None:
-    """Whichever its direction; the other cut of the same broker stays until the phase ends."""
+    """``reconnect`` ends the cut from the same peers in any direction; another cut stays until the phase ends."""
     world = run(
         tmp_path,
         {"disconnect": {"node": "A", "from": ["B", "C"], "direction": direction}},
@@ -66,13 +66,13 @@ def test_a_join_ends_the_cut_from_the_same_others(tmp_path: Path, direction: str
 
 @pytest.mark.parametrize("others", ["C", ["B", "C"], "clients"])
 def test_a_join_with_others_ends_nothing(tmp_path: Path, others: object) -> None:
-    """What was cut together is joined together."""
+    """``reconnect`` with other peers than the cut's is an error."""
     with pytest.raises(HarnessError, match="broker-1 has no disconnect active that could be ended"):
         run(tmp_path, {"disconnect": {"node": "A", "from": "B"}}, {"reconnect": {"node": "A", "from": others}})
 
 
 def test_others_may_be_roles(tmp_path: Path) -> None:
-    """Each is every broker that has it."""
+    """Roles can be peers; each is every broker that has the role."""
     world = FakeWorld(
         tmp_path, scenario([{"disconnect": {"node": "leader of orders-0", "from": "followers of orders-0"}}])
     )
@@ -86,7 +86,7 @@ def test_others_may_be_roles(tmp_path: Path) -> None:
 
 
 def test_several_are_cut_as_one(tmp_path: Path) -> None:
-    """Halves of a cluster: each of one half from the other, until they are joined; nobody from itself."""
+    """Several brokers are cut as one fault: each of one side from each of the other, and no broker from itself."""
     halves = {"node": "followers of orders-0", "from": ["A", "C"]}
     world = run(
         tmp_path,
@@ -109,7 +109,7 @@ def test_several_are_cut_as_one(tmp_path: Path) -> None:
 
 
 def test_traffic_is_limited_until_it_is_not(tmp_path: Path) -> None:
-    """Where nobody is named every other broker is limited."""
+    """Without senders, ``limit_bandwidth`` limits all other brokers until ``restore_bandwidth``."""
     world = run(
         tmp_path, {"limit_bandwidth": {"into": "A", "rate": "1MB/s"}}, {"restore_bandwidth": "A"}, {"hold": "1ms"}
     )
@@ -120,7 +120,7 @@ def test_traffic_is_limited_until_it_is_not(tmp_path: Path) -> None:
 
 
 def test_a_limit_is_not_put_on_a_limit(tmp_path: Path) -> None:
-    """They are one class of the kernel; the first one is lifted all the same."""
+    """A second limit or delay on traffic into the same broker is an error: the kernel has one class for both."""
     with pytest.raises(HarnessError, match="The traffic into broker-1 is limited or delayed already"):
         run(
             tmp_path,
@@ -130,7 +130,7 @@ def test_a_limit_is_not_put_on_a_limit(tmp_path: Path) -> None:
 
 
 def test_a_delay_ends_with_its_phase(tmp_path: Path) -> None:
-    """At the senders that are named, and no other."""
+    """A delay affects the named senders only and ends with its phase."""
     world = run(tmp_path, {"delay": {"into": "A", "from": "B", "by": "100ms"}})
 
     assert kinds(world) == [("injected", "delay", "broker-1"), ("healed", "delay", "broker-1")]
@@ -138,7 +138,7 @@ def test_a_delay_ends_with_its_phase(tmp_path: Path) -> None:
 
 
 def test_packets_overtake_until_the_phase_ends(tmp_path: Path) -> None:
-    """So many at once, the others a little later; it is the same class as a delay's."""
+    """Reordering holds back a share of packets until the phase ends; it excludes a delay into the same broker."""
     world = run(tmp_path, {"reorder": {"into": "A", "from": "B", "percent": 25}})
 
     assert kinds(world) == [("injected", "reorder", "broker-1"), ("healed", "reorder", "broker-1")]
@@ -149,7 +149,7 @@ def test_packets_overtake_until_the_phase_ends(tmp_path: Path) -> None:
 
 
 def test_a_loss_ends_with_its_phase(tmp_path: Path) -> None:
-    """As every fault does."""
+    """Packet loss ends with its phase."""
     world = run(tmp_path, {"lose": {"into": "A", "from": "B", "percent": 5}})
 
     assert kinds(world) == [("injected", "lose", "broker-1"), ("healed", "lose", "broker-1")]
@@ -159,7 +159,7 @@ def test_a_loss_ends_with_its_phase(tmp_path: Path) -> None:
 
 
 def leads(world: FakeWorld, monkeypatch: pytest.MonkeyPatch, elected: bool = True) -> list[Any]:
-    """Let the world's brokers do as an operator asks; what was asked of them."""
+    """Let the brokers apply reassignments and elections; return the requests."""
     asked: list[Any] = []
     order, leader = [1, 2, 3], 1
     view = world.partition_view(T0)
@@ -185,7 +185,7 @@ def leads(world: FakeWorld, monkeypatch: pytest.MonkeyPatch, elected: bool = Tru
 
 
 def test_a_replica_is_put_first_and_then_elected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others keep their order."""
+    """``transfer_leadership`` puts the replica first, keeps the order of the others, and runs a preferred election."""
     world = FakeWorld(tmp_path, scenario([{"transfer_leadership": "C of orders-0"}]))
     asked = leads(world, monkeypatch)
     run(tmp_path, world=world)
@@ -198,7 +198,7 @@ def test_a_replica_is_put_first_and_then_elected(tmp_path: Path, monkeypatch: py
 
 
 def test_one_that_is_not_elected_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may not be in sync; the phase goes on."""
+    """If the replica is not elected, the event has the reason and the phase continues."""
     world = FakeWorld(tmp_path, scenario([{"transfer_leadership": "C of orders-0"}, {"hold": "1ms"}]))
     leads(world, monkeypatch, elected=False)
     run(tmp_path, world=world)
@@ -209,7 +209,7 @@ def test_one_that_is_not_elected_is_recorded(tmp_path: Path, monkeypatch: pytest
 
 
 def test_who_has_no_replica_cannot_lead(tmp_path: Path) -> None:
-    """It would be given one, which is a reassignment and another experiment."""
+    """``transfer_leadership`` to a broker without a replica is an error: a reassignment would be another experiment."""
     told = scenario([{"transfer_leadership": "D of orders-0"}], cluster={"brokers": 4})
 
     with pytest.raises(HarnessError, match="Broker 4 is known to have no replica of orders-0 that could lead"):
@@ -220,7 +220,7 @@ def test_who_has_no_replica_cannot_lead(tmp_path: Path) -> None:
 
 
 def test_a_write_in_the_background_does_not_hold_up_the_story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is awaited when its phase ends."""
+    """A background write does not delay the next steps; the phase waits for it at its end."""
     begun, may_end, order = threading.Event(), threading.Event(), []
 
     def write(*_: object) -> None:
@@ -242,13 +242,13 @@ def test_a_write_in_the_background_does_not_hold_up_the_story(tmp_path: Path, mo
 
 
 def test_what_fails_in_the_background_fails_the_phase(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is lost in a thread; the faults are healed before."""
+    """An error in background work fails the phase after faults are healed and the reader has stopped."""
 
     def write(*_: object) -> None:
         raise WaitTimeout("no broker")
 
     class Reader:
-        """Reads nothing until it is told to stop."""
+        """Reads nothing, and runs until its stop event is set."""
 
         def __init__(self, *_: object) -> None:
             self.stop = threading.Event()
@@ -269,7 +269,7 @@ def test_what_fails_in_the_background_fails_the_phase(tmp_path: Path, monkeypatc
 
 
 def test_a_reader_reads_until_its_phase_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is bound to the replica that was meant when it began."""
+    """A reader reads until its phase ends, from the replica chosen when the step began."""
 
     class Reader:
         """Reads nothing."""
@@ -289,7 +289,7 @@ def test_a_reader_reads_until_its_phase_ends(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_write_in_the_background_ends_with_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may finish after its phase's steps; then it is told to send no more."""
+    """A background write is stopped at its limit, even after its phase's other steps."""
     went_on: list[bool] = []
 
     def write(_world: object, _node: object, _step: object, _phase: str, go_on: Any) -> None:
@@ -308,7 +308,7 @@ def test_a_write_in_the_background_ends_with_its_limit(tmp_path: Path, monkeypat
 def test_a_write_is_given_up_in_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit_s: float, goes_on: bool
 ) -> None:
-    """The scenario waits for it."""
+    """A write stops when its limit has passed."""
     asked: list[bool] = []
     monkeypatch.setattr(actions, "write_limit_s", lambda _: limit_s)
     monkeypatch.setattr(actions, "write_directly", lambda *told: asked.append(told[-1]()))

@@ -1,4 +1,4 @@
-"""How long readers are waited for before they are ended, and what is recorded of them."""
+"""How long the harness waits for readers before it stops them, and what it records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENDS = {"orders-0": {"end_offset": 50, "complete": True}}
 
 @pytest.fixture
 def world(tmp_path: Path) -> Any:
-    """A group of two and the live consumer, all running, behind a final drain of 50 records."""
+    """A group of two members and the live consumer, all running, after a final drain of 50 records."""
     found = FakeWorld(tmp_path / "a-run", scenario([{"hold": "1ms"}], load=GROUP, topics=TOPICS))
     found.folder.clients.mkdir()
     for name in READERS:
@@ -33,7 +33,7 @@ def world(tmp_path: Path) -> Any:
 
 
 def report(world: Any, name: str, **words: Any) -> None:
-    """What a client wrote of itself."""
+    """Write a client's summary."""
     folder, file = world.folder.work / name, world.folder.clients / f"{name}.json"
     folder.mkdir(exist_ok=True)
     (folder / "config.json").write_text(json.dumps({"summary": str(file)}))
@@ -41,14 +41,14 @@ def report(world: Any, name: str, **words: Any) -> None:
 
 
 def at(world: Any, **positions: dict[str, int | None] | None) -> None:
-    """Where each reader is; None: it is not idle, and does not tell."""
+    """Report each reader's position; None means that the reader is busy and reports none."""
     for name, own in positions.items():
         told = {"t_ns": 7, "polled": 1} | ({} if own is None else {"positions": own})
         report(world, name.replace("_", "-"), so_far=told)
 
 
 def waited(world: Any, monkeypatch: pytest.MonkeyPatch, *looks: float) -> tuple[list[bool], Any]:
-    """Whether the wait was over at each look (seconds), and the event that it left."""
+    """Return whether the wait was over at each of these seconds, and the event that it left."""
     now, over = [0.0], []
 
     def wait(condition: Any, *, limit_s: float, what: str, **_: Any) -> None:
@@ -65,7 +65,7 @@ def waited(world: Any, monkeypatch: pytest.MonkeyPatch, *looks: float) -> tuple[
 
 
 def test_readers_at_the_end_are_not_waited_for(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One member has the partition; the other has none, and that is enough."""
+    """Readers at the end offset are not waited for; a member without partitions does not delay either."""
     at(world, consumer={"orders-0": 50}, member_1={"orders-0": 50}, member_2={})
     over, event = waited(world, monkeypatch, 0.0)
 
@@ -87,7 +87,7 @@ def test_readers_at_the_end_are_not_waited_for(world: Any, monkeypatch: pytest.M
 def test_a_reader_that_stands_still_is_waited_for_as_long_as_it_may(
     world: Any, monkeypatch: pytest.MonkeyPatch, positions: dict[str, Any], seen: str
 ) -> None:
-    """Two sessions and 30 s, and two seconds for its reports; then the event says where it was."""
+    """A reader without progress is waited for two sessions and 32 s; the event has its position."""
     at(world, **({"consumer": {"orders-0": 50}, "member_1": {"orders-0": 50}, "member_2": {}} | positions))
     over, event = waited(world, monkeypatch, 1.0, 43.9, 44.1)
 
@@ -96,7 +96,7 @@ def test_a_reader_that_stands_still_is_waited_for_as_long_as_it_may(
 
 
 def test_a_reader_that_moves_has_its_patience_anew(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As long as it comes nearer."""
+    """A reader that makes progress gets the full time again."""
     at(world, consumer={}, member_1={"orders-0": 50}, member_2={})
     looks = iter([{"orders-0": 20}, {"orders-0": 30}, {"orders-0": 30}])
     told = module._told
@@ -114,7 +114,7 @@ def test_a_reader_that_moves_has_its_patience_anew(world: Any, monkeypatch: pyte
 
 
 def test_a_busy_reader_is_not_still(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It tells no position, so that nobody knows which partitions a member has; the event does not name it."""
+    """A busy reader that reports no position does not count as idle, and the event omits it."""
     at(world, consumer={"orders-0": 50}, member_1=None, member_2={})
     over, event = waited(world, monkeypatch, 10.0, 60.0)
 
@@ -123,7 +123,7 @@ def test_a_busy_reader_is_not_still(world: Any, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_without_a_drain_or_a_reader_nobody_is_waited_for(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that failed is ended at once."""
+    """Without a complete drain, or without running readers, there is no wait."""
     at(world, consumer={"orders-0": 20})
     report(world, "drain", partitions={"orders-0": {"end_offset": 50, "complete": False}})
     assert waited(world, monkeypatch) == ([], None)

@@ -1,4 +1,4 @@
-"""What collecting makes of a run."""
+"""What collecting does with a run's files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STARTS = st.dictionaries(st.integers(1, 3), st.lists(MOMENTS, unique=True, max_s
 
 
 def replicas(samples: list[tuple[int, int]]) -> pa.RecordBatch:
-    """Samples of (broker id, sent_ns)."""
+    """Return samples of (broker id, sent_ns)."""
     rows = [{"broker_id": b, "topic": "orders", "partition": 0, "sent_ns": t, "received_ns": t + 1} for b, t in samples]
     return pa.RecordBatch.from_pylist(rows, schema=REPLICAS)
 
@@ -37,7 +37,7 @@ def replicas(samples: list[tuple[int, int]]) -> pa.RecordBatch:
 def test_a_sample_belongs_to_the_last_start_before_it(
     samples: list[tuple[int, int]], started: dict[int, list[int]]
 ) -> None:
-    """Of its own broker; before the first start there is none. Nothing else of the table changes."""
+    """A sample has the incarnation of its broker's last start before it, or null; other columns stay."""
     starts = {b: [(t, n) for n, t in enumerate(moments, start=1)] for b, moments in started.items()}
     before = replicas(samples)
     after = with_incarnations(before, starts)
@@ -49,8 +49,9 @@ def test_a_sample_belongs_to_the_last_start_before_it(
 
 
 def test_replicas_are_never_held_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A long run has more samples than memory holds: each batch of the stream has its incarnations as it is read. The
-    table has the rows by partition, in their order.
+    """Replica samples are read and written batch by batch, so memory does not grow with the run.
+
+    The table has the rows in their order, each with its incarnation.
     """
     world: Any = FakeWorld(tmp_path, scenario([{"hold": 1}]))
     (world.folder.work / "streams").mkdir()
@@ -80,7 +81,7 @@ def test_replicas_are_never_held_whole(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 class Runtime:
-    """Notes what is done to nodes."""
+    """Keeps the calls on nodes."""
 
     def __init__(self, states: dict[str, str]) -> None:
         self.states = states
@@ -103,7 +104,7 @@ class Runtime:
 
 
 def world_of(path: Path, nodes: list[Node], runtime: Any) -> Any:
-    """A run's world with these servers, each in its first life."""
+    """Return the world of a run with these servers, each in its first incarnation."""
     folder = RunFolder(path)
     folder.work.mkdir(exist_ok=True)
     events = EventLog(folder.events)
@@ -118,8 +119,9 @@ def world_of(path: Path, nodes: list[Node], runtime: Any) -> Any:
 
 
 def test_servers_are_frozen_together_and_killed_as_they_stand(tmp_path: Any) -> None:
-    """No SIGTERM, none goes on; a dead broker's files are kept all the same, and it is not signalled. Called again, it
-    finds everything where it is.
+    """Running servers are paused together and killed without SIGTERM; files of dead ones are kept.
+
+    A second call finds everything in place.
     """
     names = ("controller", "broker-1", "broker-2")
     nodes = [Node(name, "broker", "x", tmp_path / "work" / name, "java", ()) for name in names]
@@ -144,7 +146,7 @@ def test_servers_are_frozen_together_and_killed_as_they_stand(tmp_path: Any) -> 
 
 
 def test_a_disk_of_its_own_is_copied_out_first(tmp_path: Any) -> None:
-    """The folder of that name on the host is not what the broker wrote."""
+    """The disk of a broker with a separate disk is copied to the host before it is collected."""
     node = Node("broker-1", "broker", "x", tmp_path / "work" / "broker-1", "java", (), disk_bytes=10**6)
     (node.folder / "data").mkdir(parents=True)
     runtime: Any = Runtime({"broker-1": "exited", "controller": "exited"})
@@ -156,7 +158,7 @@ def test_a_disk_of_its_own_is_copied_out_first(tmp_path: Any) -> None:
 
 
 def test_every_log_directory_is_kept(tmp_path: Any) -> None:
-    """Under its own name, and the metadata log beside them."""
+    """Every log directory and the metadata log are kept under their own names."""
     node = Node("broker-1", "broker", "x", tmp_path / "work" / "broker-1", "java", (), log_dir_count=2)
     for folder in ("data", "data-2", "metadata"):
         (node.folder / folder).mkdir(parents=True)
@@ -169,7 +171,7 @@ def test_every_log_directory_is_kept(tmp_path: Any) -> None:
 
 
 def test_a_symbolic_link_of_a_server_is_not_collected(tmp_path: Any) -> None:
-    """A build that is under test may have put it there, to any file of this host; files beside it are kept."""
+    """Symbolic links in a server's folder are not collected: a build may point them at any file of the host."""
     (tmp_path / "secret").write_text("keep this")
     node = Node("broker-1", "broker", "x", tmp_path / "work" / "broker-1", "java", ())
     (node.folder / "data").mkdir(parents=True)
@@ -187,9 +189,7 @@ def test_a_symbolic_link_of_a_server_is_not_collected(tmp_path: Any) -> None:
 
 
 def test_a_disk_that_is_still_read_only_is_collected(tmp_path: Path) -> None:
-    """A run that was killed while its fault was active: its owner may move and remove what it has, but not what a link
-    leads to; who else may is as before.
-    """
+    """Read-only data are made writable for their owner and collected; targets of links are not changed."""
     (tmp_path / "script").write_text("keep this")
     (tmp_path / "script").chmod(0o555)
     node = Node("broker-1", "broker", "x", tmp_path / "work" / "broker-1", "java", ())
@@ -210,7 +210,7 @@ def test_a_disk_that_is_still_read_only_is_collected(tmp_path: Path) -> None:
 
 
 def test_what_is_there_already_is_not_overwritten(tmp_path: Any) -> None:
-    """Two folders of one name cannot both be a server's: that is told in a sentence, and both stay."""
+    """If the target folder has files already, collecting raises an error and both folders stay."""
     node = Node("broker-1", "broker", "x", tmp_path / "work" / "broker-1", "java", ())
     for folder in (node.folder / "data", tmp_path / "brokers" / "broker-1" / "data"):
         folder.mkdir(parents=True)
@@ -224,7 +224,7 @@ def test_what_is_there_already_is_not_overwritten(tmp_path: Any) -> None:
 
 
 def test_a_cluster_that_got_no_addresses_has_no_servers_to_collect(tmp_path: Any) -> None:
-    """The start failed before any server was known; with addresses, each is looked for."""
+    """Without reserved addresses no server was started, so none is collected."""
     node = Node("broker-1", "broker", "x", tmp_path / "work" / "broker-1", "java", ())
     world = world_of(tmp_path, [node], Runtime({"broker-1": "running"}))
     world.has_addresses = False

@@ -1,4 +1,4 @@
-"""Before a run starts, and after it: preparing, leases, removing what is left."""
+"""Before and after a run: preparation, leases, and removal of leftovers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ phases:
 
 @pytest.fixture(autouse=True)
 def host(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host without Docker on which every version's jars are there."""
+    """A host without Docker, with the jars of every version."""
     monkeypatch.setattr(daemon, "daemon_answers", lambda: False)
     monkeypatch.setattr(builds, "kafka_jars", lambda version: Path("/jars") / version)
 
@@ -56,12 +56,12 @@ def told(tmp_path: Path) -> str:
 
 
 def prepared(told: str, tmp_path: Path, **change: Any) -> Path:
-    """Prepare a run as asked, under ``runs/``."""
+    """Prepare a run with these changes, under ``runs/``."""
     return prepare(told, **{"kafka": "3.9.1", "runs": tmp_path / "runs", **change})
 
 
 def left_under_runs(tmp_path: Path) -> list[Path]:
-    """What a refused run left behind."""
+    """Return the files under ``runs/``."""
     return list((tmp_path / "runs").rglob("*"))
 
 
@@ -76,13 +76,13 @@ phases:
 
 
 def rolling(tmp_path: Path, cluster: str = "", to: str = "3.9") -> str:
-    """The path of a scenario that goes to 3.9.1."""
+    """Return the path of a scenario that upgrades to 3.9.1."""
     (tmp_path / "roll.yaml").write_text(UPGRADE % (cluster, to))
     return str(tmp_path / "roll.yaml")
 
 
 def test_what_an_upgrade_goes_to_is_fetched_beforehand(tmp_path: Path) -> None:
-    """With the version that it reports; in ZooKeeper mode the brokers' protocol is held where it begins."""
+    """The target version of an upgrade is fetched in advance; ZooKeeper mode keeps the old broker protocol."""
     kraft = World(prepared(rolling(tmp_path), tmp_path, kafka="3.8.1")).plan
     zookeeper = World(prepared(rolling(tmp_path, ", mode: zookeeper"), tmp_path, kafka="3.8.1")).plan
 
@@ -102,13 +102,13 @@ def test_what_an_upgrade_goes_to_is_fetched_beforehand(tmp_path: Path) -> None:
     ],
 )
 def test_an_upgrade_that_cannot_be_is_refused(tmp_path: Path, kafka: str, cluster: str, to: str, said: str) -> None:
-    """Before anything starts."""
+    """An impossible upgrade is rejected before anything starts."""
     with pytest.raises(BadInput, match=re.escape(said)):
         prepared(rolling(tmp_path, cluster, to), tmp_path, kafka=kafka)
 
 
 def test_controllers_are_no_nodes_of_their_own_with_zookeeper(told: str, tmp_path: Path) -> None:
-    """An upgrade passes over them; a fault would have nobody to be aimed at."""
+    """In ZooKeeper mode a fault on the controllers is rejected: separate controller nodes exist in KRaft only."""
     changes = {"cluster": {"mode": "zookeeper"}, "phases": [{"p": [{"kill": "controllers"}]}]}
     with pytest.raises(BadInput, match="aims kill at the controllers, which are nodes of their own in KRaft mode only"):
         prepared(told, tmp_path, changes=changes)
@@ -119,7 +119,7 @@ def test_controllers_are_no_nodes_of_their_own_with_zookeeper(told: str, tmp_pat
 
 
 def test_a_prepared_run_is_a_folder_with_its_plan(told: str, tmp_path: Path) -> None:
-    """Fully resolved; nothing else is there yet."""
+    """A prepared run is a folder with a lease and a fully resolved plan."""
     run = prepared(told, tmp_path, rate=50.0, seed=7)
     plan = World(run).plan
 
@@ -131,7 +131,7 @@ def test_a_prepared_run_is_a_folder_with_its_plan(told: str, tmp_path: Path) -> 
 
 
 def test_without_rate_and_seed_the_scenario_decides_and_chance(told: str, tmp_path: Path) -> None:
-    """The seed that was drawn is in the plan."""
+    """By default the rate is the scenario's, and the seed is random and kept in the plan."""
     plans = [World(prepared(told, tmp_path)).plan for _ in range(2)]
 
     assert {plan.scenario.load.rate for plan in plans if plan.scenario.load} == {500.0}
@@ -140,7 +140,7 @@ def test_without_rate_and_seed_the_scenario_decides_and_chance(told: str, tmp_pa
 
 @pytest.mark.parametrize("name", ["small", "a" * 41])
 def test_a_run_id_is_fit_for_folders_and_containers(tmp_path: Path, name: str) -> None:
-    """Even of the longest name it keeps the token that tells two runs of one second apart."""
+    """Run ids fit folders and containers, and two runs of the same second differ."""
     file = tmp_path / "x.yaml"
     file.write_text(SCENARIO.replace("name: small", f"name: {name}"))
     runs = [prepared(str(file), tmp_path).name for _ in range(2)]
@@ -164,7 +164,7 @@ def test_a_run_id_is_fit_for_folders_and_containers(tmp_path: Path, name: str) -
     ],
 )
 def test_what_cannot_be_done_is_refused(told: str, tmp_path: Path, change: dict[str, Any], said: str) -> None:
-    """One sentence with the value and what is allowed; no folder under runs/."""
+    """Invalid input is rejected with the value and the allowed ones, and leaves no folder."""
     with pytest.raises(BadInput, match=re.escape(said)):
         prepared(told, tmp_path, **change)
     assert left_under_runs(tmp_path) == []
@@ -188,7 +188,7 @@ def test_what_cannot_be_done_is_refused(told: str, tmp_path: Path, change: dict[
 def test_a_scenario_that_cannot_run_is_refused(  # noqa: PLR0917  # a change, and what it leads to
     told: str, tmp_path: Path, old: str, new: str, kafka: str, said: str
 ) -> None:
-    """Before anything starts, and without a folder."""
+    """A scenario that the Kafka version cannot run is rejected before anything starts, and leaves no folder."""
     Path(told).write_text(SCENARIO.replace(old, new))
 
     with pytest.raises(BadInput, match=re.escape(said)):
@@ -197,14 +197,14 @@ def test_a_scenario_that_cannot_run_is_refused(  # noqa: PLR0917  # a change, an
 
 
 def test_a_controller_among_the_brokers_may_be_aimed_at(told: str, tmp_path: Path) -> None:
-    """In ZooKeeper mode it is one of them."""
+    """In ZooKeeper mode a fault on the controller is accepted: it is one of the brokers."""
     Path(told).write_text(SCENARIO.replace("{pause: A}", "{pause: controller}"))
 
     assert prepared(told, tmp_path, kafka="2.8.2").is_dir()
 
 
 def test_a_fault_that_the_runtime_cannot_do_is_refused(told: str, tmp_path: Path) -> None:
-    """The sentence names what is missing and the runtime that has it."""
+    """A fault that the runtime cannot inject is rejected with the missing part and the runtime that has it."""
     cut = {"disconnect": {"node": "A", "from": "clients"}}
 
     with pytest.raises(BadInput, match="Scenario small needs network, which the process runtime cannot do; use RUNTI"):
@@ -215,7 +215,7 @@ def test_a_fault_that_the_runtime_cannot_do_is_refused(told: str, tmp_path: Path
 def test_where_docker_was_not_found_the_refusal_says_so(
     told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To ask for it by name would not help."""
+    """If Docker was not found, the rejection asks to start Docker instead of to select it."""
     monkeypatch.setattr("clusters.runtimes.docker.daemon.daemon_answers", lambda: False)
     cut = {"disconnect": {"node": "A", "from": "clients"}}
 
@@ -227,7 +227,7 @@ def test_where_docker_was_not_found_the_refusal_says_so(
 def test_what_the_kernel_cannot_do_is_refused(
     told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: dict[str, Any], refused: bool
 ) -> None:
-    """The sentence says what is missing and what to use instead; who has no such step does not need it."""
+    """A step that the host's kernel cannot perform is rejected with the missing part and an alternative."""
     monkeypatch.setattr(planning, "choose_runtime", lambda _: "docker")
     monkeypatch.setattr(image, "fetch_what_nodes_need", lambda _: None)
     monkeypatch.setattr(
@@ -243,7 +243,7 @@ def test_what_the_kernel_cannot_do_is_refused(
 def test_without_the_freezer_no_run_on_docker_is_prepared(
     told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever its steps: every run pauses its servers at its end. One on processes does so by signals."""
+    """Docker runs need the kernel's freezer, since servers are paused at the end; local processes do not."""
     monkeypatch.setattr(image, "fetch_what_nodes_need", lambda _: None)
     monkeypatch.setattr(kernel.cgroups, "pauses_processes", lambda: False)
 
@@ -256,7 +256,7 @@ def test_without_the_freezer_no_run_on_docker_is_prepared(
 
 
 def test_changes_are_merged_into_the_scenario(told: str, tmp_path: Path) -> None:
-    """Before it is checked: a field is replaced, its neighbours stay, null takes one away; the digest follows."""
+    """Changes are merged before the check: fields are replaced, null removes one, and the digest follows."""
     changes = {"load": {"rate": None, "acks": "1", "idempotence": False}, "phases": [{"calm": [{"hold": "1s"}]}]}
     plain, changed = (World(prepared(told, tmp_path, changes=c)).scenario for c in (None, changes))
 
@@ -273,7 +273,7 @@ def test_changes_are_merged_into_the_scenario(told: str, tmp_path: Path) -> None
 def test_a_java_client_is_of_the_brokers_release_or_of_the_one_that_is_named(
     told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, load: dict[str, str], release: str | None
 ) -> None:
-    """Its jars are fetched before anything starts; another engine has none."""
+    """A Java client has the brokers' release or the named one, and its jars are fetched before anything starts."""
     monkeypatch.setattr(planning, "tools_jars", lambda version: Path("/tools") / version)
     clients = World(prepared(told, tmp_path, changes={"load": {"engine": "java", **load}})).plan.clients
 
@@ -288,7 +288,7 @@ def test_a_java_client_is_of_the_brokers_release_or_of_the_one_that_is_named(
 def test_a_java_client_that_is_no_release_is_refused(
     told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: str | None, said: str
 ) -> None:
-    """A build of one's own has no kafka-tools to fetch, and none before 2.8.0 is supported."""
+    """A Java client needs a release from 2.8.0 on; a custom build has no client jars to fetch."""
     monkeypatch.setattr(planning, "build_of", lambda kafka: builds.Build(version="4.3.0", jars=tmp_path, origin=kafka))
     monkeypatch.setattr(planning, "reported_version", lambda _: "4.3.0")
 
@@ -298,21 +298,21 @@ def test_a_java_client_that_is_no_release_is_refused(
 
 
 def test_changes_that_do_not_fit_are_refused(told: str, tmp_path: Path) -> None:
-    """The sentence says that the file was changed; no folder is left."""
+    """Changes that do not fit are rejected with "as changed" in the message, and leave no folder."""
     with pytest.raises(BadInput, match=r"small\.yaml, as changed: load: unknown field 'rat'; known: "):
         prepared(told, tmp_path, changes={"load": {"rat": 5}})
     assert left_under_runs(tmp_path) == []
 
 
 def test_labels_go_with_the_run(told: str, tmp_path: Path) -> None:
-    """Without any it has none."""
+    """Labels are kept in the plan; by default there are none."""
     plans = [World(prepared(told, tmp_path, **change)).plan for change in ({"labels": {"role": "base"}}, {})]
 
     assert [plan.labels for plan in plans] == [{"role": "base"}, {}]
 
 
 def test_resource_limits_need_a_network_of_their_own(told: str, tmp_path: Path) -> None:
-    """Local processes have none; refused before anything starts."""
+    """Resource limits are rejected for local processes, which have no network namespace, before anything starts."""
     with pytest.raises(BadInput, match="Scenario small needs resource_limits, which the process runtime cannot do"):
         prepared(told, tmp_path, changes={"cluster": {"resource_limits": {"cpus": 0.5}}})
     assert left_under_runs(tmp_path) == []
@@ -321,7 +321,7 @@ def test_resource_limits_need_a_network_of_their_own(told: str, tmp_path: Path) 
 def test_a_limit_to_cpus_that_are_not_there_is_refused(
     told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """CPU 0 and its like are; Docker would refuse the others in the middle of the run."""
+    """A CPU set with CPUs that the host lacks is rejected; Docker would fail during the run."""
     monkeypatch.setattr(planning, "choose_runtime", lambda _: "docker")
     monkeypatch.setattr(image, "fetch_what_nodes_need", lambda _: None)
     monkeypatch.setattr(planning.os, "sched_getaffinity", lambda _: {0, 1})
@@ -333,7 +333,7 @@ def test_a_limit_to_cpus_that_are_not_there_is_refused(
 
 
 def test_a_rate_without_a_load_is_refused(told: str, tmp_path: Path) -> None:
-    """There is nothing that it could change."""
+    """A rate for a scenario without a load is rejected."""
     Path(told).write_text(SCENARIO.replace("load: {topic: orders, rate: 500/s}\n", ""))
 
     with pytest.raises(BadInput, match="RATE=100 was given, but scenario small has no load"):
@@ -341,7 +341,7 @@ def test_a_rate_without_a_load_is_refused(told: str, tmp_path: Path) -> None:
 
 
 def test_one_rate_for_several_loads_is_refused(told: str, tmp_path: Path) -> None:
-    """Nobody could say which of them it is for."""
+    """One rate for several loads is rejected as ambiguous."""
     changes = {"load": None, "loads": {"a": {"topic": "orders"}, "b": {"topic": "orders"}}}
 
     with pytest.raises(BadInput, match="RATE=100 was given, but scenario small has several loads; set their rates"):
@@ -349,7 +349,7 @@ def test_one_rate_for_several_loads_is_refused(told: str, tmp_path: Path) -> Non
 
 
 def test_an_address_in_use_is_refused(told: str, tmp_path: Path) -> None:
-    """The same range is taken once it is free."""
+    """A subnet with an address in use is rejected; once the address is free, it is accepted."""
     with (
         socket.create_server(("127.91.17.12", PORTS["PROBE"])),
         pytest.raises(BadInput, match=r"SUBNET=127\.91\.17: the address 127\.91\.17\.12:9093 is in use; name another"),
@@ -369,7 +369,7 @@ def test_an_address_in_use_is_refused(told: str, tmp_path: Path) -> None:
     ],
 )
 def test_a_topic_is_there_once_every_broker_has_its_replicas(answers: Any, missing: list[str]) -> None:
-    """A broker that does not answer, or with an error, has none yet, whatever the ISR says."""
+    """A topic exists once every broker reports its replicas; the ISR does not matter."""
     partitions = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
     world: Any = SimpleNamespace(
         partitions=partitions,
@@ -387,7 +387,7 @@ def test_a_topic_is_there_once_every_broker_has_its_replicas(answers: Any, missi
 
 @pytest.fixture
 def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Replaces the runtimes' removal; the names of the runs that were removed."""
+    """Replaces the removal of runs; lists the names of removed runs."""
     runs: list[str] = []
 
     def remove(run: Path) -> list[str]:
@@ -407,7 +407,7 @@ def leftovers(monkeypatch: pytest.MonkeyPatch, *runs: Path) -> None:
 def test_a_held_lease_spares_the_run(
     told: str, tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For as long as it is held; the near miss is the moment after."""
+    """A run is spared while its lease is held, and removed afterwards."""
     run = prepared(told, tmp_path, lease="process")
     leftovers(monkeypatch, run)
 
@@ -417,7 +417,7 @@ def test_a_held_lease_spares_the_run(
 
 
 def test_a_trial_is_spared_while_it_lasts(removed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is left of it is found like what is left of a run."""
+    """A kernel trial is spared while it lasts, and its leftovers are found like a run's."""
     with leftovers_module.hold_trial() as trial:
         leftovers(monkeypatch, trial)
         assert reap() == []
@@ -425,7 +425,7 @@ def test_a_trial_is_spared_while_it_lasts(removed: list[str], monkeypatch: pytes
 
 
 class Clock:
-    """Seconds that pass only when told; takes the place of ``time`` and of the event that ends the renewing."""
+    """A clock that moves only on request; it replaces ``time`` and the event that ends the renewal."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -445,7 +445,7 @@ class Clock:
         return False
 
     def set(self) -> None:
-        """The renewing ends when the time has come."""
+        """The renewal ends at the set time."""
 
 
 @pytest.fixture
@@ -467,7 +467,7 @@ def test_a_lease_by_time_is_renewed_by_whoever_works(  # noqa: PLR0917  # of fou
     work_s: float,
     dies: bool,
 ) -> None:
-    """A drain of more than an hour is spared, and so is what follows it soon; when the worker is dead, time is up."""
+    """A timed lease is renewed while a step works, also for more than an hour; after a worker's death it expires."""
     run = prepared(told, tmp_path, lease="time")
     leftovers(monkeypatch, run)
     clock.until = clock.now + work_s
@@ -489,7 +489,7 @@ def test_a_lease_by_time_is_renewed_by_whoever_works(  # noqa: PLR0917  # of fou
 def test_the_lease_of_a_process_is_not_renewed(
     told: str, tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its tasks may outlive the command that held it; nobody waits for them."""
+    """A process lease is not renewed by a step, since its tasks may outlive the command that held it."""
     run = prepared(told, tmp_path, lease="process")
     leftovers(monkeypatch, run)
 
@@ -499,7 +499,7 @@ def test_the_lease_of_a_process_is_not_renewed(
 
 @pytest.mark.parametrize("lease", ["{", '{"expires_s": "x"}'])
 def test_a_lease_that_is_not_sound_stays_so(told: str, tmp_path: Path, lease: str) -> None:
-    """Work on the run goes on."""
+    """A malformed lease is left unchanged, and work on the run continues."""
     run = prepared(told, tmp_path, lease="time")
     (run / "work" / "lease").write_text(lease)
     with leftovers_module.hold_step(run, 1):
@@ -508,7 +508,7 @@ def test_a_lease_that_is_not_sound_stays_so(told: str, tmp_path: Path, lease: st
 
 
 def test_all_runs_are_all(told: str, tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those in use, too, when asked so."""
+    """``all_runs`` also removes runs whose lease is held."""
     held, free = (prepared(told, tmp_path, lease="process") for _ in range(2))
     leftovers(monkeypatch, held, free)
 
@@ -519,7 +519,7 @@ def test_all_runs_are_all(told: str, tmp_path: Path, removed: list[str], monkeyp
 
 
 def test_a_run_that_resists_keeps_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those after it are removed, also on Docker; then it is told what stayed."""
+    """A run that cannot be removed does not keep others from being removed; the error names it."""
     leftovers(monkeypatch, tmp_path / "1-stuck", tmp_path / "2")
     monkeypatch.setattr(leftovers_module, "_runs_on_docker", lambda: [tmp_path / "3"])
 
@@ -538,7 +538,7 @@ def test_a_run_that_resists_keeps_no_other(tmp_path: Path, monkeypatch: pytest.M
 def test_a_docker_that_does_not_answer_has_not_said_that_nothing_is_left(
     named: str, tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is told by its address, once the processes are gone; where there is no Docker, nothing can be left there."""
+    """If Docker does not answer, removal raises an error with its address; without Docker there is no error."""
     monkeypatch.setattr(leftovers_module, "_runs_with_processes", lambda: [tmp_path / "a-run"])
     monkeypatch.setattr(leftovers_module, "_DOCKER", tmp_path / "docker.sock")
     monkeypatch.delenv("DOCKER_HOST", raising=False)
@@ -557,7 +557,7 @@ def test_a_docker_that_does_not_answer_has_not_said_that_nothing_is_left(
 def test_a_docker_that_is_not_started_has_no_runs(
     is_started: bool, tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run need not warn of it; a daemon that listens and does not answer may have containers that run."""
+    """A run ignores a Docker daemon that is not started, but not one that listens without answering."""
     monkeypatch.setattr(leftovers_module, "_runs_with_processes", lambda: [tmp_path / "a-run"])
     monkeypatch.chdir(tmp_path)  # a socket's address has 107 characters at most
     monkeypatch.setattr(leftovers_module, "_DOCKER", Path("/proc/self/cwd/docker.sock"))
@@ -581,7 +581,7 @@ def test_a_docker_that_is_not_started_has_no_runs(
 def test_a_run_without_a_sound_lease_is_nobodys(
     tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch, lease: str | None
 ) -> None:
-    """Its folder may even be gone."""
+    """A run without a valid lease, or without its folder, is removed."""
     run = tmp_path / "a-run"
     if lease is not None:
         (run / "work").mkdir(parents=True)
@@ -593,7 +593,7 @@ def test_a_run_without_a_sound_lease_is_nobodys(
 
 @pytest.fixture
 def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Another user's run, whose folder nobody else may look into."""
+    """Another user's run, whose folder is not readable."""
     run = tmp_path / "closed"
     (run / "work").mkdir(parents=True)
     (run / "work" / "lease").write_text('{"expires_s": 0}')
@@ -614,7 +614,7 @@ def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_run_that_cannot_be_looked_into_is_somebodys(
     closed: Path, tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing of it is removed; the one beside it, whose lease nobody holds, is."""
+    """A run whose folder is not readable is spared; another run without a lease is removed."""
     leftovers(monkeypatch, closed, tmp_path / "gone")
 
     assert reap() == ["gone/broker-1"]
@@ -623,7 +623,7 @@ def test_a_run_that_cannot_be_looked_into_is_somebodys(
 def test_of_a_run_that_cannot_be_looked_into_the_folder_stays(
     closed: Path, tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When all are removed, so are its nodes, and those of the next one."""
+    """With ``all_runs`` an unreadable run's nodes are removed too, and its folder stays."""
     leftovers(monkeypatch, closed, tmp_path / "gone")
 
     assert reap(all_runs=True) == ["closed/broker-1", "gone/broker-1"]
@@ -641,7 +641,7 @@ def test_of_a_run_that_cannot_be_looked_into_the_folder_stays(
 def test_docker_is_asked_about_a_run_that_was_on_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: str | None, asked: list[str]
 ) -> None:
-    """Even when no daemon seems to answer: that nothing is left has to be said by Docker."""
+    """Docker is queried about a run that was on it, even if the daemon seems down."""
     if plan is not None:
         (tmp_path / "work").mkdir()
         (tmp_path / "work" / "plan.json").write_text(plan)
@@ -651,7 +651,7 @@ def test_docker_is_asked_about_a_run_that_was_on_it(
 
 
 def test_work_goes_once_the_run_is_sealed(told: str, tmp_path: Path, removed: list[str]) -> None:
-    """Before that it is the only evidence; calling it again is no error."""
+    """The work folder is removed after the run is sealed, not before; a repeated call is no error."""
     run = prepared(told, tmp_path)
     tear_down(run)
     assert (run / "work" / "plan.json").exists()
@@ -664,7 +664,7 @@ def test_work_goes_once_the_run_is_sealed(told: str, tmp_path: Path, removed: li
 
 
 def test_a_collected_run_stays_as_it_is(told: str, tmp_path: Path) -> None:
-    """Collecting again changes nothing, and no phase runs in it any more."""
+    """Collecting a sealed run again changes nothing, and a phase in it is an error."""
     run = prepared(told, tmp_path)
     RunFolder(run).seal()
     collect(run)
@@ -675,13 +675,13 @@ def test_a_collected_run_stays_as_it_is(told: str, tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_plan_is_no_run(tmp_path: Path) -> None:
-    """The sentence says which, and how to get one."""
+    """A folder without a plan is rejected with its name and the command that starts a run."""
     with pytest.raises(EvidenceError, match=r"nothing is no run that is under way; start a new one with `make run`"):
         World(tmp_path / "nothing")
 
 
 def test_a_plan_survives_its_file(told: str, tmp_path: Path) -> None:
-    """Every task reads it again."""
+    """A plan read back from its file is equal, since every task reads it."""
     plan = World(prepared(told, tmp_path, subnet="127.91.18")).plan
 
     assert Plan.model_validate_json(plan.model_dump_json()) == plan
@@ -692,7 +692,7 @@ def test_a_plan_survives_its_file(told: str, tmp_path: Path) -> None:
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A world of three brokers and two phases; captures are noted as events."""
+    """A world of three brokers and two phases, which records captures as events."""
     played: Any = FakeWorld(tmp_path / "a-run", scenario([{"hold": "1ms"}], [{"resume": "A"}]))
     monkeypatch.setattr(experiment.World, "open", lambda _run, _limit_s=None: nullcontext(played))
     monkeypatch.setattr(experiment, "capture_offsets", lambda world, label: world.events.add("capture", target=label))
@@ -701,7 +701,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_secrets_are_made_for_the_run_and_stand_in_no_setting(told: str, tmp_path: Path) -> None:
-    """A certificate for each broker, each client and whoever runs it; plaintext has nothing of it."""
+    """With security each broker, each client and the harness gets a certificate, and settings contain no secret."""
     changes = {"cluster": {"security": {"tls": "mutual", "sasl": "PLAIN"}}}
     run = prepared(told, tmp_path, runtime="process", changes=changes)
     (run / "work" / "prefix").write_text("127.1.2")
@@ -723,7 +723,7 @@ def test_secrets_are_made_for_the_run_and_stand_in_no_setting(told: str, tmp_pat
 
 
 def test_a_phase_is_framed_and_captured(world: Any) -> None:
-    """Every replica at its end."""
+    """A phase has its start and end events, usage at both, and a capture at its end."""
     run_phase(world.folder.path, 0)
 
     kinds = [event.kind for event in world.seen("phase_started", "step", "capture", "phase_ended", "error", "usage")]
@@ -732,7 +732,7 @@ def test_a_phase_is_framed_and_captured(world: Any) -> None:
 
 
 def test_a_phase_that_breaks_is_captured_all_the_same(world: Any) -> None:
-    """The error is recorded with its phase and passes on."""
+    """A phase that fails is captured, and its error is recorded and raised."""
     with pytest.raises(HarnessError, match="broker-1 has no pause active"):
         run_phase(world.folder.path, 1)
 
@@ -742,7 +742,7 @@ def test_a_phase_that_breaks_is_captured_all_the_same(world: Any) -> None:
 
 
 def test_a_phase_is_not_begun_without_its_clients(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An hour of faults without a prober shows nothing."""
+    """A phase does not begin if a client has died."""
     monkeypatch.setattr(phase, "died", lambda _: [SimpleNamespace(name="prober")])
     with pytest.raises(HarnessError, match="A client died: prober is absent"):
         run_phase(world.folder.path, 0, "phase 1")
@@ -751,7 +751,7 @@ def test_a_phase_is_not_begun_without_its_clients(world: Any, monkeypatch: pytes
 
 
 def test_a_phase_is_not_begun_twice(world: Any) -> None:
-    """Nothing of it is done again; another phase goes on."""
+    """A phase cannot begin twice; another phase can."""
     run_phase(world.folder.path, 0, "phase 1")
     before = world.folder.events.read_text()
 
@@ -764,7 +764,7 @@ def test_a_phase_is_not_begun_twice(world: Any) -> None:
 
 @pytest.mark.parametrize(("index", "name"), [(0, "phase 2"), (2, "phase 3")])
 def test_a_phase_of_another_scenario_is_refused(world: Any, index: int, name: str) -> None:
-    """As one is that was edited while its run lives."""
+    """A phase that the plan does not have under that number and name is rejected."""
     with pytest.raises(HarnessError, match=f"Phase {index + 1} of a-run is not '{name}'; it has .*, start a new run"):
         run_phase(world.folder.path, index, name)
     assert not world.folder.events.exists()
@@ -778,7 +778,7 @@ def test_a_phase_of_another_scenario_is_refused(world: Any, index: int, name: st
     ],
 )
 def test_clients_are_not_started_twice(world: Any, call: Any, there: str, said: str) -> None:
-    """They would write over what they saw; the clients that run are left alone."""
+    """Clients and the drain are not started twice, since they would overwrite what they recorded."""
     (world.folder.work / there).mkdir()
 
     with pytest.raises(HarnessError, match=f"{said}; start a new run"):
@@ -798,7 +798,7 @@ def test_clients_are_not_started_twice(world: Any, call: Any, there: str, said: 
 def test_what_looks_or_ends_may_be_done_again(
     world: Any, call: Any, adds: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is seen then stands beside what was seen; who has ended is left alone."""
+    """Captures and waits may be repeated and record again; ended clients are not stopped again."""
     monkeypatch.setattr(experiment, "_is_quiet", lambda _: True)
     world.events.add("run_started")
     for times in (1, 2):
@@ -807,7 +807,7 @@ def test_what_looks_or_ends_may_be_done_again(
 
 
 def test_a_client_that_does_not_end_is_killed(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is recorded, and the next one is stopped, too; one that does not run is left alone."""
+    """A client that does not exit is killed and recorded, and the next one is stopped; exited ones are skipped."""
     sent: list[tuple[str, str]] = []
     states = {"prober": "running", "consumer": "running", "producer": "exited"}
     world.runtime.state = lambda name: states[name]
@@ -830,7 +830,7 @@ def test_a_client_that_does_not_end_is_killed(world: Any, monkeypatch: pytest.Mo
 def test_a_producer_that_a_failure_left_running_has_time_for_its_answers(
     world: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As long as an answer may take, and it ends before those who watch; they have a quarter of a minute."""
+    """A running producer is stopped first and has the delivery time-out for its answers; others have 15 s."""
     world.scenario = scenario([{"hold": "1ms"}], load={"topic": "orders", "delivery_timeout": "20s"})
     running = {"prober", "consumer", "producer"}
     world.runtime.state = lambda name: "running" if name in running else "exited"
@@ -849,7 +849,7 @@ SHARED = {"topic": "orders", "group": {"protocol": "share", "lock": "2s"}}
 def test_a_share_group_comes_to_rest_before_its_members_end(
     world: Any, monkeypatch: pytest.MonkeyPatch, still: bool
 ) -> None:
-    """For two locks and 6 s; if it does not, that is recorded. No other group is waited for."""
+    """Share members end after two locks and 6 s without a delivery; if that wait times out, it is recorded."""
     asked: list[tuple[float, str]] = []
 
     def wait(_: Any, *, limit_s: float, what: str, **_other: Any) -> None:
@@ -869,7 +869,7 @@ def test_a_share_group_comes_to_rest_before_its_members_end(
 
 
 def test_a_group_is_at_rest_once_nothing_was_given_for_long_enough(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A record that comes late begins the wait anew."""
+    """A share group is at rest after enough time without a delivery; a late record restarts the wait."""
     world.scenario = scenario([{"hold": "1ms"}], load=SHARED)
     given = iter([5, 5, 6, 6, 6])
     now = iter([0.0, *(t for each in (1.0, 8.0, 9.0, 18.5, 19.5) for t in (each, each))])
@@ -891,7 +891,7 @@ def test_a_group_is_at_rest_once_nothing_was_given_for_long_enough(world: Any, m
 
 
 def test_a_share_group_is_set_up_before_its_members(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It reads from the beginning; a consumer group has nothing to set."""
+    """A share group is configured to read from the beginning before its members start; a consumer group is not."""
     told: list[tuple[str, str, dict[str, str]]] = []
     world.connect = lambda *_: nullcontext()
     monkeypatch.setattr(experiment, "alter_config", lambda _, *what: told.append(what))
@@ -905,7 +905,7 @@ def test_a_share_group_is_set_up_before_its_members(world: Any, monkeypatch: pyt
 
 @pytest.mark.parametrize(("kafka", "level"), [("4.1.2", None), ("4.3.0", "4.1")])
 def test_a_share_group_is_refused_where_it_is_not_ready(tmp_path: Path, kafka: str, level: str | None) -> None:
-    """By the brokers' version, or by a metadata.version that keeps them to an older one."""
+    """A share group is rejected if the brokers' version or metadata.version is too old for it."""
     text = SCENARIO.replace("rate: 500/s", "rate: 500/s, group: {protocol: share}")
     cluster = f"{{brokers: 2, metadata_version: '{level}'}}" if level else "{brokers: 2}"
     (tmp_path / "small.yaml").write_text(text.replace("{brokers: 2}", cluster))

@@ -1,4 +1,4 @@
-"""One benchmark alone, or correctness runs side by side."""
+"""One benchmark alone on the host, or several correctness runs at the same time."""
 
 import fcntl
 import subprocess
@@ -35,7 +35,7 @@ def test_who_may_come_in(
     for_benchmark: bool,
     for_correctness: bool,
 ) -> None:
-    """Nobody beside a benchmark; beside a correctness run another one; afterwards anybody."""
+    """A benchmark excludes all other runs; correctness runs exclude benchmarks only."""
     lock = tmp_path / "lock"
     with held(lock):
         assert _is_free(lock, fcntl.LOCK_EX) is for_benchmark
@@ -62,9 +62,7 @@ with getattr(host_lock, argv[1])(Path(argv[2])):
     ],
 )
 def test_who_waits_is_told_for_whom(tmp_path: Path, waits: Lock, how: int, held: list[str], words: str) -> None:
-    """Other processes hold the lock until they were named: by number, user and what they run. It is free when the last
-    of them has ended, and not before.
-    """
+    """A waiting run lists the processes that hold the lock, and continues when the last of them has ended."""
     lock = tmp_path / "lock"
     told: list[str] = []
     with ExitStack() as stack:
@@ -89,7 +87,7 @@ def test_who_waits_is_told_for_whom(tmp_path: Path, waits: Lock, how: int, held:
 
 
 def test_the_lock_of_another_user_is_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is made for everyone, and then never opened for writing nor changed."""
+    """The lock file is writable for everyone when created, and afterwards opened for reading only."""
     lock = tmp_path / "lock"
     with alone(lock):
         assert lock.stat().st_mode & 0o777 == 0o666
@@ -106,7 +104,7 @@ def test_the_lock_of_another_user_is_only_read(tmp_path: Path, monkeypatch: pyte
 
 
 def test_all_meet_at_one_lock(tmp_path: Path) -> None:
-    """A folder of one's own for temporary files makes no host of one's own."""
+    """The lock file does not depend on TMPDIR, so that all runs of a host share it."""
     told = subprocess.run(
         [sys.executable, "-c", "from clusters.run.host_lock import LOCK; print(LOCK)"],
         env={"TMPDIR": str(tmp_path)},

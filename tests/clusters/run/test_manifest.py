@@ -13,7 +13,7 @@ COMMITTED = {"topic": "orders", "engine": "confluent-kafka", "transaction": {"re
 
 
 def test_every_process_of_every_load_is_a_producer() -> None:
-    """With its own settings and its share of the rate; a step's writes follow, and belong to no load."""
+    """Every process of every load is a producer with its share of the rate; ``write`` steps follow without a load."""
     loads = {
         "web": {"topic": "orders", "rate": "90/s", "processes": 2, "record_bytes": 200},
         "ledger": {"topic": "payments", "engine": "java", "rate": "50/s"},
@@ -35,7 +35,7 @@ def test_every_process_of_every_load_is_a_producer() -> None:
 
 
 def test_copies_are_as_long_as_the_longest_input() -> None:
-    """Of the loads on the topic that is copied; they are told by their partitions."""
+    """Copies have the largest record size of the loads on the copied topic, and one producer id per partition."""
     loads = {"a": {**COMMITTED, "record_bytes": 300}, "b": COMMITTED, "c": {"topic": "logs", "record_bytes": 900}}
     topics = {"orders": TOPIC, "copies": TOPIC, "logs": TOPIC}
     told = scenario([{"hold": 1}], topics=topics, loads=loads, copier={"to": "copies", "load": "b"})

@@ -1,4 +1,4 @@
-"""One phase: targets, faults, waits, on a world that is played."""
+"""One phase: targets, faults and waits, on a fake world."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEADER = "leader of orders-0"
 
 @pytest.fixture(autouse=True)
 def captures(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Short limits; captures are noted and not made."""
+    """Limits of 0 s; lists the labels of captures instead of making them."""
     made: list[str] = []
     monkeypatch.setattr(phase, "capture_offsets", lambda _world, label: made.append(label))
     monkeypatch.setattr(processes, "LIMIT_S", 0.0)
@@ -38,7 +38,7 @@ LOAD = {"topic": "orders"}
 
 
 def run(path: Path, *told: dict[str, Any], world: FakeWorld | None = None) -> FakeWorld:
-    """Run one phase of these steps; the world afterwards."""
+    """Run one phase of these steps; return the world."""
     drawn = scenario(list(told), load=LOAD)
     played: Any = world or FakeWorld(path, drawn)
     PhaseRun(played, drawn.phases[0]).run(perform)
@@ -49,7 +49,7 @@ def run(path: Path, *told: dict[str, Any], world: FakeWorld | None = None) -> Fa
 def test_a_server_that_ends_by_itself_is_recorded_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, by_itself: bool
 ) -> None:
-    """In the middle of a step that has nothing to do with it; one that a fault ended is no such event."""
+    """A server that exits by itself during a step is recorded once; one that a fault ended is not."""
     world, look = FakeWorld(tmp_path, scenario([{"kill": "A"}, {"hold": "1ms"}], load=LOAD)), Room.check
     world.runtime.statuses["broker-2"] = 137
 
@@ -67,7 +67,7 @@ def test_a_server_that_ends_by_itself_is_recorded_once(
 
 
 def test_a_target_is_bound_once_per_phase(tmp_path: Path) -> None:
-    """``start: leader`` means the broker that was killed, although another one leads by then."""
+    """A target is bound once per phase: ``start: leader`` means the broker that was killed as leader."""
     world = run(tmp_path, {"kill": LEADER}, {"wait": {"for": {"leader_changed": "orders"}}}, {"start": LEADER})
 
     assert [(e.kind, e.step, e.target) for e in world.seen("inject", "injected", "heal", "healed")] == [
@@ -84,7 +84,7 @@ def test_a_target_is_bound_once_per_phase(tmp_path: Path) -> None:
 def test_a_full_disk_ends_the_phase_and_heals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: dict[str, Any]
 ) -> None:
-    """In the middle of a step, however long it lasts; the fault is healed all the same."""
+    """A full disk ends a step of any length and fails the phase; active faults are healed."""
     free = iter([1 << 40, 1 << 40, *[0] * 1000])
     monkeypatch.setattr(room, "EVERY_S", 0.0)
     monkeypatch.setattr(phase, "EVERY_S", 0.0)
@@ -101,7 +101,7 @@ def test_a_full_disk_ends_the_phase_and_heals(
 def test_a_client_that_dies_ends_the_phase_and_heals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[dict[str, Any]]
 ) -> None:
-    """Before a step or in the middle of one: an hour of faults without a prober shows nothing."""
+    """A dead client ends a phase before or during a step; active faults are healed."""
     looks = iter([[], []] if steps else [[]])
     dead = SimpleNamespace(name="prober")
     monkeypatch.setattr(phase, "LOOKED_EVERY_S", 0.0)
@@ -117,7 +117,7 @@ def test_a_client_that_dies_ends_the_phase_and_heals(
 
 
 def test_a_client_that_a_fault_ended_has_not_died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a killed member of a group, until it is started again."""
+    """A client that a fault killed does not count as dead until it is started again."""
     monkeypatch.setattr(phase, "LOOKED_EVERY_S", 0.0)
     world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
     ended = [node for node in world.servers if node.name == "broker-1"]
@@ -128,7 +128,7 @@ def test_a_client_that_a_fault_ended_has_not_died(tmp_path: Path, monkeypatch: p
 
 
 def test_an_offer_is_recorded_with_the_moment_it_holds_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the producer answered, not as it was asked."""
+    """The event of a rate change has the time that the producer reported."""
     monkeypatch.setattr(actions, "set_rate", lambda _world, _load, rate: {"rate_per_s": rate, "from_ns": 77})
     world = run(tmp_path, {"set_rate": "3000/s"})
 
@@ -141,7 +141,7 @@ def test_an_offer_is_recorded_with_the_moment_it_holds_from(tmp_path: Path, monk
 def test_what_an_ended_broker_used_is_read_before_it_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, carried: list[str]
 ) -> None:
-    """Before the moment from which the fault counts; a paused one keeps its process."""
+    """Usage of a broker is read before a fault ends it; a paused broker keeps its process."""
     read: list[str] = []
     world = FakeWorld(tmp_path, scenario([{fault: LEADER}], load=LOAD))
     monkeypatch.setattr(phase, "carry_usage", lambda w, nodes: read.extend(n.name for n in nodes if not seen(w)))
@@ -154,7 +154,7 @@ def test_what_an_ended_broker_used_is_read_before_it_ends(
 
 
 def test_what_left_the_page_cache_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The data of all three brokers, as one event of the phase."""
+    """``drop_cache`` drops the data of all three brokers and is recorded as one event."""
     dropped: list[Path] = []
     monkeypatch.setattr(actions.page_cache, "drop", lambda folders: dropped.extend(folders) or {"after_bytes": 0})
 
@@ -168,7 +168,7 @@ def test_what_left_the_page_cache_is_recorded(tmp_path: Path, monkeypatch: pytes
 def test_leadership_is_given_back_where_that_can_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None, refused: str | None
 ) -> None:
-    """A refusal is evidence; the phase goes on."""
+    """A preferred election runs for all partitions; a rejection is recorded and the phase continues."""
     asked: list[object] = []
 
     def elect(_connection: object, partitions: list[object]) -> None:
@@ -199,7 +199,7 @@ def test_leadership_is_given_back_where_that_can_be(
 def test_an_unclean_election_names_what_may_have_been_elected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, refused: str | None, unclean: list[str]
 ) -> None:
-    """By the answer for each partition."""
+    """An unclean election lists the partitions whose answer leaves an election possible."""
     monkeypatch.setattr(actions, "elect_unclean", lambda *_: {T0: SimpleNamespace(error_code=code)})
     (event,) = run(tmp_path, {"elect": "unclean"}).seen("elected")
 
@@ -210,7 +210,7 @@ def test_an_unclean_election_names_what_may_have_been_elected(
 def test_of_an_election_whose_answer_was_lost_nobody_says_that_it_was_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next broker says that it is not needed any more: the first one may have had it done."""
+    """If an election's answer is lost, it is not recorded as rejected, even if the next broker finds it unnecessary."""
     answers: Any = iter([TimeoutError("no answer"), {T0: SimpleNamespace(error_code=84)}])
 
     def elect(*_: object) -> object:
@@ -235,7 +235,7 @@ def test_of_an_election_whose_answer_was_lost_nobody_says_that_it_was_refused(
 def test_an_election_that_nobody_could_be_asked_for_fails_the_phase(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who: str
 ) -> None:
-    """It was not refused; what was tried is recorded."""
+    """If no broker can be reached for an election, the attempt is recorded and the phase fails."""
 
     def ask(*_: object) -> None:
         raise HarnessError("No broker answers that could be asked for this")
@@ -253,7 +253,7 @@ def test_an_election_that_nobody_could_be_asked_for_fails_the_phase(
 
 
 def test_balanced_is_led_by_the_first_replica(tmp_path: Path) -> None:
-    """While that one is down another leads; the wait runs out."""
+    """``balanced`` holds if each partition's first replica leads, and times out while that broker is down."""
     balanced = {"wait": {"for": {"balanced": "orders"}, "limit": "1ms"}}
     world = run(tmp_path, balanced, {"kill": LEADER}, balanced)
 
@@ -264,7 +264,7 @@ def test_balanced_is_led_by_the_first_replica(tmp_path: Path) -> None:
 
 
 def test_the_next_phase_binds_anew(tmp_path: Path) -> None:
-    """By then another broker leads."""
+    """Each phase binds its targets anew."""
     played = scenario([{"kill": LEADER}, {"heal": "all"}], [{"kill": LEADER}])
     world: Any = FakeWorld(tmp_path, played)
     PhaseRun(world, played.phases[0]).run(perform)
@@ -288,7 +288,7 @@ def test_the_next_phase_binds_anew(tmp_path: Path) -> None:
     ],
 )
 def test_a_role_is_bound_to_its_brokers(tmp_path: Path, target: str, bound: str) -> None:
-    """Broker 1 leads, broker 2 stands first in the assignment, broker 3 is ZooKeeper's controller."""
+    """Roles: broker 1 leads, broker 2 is the first replica, and broker 3 is the ZooKeeper controller."""
     played = scenario([{"pause": target}], topics={"orders": {"replicas": ["B", "A", "C"]}})
     world: Any = FakeWorld(tmp_path, played, mode="zookeeper")
     PhaseRun(world, played.phases[0]).run(perform)
@@ -297,7 +297,7 @@ def test_a_role_is_bound_to_its_brokers(tmp_path: Path, target: str, bound: str)
 
 
 def test_a_random_broker_follows_from_the_seed(tmp_path: Path) -> None:
-    """The same seed and phase choose the same one."""
+    """``random broker`` depends only on the seed and the phase."""
     chosen = set()
     for attempt in ("a", "b"):
         (tmp_path / attempt).mkdir()
@@ -307,7 +307,7 @@ def test_a_random_broker_follows_from_the_seed(tmp_path: Path) -> None:
 
 
 def test_a_controller_is_awaited(tmp_path: Path) -> None:
-    """A cluster that is between two controllers names none of its brokers; the wait then runs out with a sentence."""
+    """A target ``controller`` waits for an active controller and fails after its limit."""
     played = scenario([{"kill": "controller"}])
     world: Any = FakeWorld(tmp_path, played, mode="zookeeper")
     world.active_controller = lambda: None
@@ -317,7 +317,7 @@ def test_a_controller_is_awaited(tmp_path: Path) -> None:
 
 
 def test_what_is_active_is_healed_at_the_end(tmp_path: Path, captures: list[str]) -> None:
-    """The last injected first; each has its capture while it is active."""
+    """At the phase's end active faults are healed, last injected first; each was captured while active."""
     world = run(tmp_path, {"pause": "A"}, {"pause": "B"})
 
     assert [(event.step, event.target) for event in world.seen("healed")] == [
@@ -345,7 +345,7 @@ CUT = {"disconnect": {"node": "A", "from": "controller"}}
 def test_what_a_broker_needs_to_come_back_is_healed_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[dict[str, Any]], healed: list[str]
 ) -> None:
-    """The network and other nodes that are paused; its own pause, and all without a start, stay last in, first out."""
+    """Network faults and other nodes' pauses are healed before a broker starts; otherwise last in, first out."""
     monkeypatch.setattr(network, "LIMIT_S", 0.0)
     world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
     run(tmp_path, *told, world=world)
@@ -354,14 +354,14 @@ def test_what_a_broker_needs_to_come_back_is_healed_before_it(
 
 
 def test_healed_faults_are_not_healed_again(tmp_path: Path) -> None:
-    """Neither at the end nor by ``heal: all``."""
+    """A healed fault is not healed again, at the end or by ``heal: all``."""
     world = run(tmp_path, {"pause": "A"}, {"resume": "A"}, {"kill": "B"}, {"heal": "all"}, {"heal": "all"})
 
     assert [event.step for event in world.seen("healed")] == ["pause", "kill"]
 
 
 def test_who_was_killed_while_paused_is_not_resumed(tmp_path: Path) -> None:
-    """Such as a leader that was elected while it was paused; it is back once it is started."""
+    """``resume`` skips a broker that was killed while paused; it recovers when it is started."""
     world = run(tmp_path, {"pause": "brokers"}, {"kill": "B"}, {"resume": "brokers"}, {"start": "B"})
 
     assert [(event.step, event.detail.get("ended")) for event in world.seen("healed")] == [
@@ -376,7 +376,7 @@ def test_who_was_killed_while_paused_is_not_resumed(tmp_path: Path) -> None:
     [({"kill": "followers of orders-0"}, {"start": "C"}), ({"pause": "brokers"}, {"resume": "B"})],
 )
 def test_one_of_several_is_not_ended_alone(tmp_path: Path, fault: dict[str, Any], end: dict[str, Any]) -> None:
-    """The others would come back with it, which nobody asked for; more than these may be named."""
+    """A fault on several brokers cannot be ended for one of them; naming more brokers than it has is accepted."""
     world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
     (key,) = fault
     with pytest.raises(HarnessError, match=f"The {key} of .*broker-2, broker-3 is one fault; name all of them"):
@@ -389,7 +389,7 @@ def test_one_of_several_is_not_ended_alone(tmp_path: Path, fault: dict[str, Any]
 
 
 def test_a_step_that_cannot_be_done_leaves_no_fault(tmp_path: Path) -> None:
-    """The phase fails; the cluster is whole again."""
+    """A step that fails ends the phase, and active faults are healed."""
     world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
     with pytest.raises(HarnessError, match="broker-2 has no pause active that could be ended"):
         run(tmp_path, {"pause": "A"}, {"resume": "B"}, world=world)
@@ -399,7 +399,7 @@ def test_a_step_that_cannot_be_done_leaves_no_fault(tmp_path: Path) -> None:
 
 
 def test_one_that_cannot_be_healed_does_not_keep_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All are tried, and the error passes on."""
+    """If one fault cannot be healed, the others are healed and its error is raised."""
     world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
 
     def broken(_node: object) -> None:
@@ -413,7 +413,7 @@ def test_one_that_cannot_be_healed_does_not_keep_the_others(tmp_path: Path, monk
 
 
 def test_a_fault_that_took_no_effect_is_recorded_and_healed(tmp_path: Path) -> None:
-    """It is evidence, and the run goes on."""
+    """A fault without effect is recorded and healed, and the phase continues."""
     world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
     world.runtime.stubborn.add("broker-1")
     run(tmp_path, {"pause": "A"}, {"pause": "B"}, world=world)
@@ -426,7 +426,7 @@ def test_a_fault_that_took_no_effect_is_recorded_and_healed(tmp_path: Path) -> N
 
 
 def test_a_wait_that_runs_out_is_recorded_and_the_run_goes_on(tmp_path: Path) -> None:
-    """With what was last seen."""
+    """A wait that times out is recorded with the last observation, and the phase continues."""
     world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
     world.isr = [1, 2]
     told = {"for": {"isr_full": "orders"}, "limit": "1ms"}
@@ -439,7 +439,7 @@ def test_a_wait_that_runs_out_is_recorded_and_the_run_goes_on(tmp_path: Path) ->
 
 
 def test_a_condition_on_the_isr_holds_in_every_view_that_can_know_it(tmp_path: Path) -> None:
-    """The leader does not answer, and one of its followers shows the ISR of before: nobody can tell which."""
+    """An ISR condition must hold in both views if the leader does not answer and its followers disagree."""
     for number, (other, kind) in enumerate((([1, 2], "wait_timed_out"), ([1, 2, 3], "condition_met"))):
         (tmp_path / str(number)).mkdir()
         world: Any = FakeWorld(tmp_path / str(number), scenario([{"hold": 1}]))
@@ -453,7 +453,7 @@ def test_a_condition_on_the_isr_holds_in_every_view_that_can_know_it(tmp_path: P
 
 
 def test_a_load_is_steady_when_its_ledger_says_so(tmp_path: Path) -> None:
-    """It is not where nothing is recorded."""
+    """``steady_state`` is read from the ledger; without acknowledged records it does not hold."""
     world = FakeWorld(tmp_path, scenario([{"hold": 1}], load=LOAD))
     run(tmp_path, {"require": {"steady_state": True}}, world=world)
 
@@ -463,7 +463,7 @@ def test_a_load_is_steady_when_its_ledger_says_so(tmp_path: Path) -> None:
 
 
 def test_of_many_partitions_those_are_told_that_keep_a_condition_from_holding(tmp_path: Path) -> None:
-    """Before the others, and no more than a page has room for."""
+    """Of many partitions, those that violate the condition are listed first, up to the length limit."""
     topics = {"orders": {"partitions": 500, "replicas": ["A", "B", "C"]}}
     world: Any = FakeWorld(tmp_path, scenario([{"hold": 1}], topics=topics))
     world.partitions = [TopicPartition("orders", number) for number in range(500)]
@@ -509,7 +509,7 @@ def test_of_many_partitions_those_are_told_that_keep_a_condition_from_holding(tm
 def test_conditions_hold_or_not(
     tmp_path: Path, condition: dict[str, Any], isr: list[int] | None, ends: dict[int, int | None], kind: str
 ) -> None:
-    """Each beside its near miss."""
+    """Each condition, with a near miss that times out."""
     world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
     world.isr, world.ends = isr, ends
     run(tmp_path, {"wait": {"for": condition, "limit": "1ms"}}, world=world)
@@ -519,16 +519,16 @@ def test_conditions_hold_or_not(
 
 @pytest.mark.parametrize(("others", "gone"), [(["A", "C"], True), (["C"], False)])
 def test_only_a_broker_that_comes_back_alone_needs_no_witness(tmp_path: Path, others: list[str], gone: bool) -> None:
-    """Another one that runs must list it as alive."""
+    """A restarted broker must be registered at another broker, unless it is the only one that runs."""
     world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
-    world.registered = lambda _number: False  # type: ignore[method-assign]  # nobody ever lists it
+    world.registered = lambda _number: False  # type: ignore[method-assign]  # other brokers never list it
     run(tmp_path, *({"stop": name} for name in (*others, "B")), {"start": "B"}, world=world)
 
     assert [event.detail["recovery_verified"] for event in world.seen("healed") if event.target == "broker-2"] == [gone]
 
 
 def test_a_window_is_looked_at_once_and_fails_nothing(tmp_path: Path) -> None:
-    """It says what it saw; a paused broker's offset is unknown, so that no bound holds."""
+    """``require`` checks once and records the result; an unknown offset of a paused broker fails any bound."""
     bound = {"node": "C", "at_most": 500}
     world = run(
         tmp_path, {"require": {"log_end_offset": bound}}, {"pause": "C"}, {"require": {"log_end_offset": bound}}
@@ -549,7 +549,7 @@ def test_a_window_is_looked_at_once_and_fails_nothing(tmp_path: Path) -> None:
 
 
 def test_a_partition_without_leader_does_not_end_the_run(tmp_path: Path) -> None:
-    """As one phase may leave it to the next; any leader is then a change."""
+    """A partition without a leader does not fail the run; any leader is then a change."""
     world: Any = FakeWorld(tmp_path, scenario([{"wait": {"for": {"leader_changed": "orders"}, "limit": "1ms"}}]))
     view = world.partition_view(T0)
     answers = iter([None, None])
@@ -560,7 +560,7 @@ def test_a_partition_without_leader_does_not_end_the_run(tmp_path: Path) -> None
 
 
 def test_every_step_is_recorded_as_it_was_told(tmp_path: Path) -> None:
-    """With its settings, so that the page shows the scenario."""
+    """Every step is recorded with its settings."""
     (step,) = run(tmp_path, {"hold": "1ms"}).seen("step")
 
     assert (step.phase, step.step, step.detail) == ("phase 1", "hold", {"seconds": 0.001})
@@ -568,7 +568,7 @@ def test_every_step_is_recorded_as_it_was_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("mode", "uninvolved"), [("kraft", "broker-3"), ("zookeeper", "broker-2")])
 def test_an_uninvolved_broker_neither_leads_nor_is_the_controller(tmp_path: Path, mode: str, uninvolved: str) -> None:
-    """With ZooKeeper the last broker is the controller here; KRaft's controller is no broker."""
+    """An uninvolved broker neither leads the partition nor is the ZooKeeper controller."""
     told = scenario([{"pause": "uninvolved broker of orders-0"}])
     world = run(tmp_path, {"pause": "uninvolved broker of orders-0"}, world=FakeWorld(tmp_path, told, mode))
 
@@ -579,12 +579,12 @@ def test_an_uninvolved_broker_neither_leads_nor_is_the_controller(tmp_path: Path
 
 
 def played(path: Path, *steps: dict[str, Any], mode: str = "kraft") -> Any:
-    """A world in this mode in which these steps are about to be run."""
+    """Return a world in this mode that will run these steps."""
     return FakeWorld(path, scenario(list(steps), load=LOAD), mode)
 
 
 def test_a_restart_is_a_stop_and_a_start_with_other_settings(tmp_path: Path) -> None:
-    """Both are proven; the settings are there before the broker comes back."""
+    """``restart`` is a stop and a start, both verified; new settings are written before the start."""
     world: Any = run(tmp_path, {"restart": {"node": "B", "with": {"num.io.threads": 2}}})
 
     kinds = ("inject", "injected", "heal", "healed")
@@ -595,7 +595,7 @@ def test_a_restart_is_a_stop_and_a_start_with_other_settings(tmp_path: Path) -> 
 
 
 def test_a_bounce_chases_its_role(tmp_path: Path) -> None:
-    """Whoever leads by then is next; looked up as the phase begins and before each time."""
+    """``bounce`` looks up its role before each round, so the next leader is bounced."""
     step = {"bounce": {"node": LEADER, "times": 2, "by": "kill"}}
     world = played(tmp_path, step)
     leaders = iter([1, 1, 2])
@@ -609,7 +609,7 @@ def test_a_bounce_chases_its_role(tmp_path: Path) -> None:
 
 
 def test_a_crash_loop_stays_with_its_broker(tmp_path: Path) -> None:
-    """Killed so many times, and back in the end."""
+    """``crash_loop`` kills and starts the same broker each time."""
     world = run(tmp_path, {"crash_loop": {"node": LEADER, "times": 3, "after": "10ms"}})
 
     assert [event.target for event in world.seen("inject")] == ["broker-1"] * 3
@@ -617,7 +617,7 @@ def test_a_crash_loop_stays_with_its_broker(tmp_path: Path) -> None:
 
 
 def test_an_upgrade_can_be_taken_back(tmp_path: Path) -> None:
-    """One node after the other gets the other Kafka while it is down; then the run's own."""
+    """``upgrade`` replaces one node's Kafka at a time while it is down; ``rollback`` restores the run's version."""
     world: Any = run(tmp_path, {"upgrade": {"node": "followers of orders-0", "kafka": "3.9.1"}})
     assert world.binaries == {"broker-2": "3.9.1", "broker-3": "3.9.1"}
     assert [event.target for event in world.seen("healed")] == ["broker-2", "broker-3"]
@@ -631,7 +631,7 @@ def test_an_upgrade_can_be_taken_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("mode", "target"), [("kraft", "controller"), ("zookeeper", "broker-3")])
 def test_the_active_controller_is_a_node_of_its_own_in_kraft(tmp_path: Path, mode: str, target: str) -> None:
-    """In ZooKeeper mode it is a broker."""
+    """In KRaft the active controller is a separate node, in ZooKeeper mode a broker."""
     step = {"pause": "active controller"}
     world = run(tmp_path, step, world=played(tmp_path, step, mode=mode))
 
@@ -639,7 +639,7 @@ def test_the_active_controller_is_a_node_of_its_own_in_kraft(tmp_path: Path, mod
 
 
 def test_another_controller_is_waited_for(tmp_path: Path) -> None:
-    """Another than when the phase began."""
+    """``controller_changed`` waits for a controller other than at the phase's start."""
     step = {"wait": {"for": {"controller_changed": True}, "limit": "1s"}}
     world = played(tmp_path, step)
     acting = iter([100, 100, None, 101])
@@ -650,7 +650,7 @@ def test_another_controller_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_work_beside_the_steps_is_awaited_though_other_work_failed(tmp_path: Path) -> None:
-    """What failed is raised, and by then nothing of the phase is still at work."""
+    """If background work fails, the phase still waits for other background work before it raises the error."""
     played = scenario([{"hold": "1ms"}], load=LOAD)
     world: Any = FakeWorld(tmp_path, played)
     phase = PhaseRun(world, played.phases[0])

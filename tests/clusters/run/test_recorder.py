@@ -1,4 +1,4 @@
-"""Stages are performed in their order, and what breaks is recorded; the calls on a run are patched."""
+"""Stages run in order and errors are recorded; the calls on a run are patched."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AFTER_THE_SEAL: dict[str, list[str]] = {"stop_clients": [], "collect": [], "tear
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A prepared run of a scenario with one phase, which needs neither jars nor Docker."""
+    """A prepared run of a scenario with one phase, without jars or Docker."""
     run = tmp_path / "a-run"
     (run / "work").mkdir(parents=True)
     (run / "work" / "lease").write_text('{"expires_s": 0}')
@@ -39,7 +39,7 @@ def run(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Every call on a run notes itself; collecting seals."""
+    """Lists the calls on a run; ``collect`` seals it."""
     return note_calls(
         monkeypatch,
         *("start_cluster", "create_topics", "start_clients", "capture", "run_phase", "stop_producers"),
@@ -48,7 +48,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def breaking(monkeypatch: pytest.MonkeyPatch, name: str, error: BaseException) -> None:
-    """Let a call of the experiment raise."""
+    """Let a call of the experiment raise this error."""
 
     def call(*_: object) -> None:
         raise error
@@ -57,13 +57,13 @@ def breaking(monkeypatch: pytest.MonkeyPatch, name: str, error: BaseException) -
 
 
 def errors(run: Path) -> list[tuple[str, str, Any]]:
-    """(phase, step, why) of the run's error events."""
+    """Return (phase, step, why) of the run's error events."""
     events = read_events(RunFolder(run).events)
     return [(event.phase, event.step, event.detail["why"]) for event in events if event.kind == "error"]
 
 
 def ends(run: Path) -> list[tuple[str, str]]:
-    """(stage, state) of every stage that ended, in order."""
+    """Return (stage, state) of every ended stage, in order."""
     events = read_events(RunFolder(run).stages)
     return [(event.step, event.detail["state"]) for event in events if event.kind == "stage_ended"]
 
@@ -72,7 +72,7 @@ def ends(run: Path) -> list[tuple[str, str]]:
 
 
 def test_a_stage_makes_its_call_and_tells_when(run: Path, calls: list[str]) -> None:
-    """With its arguments; its begin and its end are no events of the run itself."""
+    """A stage makes its call and records start and end apart from the run's events."""
     perform(run, PHASE)
     began, ended = read_events(RunFolder(run).stages)
 
@@ -87,7 +87,7 @@ def test_a_stage_makes_its_call_and_tells_when(run: Path, calls: list[str]) -> N
 def test_what_breaks_is_recorded_and_passes_on(
     run: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
-    """The judge learns of it from the events, also of interrupts and time-outs."""
+    """An error, an interrupt or a time-out of a call is recorded as an event and raised."""
     breaking(monkeypatch, "run_phase", error)
 
     with pytest.raises(type(error), match="no broker"):
@@ -97,7 +97,7 @@ def test_what_breaks_is_recorded_and_passes_on(
 
 
 def test_what_the_call_recorded_itself_is_not_recorded_again(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One error, one event."""
+    """An error that the call recorded itself is not recorded twice."""
     EventLog(RunFolder(run).events).add("error", step="run_phase", why="HarnessError: no broker")
     breaking(monkeypatch, "run_phase", HarnessError("no broker"))
 
@@ -111,9 +111,7 @@ def test_what_the_call_recorded_itself_is_not_recorded_again(run: Path, monkeypa
 def test_a_stage_that_is_cleared_after_the_seal_changes_nothing(
     run: Path, calls: list[str], stage: Stage, sealed: bool
 ) -> None:
-    """What would need the cluster is refused, the end has nothing to do, the teardown removes again; before the seal
-    each makes its call, which refuses what cannot be done twice.
-    """
+    """On a sealed run, stages that need the cluster are rejected, and the final stages do nothing or only remove."""
     if sealed:
         RunFolder(run).seal()
     refused = sealed and stage.name not in AFTER_THE_SEAL
@@ -126,7 +124,7 @@ def test_a_stage_that_is_cleared_after_the_seal_changes_nothing(
 
 
 def test_a_stage_acts_on_its_run_alone(run: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """While another process holds the run it is refused; once that has ended it is not."""
+    """A stage is rejected while another process works on the run, and accepted afterwards."""
     monkeypatch.setattr(Stage, "step_wait_s", 0.0)
     with (run / "work" / "step").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -141,7 +139,7 @@ def test_a_stage_acts_on_its_run_alone(run: Path, calls: list[str], monkeypatch:
 def test_the_teardown_waits_for_nobody_who_does_not_end(
     run: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It waits as long as the other stages of the end, for a task that was given up may be healing; then it removes."""
+    """The teardown waits for another process of the run up to its limit, and then removes the run."""
     assert TEAR_DOWN.step_wait_s == STOP_CLIENTS.step_wait_s == 120
     monkeypatch.setattr(Stage, "step_wait_s", 0.0)
     with (run / "work" / "step").open("w") as file:
@@ -154,7 +152,7 @@ def test_the_teardown_waits_for_nobody_who_does_not_end(
 def test_the_end_waits_for_a_phase_that_was_given_up(
     run: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Collected is what it left when it had healed; what holds the run already waits for nobody."""
+    """Collecting waits up to 120 s for a phase that was given up; the process that holds the run does not wait."""
     asked: list[float] = []
     monkeypatch.setattr(leftovers, "wait_until", lambda _, *, limit_s, **__: asked.append(limit_s))
     perform(run, STOP_CLIENTS)
@@ -166,19 +164,19 @@ def test_the_end_waits_for_a_phase_that_was_given_up(
 
 
 def test_the_end_has_nothing_to_do_twice(run: Path, calls: list[str]) -> None:
-    """Collecting a collected run is no error; tearing down is repeated, for it is by label."""
+    """Collecting twice is no error and collects once; the teardown runs each time."""
     for stage in (COLLECT, COLLECT, TEAR_DOWN, TEAR_DOWN):
         perform(run, stage)
 
     assert calls == ["collect", "tear_down", "tear_down"]
-    assert RunFolder(run).check_seal() == []  # the stages after it are told beside what is sealed
+    assert RunFolder(run).check_seal() == []  # stages after the seal are recorded outside of the sealed files
 
 
 # --- all of them -----------------------------------------------------------------------------------
 
 
 def test_a_run_is_recorded_in_the_order_of_its_stages(run: Path, calls: list[str]) -> None:
-    """Producers stop before the drain, everything is collected before it is torn down; nothing went wrong."""
+    """A run's stages are called in order, and each ends in success."""
     EventLog(RunFolder(run).events).add("run_started")
     record(run)
 
@@ -194,7 +192,7 @@ def test_a_run_is_recorded_in_the_order_of_its_stages(run: Path, calls: list[str
 def test_a_run_that_breaks_is_collected_and_torn_down(
     run: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its events say why, so that its verdict becomes unknown; the error passes on."""
+    """A run that fails is still collected and torn down, its error recorded and raised."""
     breaking(monkeypatch, "create_topics", HarnessError("No topic."))
 
     with pytest.raises(HarnessError, match=r"No topic\."):
@@ -209,7 +207,7 @@ def test_a_run_that_breaks_is_collected_and_torn_down(
 def test_a_run_that_cannot_be_collected_is_torn_down(
     end: Any, run: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Collecting is tried, removing is certain."""
+    """A run that cannot be collected is torn down."""
     breaking(monkeypatch, "collect", HarnessError("No room."))
 
     with pytest.raises(HarnessError, match=r"No room\."):
@@ -221,7 +219,7 @@ def test_a_run_that_cannot_be_collected_is_torn_down(
 def test_a_disk_that_takes_no_event_keeps_nothing_running(
     run: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The stage's beginning cannot be written, and what was started is removed; any other stage is not begun."""
+    """If events cannot be written, the teardown still runs, and any other stage does not begin."""
     full = OSError(errno.ENOSPC, "No space left on device")
 
     def add(*_: object, **__: object) -> None:

@@ -1,4 +1,4 @@
-"""Room on a run's disk, on a real disk and on one that is said to be full."""
+"""Free disk space of a run, on a real disk and on one that reports itself full."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HELD = 1 << 20
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
-    """A run whose clients recorded a megabyte, and a broker ten; looked at as often as it is asked for."""
+    """A run with 1 MB of client streams and 10 MB of broker files, checked on every call."""
     folder = RunFolder(tmp_path)
     for name, size in {"streams/sends-0.arrow": HELD, "broker-1/0.log": 10 * HELD}.items():
         (folder.work / name).parent.mkdir(parents=True)
@@ -28,9 +28,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
 
 
 def test_a_run_ends_before_what_it_recorded_cannot_be_written(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As tables, and read once more; what brokers wrote is collected where it lies. At the last byte that is needed
-    nothing is said, a byte less is refused in a sentence.
-    """
+    """A run ends early if the disk lacks space for the tables that it will write: twice its streams plus a reserve."""
     needed = 2 * bytes_of(run.work / "streams") + SPARE_BYTES
     assert 2 * HELD <= needed - SPARE_BYTES < 3 * HELD
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=needed))
@@ -46,7 +44,7 @@ def test_a_run_ends_before_what_it_recorded_cannot_be_written(run: RunFolder, mo
 
 
 def test_the_disk_is_not_looked_at_all_the_time(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wait asks fifty times a second."""
+    """The disk is checked at most once per interval, since a wait polls it fifty times a second."""
     monkeypatch.setattr(room, "EVERY_S", 3600.0)
     disk = Room(run)
     disk.check()
@@ -58,7 +56,7 @@ def test_the_disk_is_not_looked_at_all_the_time(run: RunFolder, monkeypatch: pyt
 
 
 def test_holes_take_no_room(tmp_path: Path) -> None:
-    """Kafka makes its index files large before they are filled."""
+    """Sparse files count only their written bytes, as Kafka's preallocated indexes."""
     with (tmp_path / "0.index").open("wb") as file:
         file.truncate(10 << 20)
     assert bytes_of(tmp_path) == 0

@@ -1,4 +1,4 @@
-"""The list of a run's stages, and the limits and estimates that follow from it and the scenario."""
+"""A run's stages, with the limits and estimates that follow from the scenario."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ LOADS["grouped"] = "load: {topic: orders, delivery_timeout: 2m, group: {members:
 
 
 def scenario(load: str = "none") -> Scenario:
-    """Two phases, with or without a load."""
+    """Return a scenario with two phases, with or without a load."""
     return parse_scenario(f"{SCENARIO}{LOADS[load]}\n", "played")
 
 
 def stage(name: str, told: Scenario) -> Stage:
-    """The stage of this name."""
+    """Return the stage of this name."""
     return next(stage for stage in stages(told) if stage.name == name)
 
 
 def test_a_phase_is_a_stage_with_its_number_and_name() -> None:
-    """Its task's name has only what Airflow takes; the call gets the name as it was written."""
+    """A phase's stage has a name that Airflow accepts; its call has the phase's number and original name."""
     quiet, waits = (stage for stage in stages(scenario()) if stage.phase)
 
     assert (quiet.name, quiet.text, quiet.arguments) == ("phase_1_quiet", "phase 1/2 quiet", (0, "quiet"))
@@ -45,14 +45,14 @@ def test_a_phase_is_a_stage_with_its_number_and_name() -> None:
 
 
 def test_a_phase_may_use_up_every_limit() -> None:
-    """Holds and limits add up, with a margin of two minutes."""
+    """A phase's limit is the sum of its holds and limits plus 120 s."""
     limits = [stage.limit(scenario()) for stage in stages(scenario()) if stage.phase]
 
     assert limits == [timedelta(seconds=135), timedelta(seconds=151)]
 
 
 def test_a_recording_takes_its_phases_and_what_is_around_them() -> None:
-    """The estimate of the whole is the sum of its parts."""
+    """The estimate of a recording is the sum of its stages' estimates."""
     around_s = sum(stage.expected_s for stage in stages(scenario()) if not stage.phase)
 
     assert around_s > 0
@@ -61,7 +61,7 @@ def test_a_recording_takes_its_phases_and_what_is_around_them() -> None:
 
 @pytest.mark.parametrize(("name", "more_s"), [("share_group", 2 * 5 + 5 + 1), ("group_members", 0), ("steady", 0)])
 def test_a_share_group_is_waited_for_before_its_members_end(name: str, more_s: int) -> None:
-    """Twice its lock, 5 s and one more; a consumer group's members end at once."""
+    """Stopping clients of a share group takes twice the lock plus 6 s; other clients end at once."""
     assert stage("stop_clients", load_scenario(name)).expected_s == 2 + more_s
 
 
@@ -78,17 +78,17 @@ def test_a_share_group_is_waited_for_before_its_members_end(name: str, more_s: i
     ],
 )
 def test_a_stage_may_wait_as_long_as_the_load_lets_it(name: str, load: str, limit_s: int) -> None:
-    """For answers, and for a transaction that was left open; a stage that waits for neither has the usual limit."""
+    """Stages that wait for answers or open transactions have the load's limits; others have the default limit."""
     assert stage(name, scenario(load)).limit(scenario(load)) == timedelta(seconds=limit_s)
 
 
 def test_a_drain_is_given_up_by_itself_first() -> None:
-    """Its own limit follows from the run's rate, which the DAG does not know; the stage's comes after any of these."""
+    """The drain's stage has a higher limit than any drain, since the DAG does not know the run's rate."""
     assert stage("drain", scenario()).limit(scenario()) > timedelta(seconds=MAX_DRAIN_S + 60)
 
 
 def test_every_stage_names_a_call_that_exists() -> None:
-    """The list spells the calls of clusters.run.experiment as text, so that it stays light to import."""
+    """Every stage names an existing function of clusters.run.experiment, as text to keep the import light."""
     calls = {stage.function for name in scenario_names() for stage in stages(load_scenario(name))}
 
     assert {"run_phase", "capture", "tear_down"} <= calls

@@ -1,4 +1,4 @@
-"""Samples of usage, on a world that is played."""
+"""Samples of usage, on a fake world."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.clusters.fakes import FakeWorld, scenario
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Three brokers of which one has used something, and a host."""
+    """Three brokers, one with usage, and a host."""
     monkeypatch.setattr(counters, "of_host", lambda: {"busy_ns": 9.0})
     played: Any = FakeWorld(tmp_path, scenario([{"hold": "1s"}]))
     played.runtime.used = {"broker-1": {"cpu_ns": 5.0, "memory_peak_bytes": 70.0, "network_in_bytes": 3.0}}
@@ -26,13 +26,13 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def values(world: Any, label: str) -> dict[tuple[str, str], float]:
-    """What was recorded under a label, by source and name."""
+    """Return the values recorded under a label, by source and name."""
     rows = pq.read_table(world.folder.table("usage"), schema=USAGE).to_pylist()
     return {(row["source"], row["name"]): row["value"] for row in rows if row["label"] == label}
 
 
 def test_a_boundary_has_a_row_per_counter(world: Any) -> None:
-    """Of every node that has any, and of the host; nodes that do not run have none."""
+    """A boundary has a row per counter of each running node and of the host."""
     record_usage(world, "steady: start")
 
     assert values(world, "steady: start") == {
@@ -44,7 +44,7 @@ def test_a_boundary_has_a_row_per_counter(world: Any) -> None:
 
 
 def test_what_all_clients_use_is_no_other_s(world: Any) -> None:
-    """The copier and the members of a group are sampled like producers; a client that does not run has no row."""
+    """Running clients are sampled like brokers, including copier and group members; others have no row."""
     world.scenario = scenario([{"hold": "1s"}], load={"topic": "orders", "group": {"members": 1}})
     world.runtime.states |= {"member-1": "running", "copier": "running"}
     world.runtime.used |= {"member-1": {"cpu_ns": 4.0}, "copier": {"cpu_ns": 2.0}, "drain": {"cpu_ns": 1.0}}
@@ -55,7 +55,7 @@ def test_what_all_clients_use_is_no_other_s(world: Any) -> None:
 
 
 def test_counters_go_on_in_a_brokers_next_process(world: Any) -> None:
-    """Those of the process, twice over if need be; its address counts on by itself, and a peak is a peak."""
+    """Process counters add up over a broker's restarts; network counters continue, and a peak stays a peak."""
     for _ in range(2):
         carry_usage(world, [world.brokers[1]])
     record_usage(world, "after")
@@ -69,7 +69,7 @@ def test_counters_go_on_in_a_brokers_next_process(world: Any) -> None:
 
 
 def test_brokers_that_tell_of_themselves_are_asked(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that run; what they tell is carried into their next process like what the kernel counts."""
+    """With metrics, running brokers are scraped, and their counters are carried over restarts too."""
     monkeypatch.setattr(usage, "scrape", lambda address: {"gc_ms": 4.0, "under_replicated_partitions": 1.0})
     world.scenario = world.scenario.model_copy(update={"cluster": Cluster(brokers=3, metrics=True)})
     world.runtime.used["controller"] = {"cpu_ns": 1.0}
@@ -83,7 +83,7 @@ def test_brokers_that_tell_of_themselves_are_asked(world: Any, monkeypatch: pyte
 
 
 def test_a_broker_that_does_not_answer_keeps_what_was_carried(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the kernel counts goes on; what the broker itself did not tell before its end is missing, and no more."""
+    """If a broker's agent did not answer before a restart, only the agent's counters lack that part."""
     told = iter([{"gc_ms": 4.0}, {}, {"gc_ms": 1.0}])
     monkeypatch.setattr(usage, "scrape", lambda _: next(told))
     world.scenario = world.scenario.model_copy(update={"cluster": Cluster(brokers=3, metrics=True)})
@@ -96,7 +96,7 @@ def test_a_broker_that_does_not_answer_keeps_what_was_carried(world: Any, monkey
 
 
 def test_a_broker_that_is_down_has_no_rows(world: Any) -> None:
-    """Not even what it had used before."""
+    """A broker that is down has no rows."""
     carry_usage(world, [world.brokers[1]])
     world.runtime.kill("broker-1", "SIGKILL")
     record_usage(world, "kill")
@@ -105,7 +105,7 @@ def test_a_broker_that_is_down_has_no_rows(world: Any) -> None:
 
 
 def test_two_boundaries_of_one_name_are_kept_apart(world: Any) -> None:
-    """Two labels may differ in their signs only."""
+    """Labels that differ only in punctuation, and repeated labels, are kept apart."""
     for label in ("a b", "a-b", "a b"):
         record_usage(world, label)
 

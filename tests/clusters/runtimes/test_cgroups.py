@@ -1,4 +1,4 @@
-"""Control groups of both versions, laid out in a folder."""
+"""Control groups of versions 1 and 2, laid out in a folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clusters.runtimes import cgroups
 
 
 def laid_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, membership: str, files: dict[str, str]) -> None:
-    """A host on which process 7 is in these groups, and the groups have these files."""
+    """Lay out a host on which process 7 is in these groups, and the groups have these files."""
     (tmp_path / "proc" / "7").mkdir(parents=True)
     (tmp_path / "proc" / "7" / "cgroup").write_text(membership)
     for name, content in files.items():
@@ -24,7 +24,7 @@ V1 = "5:cpuset:/docker/x\n4:cpu,cpuacct:/docker/x\n3:blkio:/docker/x\n0::/docker
 
 
 def test_version_1_has_a_hierarchy_per_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Throttled time is in nanoseconds there, CPU time in a file of its own."""
+    """Version 1 has a hierarchy per controller; throttled time is in nanoseconds and CPU time in another file."""
     files = {
         "cpu/docker/x/cpu.cfs_quota_us": "6000\n",
         "cpu/docker/x/cpu.cfs_period_us": "20000\n",
@@ -47,7 +47,7 @@ def test_version_1_has_a_hierarchy_per_controller(tmp_path: Path, monkeypatch: p
 
 
 def test_version_2_has_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its times are microseconds."""
+    """Version 2 has one hierarchy; times are in microseconds."""
     files = {
         "docker/x/cpu.max": "6000 20000\n",
         "docker/x/cpuset.cpus.effective": "0-1\n",
@@ -67,7 +67,7 @@ def test_version_2_has_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_no_quota_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Version 1 says -1 where version 2 says max."""
+    """Without a quota, version 1's -1 is reported as version 2's max."""
     files = {"cpu/docker/x/cpu.cfs_quota_us": "-1\n", "cpu/docker/x/cpu.cfs_period_us": "100000\n"}
     laid_out(tmp_path, monkeypatch, V1, files)
 
@@ -75,7 +75,7 @@ def test_no_quota_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_what_the_kernel_does_not_say_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a process that is gone nothing is known; it is never zero."""
+    """Values of files or processes that do not exist are absent, not zero."""
     laid_out(tmp_path, monkeypatch, "0::/docker/x\n", {})
 
     for pid in (7, 8):
@@ -92,7 +92,7 @@ def test_what_the_kernel_does_not_say_is_absent(tmp_path: Path, monkeypatch: pyt
 def test_what_is_written_to_a_disk_is_limited_in_each_version_s_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, membership: str, file: str, lines: list[str]
 ) -> None:
-    """Version 1 has a file for it, version 2 one for all limits of a device; what is not named there stays."""
+    """A write limit is a file per limit in version 1, and a line of io.max in version 2."""
     laid_out(tmp_path, monkeypatch, membership, {})
 
     assert [cgroups.write_limit(7, "254:0", rate) for rate in (200_000.0, None)] == [
@@ -101,7 +101,7 @@ def test_what_is_written_to_a_disk_is_limited_in_each_version_s_words(
 
 
 def test_a_kernel_limits_disks_by_either_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Version 2 names its controllers; memory alone limits no disk."""
+    """Disk limits need version 1's throttle file or version 2's io controller."""
     throttles = []
     for file, text in {"cgroup.controllers": "cpu memory", "blkio/blkio.throttle.write_bps_device": ""}.items():
         (tmp_path / file).parent.mkdir(exist_ok=True)
@@ -129,7 +129,7 @@ def test_a_kernel_limits_disks_by_either_version(tmp_path: Path, monkeypatch: py
 def test_a_kernel_pauses_control_groups_by_either_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], pauses: bool
 ) -> None:
-    """Version 1 lists its controllers with the number of their hierarchy; version 2 has a file in every group."""
+    """Pausing needs an enabled freezer in version 1, or version 2's file in every group."""
     laid_out(tmp_path, monkeypatch, V1, {f"../{name}": text for name, text in files.items()})
 
     assert cgroups.pauses_processes() == pauses

@@ -30,14 +30,14 @@ pyarrow==26.0.1 ; python_version >= "3.11" \\
 
 
 def test_a_package_keeps_its_version_and_hashes() -> None:
-    """Neither its comments nor a package of a longer name come along."""
+    """A requirement has its version and hashes, without comments, and without packages of a longer name."""
     assert locked_requirements(LOCK, ("kafka-python",)) == (
         "kafka-python==3.0.1 \\\n    --hash=sha256:aa \\\n    --hash=sha256:bb\n"
     )
 
 
 def test_packages_come_in_the_order_asked_for() -> None:
-    """A marker stays with its package."""
+    """Requirements are in the given order and keep their markers."""
     wanted = locked_requirements(LOCK, ("pyarrow", "kafka-python-ng"))
 
     assert [line for line in wanted.splitlines() if not line.startswith(" ")] == [
@@ -47,13 +47,13 @@ def test_packages_come_in_the_order_asked_for() -> None:
 
 
 def test_a_package_that_is_not_locked_is_told() -> None:
-    """The sentence says which, and what to do."""
+    """A package that is not locked is an error with its name and the remedy."""
     with pytest.raises(HarnessError, match=r"requirements\.lock has no confluent-kafka; run `make lock`"):
         locked_requirements(LOCK, ("kafka-python", "confluent-kafka"))
 
 
 def test_the_projects_lock_has_them_all() -> None:
-    """Each with at least one hash, as the installer demands."""
+    """The project's lock has a hash for each library, as the installer requires."""
     lock = (ROOT / "requirements.lock").read_text()
 
     assert all("--hash=sha256:" in locked_requirements(lock, (name,)) for name in LIBRARIES)
@@ -61,7 +61,7 @@ def test_the_projects_lock_has_them_all() -> None:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty cache, and a Python that is not the image's; what was fetched is forgotten before and after."""
+    """An empty cache, and a Python version other than the image's."""
     monkeypatch.setattr(module, "CACHE", tmp_path)
     monkeypatch.setattr(module, "IMAGE_PYTHON", "3.99")
     client_libraries.cache_clear()
@@ -70,7 +70,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_the_libraries_are_fetched_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Into a folder that containers of any user can read, by the hashes of the lock."""
+    """The libraries are installed once, by hashes, into a folder that all users can read."""
     asked: list[list[str]] = []
 
     def install(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
@@ -98,7 +98,7 @@ def test_the_libraries_are_fetched_once(cache: Path, monkeypatch: pytest.MonkeyP
 def test_half_a_folder_is_none(
     cache: Path, monkeypatch: pytest.MonkeyPatch, end: Any, raised: type[BaseException]
 ) -> None:
-    """Whether the installer fails or is interrupted, nothing of it stays."""
+    """If the installer fails or is interrupted, no folder is left."""
 
     def install(*_: Any, **__: Any) -> Any:
         if isinstance(end, BaseException):
@@ -113,7 +113,7 @@ def test_half_a_folder_is_none(
 
 @pytest.fixture
 def same_python(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The image's Python is this one, and to fetch is an error."""
+    """The image has this Python version, and fetching is an error."""
     monkeypatch.setattr(module, "IMAGE_PYTHON", f"{sys.version_info.major}.{sys.version_info.minor}")
 
     def fetch(*_: Any) -> None:
@@ -124,7 +124,7 @@ def same_python(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("same_python")
 def test_on_the_images_python_the_libraries_are_linked() -> None:
-    """They take no space of their own and import from there; their scripts and compiled modules stay behind."""
+    """If the image's Python is this one, installed libraries are hard-linked, without scripts and compiled files."""
     folder = client_libraries()
 
     code = f"import sys; sys.path = ['{folder}', *sys.path]; {IMPORTS}"
@@ -142,7 +142,7 @@ IMPORTS = (
 
 @pytest.mark.usefixtures("same_python")
 def test_on_another_file_system_they_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A link cannot leave its own."""
+    """On another file system the libraries are copied."""
 
     def refuse(*_: Any) -> None:
         raise OSError(18, "Invalid cross-device link")
@@ -154,7 +154,7 @@ def test_on_another_file_system_they_are_copied(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.usefixtures("same_python")
 def test_other_versions_than_the_locked_ones_are_not_linked() -> None:
-    """A run uses what the lock file names."""
+    """Libraries in other versions than the locked ones are not linked."""
     lock = (ROOT / "requirements.lock").read_text()
     wanted = locked_requirements(lock, LIBRARIES)
 
@@ -163,7 +163,7 @@ def test_other_versions_than_the_locked_ones_are_not_linked() -> None:
 
 
 def test_libraries_for_another_python_are_not_linked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiled modules fit one version of Python."""
+    """Libraries of another Python version are not linked: compiled modules fit one version only."""
     wanted = locked_requirements((ROOT / "requirements.lock").read_text(), LIBRARIES)
     monkeypatch.setattr(module, "IMAGE_PYTHON", "3.99")
 

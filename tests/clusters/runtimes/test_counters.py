@@ -11,20 +11,20 @@ from clusters.runtimes import counters
 
 @pytest.fixture
 def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty /proc in which a second has 100 ticks."""
+    """An empty /proc with 100 ticks per second."""
     monkeypatch.setattr(counters, "PROC", tmp_path)
     monkeypatch.setattr(counters, "_TICK_NS", 10_000_000)
     return tmp_path
 
 
 def write(file: Path, content: str) -> None:
-    """Write a file and the folders above it."""
+    """Write a file and create its folders."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(content)
 
 
 def test_a_process_is_read_by_its_files(proc: Path) -> None:
-    """A name may hold spaces and brackets; memory is told in KiB, CPU time in ticks of user and system."""
+    """CPU time is user plus system ticks, memory is in KiB, and a process name may have blanks and brackets."""
     write(proc / "7/stat", "7 (java (x) y) S 1 7 7 0 -1 4 0 0 0 0 250 50 0 0 20 0 30 0 99 0 0")
     write(proc / "7/status", "Name:\tjava\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n")
     write(proc / "7/io", "rchar: 5\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 1\n")
@@ -39,7 +39,7 @@ def test_a_process_is_read_by_its_files(proc: Path) -> None:
 
 
 def test_a_namespace_is_read_by_its_interface(proc: Path) -> None:
-    """Received is the first number, sent the ninth; the loopback does not count."""
+    """An interface's received bytes are the first number in net/dev, sent bytes the ninth; loopback is skipped."""
     write(
         proc / "7/net/dev",
         "Inter-| Receive | Transmit\n    lo: 1 2 3 4 5 6 7 8 9 10 11 12\n  eth0: 100 2 0 0 0 0 0 0 900 3 0 0 0 0 0 0\n",
@@ -50,7 +50,7 @@ def test_a_namespace_is_read_by_its_interface(proc: Path) -> None:
 
 
 def test_the_host_is_read_by_pressure_and_stat(proc: Path) -> None:
-    """The whole host's CPU line; waiting for the disk is idle, a guest's time is in user already."""
+    """The host's CPU line counts I/O wait as idle; guest time is part of user time."""
     write(proc / "pressure/cpu", "some avg10=0.0 avg60=0.0 avg300=0.0 total=77\nfull avg10=0.0 total=9\n")
     write(proc / "stat", "cpu  10 20 30 400 5 6 7 8 9 9\ncpu0 1 2 3 4 5 6 7 8 9 9\n")
 
@@ -58,5 +58,5 @@ def test_the_host_is_read_by_pressure_and_stat(proc: Path) -> None:
 
 
 def test_what_cannot_be_read_is_absent(proc: Path) -> None:
-    """A process that is gone, a kernel without pressure counters: never zero."""
+    """Counters of files that do not exist are absent, not zero."""
     assert (counters.of_process(7), counters.of_network(7), counters.of_host()) == ({}, {}, {})

@@ -1,4 +1,4 @@
-"""What a kernel lacks, with Docker's answers played."""
+"""Missing kernel features, with a fake Docker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clusters.scenario.steps.catalog import STEPS
 
 @pytest.fixture
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A kernel that fails the trials whose numbers are in ``fails``; what was run is in ``ran``."""
+    """A kernel that fails the trials numbered in ``fails``; ``ran`` has the containers run."""
     played = SimpleNamespace(fails=[], quota=True, ran=[])
 
     def run(_image: str, command: list[str], **settings: Any) -> bytes:
@@ -35,7 +35,7 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_only_what_is_needed_is_tried_and_once(daemon: Any) -> None:
-    """In one container, where it disturbs nobody; of a kernel that has all of it nothing is said."""
+    """Only required features are tried, once, in one container without a network."""
     assert lacking([], hold_trial) == {}
     assert daemon.ran == []
 
@@ -58,7 +58,7 @@ def test_only_what_is_needed_is_tried_and_once(daemon: Any) -> None:
     ],
 )
 def test_what_fails_its_trial_is_missing(daemon: Any, parts: list[str], fails: list[int], missing: list[str]) -> None:
-    """In the table's order; those beside it are there."""
+    """Features whose trial fails are missing, in the table's order; others are not."""
     daemon.fails = fails
 
     assert [part.name for part in lacking(parts, hold_trial).values()] == missing
@@ -66,7 +66,7 @@ def test_what_fails_its_trial_is_missing(daemon: Any, parts: list[str], fails: l
 
 @pytest.mark.parametrize(("quota", "missing"), [(True, set()), (False, {"cfs_bandwidth"})])
 def test_docker_is_asked_for_cpu_quotas(daemon: Any, quota: bool, missing: set[str]) -> None:
-    """No container is needed for that."""
+    """CPU quotas are read from Docker's info, without a container."""
     daemon.quota = quota
 
     assert lacking(["cfs_bandwidth"], hold_trial).keys() == missing
@@ -78,7 +78,7 @@ def test_docker_is_asked_for_cpu_quotas(daemon: Any, quota: bool, missing: set[s
 def test_the_control_groups_say_whether_disks_can_be_limited_and_processes_paused(
     daemon: Any, monkeypatch: pytest.MonkeyPatch, part: str, asked: str, has: bool
 ) -> None:
-    """A step that limits CPU time alone does not ask for it."""
+    """Disk limits and pauses are read from the control groups, and only if a step needs them."""
     monkeypatch.setattr(kernel.cgroups, asked, lambda: has)
 
     assert lacking([part], hold_trial).keys() == (set() if has else {part})
@@ -86,6 +86,6 @@ def test_the_control_groups_say_whether_disks_can_be_limited_and_processes_pause
 
 
 def test_every_part_that_a_step_or_every_run_needs_is_in_the_table() -> None:
-    """And no part is there for nothing."""
+    """The table has exactly the features that some step or every run needs."""
     of_steps = {part for step in STEPS.values() for part in step.kernel}
     assert of_steps.union(kernel.OF_EVERY_RUN) == kernel.PARTS.keys()

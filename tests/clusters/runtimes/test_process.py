@@ -23,26 +23,26 @@ HAS_A_CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {S
 
 @pytest.fixture
 def runtime(tmp_path: Path) -> Iterator[ProcessRuntime]:
-    """The runtime of a run; whatever a test started is gone afterwards."""
+    """The runtime of a run; its processes are removed after the test."""
     opened = ProcessRuntime(tmp_path / "a-run")
     yield opened
     opened.remove_all()
 
 
 def node(runtime: ProcessRuntime, name: str = "broker-1", code: str = SLEEPS) -> Node:
-    """A node that runs a line of Python."""
+    """Return a node that runs a line of Python."""
     folder = runtime._run / "work" / name
     folder.mkdir(parents=True, exist_ok=True)
     return Node(name, "broker", "127.77.7.11", folder, "python", ("-c", code), environment={"COLOUR": "blue"})
 
 
 def await_state(runtime: ProcessRuntime, name: str, state: str) -> None:
-    """Signals take a moment."""
+    """Wait for a node's state, since signals take time."""
     wait_until(lambda: runtime.state(name) == state, limit_s=10, what=f"{name} to be {state}", every_s=0.01)
 
 
 def test_a_node_lives_through_its_states(runtime: ProcessRuntime) -> None:
-    """Absent, running, paused, running again, and exited after a kill."""
+    """A node is absent, running, paused, running again, and exited after a kill."""
     assert runtime.state("broker-1") == "absent"
     runtime.start(node(runtime))
     assert runtime.state("broker-1") == "running"
@@ -65,7 +65,7 @@ def test_a_paused_node_can_be_killed(runtime: ProcessRuntime) -> None:
 
 
 def test_a_killed_node_can_be_started_again(runtime: ProcessRuntime) -> None:
-    """Its log goes on where it ended."""
+    """A killed node can be started again, and its log is appended to."""
     runtime.start(node(runtime, code="print('first')"))
     await_state(runtime, "broker-1", "exited")
     runtime.start(node(runtime, code="print('second')"))
@@ -75,7 +75,7 @@ def test_a_killed_node_can_be_started_again(runtime: ProcessRuntime) -> None:
 
 
 def test_no_secret_of_the_environment_reaches_a_node(runtime: ProcessRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Airflow's connections put keys there; a node has a few named variables, its own, and none of the rest."""
+    """A node's environment has a few named variables and none of the caller's secrets."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", "{}")
     monkeypatch.setenv("TZ", "Europe/Zurich")
@@ -88,7 +88,7 @@ def test_no_secret_of_the_environment_reaches_a_node(runtime: ProcessRuntime, mo
 
 
 def test_the_exit_status_of_a_node_is_known(runtime: ProcessRuntime) -> None:
-    """To whoever started it; not to another process, nor while it runs."""
+    """The exit status is known to the runtime that started the node, once the node has exited."""
     runtime.start(node(runtime, code="raise SystemExit(3)"))
     runtime.start(node(runtime, "broker-2"))
     await_state(runtime, "broker-1", "exited")
@@ -101,7 +101,7 @@ def test_the_exit_status_of_a_node_is_known(runtime: ProcessRuntime) -> None:
 
 
 def test_a_node_has_its_environment_and_folder(runtime: ProcessRuntime) -> None:
-    """And imports the project."""
+    """A node has its environment and working folder, and can import the project."""
     runtime.start(node(runtime, code="import os, clusters.runtimes.nodes; print(os.environ['COLOUR'], os.getcwd())"))
     await_state(runtime, "broker-1", "exited")
 
@@ -109,7 +109,7 @@ def test_a_node_has_its_environment_and_folder(runtime: ProcessRuntime) -> None:
 
 
 def test_another_object_finds_the_nodes_again(runtime: ProcessRuntime) -> None:
-    """As another task does, in another process; a zombie that it cannot reap has exited."""
+    """Another runtime object, as in another task's process, finds the nodes; a zombie counts as exited."""
     runtime.start(node(runtime))
     other = ProcessRuntime(runtime._run)
     assert other.state("broker-1") == "running"
@@ -121,7 +121,7 @@ def test_another_object_finds_the_nodes_again(runtime: ProcessRuntime) -> None:
 
 @pytest.mark.parametrize("signal", ["SIGKILL", "SIGTERM"])
 def test_a_node_that_does_not_run_cannot_be_signalled(runtime: ProcessRuntime, signal: str) -> None:
-    """Neither one that ended nor one that never was."""
+    """Signals to a node that exited or never ran are errors."""
     runtime.start(node(runtime, code="pass"))
     await_state(runtime, "broker-1", "exited")
 
@@ -131,7 +131,7 @@ def test_a_node_that_does_not_run_cannot_be_signalled(runtime: ProcessRuntime, s
 
 
 def test_a_process_id_that_was_given_again_is_not_the_node(runtime: ProcessRuntime) -> None:
-    """Neither this test nor another node has the node's state, nor is it signalled."""
+    """If a node's process id was reused by another process, the node has exited and that process gets no signal."""
     runtime.start(node(runtime, "broker-2"))
     for stranger in (str(os.getpid()), (runtime._run / "work" / "broker-2" / "pid").read_text()):
         (node(runtime).folder / "pid").write_text(stranger)
@@ -142,7 +142,7 @@ def test_a_process_id_that_was_given_again_is_not_the_node(runtime: ProcessRunti
 
 
 def test_everything_of_the_run_is_removed_and_nothing_else(runtime: ProcessRuntime, tmp_path: Path) -> None:
-    """Paused nodes and children of nodes, too, by another object; calling it again is no error."""
+    """Removal ends paused nodes and children of nodes, of this run only; a repeated call is no error."""
     neighbour = ProcessRuntime(tmp_path / "another-run")
     try:
         neighbour.start(node(neighbour))
@@ -161,7 +161,7 @@ def test_everything_of_the_run_is_removed_and_nothing_else(runtime: ProcessRunti
 
 
 def test_processes_of_all_runs_are_found(runtime: ProcessRuntime) -> None:
-    """The reaper asks so, and learns the run from the name."""
+    """Processes of all runs are found by the run's name in their environment."""
     runtime.start(node(runtime))
 
     assert f"{runtime._run}/broker-1" in processes_of().values()
@@ -169,7 +169,7 @@ def test_processes_of_all_runs_are_found(runtime: ProcessRuntime) -> None:
 
 
 def test_there_is_nothing_between_local_processes(runtime: ProcessRuntime) -> None:
-    """A scenario that needs it is refused beforehand; who comes here all the same is told."""
+    """The process runtime has neither network, resource limits nor disks; using one of them is an error."""
     assert (runtime.network, runtime.resource_limits, runtime.disks) == (None, None, None)
     with pytest.raises(HarnessError, match="This runtime has no network between its nodes; use RUNTIME=docker"):
         available(runtime.network, "network between its nodes")
@@ -181,14 +181,14 @@ def test_there_is_nothing_between_local_processes(runtime: ProcessRuntime) -> No
 
 @pytest.mark.parametrize("subnet", ["", "127.30", "127.30.7.0", "127.30.7.0/24", "127.300.1", "127.a.b", "172.30.7"])
 def test_what_is_no_loopback_range_is_refused(runtime: ProcessRuntime, subnet: str) -> None:
-    """The sentence says what is allowed, and never that such an address is in use."""
+    """A subnet that is no loopback range is rejected with the allowed form."""
     with pytest.raises(BadInput) as refused:
         runtime.reserve(subnet)
     assert str(refused.value) == f"SUBNET={subnet} is no loopback range such as 127.30.7 (three numbers)."
 
 
 def test_a_range_in_use_is_refused_when_asked_for(runtime: ProcessRuntime) -> None:
-    """The sentence names the address and port; freed, the range is taken."""
+    """A requested range in use is rejected with the address and port; once free, it is accepted."""
     prefix = runtime.reserve(None)
     with socket.create_server((f"{prefix}.11", PORTS["CLIENT"])):
         said = f"SUBNET={prefix}: the address {prefix}.11:9092 is in use; name another range or none"
@@ -199,14 +199,14 @@ def test_a_range_in_use_is_refused_when_asked_for(runtime: ProcessRuntime) -> No
 
 
 def test_without_a_wish_the_next_free_range_is_taken(runtime: ProcessRuntime) -> None:
-    """A neighbour's range is passed over."""
+    """Without a requested range, ranges in use are skipped."""
     prefix = runtime.reserve(None)
     with socket.create_server((f"{prefix}.10", PORTS["CONTROLLER"])):
         assert runtime.reserve(None) != prefix
 
 
 def test_a_host_without_free_ranges_is_told(runtime: ProcessRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not try for ever."""
+    """If all 64 ranges are in use, reserving one is an error."""
     monkeypatch.setattr(module, "_busy_address", lambda prefix: f"{prefix}.10:9091")
 
     with pytest.raises(HarnessError, match="64 loopback ranges were tried and all are in use; run `make clean ALL=1`"):

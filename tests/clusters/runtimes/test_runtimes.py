@@ -1,4 +1,4 @@
-"""Choosing a runtime, and the address ranges that runtimes try."""
+"""The choice of a runtime, and the address ranges that runtimes try."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from history.errors import BadInput
 def test_auto_is_docker_where_a_daemon_answers(
     wanted: str, answers: bool, chosen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was asked for by name is taken as asked."""
+    """``auto`` is docker if a daemon answers, otherwise process; a named runtime is used unchanged."""
     monkeypatch.setattr(daemon, "daemon_answers", lambda: answers)
 
     assert choose_runtime(wanted) == chosen
 
 
 def test_docker_without_a_daemon_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is never replaced silently by the lesser runtime."""
+    """RUNTIME=docker without a daemon is rejected and not replaced by the process runtime."""
     monkeypatch.setattr(daemon, "daemon_answers", lambda: False)
 
     with pytest.raises(BadInput, match="RUNTIME=docker, but no Docker daemon answers; start it, or use RUNTIME=p"):
@@ -44,19 +44,19 @@ def test_docker_without_a_daemon_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("wanted", ["podman", "", "Docker"])
 def test_an_unknown_runtime_is_refused(wanted: str) -> None:
-    """The sentence lists the three."""
+    """An unknown runtime is rejected with the list of runtimes."""
     with pytest.raises(BadInput, match=f"RUNTIME={wanted} is unknown; it is auto, docker or process"):
         choose_runtime(wanted)
 
 
 @pytest.mark.parametrize("name", ["docker", "process"])
 def test_a_runtime_is_opened_by_its_name(name: str) -> None:
-    """Without reaching for a daemon."""
+    """Opening a runtime by name does not contact the daemon."""
     assert open_runtime(name, Path("/runs/a")).name == name
 
 
 def test_capabilities_are_the_parts_that_are_there() -> None:
-    """The names that the steps of a scenario use for what they need."""
+    """A runtime's capabilities have the names that scenario steps use for their needs."""
     assert capabilities("docker") == {"network", "resource_limits", "disks"}
     assert capabilities("process") == frozenset()
     assert capabilities("docker") == frozenset().union(*(step.needs for step in STEPS.values()))
@@ -64,7 +64,7 @@ def test_capabilities_are_the_parts_that_are_there() -> None:
 
 @given(st.text("abc-123", min_size=1), st.sampled_from([(127, 200), (172, 12)]))
 def test_a_run_tries_64_ranges_of_its_network(run_name: str, network: tuple[int, int]) -> None:
-    """All differ, and each is a /24 within the bytes that were given; the same run tries the same ones."""
+    """A run tries 64 different /24 ranges, always the same ones."""
     first, seconds = network
     found = list(candidate_prefixes(Path("/runs") / run_name, first, seconds))
     parts = [[int(part) for part in prefix.split(".")] for prefix in found]
@@ -75,7 +75,7 @@ def test_a_run_tries_64_ranges_of_its_network(run_name: str, network: tuple[int,
 
 
 def test_two_runs_begin_elsewhere() -> None:
-    """So that runs side by side seldom meet."""
+    """Different runs start with different ranges, so that parallel runs seldom collide."""
     one, other = (next(candidate_prefixes(Path(name), 127, 200)) for name in ("run-a", "run-b"))
 
     assert one != other

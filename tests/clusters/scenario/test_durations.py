@@ -33,7 +33,7 @@ from tests.clusters.fakes import scenario
     ],
 )
 def test_steps_add_up(steps: list[dict[str, Any]], expected: float, longest: float) -> None:
-    """Holds as told; a tenth of a wait's limit is likely, and all of it possible; restarts take a while each."""
+    """Holds count fully; a wait counts a tenth of its limit as estimate and all of it as limit."""
     phase = Phase.model_validate({"name": "one", "steps": steps})
 
     assert expected_phase_s(phase) == expected
@@ -53,7 +53,7 @@ def test_steps_add_up(steps: list[dict[str, Any]], expected: float, longest: flo
 def test_the_last_reader_has_time_for_what_there_is(
     load: dict[str, Any] | None, steps: list[dict[str, Any]], limit_s: float
 ) -> None:
-    """Two minutes at least, and by 5000 records a second."""
+    """The final drain may take 120 s, or longer at 5,000 records a second."""
     told = scenario(steps, load=load and {"topic": "orders", **load})
 
     assert drain_limit_s(told) == limit_s
@@ -69,9 +69,7 @@ def test_the_last_reader_has_time_for_what_there_is(
     ],
 )
 def test_a_run_keeps_every_replicas_records(load: dict[str, Any], kept: float) -> None:
-    """Three replicas of what is sent in ten seconds at one rate, and in ten seconds of the next phase at another;
-    without a load nothing.
-    """
+    """A run stores three replicas of the records of each phase, at that phase's rate; without a load, none."""
     told = scenario([{"hold": "10s"}], [{"set_rate": "4000/s"}, {"hold": "8s"}], load={"topic": "orders", **load})
 
     assert expected_bytes(told) == kept
@@ -81,13 +79,13 @@ def test_a_run_keeps_every_replicas_records(load: dict[str, Any], kept: float) -
 @pytest.mark.parametrize(
     ("load", "still_s"),
     [
-        (None, 0.0),  # nobody reads
+        (None, 0.0),  # no reader
         ({}, 30.0),
         ({"group": {"protocol": "consumer", "members": 1, "session_timeout": "6s"}}, 42.0),
         ({"group": {"protocol": "share", "lock": "2s"}}, 30.0),  # its members have no positions, the consumer has
     ],
 )
 def test_a_reader_may_stand_still_for_two_sessions_and_30_s(load: dict[str, Any] | None, still_s: float) -> None:
-    """Every run with a load has a live consumer, which has no session."""
+    """A reader may make no progress for two sessions and 30 s; the live consumer has no session."""
     loads = {} if load is None else {"load": {"topic": "orders", **load}}
     assert catch_up_s(scenario([{"hold": "1ms"}], **loads)) == still_s

@@ -1,4 +1,4 @@
-"""Several loads, and several processes of one: which nodes send, and what is refused."""
+"""Several loads, and loads with several processes: which nodes send, and which settings are rejected."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ COMMITTED = {**SENT, "transaction": {"records": 5}}
 
 
 def told(loads: dict[str, Any], *steps: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """A scenario with these loads on two topics."""
+    """Return a scenario document with these loads on two topics."""
     sound = {"name": "s", "why": "w", "cluster": {"brokers": 3}, "topics": {"orders": TOPIC, "payments": TOPIC}}
     return {**sound, "loads": loads, "phases": [{"one": [*steps, {"hold": 10}]}], **more}
 
 
 def scenario(loads: dict[str, Any], *steps: dict[str, Any], **more: Any) -> Scenario:
-    """The same as a scenario."""
+    """Return the scenario of that document."""
     return Scenario.model_validate(told(loads, *steps, **more))
 
 
 def refusal(document: dict[str, Any]) -> str:
-    """The sentence with which a scenario is refused."""
+    """Return the message with which a scenario is rejected."""
     with pytest.raises(BadInput) as refused:
         parse_scenario(yaml.safe_dump(document), "x.yaml")
     return str(refused.value)
 
 
 def test_each_load_is_a_producer_of_its_name() -> None:
-    """Its records are told by that name; there is no producer where nothing is sent."""
+    """Each load is a producer under its name, which is also the producer id; without loads there are none."""
     found = scenario({"web": {"topic": "orders"}, "app": {"topic": "payments", "rate": "5/s"}}).producers
 
     assert [(each.name, each.producer_id, each.load.topic, each.rate) for each in found] == [
@@ -47,7 +47,7 @@ def test_each_load_is_a_producer_of_its_name() -> None:
 
 
 def test_one_load_is_called_producer() -> None:
-    """As it was before there could be several: it is written as before, so that its digest stays."""
+    """A single ``load`` has the producer ``producer``, and is dumped without ``loads`` to keep its digest."""
     made = Scenario.model_validate({**told({}), "load": {"topic": "orders"}})
 
     assert [(each.name, each.of) for each in made.producers] == [("producer", "producer")]
@@ -57,7 +57,7 @@ def test_one_load_is_called_producer() -> None:
 
 
 def test_processes_share_the_rate() -> None:
-    """Each is a producer of its own."""
+    """Processes of a load share its rate; each is a producer."""
     found = scenario(
         {"web": {"topic": "orders", "rate": "900/s", "processes": 3}, "app": {"topic": "orders"}}
     ).producers
@@ -71,7 +71,7 @@ def test_processes_share_the_rate() -> None:
 
 
 def test_java_producers_are_told_by_their_prefixes() -> None:
-    """They are counted over all loads, and no other engine takes part."""
+    """Java producers are numbered over all loads by their value prefix; other engines have none."""
     found = scenario({"a": {**JAVA, "processes": 2}, "b": {"topic": "orders"}, "c": JAVA}).producers
 
     assert [(each.producer_id, each.value_prefix) for each in found] == [
@@ -87,13 +87,13 @@ def test_java_producers_are_told_by_their_prefixes() -> None:
     ["consumer", "broker-1", "member-2", "write-1", "read-7", "copier-0", "verifiable-1", "controller", "streams"],
 )
 def test_a_name_that_a_run_needs_is_taken(name: str) -> None:
-    """By another node, by other clients' records, or by a file."""
+    """A load cannot have the name of another node, of other clients' records, or of a file of the run."""
     assert f"the name '{name}' is taken" in refusal(told({name: {"topic": "orders"}}))
 
 
 @pytest.mark.parametrize("name", ["reader", "consumer-load", "write-heavy", "x" * 35])
 def test_a_name_that_is_like_one_is_free(name: str) -> None:
-    """Only a number tells nodes of a kind apart."""
+    """A name that only resembles a reserved one is accepted, since reserved names end with a number."""
     assert scenario({name: {"topic": "orders"}}).producers[0].name == name
 
 
@@ -153,12 +153,12 @@ def test_a_name_that_is_like_one_is_free(name: str) -> None:
     ],
 )
 def test_loads_that_cannot_be(document: dict[str, Any], sentence: str) -> None:
-    """Each is refused in one sentence."""
+    """Invalid loads are rejected, each with one sentence."""
     assert sentence in refusal(document)
 
 
 def test_a_group_is_that_of_the_load_that_has_one() -> None:
-    """It reads that load's topic."""
+    """The group belongs to the load that declares it, and reads that load's topic."""
     made = scenario({"a": {"topic": "orders"}, "b": {"topic": "payments", "group": {"members": 2}}})
 
     assert made.grouped is not None
@@ -167,13 +167,13 @@ def test_a_group_is_that_of_the_load_that_has_one() -> None:
 
 
 def test_readers_wait_for_commits_if_any_load_has_transactions() -> None:
-    """Records outside transactions are committed as they are written."""
+    """If any load has transactions, all readers are read_committed."""
     assert scenario({"a": {"topic": "orders"}, "b": COMMITTED}).isolation == "read_committed"
     assert scenario({"a": {"topic": "orders"}, "b": SENT}).isolation == "read_uncommitted"
 
 
 def test_a_copier_reads_the_topic_of_its_load() -> None:
-    """Whichever loads write that; of another topic nothing is asked."""
+    """The copier copies all loads on the topic of its load, at the sum of their rates."""
     loads = {"a": {"topic": "logs"}, "b": COMMITTED, "c": {**COMMITTED, "rate": "5/s"}}
     topics = {"orders": TOPIC, "payments": TOPIC, "logs": TOPIC}
     made = scenario(loads, topics=topics, copier={"to": "payments", "load": "b"})
@@ -183,7 +183,7 @@ def test_a_copier_reads_the_topic_of_its_load() -> None:
 
 
 def test_records_are_those_of_all_loads() -> None:
-    """Each at its own highest rate: a step changes the one that it names, or the only one."""
+    """The expected number of records adds each load's highest rate; ``set_rate`` changes the named or only load."""
     two = {"a": {"topic": "orders", "rate": "100/s"}, "b": {"topic": "orders", "rate": "10/s"}}
     faster = scenario(two, {"set_rate": {"rate": "50/s", "load": "b"}}, {"set_rate": {"rate": "1/s", "load": "a"}})
     alone = scenario({"a": two["a"]}, {"set_rate": "200/s"})
@@ -193,7 +193,7 @@ def test_records_are_those_of_all_loads() -> None:
 
 
 def test_the_slowest_load_is_waited_for() -> None:
-    """For its answers, and for its transactions."""
+    """Limits follow the slowest load, for its answers and for its transactions."""
     slow = {**COMMITTED, "delivery_timeout": "50s", "transaction": {"timeout": "90s"}}
     made = scenario({"a": {"topic": "orders", "delivery_timeout": "5s"}, "b": slow, "c": COMMITTED})
 

@@ -34,14 +34,14 @@ from history.partition import TopicPartition
 
 
 class Measured(BaseModel):
-    """The two measured values by themselves."""
+    """A model with a duration and a rate."""
 
     duration: Seconds = 1
     rate: PerSecond = 1
 
 
 def plain(**change: Any) -> dict[str, Any]:
-    """A small sound scenario as YAML gives it, with some fields changed."""
+    """Return a small valid scenario as YAML gives it, with these fields changed."""
     sound: dict[str, Any] = {
         "name": "small",
         "why": "A sound one.",
@@ -57,12 +57,12 @@ SMALL_DISKS = {"brokers": 3, "disks": {"A": "64MB", "B": "64MB"}}  # C has the h
 
 
 def one_phase(*steps: object) -> dict[str, Any]:
-    """A scenario with these steps in one phase."""
+    """Return a scenario with these steps in one phase."""
     return plain(phases=[{"one": list(steps)}])
 
 
 def refusal(told: object) -> str:
-    """The sentence with which a scenario is refused."""
+    """Return the message with which a scenario is rejected."""
     with pytest.raises(BadInput) as refused:
         parse_scenario(yaml.safe_dump(told), "x.yaml")
     return str(refused.value)
@@ -73,25 +73,25 @@ def refusal(told: object) -> str:
 
 @given(st.integers(1, 10**9), st.sampled_from([("ms", 1), ("s", 1_000), ("m", 60_000)]), st.sampled_from(["", " "]))
 def test_a_duration_is_its_number_of_units(count: int, unit: tuple[str, int], space: str) -> None:
-    """Whole milliseconds survive the way through seconds."""
+    """Durations in ms, s and m are exact to the millisecond."""
     assert round(Measured(duration=f"{count}{space}{unit[0]}").duration * 1000) == count * unit[1]
 
 
 @given(st.integers(1, 10**9), st.integers(0, 999))
 def test_a_duration_may_have_decimals(whole: int, thousandths: int) -> None:
-    """1.25s is 1250 ms."""
+    """A duration may have decimals: 1.25s is 1250 ms."""
     assert round(Measured(duration=f"{whole}.{thousandths:03}s").duration * 1000) == whole * 1000 + thousandths
 
 
 @given(st.integers(1, 10**9))
 def test_a_rate_is_its_number(count: int) -> None:
-    """With and without the unit it means the same."""
+    """A rate is the same with and without its unit."""
     assert Measured(rate=f"{count}/s").rate == count == Measured(rate=count).rate
 
 
 @given(st.text(string.printable, max_size=8))
 def test_a_text_is_a_positive_finite_duration_or_refused(text: str) -> None:
-    """There is no third way."""
+    """Any text is a positive finite duration or is rejected."""
     try:
         duration = Measured(duration=text).duration
     except ValidationError:
@@ -101,14 +101,14 @@ def test_a_text_is_a_positive_finite_duration_or_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["0s", "-1s", "5", "5h", "1e3s", "s", "", "nan", "inf", "9" * 400 + "s", "5 s s"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
-    """Zero, negative, infinite, without unit, with one that nobody wrote down."""
+    """Durations that are zero, negative, infinite, without a unit or with an unknown one are rejected."""
     with pytest.raises(ValidationError):
         Measured(duration=text)
 
 
 @pytest.mark.parametrize("rate", ["0/s", "-5/s", "1000", "1000/m", "nan/s", float("nan"), float("inf"), -1.0, 0])
 def test_what_is_no_rate_is_refused(rate: object) -> None:
-    """Zero, negative, NaN, infinite, per minute; a text needs its unit."""
+    """Rates that are zero, negative, not finite, per minute, or texts without a unit are rejected."""
     with pytest.raises(ValidationError):
         Measured(rate=rate)
 
@@ -131,7 +131,7 @@ def test_what_is_no_rate_is_refused(rate: object) -> None:
     ],
 )
 def test_a_merge_patch_is_that_of_its_rfc(told: object, patch: dict[str, Any], merged: object) -> None:
-    """The examples of RFC 7396 whose patch is an object; what was told is left as it was."""
+    """``merge_patch`` follows the examples of RFC 7396 and does not change its input."""
     before = copy.deepcopy(told)
 
     assert (merge_patch(told, patch), told) == (merged, before)
@@ -212,7 +212,7 @@ LOADS = st.fixed_dictionaries(
 
 @st.composite
 def scenarios(draw: st.DrawFn) -> dict[str, Any]:
-    """Sound scenarios of every step and condition."""
+    """Valid scenarios of every step and condition."""
     load = draw(st.none() | LOADS)
     step = STEP | NETWORK
     step = step | st.fixed_dictionaries({"set_rate": SECONDS}) if load else step
@@ -227,7 +227,7 @@ def scenarios(draw: st.DrawFn) -> dict[str, Any]:
 @settings(max_examples=60)
 @given(scenarios())
 def test_a_scenario_survives_being_written_out(told: dict[str, Any]) -> None:
-    """The plan and the manifest carry it as JSON; reading that back gives the same scenario and digest."""
+    """A scenario read back from JSON, as in plan and manifest, is equal and has the same digest."""
     scenario = Scenario.model_validate(told)
     from_data = Scenario.model_validate(scenario.model_dump())
     from_json = Scenario.model_validate_json(scenario.model_dump_json())
@@ -238,7 +238,7 @@ def test_a_scenario_survives_being_written_out(told: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", scenario_names())
 def test_scenarios_of_the_project_are_sound(name: str) -> None:
-    """Each is named as its file and survives being written out."""
+    """Each scenario of the project is valid, has its file's name, and survives the round trip through JSON."""
     scenario = load_scenario(name)
 
     assert scenario.name == name
@@ -246,7 +246,7 @@ def test_scenarios_of_the_project_are_sound(name: str) -> None:
 
 
 def test_another_setting_is_another_digest() -> None:
-    """A comparison must not mix the two."""
+    """Scenarios that differ in a setting have different digests, so a comparison does not mix them."""
     one, other = (Scenario.model_validate(plain(load={"topic": "orders", "rate": rate})) for rate in (1000, 1001))
 
     assert one.digest != other.digest
@@ -269,7 +269,7 @@ def test_another_setting_is_another_digest() -> None:
     ],
 )
 def test_a_target_is_read_and_printed_alike(text: str, target: Target) -> None:
-    """Its text is what events and pages show."""
+    """A target is printed in the text of the scenario, for events and pages."""
     step: Any = STEPS["kill"].model_validate(text)
 
     assert step.node == target
@@ -278,7 +278,7 @@ def test_a_target_is_read_and_printed_alike(text: str, target: Target) -> None:
 
 @pytest.mark.parametrize("text", ["leader", "leader of orders", "Leader of orders-0", "b", "AB", "broker 1", ""])
 def test_what_is_no_target_is_refused_with_those_that_are(text: str) -> None:
-    """A role without its partition, a small letter, a number."""
+    """An invalid target is rejected with the list of valid roles."""
     said = refusal(one_phase({"kill": text}))
 
     assert (
@@ -289,7 +289,7 @@ def test_what_is_no_target_is_refused_with_those_that_are(text: str) -> None:
 
 @given(st.permutations("ABCD"), st.integers(1, 4), st.integers(1, 12))
 def test_partitions_take_turns_at_leading(order: list[str], factor: int, partitions: int) -> None:
-    """Every partition has the same brokers; the preferred leaders rotate in the order that was told."""
+    """All partitions have the same brokers, and their preferred leaders rotate in the topic's order."""
     ids = Cluster(brokers=4).broker_ids
     told = [ids[letter] for letter in order[:factor]]
     assignment = Topic(partitions=partitions, replicas=order[:factor]).assignment(ids)
@@ -301,14 +301,14 @@ def test_partitions_take_turns_at_leading(order: list[str], factor: int, partiti
 
 
 def test_letters_are_broker_ids_from_one() -> None:
-    """A is 1 and Z is 26."""
+    """Brokers A to Z have the ids 1 to 26."""
     ids = Cluster(brokers=26).broker_ids
 
     assert (ids["A"], ids["Z"], len(ids)) == (1, 26, 26)
 
 
 def test_faults_and_needs_follow_from_the_steps() -> None:
-    """What heals or waits is no fault; what a runtime must have beside nodes is the sum over all steps."""
+    """A scenario's faults exclude healing and waiting steps; its needs are those of all steps."""
     told = one_phase({"pause": "A"}, {"resume": "A"}, {"disconnect": {"node": "B", "from": "clients"}}, {"hold": "1s"})
     scenario = Scenario.model_validate(told)
 
@@ -326,12 +326,12 @@ def test_faults_and_needs_follow_from_the_steps() -> None:
     ],
 )
 def test_aiming_at_the_controller_is_known_beforehand(step: dict[str, Any], aims: bool) -> None:
-    """Also from inside a condition."""
+    """A scenario that targets the controller in a step or condition is recognised in advance."""
     assert Scenario.model_validate(one_phase(step)).aims_at_controller is aims
 
 
 def test_composite_steps_count_each_of_their_faults() -> None:
-    """The judge asks for as many proofs."""
+    """A composite step counts one fault per repetition, since the judge requires a proof of each."""
     bounce = {"bounce": {"node": "leader of orders-0", "times": 2}}
     loop = {"crash_loop": {"node": "A", "times": 3, "after": "1s"}}
     upgrade = {"upgrade": {"node": "A", "kafka": "3.9.1"}}
@@ -343,7 +343,7 @@ def test_composite_steps_count_each_of_their_faults() -> None:
 
 
 def test_a_restart_is_written_as_it_was_read() -> None:
-    """The plan of a run is read again by every task."""
+    """A restart step survives the round trip through the plan."""
     told = Scenario.model_validate(
         one_phase({"restart": {"node": "A", "with": {"num.io.threads": 2}}}, {"restart": "B"})
     )
@@ -352,7 +352,7 @@ def test_a_restart_is_written_as_it_was_read() -> None:
 
 
 def test_what_older_scenarios_do_not_name_does_not_change_their_digest() -> None:
-    """A nightly run is compared with those before it by digest; what is named counts."""
+    """Fields that a scenario does not set are absent from its dump, so that older scenarios keep their digests."""
     told = Scenario.model_validate(plain())
     named = Scenario.model_validate(plain(cluster={"brokers": 3, "controllers": 3, "elr": False}))
 
@@ -363,14 +363,14 @@ def test_what_older_scenarios_do_not_name_does_not_change_their_digest() -> None
 
 @pytest.mark.parametrize(("told", "version"), [(3.8, "3.8"), ("3.8-IV0", "3.8-IV0")])
 def test_a_metadata_version_may_be_a_number(told: object, version: str) -> None:
-    """YAML reads 3.8 as one."""
+    """``metadata_version`` may be a number, since YAML reads 3.8 as one."""
     scenario = Scenario.model_validate(plain(cluster={"brokers": 3, "metadata_version": told}))
 
     assert scenario.cluster.metadata_version == version
 
 
 def test_kafka_settings_are_written_as_kafka_writes_them() -> None:
-    """YAML's numbers and truths become texts; a text stays."""
+    """Kafka settings become strings as Kafka writes them: booleans in lower case, numbers, and texts unchanged."""
     config = {"unclean.leader.election.enable": True, "min.insync.replicas": 2, "compression.type": "zstd"}
     scenario = Scenario.model_validate(plain(cluster={"brokers": 3, "config": config}))
 
@@ -379,7 +379,7 @@ def test_kafka_settings_are_written_as_kafka_writes_them() -> None:
 
 @pytest.mark.parametrize(("told", "acks"), [(0, "0"), (1, "1"), ("1", "1"), ("all", "all")])
 def test_acks_may_be_a_number(told: object, acks: str) -> None:
-    """YAML reads 1 as a number, in the load and in a write alike."""
+    """``acks`` may be a number in the load and in a write, since YAML reads 1 as one."""
     write = {"write": {"to": "A", "topic": "orders", "records": 1, "acks": told}}
     load = {"topic": "orders", "acks": told, "idempotence": False}
     scenario = Scenario.model_validate({**one_phase(write), "load": load})
@@ -611,7 +611,7 @@ ORDERS = {"replicas": ["A", "B", "C"]}
     ],
 )
 def test_a_bad_scenario_is_refused_with_one_sentence(told: object, said: str) -> None:
-    """It names the file, what was wrong, the value, and what is allowed."""
+    """An invalid scenario is rejected in one sentence with the file, the value and the allowed ones."""
     sentence = refusal(told)
 
     assert sentence.startswith("x.yaml: ")
@@ -622,7 +622,7 @@ def test_a_bad_scenario_is_refused_with_one_sentence(told: object, said: str) ->
 
 @pytest.mark.parametrize(("disks", "node"), [("AB", "A"), ("AC", "C"), ("A", "follower of orders-0"), ("", "A")])
 def test_a_rate_is_measured_at_a_replica_on_the_hosts_disk(disks: str, node: str) -> None:
-    """One that surely is another than the one that lags."""
+    """``lag`` needs a replica other than the lagging one on the host's disk, to measure the rate."""
     cluster = {"brokers": 3, "disks": dict.fromkeys(disks, "64MB")}
     told = plain(cluster=cluster, phases=[{"one": [{"lag": {"node": node, "records": 9}}]}])
 
@@ -630,14 +630,14 @@ def test_a_rate_is_measured_at_a_replica_on_the_hosts_disk(disks: str, node: str
 
 
 def test_every_partition_that_a_step_names_is_checked() -> None:
-    """A sound one in the condition does not hide a wrong one in the target."""
+    """Every partition that a step names must exist, in targets and in conditions."""
     slow = {"node": "follower of orders-9", "until": {"out_of_isr": "follower of orders-0"}}
 
     assert "there is no partition orders-9" in refusal(one_phase({"slow": slow}))
 
 
 def test_a_bystander_needs_a_third_replica() -> None:
-    """Of two replicas the one that does not lead may be the controller's."""
+    """``uninvolved broker`` needs three replicas: one of two may be the controller."""
     told = {**one_phase({"kill": "uninvolved broker of orders-0"}), "topics": {"orders": {"replicas": ["A", "B"]}}}
 
     assert "step kill: orders-0 needs three replicas" in refusal(told)
@@ -646,7 +646,7 @@ def test_a_bystander_needs_a_third_replica() -> None:
 
 @pytest.mark.parametrize("measured", [{"jvm": "production"}, {"metrics": True}, {"resource_limits": {"cpus": 1}}])
 def test_no_benchmark_has_brokers_at_debug(measured: dict[str, Any]) -> None:
-    """What is logged costs time; without a measurement it may."""
+    """``debug`` is rejected in a benchmark, since logging costs time; otherwise it is accepted."""
     told = one_phase({"hold": "1s"})
     quiet = {**told["cluster"], "debug": ["kafka.cluster.Partition"]}
 
@@ -655,7 +655,7 @@ def test_no_benchmark_has_brokers_at_debug(measured: dict[str, Any]) -> None:
 
 
 def test_a_partition_with_one_replica_has_no_follower() -> None:
-    """Nothing would be there to aim at; its leader is."""
+    """A fault on the follower of a partition with one replica is rejected; on its leader it is accepted."""
     told = {**one_phase({"kill": "follower of orders-0"}), "topics": {"orders": {"replicas": ["A"]}}}
 
     assert "step kill: orders-0 has one replica, so it has no follower" in refusal(told)
@@ -663,21 +663,21 @@ def test_a_partition_with_one_replica_has_no_follower() -> None:
 
 
 def test_min_isr_at_the_replication_factor_is_allowed() -> None:
-    """The near miss of the refusal above it."""
+    """Near miss: min.insync.replicas equal to the replication factor is accepted."""
     topic = {**ORDERS, "config": {"min.insync.replicas": 3}}
 
     assert Scenario.model_validate(plain(topics={"orders": topic}))
 
 
 def test_what_is_no_yaml_is_refused_in_one_line() -> None:
-    """The parser's own message has four."""
+    """Invalid YAML is rejected in one line, although the parser's message has four."""
     with pytest.raises(BadInput, match=r"^x\.yaml is no YAML: .*line 1.*$"):
         parse_scenario("name: [", "x.yaml")
 
 
 @pytest.mark.parametrize("name", ["stedy", "/no/such/file.yaml", "", "../pyproject"])
 def test_an_unknown_scenario_is_refused_with_the_known(name: str) -> None:
-    """The sentence lists them, so that the next try is right."""
+    """An unknown scenario is rejected with the list of known ones."""
     with pytest.raises(BadInput, match=f"There is no scenario {name!r}; known: .*steady.*, or give a path") as refused:
         load_scenario(name)
     assert all(known in str(refused.value) for known in scenario_names())
@@ -687,7 +687,7 @@ TRANSACTIONAL = {"topic": "orders", "engine": "confluent-kafka", "transaction": 
 
 
 def test_a_transactional_load() -> None:
-    """Its defaults are Kafka's, and what it wrote is read once it is committed."""
+    """A transactional load has Kafka's defaults, and its readers are read_committed."""
     told = Scenario.model_validate(plain(load=TRANSACTIONAL))
     load = told.load
 
@@ -710,7 +710,7 @@ def test_a_transactional_load() -> None:
     ],
 )
 def test_a_transactional_load_that_cannot_be(change: dict[str, Any], sentence: str) -> None:
-    """Each is refused with its reason."""
+    """Invalid transactional loads are rejected, each with its reason."""
     assert sentence in refusal(plain(load={**TRANSACTIONAL, **change}))
 
 
@@ -718,7 +718,7 @@ JAVA = {"topic": "orders", "engine": "java", "client": "3.9.1"}
 
 
 def test_what_records_are_filled_with() -> None:
-    """A share as people write it, or a file of at least a record's bytes."""
+    """A payload is given as a compression ratio or as a file."""
     of_share = Scenario.model_validate(plain(load={"topic": "orders", "payload": {"compresses_to": "50%"}})).load
     of_file = Scenario.model_validate(plain(load={"topic": "orders", "payload": {"file": "README.md"}})).load
 
@@ -742,12 +742,12 @@ def test_what_records_are_filled_with() -> None:
     ],
 )
 def test_what_records_cannot_be_filled_with(payload: dict[str, Any], sentence: str) -> None:
-    """In one sentence."""
+    """Invalid payloads are rejected, each with its reason."""
     assert sentence in refusal(plain(load={"topic": "orders", "payload": payload}))
 
 
 def test_a_java_load() -> None:
-    """Without a release it is the brokers' own."""
+    """A Java load names the client's release; by default it is the brokers'."""
     assert Load.model_validate(JAVA).client == "3.9.1"
     assert Load.model_validate({**JAVA, "client": None}).client is None
 
@@ -764,12 +764,12 @@ def test_a_java_load() -> None:
     ],
 )
 def test_a_java_load_that_cannot_be(change: dict[str, Any], sentence: str) -> None:
-    """Each is refused with its reason."""
+    """Invalid Java loads are rejected, each with its reason."""
     assert sentence in refusal(plain(load={**JAVA, **change}))
 
 
 def test_a_java_load_keeps_its_rate() -> None:
-    """A step that changes it is refused; of another engine it may be."""
+    """``set_rate`` is rejected for a Java load and accepted for other engines."""
     step = one_phase({"set_rate": "200/s"})
 
     assert "engine: java keeps the rate that it was started with" in refusal({**step, "load": JAVA})
@@ -784,7 +784,7 @@ COPIED = {
 
 
 def test_a_copier() -> None:
-    """It commits its offsets within its transactions; a scenario without one has the digest that it had."""
+    """A copier commits offsets in its transactions by default; a scenario without one keeps its digest."""
     told = Scenario.model_validate(plain(**COPIED))
 
     assert told.copier is not None
@@ -805,12 +805,12 @@ def test_a_copier() -> None:
     ],
 )
 def test_a_copier_that_cannot_be(change: dict[str, Any], sentence: str) -> None:
-    """Each is refused with its reason."""
+    """Invalid copiers are rejected, each with its reason."""
     assert sentence in refusal(plain(**{**COPIED, **change}))
 
 
 def test_only_a_copier_can_be_killed() -> None:
-    """A step that kills it needs one."""
+    """``kill_copier`` needs a copier."""
     step = one_phase({"kill_copier": 2})
 
     assert "a step is kill_copier, and there is no copier" in refusal(step)
@@ -821,7 +821,7 @@ MADE = "/tmp/plimsoll-was-here"
 HOSTILE = [f"; touch {MADE}", f"$(touch {MADE})", f"`touch {MADE}`", f"x && touch {MADE}", f"x\n touch {MADE}"]
 HOSTILE += ["../../x", "<script>"]
 WORD = "WORD"  # where a text is put
-# Fields that take any string and name something by it: a scenario, and a word for which it is sound.
+# Fields that take a string as a name: an example scenario, and a word with which it is valid.
 NAMES: dict[str, tuple[dict[str, Any], str]] = {
     "Condition.balanced": (one_phase({"wait": {"for": {"balanced": WORD}}}), "orders"),
     "Condition.caught_up": (one_phase({"wait": {"for": {"caught_up": WORD}}}), "orders"),
@@ -856,7 +856,7 @@ TEXTS: dict[str, dict[str, Any]] = {
 
 
 def models(annotation: Any) -> Iterator[type[Model]]:
-    """The models that a type is made of, itself included."""
+    """Yield all models within a type, itself included."""
     if isinstance(annotation, type) and issubclass(annotation, Model):
         yield annotation
     inner = (field.annotation for field in getattr(annotation, "model_fields", {}).values())
@@ -868,7 +868,7 @@ FIELDS = {(model, name) for root in (Scenario, *STEPS.values()) for model in mod
 
 
 def takes(model: type[Model], name: str, text: str) -> bool:
-    """Whether a field by itself takes a text: as its value, in a list, or as a value or a key of a mapping."""
+    """Return whether a field accepts a text as its value, in a list, or as a value or key of a mapping."""
 
     def wrong(value: object) -> list[tuple[int | str, ...]]:
         try:
@@ -886,20 +886,20 @@ def takes(model: type[Model], name: str, text: str) -> bool:
 
 
 def with_word(told: Any, text: str) -> Any:
-    """JSON with a text where WORD stands."""
+    """Return the document with this text in place of WORD."""
     return json.loads(json.dumps(told).replace(WORD, json.dumps(text)[1:-1]))
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_field_takes_any_text_only_where_it_is_listed(text: str) -> None:
-    """Every field of a scenario and of its steps, whatever is added to them."""
+    """Only the listed fields accept any text, over all fields of a scenario and its steps."""
     assert {f"{model.__name__}.{name}" for model, name in FIELDS if takes(model, name, text)} == {*NAMES, *TEXTS}
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("field", NAMES)
 def test_what_is_no_text_takes_no_shell_command(field: str, text: str) -> None:
-    """It names what is not there, and is refused in one sentence; a name of what is there is not."""
+    """A name field rejects a shell command in one sentence, without running it."""
     told, sound = NAMES[field]
     assert parse_scenario(yaml.safe_dump(with_word(told, sound)), "x.yaml")
 
@@ -912,7 +912,7 @@ def test_what_is_no_text_takes_no_shell_command(field: str, text: str) -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("field", TEXTS)
 def test_a_text_stays_what_it_is(field: str, text: str) -> None:
-    """Where any is allowed a shell's command is one, as any word is."""
+    """A text field keeps a shell command unchanged, without running it."""
     told, a_word = (parse_scenario(yaml.safe_dump(with_word(TEXTS[field], each)), "x.yaml") for each in (text, WORD))
 
     assert told.model_dump(mode="json") == with_word(a_word.model_dump(mode="json"), text)
@@ -921,7 +921,7 @@ def test_a_text_stays_what_it_is(field: str, text: str) -> None:
 
 @pytest.mark.parametrize("topic", [".", "..", "a/b", "../x", "; touch x", "$(touch x)", "", "x" * 250])
 def test_a_topic_is_no_way_out_of_a_folder(topic: str) -> None:
-    """Kafka refuses these, too; dots within a name are in order."""
+    """A topic name that leaves its folder is rejected, as in Kafka; dots within a name are accepted."""
     told = plain()
     told["topics"] = {topic: told["topics"]["orders"]}
     told["load"]["topic"] = topic
@@ -934,7 +934,7 @@ def test_a_topic_is_no_way_out_of_a_folder(topic: str) -> None:
 
 @pytest.mark.parametrize("flag", ["OnError=touch", "OnOutOfMemoryError=touch", "Flags=.hotspotrc", "VMOptionsFile=x"])
 def test_no_flag_makes_the_jvm_run_a_command(flag: str) -> None:
-    """These would be given to a shell, or read from a file; one that ends the JVM is in order."""
+    """JVM flags that run a command or read a file are rejected; one that exits the JVM is accepted."""
     assert "leave it out" in refusal(plain(cluster={"brokers": 3, "jvm_flags": [f"-XX:{flag}"]}))
     told = plain(cluster={"brokers": 3, "jvm_flags": ["-XX:+ExitOnOutOfMemoryError"]})
     assert parse_scenario(yaml.safe_dump(told), "x.yaml").cluster.jvm_flags == ["-XX:+ExitOnOutOfMemoryError"]
@@ -957,13 +957,13 @@ def test_no_flag_makes_the_jvm_run_a_command(flag: str) -> None:
     ],
 )
 def test_a_setting_that_kafka_does_not_know_is_refused(change, why):
-    """Kafka itself only logs it, and the run would be of another configuration; the nearest name is told."""
+    """An unknown Kafka setting is rejected with the nearest name, since Kafka itself would only log it."""
     with pytest.raises(ValidationError, match=why.replace("?", ".")):
         Scenario.model_validate(plain(**change))
 
 
 def test_settings_of_plug_ins_are_named():
-    """By their names, or by prefixes that end with a dot; Kafka's own prefixes need no word."""
+    """Plug-in settings are allowed by name or by prefix in ``allow_unknown``; Kafka's own prefixes always are."""
     config = {"rsm.config.dir": "x", "listener.name.probe.ssl.client.auth": "none", "my.plugin.a": 1, "other": 2}
     named = {"brokers": 3, "config": config, "allow_unknown": ["my.plugin.", "other"]}
 

@@ -1,4 +1,4 @@
-"""Random schedules: whatever the seed, an ordinary scenario in which every fault is healed."""
+"""Random schedules: for any seed, a valid scenario in which every fault is healed."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ SMALL: dict[str, Any] = {
 
 
 def is_quiet(phase: Phase) -> bool:
-    """Whether nothing breaks, and time passes at its end."""
+    """Return whether a phase has no fault and ends with a hold."""
     return isinstance(phase.steps[-1], Hold) and not any(step.fault for step in phase.steps)
 
 
 @settings(max_examples=30)
 @given(st.integers(0, 2**31), st.integers(1, 240), st.booleans())
 def test_every_seed_makes_an_ordinary_scenario(seed: int, length_s: int, load: bool) -> None:
-    """Its file says all of it, so that it can be kept and run again."""
+    """A schedule can be written as a scenario file and read back, and depends only on the seed."""
     made = randomised_schedule(FAULT_MIX, seed=seed, length_s=length_s, load=load)
 
     assert parse_scenario(as_yaml(made), "x.yaml").digest == made.digest
@@ -45,7 +45,7 @@ def test_every_seed_makes_an_ordinary_scenario(seed: int, length_s: int, load: b
 @settings(max_examples=30)
 @given(st.integers(0, 2**31), st.integers(1, 240))
 def test_every_fault_is_healed_and_followed_by_quiet(seed: int, length_s: int) -> None:
-    """Faults and quiet phases take turns; a fault ends healed, with the ISR awaited after that."""
+    """Faults and quiet phases alternate; each fault is healed, followed by a wait for the full ISR."""
     made = randomised_schedule(FAULT_MIX, seed=seed, length_s=length_s)
 
     assert [is_quiet(phase) for phase in made.phases] == [number % 2 == 0 for number in range(len(made.phases))]
@@ -63,7 +63,7 @@ def test_every_fault_is_healed_and_followed_by_quiet(seed: int, length_s: int) -
 
 
 def test_a_schedule_without_load_writes_something_first() -> None:
-    """And while faults are active, where the fault mix has a place for it."""
+    """Without a load, a schedule writes records first and, if the fault mix allows, during faults."""
     at_rest = FaultMix.model_validate({**SMALL, "first": [{"write": {"to": "A", "topic": "orders", "records": 3}}]})
     loaded = at_rest.model_copy(update={"load": {"topic": "orders"}})
 
@@ -75,7 +75,7 @@ def test_a_schedule_without_load_writes_something_first() -> None:
 
 
 def test_a_schedule_without_load_has_no_fault_that_only_a_load_shows() -> None:
-    """With one they are drawn; a fault mix of nothing else is refused."""
+    """Without a load, faults that only affect a load are not drawn; a mix of such faults alone is rejected."""
     of_load = {"lag", "limit_bandwidth", "limit_cpu"}
     drawn = {
         load: {
@@ -96,7 +96,7 @@ def test_a_schedule_without_load_has_no_fault_that_only_a_load_shows() -> None:
 
 
 def test_the_length_is_about_what_was_asked() -> None:
-    """It ends with the first quiet phase beyond it."""
+    """A schedule ends with the first quiet phase beyond the wanted length."""
     lengths = [
         sum(step.seconds for phase in made.phases for step in phase.steps if isinstance(step, Hold))
         + 8 * (len(made.phases) // 2)
@@ -107,12 +107,12 @@ def test_the_length_is_about_what_was_asked() -> None:
 
 
 def test_another_seed_is_another_schedule() -> None:
-    """In faults, targets and times."""
+    """Different seeds give different schedules."""
     assert len({randomised_schedule(FAULT_MIX, seed=seed, length_s=120).digest for seed in range(20)}) == 20
 
 
 def test_gaps_are_filled_from_the_mix() -> None:
-    """One of ``who``, up to two of ``during``, spans within their bounds."""
+    """Placeholders are filled from the mix: one ``who``, up to two of ``during``, and spans within their bounds."""
     mix = FaultMix.model_validate({**SMALL, "load": {"topic": "orders"}})
     seen: set[int] = set()
     for seed in range(30):
@@ -134,7 +134,7 @@ def test_gaps_are_filled_from_the_mix() -> None:
     ],
 )
 def test_what_is_no_fault_mix_is_refused(tmp_path: Path, change: dict[str, Any], sentence: str) -> None:
-    """With the file and the first thing wrong; YAML is read as JSON here."""
+    """An invalid fault mix is rejected with the file and the first error."""
     file = tmp_path / "fault mix.yaml"
     file.write_text(str({**SMALL, **change}))
 
@@ -143,7 +143,7 @@ def test_what_is_no_fault_mix_is_refused(tmp_path: Path, change: dict[str, Any],
 
 
 def test_a_fault_mix_of_unknown_steps_makes_no_scenario() -> None:
-    """It is told when the schedule is drawn, before anything starts."""
+    """A fault mix with an unknown step is rejected when the schedule is drawn, before anything starts."""
     mix = FaultMix.model_validate({**SMALL, "faults": {"x": {"who": ["A"], "steps": [{"explode": "$who"}]}}})
 
     with pytest.raises(BadInput, match=r"The fault mix makes no scenario: .*unknown step 'explode'"):
@@ -151,7 +151,7 @@ def test_a_fault_mix_of_unknown_steps_makes_no_scenario() -> None:
 
 
 def test_what_a_runtime_cannot_do_is_not_drawn() -> None:
-    """The network is docker's; a fault mix of which nothing is left is refused."""
+    """Faults that the runtime cannot inject are not drawn; a mix without any possible fault is rejected."""
     local = possible(FAULT_MIX, capabilities("process"))
 
     assert FAULT_MIX.faults.keys() - local.faults.keys() >= {"the leader is cut off", "packets are lost"}
@@ -166,7 +166,7 @@ def test_what_a_runtime_cannot_do_is_not_drawn() -> None:
 
 
 def test_what_the_kernel_lacks_is_not_drawn() -> None:
-    """Whole faults and single steps of ``during``; the rest stays."""
+    """Faults and ``during`` steps that the kernel lacks are not drawn; others stay."""
     can = capabilities("docker")
     mix = FAULT_MIX.model_copy(update={"during": [*FAULT_MIX.during, {"lose": {"into": "A", "percent": 5}}]})
     left = possible(mix, can, lacking={"xt_statistic", "cfs_bandwidth"})
@@ -177,7 +177,7 @@ def test_what_the_kernel_lacks_is_not_drawn() -> None:
 
 
 def test_a_fault_mix_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    """And one that is no YAML."""
+    """A fault mix that does not exist or is no YAML is rejected."""
     with pytest.raises(BadInput, match="cannot be read"):
         read_fault_mix(tmp_path / "none.yaml")
     (tmp_path / "bad.yaml").write_text("faults: [")
@@ -186,7 +186,7 @@ def test_a_fault_mix_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_fault_mix_that_the_pages_show_is_one() -> None:
-    """It has no load, so that every schedule of it writes by its own steps."""
+    """The documentation's fault mix makes a schedule without a load."""
     mix = read_fault_mix(Path(__file__).resolve().parents[3] / "docs" / "examples" / "fault_mixes" / "at_rest.yaml")
 
     assert randomised_schedule(mix, seed=1, length_s=60).name == "randomised_1_at_rest"
@@ -204,7 +204,7 @@ def test_the_fault_mix_that_the_pages_show_is_one() -> None:
     ],
 )
 def test_a_fault_mix_that_makes_no_scenario_is_refused(place: str, value: object, why: str) -> None:
-    """Spans the wrong way round, durations that are none, and steps that are no steps."""
+    """Fault mixes with invalid spans, durations or steps are rejected when a schedule is drawn."""
     told = read_fault_mix().model_dump() | {"faults": {"a": {"steps": [{"hold": "1s"}, "$during"]}}}
     mix = FaultMix.model_validate(told | {place: value})
 

@@ -1,4 +1,4 @@
-"""Rates, sizes and keys of a load as a scenario writes them."""
+"""Rates, sizes and keys of a load in the scenario language."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOGNORMAL = {"lognormal": {"median": 500, "p99": 20_000}}
 
 
 def scenario(load: dict[str, Any], config: dict[str, Any] | None = None) -> dict[str, Any]:
-    """One with a load, and with settings of its topic."""
+    """Return a scenario with a load and topic settings."""
     return {
         "name": "x",
         "why": "y",
@@ -31,14 +31,14 @@ def scenario(load: dict[str, Any], config: dict[str, Any] | None = None) -> dict
 
 
 def load_of(**settings: Any) -> Load:
-    """A load with such settings."""
+    """Return the load with these settings."""
     found = Scenario.model_validate(scenario(settings)).load
     assert found
     return found
 
 
 def refusal(load: dict[str, Any], config: dict[str, Any] | None = None) -> str:
-    """What is said of a load that cannot be."""
+    """Return the message with which a load is rejected."""
     with pytest.raises(BadInput) as refused:
         parse_scenario(str(scenario(load, config)), "x.yaml")
     return str(refused.value)
@@ -49,7 +49,7 @@ def refusal(load: dict[str, Any], config: dict[str, Any] | None = None) -> str:
     [(250, 250, 250), ("250/s", 250, 250), (RAMP, 5000, 5000), (WAVE, 1000, 1500), (STEPS, 100, 2000)],
 )
 def test_a_rate_may_change_over_time(rate: Any, usual: float, peak: float) -> None:
-    """What it is in the long run, and at most: so many records may be there to be read in the end."""
+    """A rate that changes over time has a mean and a peak; the peak bounds the number of records."""
     told = Scenario.model_validate(scenario({"rate": rate}))
 
     assert told.load
@@ -67,7 +67,7 @@ def test_a_rate_may_change_over_time(rate: Any, usual: float, peak: float) -> No
     ],
 )
 def test_processes_share_a_rate_at_each_moment(rate: Any, quarter: Any) -> None:
-    """Each of four sends a quarter of the records, at the same times."""
+    """Each of four processes has a quarter of the rate at every moment."""
     told = Load(topic="orders", rate=rate).rate
 
     assert as_written(shared(told, 4)) == as_written(Load(topic="orders", rate=quarter).rate)
@@ -84,7 +84,7 @@ def test_processes_share_a_rate_at_each_moment(rate: Any, quarter: Any) -> None:
     ],
 )
 def test_sizes_are_known_beforehand(size: Any, largest: int, mean: float) -> None:
-    """The largest and the mean."""
+    """The largest and the mean size follow from the distribution."""
     sizes = load_of(record_bytes=size).sizes
 
     assert (sizes.largest, sizes.mean) == (largest, pytest.approx(mean, abs=0.1))
@@ -100,7 +100,7 @@ def test_sizes_are_known_beforehand(size: Any, largest: int, mean: float) -> Non
     ],
 )
 def test_who_chooses_partitions(settings: dict[str, Any], client: bool) -> None:
-    """The client where there are keys, unless something else is said."""
+    """The client chooses partitions if there are keys, unless ``partitioner`` is set."""
     assert load_of(**settings).client_partitions is client
 
 
@@ -115,7 +115,7 @@ def test_who_chooses_partitions(settings: dict[str, Any], client: bool) -> None:
     ],
 )
 def test_a_shaped_load_survives_being_written_out(load: dict[str, Any]) -> None:
-    """The plan and the manifest carry it as JSON; reading that back gives the same scenario and digest."""
+    """A shaped load read back from JSON is equal and has the same digest."""
     told = Scenario.model_validate(scenario(load))
     from_json = Scenario.model_validate_json(told.model_dump_json())
 
@@ -160,12 +160,12 @@ def test_a_shaped_load_survives_being_written_out(load: dict[str, Any]) -> None:
     ],
 )
 def test_a_shape_that_cannot_be(load: dict[str, Any], sentence: str) -> None:
-    """Is refused with its place, its value and what to write."""
+    """An invalid shape is rejected with its place, its value and the allowed forms."""
     assert sentence in refusal(load)
 
 
 def test_the_largest_record_fits_the_brokers_limit() -> None:
-    """With its batch around it: one byte more is refused."""
+    """The largest record must fit ``max.message.bytes`` with 100 bytes for its batch."""
     assert "largest record has 901 bytes; with 100 of its batch it does not fit in max.message.bytes 1000" in refusal(
         {"record_bytes": {"mix": {100: "99%", 901: "1%"}}}, {"max.message.bytes": 1000}
     )

@@ -1,4 +1,4 @@
-"""Shrinking: what is left still shows it, and nothing of it can be left out."""
+"""Shrinking: the result still shows the effect, and no part of it can be left out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FAULT_MIX = read_fault_mix()
 @settings(max_examples=200)
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=30, unique=True), st.data())
 def test_ddmin_finds_the_very_part_that_matters(items: list[int], data: Any) -> None:
-    """Where a set of items shows it, wherever they stand, these and no others are left, in their order."""
+    """If a set of items shows the effect, exactly these are left, in order."""
     needed = data.draw(st.sets(st.sampled_from(items), min_size=1))
     assert ddmin(items, lambda left: needed <= set(left)) == [item for item in items if item in needed]
 
@@ -28,7 +28,7 @@ def test_ddmin_finds_the_very_part_that_matters(items: list[int], data: Any) -> 
 @settings(max_examples=200)
 @given(st.lists(st.booleans(), min_size=1, max_size=40), st.integers(1, 5))
 def test_ddmin_is_minimal_where_no_single_set_is_needed(items: list[bool], many: int) -> None:
-    """Any so many of some items show it: what is left does, and does not without any one of it."""
+    """If any n of some items show the effect, the result does, and does not without any one of its items."""
     numbered = list(enumerate(items))
     shows = lambda left: sum(item for _, item in left) >= many  # noqa: E731 - as a test of the property reads best
     if not shows(numbered):
@@ -41,12 +41,12 @@ def test_ddmin_is_minimal_where_no_single_set_is_needed(items: list[bool], many:
 
 
 def keys(told: Scenario) -> list[list[str]]:
-    """The steps of each phase."""
+    """Return the steps of each phase."""
     return [[step.key for step in phase.steps] for phase in told.phases]
 
 
 def test_a_scenario_shrinks_to_the_steps_that_matter() -> None:
-    """A phase without steps is gone; cluster, topics and the names of phases stay."""
+    """A scenario shrinks to the steps that show the effect; empty phases go, cluster and topics stay."""
     told = scenario(
         [{"hold": "1s"}],
         [{"pause": "C"}, {"hold": "2s"}, {"resume": "C"}, {"heal": "all"}],
@@ -60,7 +60,7 @@ def test_a_scenario_shrinks_to_the_steps_that_matter() -> None:
 
 
 def test_what_cannot_be_run_is_not_asked_about() -> None:
-    """A resume without its pause would break the harness, which says nothing of Kafka."""
+    """A scenario that cannot run, such as a resume without its pause, is never tried."""
     asked: list[Scenario] = []
     told = scenario([{"pause": "C"}, {"resume": "C"}, {"hold": "1s"}])
 
@@ -92,12 +92,12 @@ def test_what_cannot_be_run_is_not_asked_about() -> None:
     ],
 )
 def test_a_phase_ends_only_what_it_began(steps: list[dict[str, Any]], sound: bool) -> None:
-    """What it did not end is healed at its end anyway."""
+    """A phase may only end faults that it began."""
     assert is_sound(scenario(steps)) == sound
 
 
 def test_a_step_without_what_it_needs_is_not_sound() -> None:
-    """A disk is wiped while its broker is down."""
+    """A step without its precondition is invalid, such as a wipe of a running broker."""
     told = scenario([{"kill": "C"}, {"wipe": "C"}, {"start": "C"}])
     (phase,) = told.phases
     without = told.model_copy(update={"phases": [phase.model_copy(update={"steps": phase.steps[1:2]})]})
@@ -107,14 +107,14 @@ def test_a_step_without_what_it_needs_is_not_sound() -> None:
 
 
 def test_each_phase_ends_its_own() -> None:
-    """One cannot resume what the phase before has paused."""
+    """A phase cannot resume what an earlier phase paused."""
     assert not is_sound(scenario([{"pause": "C"}], [{"resume": "C"}]))
 
 
 @settings(max_examples=20)
 @given(st.integers(0, 10_000))
 def test_a_randomised_schedule_shrinks_to_one_fault_that_shows_it(seed: int) -> None:
-    """Whatever was drawn: the oracle here sees a pause, and one is left."""
+    """A random schedule shrinks to the single fault that shows the effect."""
     drawn = randomised_schedule(FAULT_MIX, seed=seed, length_s=200)
     shows = lambda one: "pause" in {key for phase in keys(one) for key in phase}  # noqa: E731 - as above
     if shows(drawn):

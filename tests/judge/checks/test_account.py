@@ -1,4 +1,4 @@
-"""What became of a send: literal histories of one partition."""
+"""The fate of each send, from literal histories of one partition."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from tests.evidence.partitions import evidence, logged
 
 @dataclass
 class Case:
-    """``held`` are (offset, seq) on some replica; ``fates`` is what is expected, by seq."""
+    """``held`` are (offset, seq) on some replica; ``fates`` are the expected fates by seq."""
 
     behaviour: str
     sends: list
@@ -98,21 +98,21 @@ CASES = [
 
 
 def accounted(sends, polls, held=(), **known):
-    """The account of a history; ``held`` are (offset, seq) on a replica."""
+    """Return the account of a history; ``held`` are (offset, seq) on a replica."""
     of = evidence(sends, polls, logs={1: [logged(offset, seq) for offset, seq in held]})
     known = {"drain": Drain(10, 10, True), "whole": True} | known
     return of, account(of.sends, of.polls, of.logs, **known)
 
 
 def fates_of(of, found):
-    """Fate by number."""
+    """Return the fates by sequence number."""
     named = [FATES[fate] or None for fate in found.fate.tolist()]
     return dict(zip(seq_of(of.sends.value).tolist(), named, strict=True))
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.behaviour for case in CASES])
 def test_what_became_of_a_send(case):
-    """Each case's behaviour is its name."""
+    """Each case's name states the behaviour."""
     drain = Drain(case.position, case.end, case.complete)
     assert fates_of(*accounted(case.sends, case.polls, case.held, drain=drain, whole=case.whole)) == case.fates
 
@@ -130,8 +130,9 @@ def test_what_became_of_a_send(case):
     ],
 )
 def test_what_was_deleted_is_not_lost(offset, seen_at, held, fate):
-    """Below the offset that the leader named nothing is owed; at it all is. A record without an offset stood where a
-    reader or a replica's log had it; where none had, nobody can tell.
+    """A record below the deletion offset is not lost; at or above it, it is.
+
+    The offset of a record without one is where a reader or a log had it; otherwise the fate is undecided.
     """
     polls = [polled(9, 9), *([] if seen_at is None else [polled(seen_at, 0, final=False)])]
     of, found = accounted([sent(0, offset=offset)], polls, [] if held is None else [(held, 0)], deleted_before=5)
@@ -144,7 +145,7 @@ def test_what_was_deleted_is_not_lost(offset, seen_at, held, fate):
     [(5, None, "lost_write"), (12, None, "truncated_ack"), (None, None, "unknown_offset_ack"), (12, 12, "undrained")],
 )
 def test_of_a_compacted_topic_nobody_knows_what_is_gone(offset, held, fate):
-    """A later record of its key may have taken its place; one that a log holds is still there."""
+    """On a compacted topic a missing record is undecided, since a later one of its key may have replaced it."""
     polls, logs = [polled(9, 9)], [] if held is None else [(held, 0)]
     of, found = accounted([sent(0, offset=offset)], polls, logs, drain=Drain(10, 20, complete=False))
     _, compacted = accounted([sent(0, offset=offset)], polls, logs, drain=Drain(10, 20, complete=False), kept=False)
@@ -154,7 +155,7 @@ def test_of_a_compacted_topic_nobody_knows_what_is_gone(offset, held, fate):
 
 
 def test_a_record_without_an_offset_is_known_by_where_it_was_seen():
-    """By any reader, at the furthest; one that was not seen has no place."""
+    """A record without an offset is placed at the largest offset where a reader saw it."""
     sends = [sent(0, outcome="info"), sent(1, outcome="info")]
     _, found = accounted(sends, [polled(3, 0, final=False), polled(4, 0, final=False)])
 
@@ -163,7 +164,7 @@ def test_a_record_without_an_offset_is_known_by_where_it_was_seen():
 
 
 def test_the_order_of_ledgers_and_reads_changes_nothing():
-    """A ledger is written as answers come in, and a log holds what several producers sent."""
+    """The account does not depend on the order of ledger and reads, nor on several producers in one log."""
     sends = [sent(n, offset=n + 5 * p, producer_id=f"load-{p}") for p in (0, 1) for n in range(5)]
     polls = [polled(n + 5 * p, n, producer_id=f"load-{p}") for p in (0, 1) for n in range(5) if (n, p) != (2, 0)]
     chance = np.random.default_rng(1)
@@ -177,7 +178,7 @@ def test_the_order_of_ledgers_and_reads_changes_nothing():
 
 
 def test_delivery_counts_what_was_found():
-    """Counts of each outcome and of each fate."""
+    """The delivery row counts each outcome and each fate."""
     sends = [sent(0, offset=0), sent(1, offset=1), sent(2, offset=2), sent(3, outcome="info"), sent(4, outcome="fail")]
     of, found = accounted(sends, [polled(0, 0), polled(2, 2), polled(3, 2)], drain=None, whole=False)
 

@@ -1,4 +1,4 @@
-"""Logs side by side: what two replicas may never show, and where they may differ."""
+"""Replicas' logs compared: where they must be equal, and where they may differ."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,7 +26,7 @@ from tests.evidence.partitions import evidence
 
 
 def logs_in(folder, logs, *, epochs=None, hw=10, log_start=0, ends=None, **other):
-    """A partition with these logs (broker id → batches' bytes) in its replicas' files; ``ends`` are captured."""
+    """Return a partition with these logs (broker id → batches); ``ends`` are the captured log end offsets."""
     replicas = []
     for broker_id, data in logs.items():
         file = folder / f"{broker_id}.log"
@@ -40,7 +40,7 @@ def logs_in(folder, logs, *, epochs=None, hw=10, log_start=0, ends=None, **other
 
 @pytest.fixture
 def check(tmp_path):
-    """Writes logs and counts (checked, violations) of an invariant."""
+    """Writes logs and returns (checked, violations) of an invariant."""
 
     def run(name, logs, **other):
         of = logs_in(tmp_path, logs, **other)
@@ -52,7 +52,7 @@ def check(tmp_path):
 
 @pytest.fixture
 def violations(tmp_path):
-    """Writes logs and lists the evidence of each violation that a check finds."""
+    """Writes logs and returns the evidence of each violation that a check finds."""
 
     def run(check, logs, **other):
         found = check(logs_in(tmp_path, logs, **other))
@@ -68,20 +68,20 @@ NEWER = batch(2, values(3), epoch=1)
 
 
 def test_i12_two_committed_batches_that_differ(check):
-    """Offset 2 holds other bytes on broker 2, below both high watermarks; above one of them it may."""
+    """I12 is violated if batches differ below both high watermarks; above one of them they may."""
     assert check("I12", {1: [A, B], 2: [A, NEWER]}) == (2, 1)
     assert check("I12", {1: [A, B], 2: [A, B]}) == (2, 0)
     assert check("I12", {1: [A, B], 2: [A, NEWER]}, hw={1: 3, 2: 2}) == (1, 0)
 
 
 def test_i12_a_replica_that_lacks_what_it_knows_as_committed(check):
-    """Broker 2 ends before its own high watermark; an export that was torn there proves nothing."""
+    """I12 is violated if a replica ends before its own high watermark, unless its export is torn there."""
     assert check("I12", {1: [A, B], 2: [A], 3: [A, B]}) == (2, 1)
     assert check("I12", {1: [A, B], 2: [A, B[:-1]], 3: [A, B]}) == (2, 0)
 
 
 def test_i12_says_which_replica_lacks_what(violations):
-    """The first violation is at the smallest offset; a replica that lacks the batch names no epoch."""
+    """I12's evidence lists the replicas that lack the batch and the epochs of the others, lowest offset first."""
     logs = {2: [A], 1: [A, B], 3: [A, NEWER, batch(3, values(4))]}
 
     assert violations(i12_committed_prefix, logs) == [
@@ -91,7 +91,7 @@ def test_i12_says_which_replica_lacks_what(violations):
 
 
 def test_i12_a_torn_export_is_asked_below_its_last_whole_batch(check):
-    """Of a replica that was torn after offset 2 nothing is asked there; at 0 it counts."""
+    """I12 checks a torn export below its last whole batch only."""
     torn = [batch(0, values(7, 8)), B, b"half a batch"]
 
     assert check("I12", {1: [A, B], 2: torn}) == (1, 1)
@@ -100,7 +100,7 @@ def test_i12_a_torn_export_is_asked_below_its_last_whole_batch(check):
 
 
 def test_i12_an_export_that_ends_below_the_captured_end_is_asked_like_a_torn_one(check):
-    """Broker 2's log ended at 3 when it was captured: what its export lacks from 2 on accuses nobody."""
+    """I12 checks an export that ends below the captured log end like a torn one: its missing batches prove nothing."""
     lacking, other = {1: [A, B], 2: [A], 3: [A, B]}, {1: [A, B], 2: [batch(0, values(7, 8)), B], 3: [A, B]}
 
     assert check("I12", lacking, ends={1: 3, 2: 3, 3: 3}) == (2, 0)
@@ -109,7 +109,7 @@ def test_i12_an_export_that_ends_below_the_captured_end_is_asked_like_a_torn_one
 
 
 def test_i12_a_replica_without_an_answer_or_below_its_log_start_has_no_say(check):
-    """Broker 2 differs at offset 0; without a high watermark it is not known to hold the committed prefix."""
+    """I12 skips replicas without a known high watermark, and offsets below the log start."""
     logs = {1: [A, B], 2: [batch(0, values(7, 8)), B]}
 
     assert check("I12", logs) == (2, 1)
@@ -118,7 +118,7 @@ def test_i12_a_replica_without_an_answer_or_below_its_log_start_has_no_say(check
 
 
 def test_i12_a_damaged_batch_is_not_the_intact_one(check):
-    """One byte of broker 2's batch differs, and its CRC does not."""
+    """I12 is violated if one replica's batch is damaged and another's is not."""
     damaged = bytes([*B[:-2], B[-2] ^ 1, B[-1]])
 
     assert check("I12", {1: [A, B], 2: [A, damaged]}) == (2, 1)
@@ -126,19 +126,19 @@ def test_i12_a_damaged_batch_is_not_the_intact_one(check):
 
 
 def test_i12_is_about_clean_topics(check):
-    """After an unclean election committed records may differ; a compacted log may be rewritten."""
+    """I12 needs a topic without unclean elections and without compaction."""
     assert check("I12", {1: [A, B], 2: [A, NEWER]}, clean=False) == (0, 0)
     assert check("I12", {1: [A, B], 2: [A, NEWER]}, kept=False) == (0, 0)
 
 
 def test_i13_one_offset_and_epoch_with_two_contents(check):
-    """Equal offset and epoch, other bytes: wrong even above the HW; in another epoch a divergent tail may stand."""
+    """I13 is violated if batches of equal offset and epoch differ, even above the HW; other epochs may differ."""
     assert check("I13", {1: [A, B], 2: [A, OTHER]}, hw=0, clean=False) == (2, 1)
     assert check("I13", {1: [A, B], 2: [A, NEWER]}, hw=0, clean=False) == (1, 0)
 
 
 def test_i13_what_stands_before_an_equal_batch(check):
-    """The batch at 3 is equal and the one before it is not: one of the logs skipped a truncation."""
+    """I13 is violated if logs agree at a batch and differ before it: one of them skipped a truncation."""
     last = batch(3, values(4), epoch=2)
 
     assert check("I13", {1: [A, B, last], 2: [A, NEWER, last]}) == (2, 1)
@@ -146,7 +146,7 @@ def test_i13_what_stands_before_an_equal_batch(check):
 
 
 def test_i13_says_what_differs(violations):
-    """By offset, then by epoch: two pairs of replicas each agree with each other at offset 2, not with their past."""
+    """I13's evidence states whether this batch or an earlier one differs, by offset and epoch."""
     other = batch(0, values(7, 8))
     logs = {1: [A, NEWER], 2: [A, B], 3: [other, NEWER], 4: [other, B]}
 
@@ -158,17 +158,17 @@ def test_i13_says_what_differs(violations):
 
 
 def test_i13_is_not_about_compacted_logs(check):
-    """Each replica compacts by itself."""
+    """I13 skips compacted topics, since each replica compacts by itself."""
     assert check("I13", {1: [A, B], 2: [A, OTHER]}, kept=False) == (0, 0)
 
 
 def test_i13_logs_that_start_apart_have_no_common_prefix(check):
-    """A replica whose beginning was deleted shares the rest only."""
+    """I13 compares logs only from the later log start on."""
     assert check("I13", {1: [A, B], 2: [B]}) == (1, 0)
 
 
 def test_i14_a_batch_and_the_epoch_file(check):
-    """Offset 2 is of epoch 1; the file must say so. Without a file nothing is said."""
+    """I14 compares each batch's epoch with the leader-epoch-checkpoint; without that file it checks nothing."""
     logs = {1: [A, NEWER]}
 
     assert check("I14", logs, epochs={1: [(0, 0), (1, 2)]}) == (3, 0)
@@ -178,7 +178,7 @@ def test_i14_a_batch_and_the_epoch_file(check):
 
 
 def test_i14_what_was_deleted_is_not_in_the_epoch_file(check):
-    """The segment still has the first batch, the file begins at the log's start; from there on it counts."""
+    """I14 skips batches below the log start, which the epoch file no longer covers."""
     logs, epochs = {1: [A, NEWER]}, {1: [(1, 2)]}
 
     assert check("I14", logs, epochs=epochs, log_start=2) == (1, 0)
@@ -188,7 +188,7 @@ def test_i14_what_was_deleted_is_not_in_the_epoch_file(check):
 
 
 def test_i14_names_the_batch_and_what_the_file_says(violations):
-    """By offset over all replicas; before the file's first entry it says nothing."""
+    """I14's evidence has the batch's and the file's epoch; before the file's first entry the latter is null."""
     logs = {2: [A, NEWER], 1: [A, B]}
 
     assert violations(i14_epoch_of_batch, logs, epochs={1: [(1, 2)], 2: [(0, 0)]}) == [
@@ -199,7 +199,7 @@ def test_i14_names_the_batch_and_what_the_file_says(violations):
 
 
 def test_i14_names_the_entries(violations):
-    """Those of one file that do not rise first, then the starts that differ between files."""
+    """I14's evidence lists non-rising entries of a file first, then starts that differ between files."""
     epochs = {1: [(0, 0), (1, 2), (1, 3)], 2: [(0, 0), (1, 1)]}
 
     assert violations(i14_epoch_files, {1: [A], 2: [A]}, epochs=epochs) == [
@@ -210,14 +210,14 @@ def test_i14_names_the_entries(violations):
 
 
 def test_i14_epoch_files_go_up(check):
-    """Epochs and starts both grow from line to line; a leader's last entry may be empty."""
+    """In an epoch file both epochs and starts must rise; a leader's last entry may have no batch."""
     assert check("I14", {1: [A]}, epochs={1: [(0, 0), (3, 2)]}) == (2, 0)
     assert check("I14", {1: [A]}, epochs={1: [(0, 0), (2, 2), (1, 3)]}) == (3, 1)
     assert check("I14", {1: [A]}, epochs={1: [(0, 0), (1, 2), (2, 2)]}) == (3, 1)
 
 
 def test_i14_epochs_start_at_equal_offsets(check):
-    """Below the high watermarks; above one of them a divergent tail may have begun elsewhere."""
+    """Epoch files must agree on starts below the high watermarks; above one of them they may differ."""
     logs, epochs = {1: [A, NEWER], 2: [A, NEWER]}, {1: [(0, 0), (1, 2)], 2: [(0, 0), (1, 1)]}
 
     assert check("I14", logs, epochs=epochs, hw=3)[1] == 1
@@ -225,7 +225,7 @@ def test_i14_epochs_start_at_equal_offsets(check):
 
 
 def test_i17_sequence_numbers(check):
-    """5 after 0..1 is a gap, 0 again a repetition; another epoch or producer counts for itself."""
+    """I17 is violated by a gap or a repetition of sequence numbers within one producer id and epoch."""
     first = sequenced(0, (0, 1), 0)
 
     assert check("I17", {1: [first, sequenced(2, (2,), 2)]}) == (2, 0)
@@ -235,14 +235,14 @@ def test_i17_sequence_numbers(check):
 
 
 def test_i17_wraps_and_looks_at_the_final_log_only(check):
-    """After 2^31 - 1 comes 0; plain producers and other replicas' tails are not asked."""
+    """I17 accepts the wrap from 2^31 - 1 to 0, and checks idempotent batches of the final log only."""
     assert check("I17", {1: [sequenced(0, (0,), 2**31 - 1), sequenced(1, (1,), 0)]}) == (2, 0)
     assert check("I17", {2: [sequenced(0, (0,), 0), sequenced(1, (1,), 9)]}) == (0, 0)
     assert check("I17", {1: [A, B]}) == (0, 0)
 
 
 def test_i17_producers_that_take_turns(violations):
-    """Each producer id and epoch has its own sequence; violations are listed by offset, not by producer."""
+    """I17 follows each producer id and epoch by itself, and lists violations by offset."""
     log = [
         sequenced(0, (0,), 0, producer=(9, 0)),
         sequenced(1, (0,), 0, producer=(7, 1)),
@@ -273,7 +273,7 @@ def test_i17_producers_that_take_turns(violations):
 
 
 def test_i17_control_batches_and_other_topics_are_not_asked(check):
-    """A transaction's marker has no sequence number; after an unclean election or a compaction gaps are legal."""
+    """I17 skips control batches, and topics with unclean elections or compaction."""
     first, gap = sequenced(0, (0,), 0), sequenced(2, (1,), 5)
 
     assert check("I17", {1: [first, sequenced(1, (0,), 0, attributes=CONTROL), sequenced(2, (1,), 1)]}) == (2, 0)
@@ -286,7 +286,7 @@ def test_i17_control_batches_and_other_topics_are_not_asked(check):
 # --- against a plain reading of the same rules -------------------------------------------------------
 
 HW = 4
-LOGS = st.lists(  # of each replica: batches of one record, by epoch and value; None: nothing at this offset
+LOGS = st.lists(  # per replica and offset: a one-record batch as (epoch, value), or None
     st.lists(st.none() | st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=3, max_size=6),
     min_size=1,
     max_size=4,
@@ -294,13 +294,13 @@ LOGS = st.lists(  # of each replica: batches of one record, by epoch and value; 
 
 
 def plain_i12(logs):
-    """The offsets below ``HW`` that more than one replica must hold, and those at which two of them differ."""
+    """Return the offsets below ``HW`` that I12 checks, and those at which replicas differ."""
     asked = [n for n in range(HW) if len(logs) > 1 and any(log.get(n) for log in logs)]
     return asked, [n for n in asked if len({log.get(n) for log in logs}) > 1]
 
 
 def plain_i13(logs):
-    """Offsets and epochs that several logs hold, and those where they, or what is before, differ."""
+    """Return the offsets and epochs that I13 checks, and those where batches or their predecessors differ."""
     held = [(n, epoch, log) for log in logs for n, (epoch, _) in log.items()]
     asked = sorted({(n, epoch) for n, epoch, _ in held if [each[:2] for each in held].count((n, epoch)) > 1})
     violated = []
@@ -315,7 +315,7 @@ def plain_i13(logs):
 
 @given(LOGS, st.integers(1, 4))
 def test_checks_are_those_of_a_plain_reading(rows, window):
-    """Of any logs, in windows of any size: the same number of checks, and the same violations in the same order."""
+    """For any logs and window sizes, I12 and I13 agree with a direct implementation."""
     logs = [{n: each for n, each in enumerate(log) if each} for log in rows]
     written = {
         broker_id: [batch(n, values(seq), epoch) for n, (epoch, seq) in log.items()]

@@ -1,4 +1,4 @@
-"""What a configuration permits follows from its settings and faults, and from nothing else."""
+"""Which anomalies a configuration permits follows from settings and faults only."""
 
 import pytest
 
@@ -16,17 +16,17 @@ READ_BEFORE = {"nonrepeatable_read", "nonmonotonic_poll", "poll_skip"}
 
 
 def permitted(**settings):
-    """Names of what some producer is permitted."""
+    """Return the anomalies that some producer is permitted."""
     return set(allowed(manifest(**settings)))
 
 
 def test_acks_all_with_a_clean_election_permits_nothing():
-    """Idempotent acks=all may neither lose nor double, whatever the faults."""
+    """Idempotent acks=all with clean elections permits neither loss nor duplicates, whatever the faults."""
     assert permitted(faults=["kill", "pause", "slow"]) == set()
 
 
 def test_acks_1_permits_loss_when_a_leader_can_go():
-    """A kill permits loss under acks=1; a follower's lag alone does not."""
+    """acks=1 permits loss if a fault can remove a leader; a follower's lag does not."""
     assert permitted(acks="1", idempotence=False, faults=["kill"]) >= LOSS
     assert GONE.isdisjoint(permitted(acks="1", idempotence=False, faults=["lag"]))
 
@@ -37,7 +37,7 @@ def test_acks_0_promises_nothing():
 
 
 def test_unclean_election_permits_loss_under_acks_all():
-    """A replica that lacks records may lead, if the topic says so."""
+    """With unclean elections enabled, a fault permits loss under acks=all."""
     unclean = {"unclean.leader.election.enable": "true"}
 
     assert unclean_election(manifest(config=unclean), "orders")
@@ -46,7 +46,7 @@ def test_unclean_election_permits_loss_under_acks_all():
 
 
 def test_where_no_unclean_election_took_place_none_permits_anything():
-    """As the controller's history tells of this topic; of another one it does not matter."""
+    """If the controller's history shows no unclean election of the topic, enabling them permits nothing."""
     given = manifest(config={"unclean.leader.election.enable": "true"}, faults=["kill"])
 
     assert set(allowed(given, led_cleanly=["orders"])) == set()
@@ -54,7 +54,7 @@ def test_where_no_unclean_election_took_place_none_permits_anything():
 
 
 def test_a_loss_is_permitted_for_each_reason_that_may_hold():
-    """With the cause that has to have brought it about."""
+    """A permission lists each cause that may have led to the loss."""
 
     def causes(anomaly, **settings):
         given = manifest(idempotence=False, faults=["kill"], **settings)
@@ -69,7 +69,7 @@ def test_a_loss_is_permitted_for_each_reason_that_may_hold():
 
 
 def test_an_unclean_election_may_take_the_end_of_a_transaction():
-    """Only a producer that has transactions may then see an aborted record read."""
+    """With unclean elections, a transactional producer is also permitted aborted reads and hanging transactions."""
     unclean = {"unclean.leader.election.enable": "true"}
     ends = {"aborted_read", "hanging_transaction"}
 
@@ -78,7 +78,7 @@ def test_an_unclean_election_may_take_the_end_of_a_transaction():
 
 
 def test_duplicates_need_retries_without_idempotence():
-    """Retries may double a record, or put it behind later ones, unless idempotence or no retries forbid it."""
+    """Retries without idempotence permit duplicates and reordering."""
     assert permitted(idempotence=False) == {"duplicate", "nonmonotonic_send"}
     assert permitted(idempotence=False, retries=0) == set()
     assert permitted(idempotence=True) == set()
@@ -89,7 +89,7 @@ def test_duplicates_need_retries_without_idempotence():
     [("orders", True), ("sales", False)],
 )
 def test_an_unclean_election_may_be_allowed_for_a_while(topic, unclean):
-    """By a step of the scenario, for this topic."""
+    """A ``configure`` step that enables unclean elections counts for its topic."""
     step = {"configure": {"topic": topic, "set": {"unclean.leader.election.enable": "true"}}}
     told = manifest(faults=["kill"]).model_copy(update={"scenario": {"phases": [{"one": [step]}]}})
 
@@ -104,13 +104,13 @@ def test_an_unclean_election_may_be_allowed_for_a_while(topic, unclean):
         ({"who": "unclean", "refused": "REQUEST_TIMED_OUT", "unclean": ["sales-0", "orders-0"]}, True),
         ({"who": "unclean", "refused": None, "unclean": []}, False),  # not needed
         ({"who": "unclean", "refused": "sales-0 has no replica", "unclean": ["orders-eu-0"]}, False),
-        ({"who": "unclean", "refused": None}, True),  # as it was recorded once
+        ({"who": "unclean", "refused": None}, True),  # an older format of the event
         ({"who": "unclean", "refused": "ELIGIBLE_LEADERS_NOT_AVAILABLE"}, False),
         ({"who": "preferred", "refused": None}, False),
     ],
 )
 def test_an_unclean_election_may_be_ordered(detail, unclean):
-    """What counts is what became of the order, not that the scenario has it."""
+    """An ``elect: unclean`` step counts by its recorded result for the topic, not by being in the scenario."""
     scenario = {"phases": [{"one": [{"elect": {"who": "unclean"}}]}]}
     told = manifest(faults=["kill"]).model_copy(update={"scenario": scenario})
     events = [happened(1, "elected", step="elect", detail=detail)]
@@ -133,7 +133,7 @@ def test_an_unclean_election_may_be_ordered(detail, unclean):
     ],
 )
 def test_a_damaged_disk_excuses_loss_only_where_it_held_the_last_copy(step, detail, lost):
-    """Of a partition of this topic, whatever min.insync.replicas is; where nobody could tell, it is taken for one."""
+    """A damaged disk permits loss if it held the last copy of one of the topic's partitions, or if that is unknown."""
     events = [happened(1, "injected", step=step, detail=detail)]
 
     assert last_copy_lost(manifest(), events, "orders") is lost
@@ -143,7 +143,7 @@ def test_a_damaged_disk_excuses_loss_only_where_it_held_the_last_copy(step, deta
 
 
 def test_acks_1_may_lose_what_a_new_leader_lacks_however_it_came_to_lead():
-    """Also by a preferred election, which is no fault; a change of a setting takes no leader away."""
+    """acks=1 permits loss after any change of leader, also a preferred election; a changed setting is none."""
     told = {"acks": "1", "idempotence": False}
     elect = {"phases": [{"one": [{"elect": {"who": "preferred"}}]}]}
 
@@ -153,7 +153,7 @@ def test_acks_1_may_lose_what_a_new_leader_lacks_however_it_came_to_lead():
 
 
 def test_a_gate_between_the_versions_of_a_run_is_half_open():
-    """What some of them do may be seen, and need not be."""
+    """With versions on both sides of a gate, ``sometimes`` is true and ``always`` false."""
     both = ["3.6.2", "3.7.0"]
 
     assert (always("strict_min_isr", both), sometimes("strict_min_isr", both)) == (False, True)
@@ -162,7 +162,7 @@ def test_a_gate_between_the_versions_of_a_run_is_half_open():
 
 
 def test_an_upgrade_permits_what_either_version_does():
-    """Below min.insync.replicas the high watermark stands once brokers are at 3.7."""
+    """After an upgrade, permissions of every version of the run hold."""
     rolled = manifest(acks="1", idempotence=False, faults=["kill"], version="3.6.2")
     start = Incarnation(node="broker-1", incarnation=2, kafka_version="3.7.0", started_ns=1)
 
@@ -171,7 +171,7 @@ def test_an_upgrade_permits_what_either_version_does():
 
 
 def test_a_lost_copy_is_one_of_its_partition_from_where_the_file_was_cut():
-    """Its time is that of the proof; a step that could not ask leaves it open, and names itself."""
+    """A lost copy has partition, time of the proof and offset of the cut; an unproven one names its step."""
     cut = {"last_copy_of": ["orders-0"], "log_end_offset": 80}
     events = [happened(5, "injected", step="truncate", target="broker-1", detail=cut)]
     untold = [happened(5, "injected", step="wipe", target="broker-1", detail={"effect_verified": False})]
@@ -183,17 +183,17 @@ def test_a_lost_copy_is_one_of_its_partition_from_where_the_file_was_cut():
 
 
 def test_every_rule_names_a_cause_that_the_evidence_is_asked_for():
-    """A permission without one would hold wherever its settings do."""
+    """Every rule of permission has a cause that the evidence is checked for."""
     assert {rule.cause for rule in ALLOWED} == {NEW_LEADER, UNCLEAN_LEADER, LOST_COPY, *CAUSES}
 
 
 def test_every_rule_has_a_reason():
-    """Nothing is permitted without saying why."""
+    """Every permission has a reason."""
     assert all(allowed(manifest(acks="1", idempotence=False, faults=["kill"])).values())
 
 
 def with_group(commit, acks, *steps):
-    """What is permitted where there is a consumer group, and after these steps."""
+    """Return the permissions of a run with a consumer group and these steps."""
     scenario = {"load": {"topic": "orders", "group": {"commit": commit}}, "phases": [{"one": list(steps)}]}
     told = manifest(acks=acks, idempotence=False, retries=0, faults=[next(iter(step)) for step in steps])
     return set(allowed(told.model_copy(update={"scenario": scenario})))
@@ -210,12 +210,12 @@ def with_group(commit, acks, *steps):
     ],
 )
 def test_commits_ahead_of_processing_permit_a_skip_once_a_member_can_end(commit, steps, permits):
-    """Commits behind it permit none, whatever the faults; a broker's end takes no member away."""
+    """Commits ahead of processing permit skipped records if a member can end; commits after it never do."""
     assert ("group_skip" in with_group(commit, "all", *steps)) is permits
 
 
 def test_a_members_end_takes_no_leader_away():
-    """With acks=1 it permits no loss; beside a broker's end it does."""
+    """With acks=1, a killed member permits no loss; a killed broker does."""
     member, leader = {"kill": {"node": "member 2"}}, {"kill": {"node": "leader of orders-0"}}
 
     assert GONE.isdisjoint(with_group("after", "1", member))
@@ -224,7 +224,7 @@ def test_a_members_end_takes_no_leader_away():
 
 @pytest.mark.parametrize(("every", "permits"), [(500, True), (None, False)])
 def test_members_that_release_records_permit_that_they_are_given_up(every, permits):
-    """At every delivery up to the limit; whatever else is permitted by faults is said of each record."""
+    """Members that release records permit archived records; the faults' permissions are decided per record."""
     scenario = {"load": {"topic": "orders", "group": {"protocol": "share", "release_every": every}}}
     told = manifest(faults=["kill"]).model_copy(update={"scenario": scenario})
     assert ("archived_record" in allowed(told)) is permits

@@ -1,4 +1,4 @@
-"""Sources that disagree, and behaviour that a version changed: cases that violate no guarantee."""
+"""Cases that violate no guarantee: sources that disagree, and behaviour that depends on the version."""
 
 from evidence.facts import Facts
 from judge.checks.behaviour import behaviour_change, source_disagreement
@@ -10,13 +10,13 @@ WHERE = tuple(TP.values())
 
 
 def told(cases):
-    """(explanation's beginning, why it is permitted) of each case."""
+    """Return (beginning of the explanation, reason of the permission) of each case."""
     rows = [(cases.example(n)["explanation"], cases.why(n)) for n in range(cases.values.size)]
     return [(sentence.split(" with")[0], why and why.split(" (")[1]) for sentence, why in rows]
 
 
 def test_source_disagreement_is_not_permitted():
-    """A broker began its epoch elsewhere than the epoch files say; where they agree there is nothing to tell."""
+    """If a broker's first offset of an epoch differs from the epoch files, the sources disagree; equal ones do not."""
     said = {"kind": "leader_started", "broker_id": 3, **TP, "leader_epoch": 2, "log_end_offset": 30, "line": 7}
 
     assert told(source_disagreement(partition(facts=Facts(starts={2: 29}), lines=[said]))) == [
@@ -26,7 +26,7 @@ def test_source_disagreement_is_not_permitted():
 
 
 def test_behaviour_change_is_permitted():
-    """The last known leader led again, or one out of the ELR did; a leader that did not recover so did neither."""
+    """An election of the last known leader, or from the ELR, is a permitted change of behaviour."""
     before = State(*WHERE, "metadata_log", 0, 0, -1, 1, 0, (1, 2, 3), (), last_known_elr=(3,))
     after = State(*WHERE, "metadata_log", 1, S, 3, 2, 1, (1, 2, 3), (3,), recovering=True)
     shrunk = State(*WHERE, "metadata_log", 0, 0, 1, 1, 0, (1, 2, 3), (1,), elr=(3,))
@@ -43,7 +43,7 @@ def test_behaviour_change_is_permitted():
 
 
 def test_behaviour_change_below_min_isr():
-    """Up to 3.6 the high watermark goes on with too small an ISR; one that stands tells nothing, nor does 3.7."""
+    """Up to 3.6 the HW moves below min.insync.replicas: a permitted change of behaviour; from 3.7 on it is none."""
     alone = State(*WHERE, "metadata_log", 0, 0, 1, 0, 0, (1, 2, 3), (1,))
     moves, stands = ([sample(1, n * S + MS, hw, 9) for n, hw in ((4, 5), (5, top))] for top in (9, 5))
 

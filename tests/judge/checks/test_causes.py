@@ -1,4 +1,4 @@
-"""What the evidence says of each cause that may have brought a case about, on a dozen rows each."""
+"""What the evidence says about each possible cause of a case."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ from tests.judge.checks import test_groups, test_shares
 
 
 def state(number, seconds, leader, epoch, isr=(1, 2, 3)):
-    """A state of the controller's history, the ``number``-th."""
+    """Return the ``number``-th state of the controller's history."""
     return State("orders", 0, "metadata_log", number, seconds * S, leader, epoch, number, (1, 2, 3), isr)
 
 
@@ -36,7 +36,7 @@ TIMEOUTS = {"load-1": S}
 
 
 def ruled(cause, sends=(), *, anomaly="duplicate", states=QUIET, min_isr=1, **known):
-    """Which of the records a cause may have brought about, for which that is undecided, and what is missing."""
+    """Return which records the cause may explain, which are undecided, and which evidence is missing."""
     of = partition((), (), sends=sends, facts=Facts(states=states, effective_min_isr=min_isr), **known)
     cases = Cases(anomaly, of.sends.value, lambda place: {})
     ruling = brought_about(of, [], cases, cause)
@@ -44,12 +44,12 @@ def ruled(cause, sends=(), *, anomaly="duplicate", states=QUIET, min_isr=1, **kn
 
 
 def answered_after(*spans_ms, **other):
-    """Records that are sent at 10 s, each answered so many milliseconds later."""
+    """Return records sent at 10 s, each answered after this many milliseconds."""
     return [sent(n, offset=n, sent_ns=10 * S, done_ns=10 * S + ms * MS, **other) for n, ms in enumerate(spans_ms)]
 
 
 def test_a_record_is_sent_again_once_its_request_timed_out():
-    """A second after the send; one that was answered sooner in a quiet run was sent once."""
+    """A record answered after its request time-out may have been sent again; one answered sooner was not."""
     assert ruled(SENT_AGAIN, answered_after(2, 899, 1000, 5000), request_timeouts_ns=TIMEOUTS) == (
         [False, False, True, True],
         [False] * 4,
@@ -58,7 +58,7 @@ def test_a_record_is_sent_again_once_its_request_timed_out():
 
 
 def test_a_record_without_an_answer_may_have_been_sent_again():
-    """To the end of its producer."""
+    """A record without an answer may have been sent again."""
     sends = [sent(0, outcome="info", done_ns=None)]
 
     assert ruled(SENT_AGAIN, sends, request_timeouts_ns=TIMEOUTS)[0] == [True]
@@ -74,7 +74,7 @@ def test_a_record_without_an_answer_may_have_been_sent_again():
     ],
 )
 def test_a_fault_may_cost_an_answer_while_the_record_waits_for_it(span, again):
-    """Which it does from 10 s to 10.002 s."""
+    """A fault that overlaps the wait for an answer may have caused a retry."""
     disturbances = [tuple(int(at * S) for at in span)]
 
     assert ruled(SENT_AGAIN, answered_after(2), request_timeouts_ns=TIMEOUTS, disturbances=disturbances)[0] == [again]
@@ -82,7 +82,7 @@ def test_a_fault_may_cost_an_answer_while_the_record_waits_for_it(span, again):
 
 @pytest.mark.parametrize(("changed_s", "again"), [(1, False), (9, True), (10, True), (12, False)])
 def test_a_change_of_leader_or_isr_may_refuse_a_record_that_was_appended(changed_s, again):
-    """A few seconds around it."""
+    """A leader or ISR change close to the send may have caused a retry of an appended record."""
     states = [state(0, 0, 1, 0), state(1, changed_s, 1, 0, (1, 2))]
 
     assert ruled(SENT_AGAIN, answered_after(2), request_timeouts_ns=TIMEOUTS, states=states)[0] == [again]
@@ -105,12 +105,12 @@ def test_a_change_of_leader_or_isr_may_refuse_a_record_that_was_appended(changed
     ],
 )
 def test_where_evidence_is_missing_whether_a_record_was_sent_again_is_undecided(sends, known, missing):
-    """The request time-out, the time of the send, or the history at that time."""
+    """Without request time-out, send time or history, a retry is undecided."""
     assert ruled(SENT_AGAIN, sends, **known) == ([False], [True], missing)
 
 
 def test_a_history_that_begins_before_the_send_tells_enough():
-    """With a snapshot at 9 s; the record was sent at 10 s."""
+    """A history whose snapshot precedes the send is sufficient."""
     assert ruled(SENT_AGAIN, answered_after(2), request_timeouts_ns=TIMEOUTS, states=[state(1, 5, 1, 0)]) == (
         [False],
         [False],
@@ -120,7 +120,7 @@ def test_a_history_that_begins_before_the_send_tells_enough():
 
 @pytest.mark.parametrize(("waited_ms", "permits"), [(2, False), (1500, True)])
 def test_a_record_is_overtaken_if_the_earlier_one_was_sent_again(waited_ms, permits):
-    """Record 1 was acknowledged at 4, below record 0 at 5: record 0 has to have been sent again."""
+    """A record below an earlier one is permitted only if the earlier one may have been sent again."""
     first = sent(0, offset=5, sent_ns=10 * S, done_ns=10 * S + waited_ms * MS)
     of = partition((), (), sends=[first, sent(1, offset=4)], facts=Facts(states=QUIET), request_timeouts_ns=TIMEOUTS)
     cases, findings = nonmonotonic_send(of, acknowledged(of)), Findings()
@@ -131,7 +131,7 @@ def test_a_record_is_overtaken_if_the_earlier_one_was_sent_again(waited_ms, perm
 
 
 def test_what_no_reader_was_given_need_never_have_been_stored():
-    """Record 0 was read by somebody, and so it was committed."""
+    """A record that no reader returned may never have been stored; a record that was read was."""
     sends = [sent(n, outcome="info", acks="0") for n in range(2)]
 
     assert ruled(NEVER_READ, sends, polls=[polled(0, 0, final=False)])[0] == [False, True]
@@ -147,7 +147,7 @@ def test_what_no_reader_was_given_need_never_have_been_stored():
     ],
 )
 def test_the_high_watermark_waits_for_an_isr_that_is_short_during_the_drain(states, ruling):
-    """Of two replicas, at 30 s."""
+    """An ISR below min.insync.replicas during the drain may explain an HW that does not cover the record."""
     sends, polls = [sent(0, offset=9, acks="1")], [polled(0, 7)]
 
     assert ruled(SHORT_ISR, sends, anomaly="invisible_ack", polls=polls, states=states, min_isr=2) == ruling
@@ -164,7 +164,7 @@ def test_the_high_watermark_waits_for_an_isr_that_is_short_during_the_drain(stat
     ],
 )
 def test_a_copier_begins_anew_after_a_fault_that_precedes_the_second_copy(shown_s, faults, brought, missing):
-    """Without one nothing tells whether it did."""
+    """A fault before a second copy may explain it by a restarted copier; otherwise the cause is undecided."""
     of = partition((), (), faults=[(begun * S, ended * S) for begun, ended in faults])
     shown_ns = np.array([NULL if shown_s is None else shown_s * S])
     cases = Cases("duplicate_output", np.array([1]), lambda place: {}, shown_ns=shown_ns)
@@ -188,7 +188,7 @@ A, B = test_groups.A, test_groups.B
     ],
 )
 def test_a_member_that_ended_leaves_what_it_committed_ahead(ended, reads, permits):
-    """Member 1 committed up to 6 at 3 s, and record 4 was read by nobody."""
+    """A skipped record is explained by a member that ended after committing ahead of its reads."""
     of = test_groups.partition(
         [test_groups.read(A, *each) for each in reads] + [test_groups.read(B, 5, 9, 6)],
         commits=[test_groups.commit(A, 6, 3, 3.1), test_groups.commit(B, 10, 7, 7.1)],
@@ -200,7 +200,7 @@ def test_a_member_that_ended_leaves_what_it_committed_ahead(ended, reads, permit
 
 
 def test_a_commit_counts_though_its_member_ended_before_the_answer():
-    """The coordinator took it, as a later owner's start shows."""
+    """A commit counts although its member ended before the answer: a later owner started at that offset."""
     of = test_groups.partition(
         [test_groups.read(A, 0, 3, 2), test_groups.read(B, 5, 9, 6)],
         commits=[test_groups.commit(A, 5, 3), test_groups.commit(B, 10, 7, 7.1)],
@@ -212,7 +212,7 @@ def test_a_commit_counts_though_its_member_ended_before_the_answer():
 
 @pytest.mark.parametrize(("releases", "permits"), [(5, True), (4, False)])
 def test_a_record_that_was_released_at_every_delivery_is_given_up(releases, permits):
-    """Offset 3, after five deliveries."""
+    """A record released at every delivery up to the limit explains that it was archived."""
     reads = [test_shares.given(A, 0, 3, 10 + n, count=n + 1) for n in range(5)]
     acks = [test_shares.TAKEN, *(test_shares.acked(A, 3, 3, 10 + n, kind="release") for n in range(releases))]
     of = test_shares.partition(reads, acks)

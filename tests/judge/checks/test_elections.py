@@ -1,4 +1,4 @@
-"""Elections, histories and boots: what is wrong, and what only looks so."""
+"""Elections, controller histories and boots: violations and near misses."""
 
 from evidence.facts import NewLog
 from judge.checks import elections
@@ -6,31 +6,31 @@ from kafka_files.states import State
 
 
 def state(number, leader, epoch, isr, **other):
-    """A state of orders-0, a second after the one before."""
+    """Return a state of orders-0, one second after the previous one."""
     known = {"topic": "orders", "partition": 0, "source": "metadata_log", "position": number, "t_ns": number * 10**9}
     known |= {"leader": leader, "leader_epoch": epoch, "partition_epoch": number, "replicas": (1, 2, 3)}
     return State(**(known | {"isr": tuple(isr)} | other))
 
 
 def line(kind, broker_id, **other):
-    """A line of a broker's log."""
+    """Return a line of a broker's log."""
     return {"kind": kind, "broker_id": broker_id, "topic": "orders", "partition": 0, "line": 1, "t_ns": 0} | other
 
 
 def view(observer, leader, epoch, isr, *, sent_ns):
-    """A metadata view."""
+    """Return a metadata view."""
     where = {"topic": "orders", "partition": 0, "observer": observer, "leader": leader, "leader_epoch": epoch}
     return where | {"isr": isr, "sent_ns": sent_ns, "received_ns": sent_ns + 1}
 
 
 def verdict(checks):
-    """(checked, violations)."""
+    """Return (checked, violations)."""
     found = list(checks)
     return len(found), sum(check.violated for check in found)
 
 
 def test_i19_two_leaders_in_one_epoch():
-    """Broker 2 says to lead the epoch that the controller gave to broker 1; in its own epoch it may."""
+    """I19 is violated if a broker leads an epoch that the controller gave to another one."""
     history = [state(0, 1, 0, [1, 2, 3]), state(1, -1, 1, [2]), state(2, 2, 2, [2])]
     other, own = line("leader_started", 2, leader_epoch=0), line("leader_started", 2, leader_epoch=2)
 
@@ -39,7 +39,7 @@ def test_i19_two_leaders_in_one_epoch():
 
 
 def test_i19_a_view_without_a_leader_names_none():
-    """Metadata with leader -1 contradicts nobody; one with another leader does."""
+    """I19 ignores metadata with leader -1; another leader violates it."""
     history = [state(0, 1, 0, [1])]
 
     assert verdict(elections.i19_one_leader_per_epoch(history, [], [view("1", -1, 0, [1], sent_ns=0)])) == (1, 0)
@@ -47,7 +47,7 @@ def test_i19_a_view_without_a_leader_names_none():
 
 
 def test_i20_a_leader_from_outside_the_isr():
-    """Broker 3 had left the ISR; broker 2 had not."""
+    """I20 is violated if the new leader was outside the ISR."""
     before = state(0, 1, 0, [1, 2])
 
     assert verdict(elections.i20_clean_election([before, state(1, 3, 1, [3])])) == (1, 1)
@@ -55,7 +55,7 @@ def test_i20_a_leader_from_outside_the_isr():
 
 
 def test_i20_the_first_in_the_assignment_leads():
-    """2 stands before 3 in [1, 2, 3]; 3 leads only where 2 is out of the new ISR or a reassignment chose."""
+    """I20 is violated unless the first replica of the assignment in the new ISR leads; reassignments are exempt."""
     before = state(0, 1, 0, [1, 2, 3])
 
     assert verdict(elections.i20_clean_election([before, state(1, 3, 1, [2, 3])])) == (1, 1)
@@ -64,9 +64,7 @@ def test_i20_the_first_in_the_assignment_leads():
 
 
 def test_i20_with_an_empty_isr_the_eligible_replicas_count():
-    """ELR [2] may lead; 3 may not, unless it is the last known leader, which ELR elects by design once 2
-    has left it, too.
-    """
+    """With an empty ISR, I20 accepts leaders from the ELR, and the last known leader only once the ELR is empty."""
     before = state(0, -1, 1, [], elr=(2,))
     nobody = state(0, -1, 1, [], last_known_elr=(3,))
     recovering = state(1, 3, 2, [3], recovering=True)
@@ -79,7 +77,7 @@ def test_i20_with_an_empty_isr_the_eligible_replicas_count():
 
 
 def test_i20_the_isr_may_be_emptied_and_the_elr_elected_from_in_one_record():
-    """Leader 1 was alone and is gone: 2 of ELR leads at once, 3 out of it may not; nor may 2 while 1 stays."""
+    """I20 accepts a leader from the ELR in the record that empties the ISR, unless the old leader stays."""
     alone = state(0, 1, 0, [1], elr=(2,))
 
     assert verdict(elections.i20_clean_election([alone, state(1, 2, 1, [2], elr=(1,))])) == (1, 0)
@@ -88,9 +86,7 @@ def test_i20_the_isr_may_be_emptied_and_the_elr_elected_from_in_one_record():
 
 
 def test_a_leader_out_of_the_elr_is_told_from_the_last_in_the_isr():
-    """2 left the ISR before 1 did, and leads, be it in the record that empties the ISR; 1 again would be no change, and
-    neither is one whom the ISR held.
-    """
+    """An election from the ELR is recognised, but not a return of the same leader or a leader from the ISR."""
     shrunk, empty = state(0, 1, 0, [1], elr=(2,)), state(1, -1, 0, [], elr=(1, 2))
 
     assert list(elections.led_from_elr([shrunk, empty, state(2, 2, 1, [2], elr=(1,))])) == [
@@ -102,7 +98,7 @@ def test_a_leader_out_of_the_elr_is_told_from_the_last_in_the_isr():
 
 
 def test_i21_a_history_in_order():
-    """A leader that left and another one in a new epoch; not in the same one."""
+    """I21 accepts another leader in a new epoch only."""
     history = [state(0, 1, 0, [1, 2, 3]), state(1, 2, 1, [2, 3]), state(2, 2, 1, [1, 2, 3])]
 
     assert verdict(elections.i21_history_in_order(history, 2)) == (3, 0)
@@ -110,7 +106,7 @@ def test_i21_a_history_in_order():
 
 
 def test_i21_what_is_wrong_with_a_history():
-    """Each rule is broken alone, and named."""
+    """I21 names each broken rule."""
     first = state(0, 1, 4, [1, 2, 3])
     wrong = {
         "the leader is not in the ISR": [state(0, 1, 0, [2])],
@@ -129,7 +125,7 @@ def test_i21_what_is_wrong_with_a_history():
 
 
 def test_i25_a_boot_above_its_own_log():
-    """HW 12 with a log end of 11 cannot be; with 12 it can, and so can a second start in the same life."""
+    """I25 is violated if a broker boots with an HW above its log end; a later start in the same life does not count."""
     loaded = line("log_loaded", 1, high_watermark=12)
 
     def check(log_end_offset):
@@ -141,7 +137,7 @@ def test_i25_a_boot_above_its_own_log():
 
 
 def test_i25_a_checkpoint_above_a_later_log_end():
-    """A checkpointed HW of 12 must be below every later log end; one that is not in the file proves nothing."""
+    """I25 is violated if a checkpointed HW is above a later log end."""
 
     def captured(name, at_ns, checkpoint, leo):
         row = {"capture": name, "broker_id": 1, "topic": "orders", "partition": 0, "sent_ns": at_ns}
@@ -158,7 +154,7 @@ def test_i25_a_checkpoint_above_a_later_log_end():
 
 
 def test_i25_a_new_log_is_not_held_to_the_old_ones_checkpoint():
-    """Between the two captures the broker's disk was wiped; another broker's, or one before, changes nothing."""
+    """I25 does not compare a new log with the old log's checkpoint, after the broker's disk was wiped."""
     row = {"broker_id": 1, "topic": "orders", "partition": 0, "capture": "a", "log_end_offset": 20}
     before = row | {"sent_ns": 10, "received_ns": 11, "checkpoint_high_watermark": 12}
     after = row | {"sent_ns": 20, "received_ns": 21, "checkpoint_high_watermark": 1, "log_end_offset": 3}
@@ -175,13 +171,13 @@ def test_i25_a_new_log_is_not_held_to_the_old_ones_checkpoint():
 
 
 def told(lines=(), views=(), starts=None):
-    """The sentences of disagreements about two states."""
+    """Return the sentences of disagreements with a history of two states."""
     history = [state(0, 1, 0, [1, 2, 3]), state(10, 2, 1, [2, 3])]
     return [sentence for sentence, _ in elections.disagreements(history, lines, views, starts or {})]
 
 
 def test_source_disagreement_of_a_view_that_never_caught_up():
-    """Two seconds after the last change a broker still shows the old leader; sooner it may, and an equal one agrees."""
+    """A view that shows an older state 2 s after the last change is a disagreement; an earlier view is none."""
     old, new = (1, 0, [1, 2, 3]), (2, 1, [3, 2])
 
     assert told(views=[view("3", *old, sent_ns=13 * 10**9)]) == [
@@ -193,7 +189,7 @@ def test_source_disagreement_of_a_view_that_never_caught_up():
 
 
 def test_source_disagreement_in_a_brokers_own_words():
-    """About who leads, and about where its epoch starts."""
+    """A broker's log line that contradicts the controller on leader or start offset is a disagreement."""
     said = line("leader_started", 2, leader_epoch=1, log_end_offset=30)
 
     assert told([said], starts={1: 30}) == []

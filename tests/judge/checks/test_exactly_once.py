@@ -1,4 +1,4 @@
-"""A copier's output against its input: each committed record is there exactly once."""
+"""A copier's output compared with its input: each committed record must be copied exactly once."""
 
 import numpy as np
 import pytest
@@ -11,12 +11,12 @@ from tests.evidence.partitions import evidence
 
 
 def copy(offset, of, **other):
-    """The final drain's read of the copy of the input at an offset."""
+    """Return the final drain's read of the copy of this input."""
     return polled(offset, of, producer_id="copier-0", **other)
 
 
 def found(polls, *, inputs=(0, 1, 4), committed=5, drained=True, whole=True, of_input=None, **of_output):
-    """Anomaly → the inputs whose copies are wrong; control records stand at the other offsets of the input."""
+    """Return the inputs whose copies are wrong by anomaly; the input's other offsets are control records."""
     of = evidence(polls=polls, drain=Drain(9, 9, drained), **of_output)
     copied = Copied("copier-0", np.array(inputs, dtype=np.int64), committed, whole, **(of_input or {}))
     each = [
@@ -30,7 +30,7 @@ WHOLE = [copy(0, 0), copy(1, 1), copy(3, 4)]
 
 
 def test_lost_output_is_a_committed_input_without_a_copy():
-    """One whose offset is not committed is not owed yet; where the drain broke off nothing is missing for certain."""
+    """A committed input without a copy is lost output, if the drain reached the end and the offset is committed."""
     assert found(WHOLE[:2])["lost_output"] == [4]
     assert found([])["lost_output"] == [0, 1, 4]
     assert list(found(WHOLE)) == []
@@ -40,7 +40,7 @@ def test_lost_output_is_a_committed_input_without_a_copy():
 
 
 def test_duplicate_output_is_an_input_with_two_copies():
-    """An offset that was read twice is one copy, and so is what a live consumer read beside the drain."""
+    """An input with copies at two offsets is duplicate output; one offset read twice is one copy."""
     assert found([*WHOLE, copy(5, 1)])["duplicate_output"] == [1]
     assert list(found([*WHOLE, copy(1, 1)])) == []
     assert list(found([*WHOLE, copy(5, 1, final=False)])) == []
@@ -57,7 +57,7 @@ def test_duplicate_output_is_an_input_with_two_copies():
     ],
 )
 def test_a_duplicate_output_is_shown_when_its_second_copy_was_seen(live, samples, shown_s):
-    """By a live reader, or by a high watermark above its offset 5; what the final drain read may be far older."""
+    """A duplicate output is dated by a live read at or above it, or by a high watermark above it."""
     reads = [copy(offset, of, final=False, received_ns=at_s * S) for offset, of, at_s in live]
     probed = [sample(1, at_s * S - MS, high, 9) for at_s, high in samples]
     of = evidence(polls=[*WHOLE, copy(5, 1), *reads], samples=probed, drain=Drain(9, 9, complete=True))
@@ -68,14 +68,14 @@ def test_a_duplicate_output_is_shown_when_its_second_copy_was_seen(live, samples
 
 
 def test_a_copy_of_what_is_not_committed_is_a_phantom():
-    """Where the drain of the input broke off the input may be there; another producer's records are no copies."""
+    """A copy of an uncommitted input is a phantom, if the input was drained to its end."""
     assert found([*WHOLE, copy(5, 3)]) == {"phantom_record": [3]}
     assert found([*WHOLE, copy(5, 3)], whole=False) == {}
     assert found([*WHOLE, polled(5, 3)]) == {}
 
 
 def test_what_was_deleted_of_the_output_took_the_first_copies():
-    """Copies stand in the input's order: one that lacks above a copy that is left was lost."""
+    """Deleted output takes the first copies: a missing copy above a remaining one is lost."""
     assert found(WHOLE[1:], deleted_before=1) == {}
     assert found([], deleted_before=4) == {}
     assert found([copy(1, 1)], deleted_before=1) == {"lost_output": [4]}
@@ -83,15 +83,13 @@ def test_what_was_deleted_of_the_output_took_the_first_copies():
 
 
 def test_what_was_deleted_of_the_input_is_no_phantom_in_the_output():
-    """Up to the deletion; a copy of what was never committed above it is one."""
+    """A copy of input that was deleted is no phantom; above the deletion offset it is."""
     assert found([*WHOLE, copy(5, 3)], inputs=(4,), of_input={"deleted_before": 4}) == {}
     assert found([*WHOLE, copy(5, 3)], inputs=(4,), of_input={"deleted_before": 3}) == {"phantom_record": [3]}
 
 
 def test_compaction_may_have_taken_input_and_output():
-    """Of a compacted output nothing is missing for certain, and a copy of a compacted input may have been committed;
-    one that is there twice is.
-    """
+    """With compaction, a missing copy and a copy without its input are no violations; a duplicate still is."""
     assert found([*WHOLE[1:], copy(5, 1)], kept=False) == {"duplicate_output": [1]}
     assert found(WHOLE[1:], of_input={"kept": False}) == {"lost_output": [0]}
     assert found([*WHOLE, copy(5, 3)], of_input={"kept": False}) == {}
@@ -99,7 +97,7 @@ def test_compaction_may_have_taken_input_and_output():
 
 @pytest.mark.parametrize(("output", "read", "permits"), [(True, True, False), (False, True, True), (True, False, True)])
 def test_where_committed_records_may_be_gone_each_case_is_permitted(output, read, permits):
-    """Of the input as of the output; it is counted all the same."""
+    """If committed records of input or output may be lost, each case is permitted and still counted."""
     of = evidence(polls=[*WHOLE[1:], copy(5, 1), copy(6, 3)], drain=Drain(9, 9, complete=True), clean=output)
     copied = Copied("copier-0", np.array([0, 1, 4]), 5, whole=True, clean=read)
     cases = list(exactly_once.cases(of, copied))
@@ -113,7 +111,7 @@ def test_where_committed_records_may_be_gone_each_case_is_permitted(output, read
 
 
 def test_a_case_names_the_input_and_the_places():
-    """So that a person can look them up."""
+    """A case names the input offset and the offsets of its copies."""
     of = evidence(polls=[*WHOLE[1:], copy(5, 1)], drain=Drain(9, 9, complete=True))
     cases = {
         case.anomaly: case for case in exactly_once.cases(of, Copied("copier-0", np.array([0, 1, 4]), 5, whole=True))

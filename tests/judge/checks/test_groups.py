@@ -1,4 +1,4 @@
-"""What a consumer group may show of one partition, and what it must not."""
+"""What a consumer group may do with one partition, and what it must not."""
 
 from dataclasses import replace
 
@@ -17,24 +17,24 @@ A, B = "member-1.1", "member-2.1"
 
 
 def read(member, first, last, at_s):
-    """A stretch that a member read."""
+    """Return a stretch that a member read."""
     return {"member": member, **TP, "first_offset": first, "last_offset": last, "received_ns": int(at_s * S)}
 
 
 def told(member, change, at_s):
-    """A rebalance, as a member's library told it."""
+    """Return a rebalance as a member's library reported it."""
     return {"member": member, **TP, "change": change, "changed_ns": int(at_s * S)}
 
 
 def commit(member, offset, asked_s, answered_s=None, error=None):
-    """A commit's rows: that of its asking, and that of its answer."""
+    """Return the rows of a commit: its request and its answer."""
     asked = {"member": member, **TP, "number": 0, "offset": offset, "asked_ns": int(asked_s * S)}
     answer = asked | {"answered_ns": int(answered_s * S), "error": error} if answered_s else None
     return [asked, *([answer] if answer else [])]
 
 
 def partition(reads, rebalances=(), commits=(), *, faults=(), drained=range(10), **known):
-    """Evidence of a group with sessions of 6 s; the final drain found ten records."""
+    """Return evidence of a group with a session time-out of 6 s; the final drain found ten records."""
     of = evidence(polls=[polled(offset, offset) for offset in drained], **known)
     names: Names = of.names
     read_ = Reads.of(pa.Table.from_pylist(list(reads), GROUP_READS), names)
@@ -51,7 +51,7 @@ COMMITTED = [commit(A, 5, 2.5, 2.6), commit(B, 10, 6, 6.1)]
 
 
 def test_group_skip():
-    """Offset 4 lies below a committed offset and nobody read it; above what is committed it may be read yet."""
+    """A record below a committed offset that no member read is skipped; above it the record may still be read."""
     missing = [read(A, 0, 3, 2), read(B, 5, 9, 5)]
     assert offsets(groups.group_skip(partition(missing, commits=COMMITTED))) == [4]
     assert offsets(groups.group_skip(partition(missing, commits=[commit(A, 4, 2, 2.1)]))) == []
@@ -59,7 +59,7 @@ def test_group_skip():
 
 
 def test_group_skip_names_the_record_and_what_is_committed():
-    """A sentence that a person can check."""
+    """The explanation of a skip has the record and the committed offset."""
     skipped = groups.group_skip(partition([read(A, 0, 8, 2)], commits=[commit(A, 10, 2, 2.1)]))
 
     assert explanations(skipped) == [
@@ -73,23 +73,23 @@ def test_group_skip_names_the_record_and_what_is_committed():
         {"drained": [0, 1, 2, 3, 5, 6, 7, 8, 9]},  # a marker, or compacted away
         {"clean": False},  # the record may have taken the place of one that was read
         {"reads": [read(B, 0, 9, 2), read(A, 3, 3, 5)]},  # the other member's stretch covers it
-        {"commits": [commit(A, 10, 2)]},  # nobody knows whether it was taken
+        {"commits": [commit(A, 10, 2)]},  # unknown whether the commit was applied
         {"commits": [commit(A, 10, 2, 2.1, "ILLEGAL_GENERATION")]},
     ],
 )
 def test_group_skip_needs_a_record_and_a_commit(change):
-    """A gap that is legal, and evidence that does not tell."""
+    """A skip needs a record at the offset, a confirmed commit above it, and no reader."""
     given = {"reads": [read(A, 0, 3, 2), read(B, 5, 9, 5)], "commits": COMMITTED} | change
     assert offsets(groups.group_skip(partition(**given))) == []
 
 
 def test_group_skip_says_nothing_without_a_group():
-    """Most runs have none."""
+    """Without a group there is no skip."""
     assert offsets(groups.group_skip(evidence(polls=[polled(0, 0)]))) == []
 
 
 def test_i29_a_new_owner_starts_at_the_committed_offset():
-    """B starts at 6 with 5 committed: record 5 is skipped; of a gap without a record nothing is."""
+    """I29 is violated if a new owner starts above the committed offset and skips a record."""
     late = [read(A, 0, 4, 2), read(B, 6, 9, 5)]
     assert counted(groups.i29_starts_at_committed(partition(late, HANDED, COMMITTED))) == (2, 1)
     assert counted(groups.i29_starts_at_committed(partition(READ_ON, HANDED, COMMITTED))) == (2, 0)
@@ -98,9 +98,7 @@ def test_i29_a_new_owner_starts_at_the_committed_offset():
 
 
 def test_i29_an_owner_may_show_by_a_commit_where_it_starts():
-    """B asks to commit 6 before it reads: record 5 is skipped. 5 is what was committed, and what A committed, A had
-    read.
-    """
+    """For I29, an owner's first commit shows where it started; commits of records that it read do not count."""
     reads = [read(A, 0, 4, 2), read(B, 6, 9, 6)]
     of_a = commit(A, 5, 2.5, 2.6)
     assert counted(groups.i29_starts_at_committed(partition(reads, HANDED, [of_a, commit(B, 6, 5)]))) == (2, 1)
@@ -114,14 +112,14 @@ def test_i29_an_owner_may_show_by_a_commit_where_it_starts():
 
 
 def test_i29_a_commit_without_an_answer_may_have_been_taken():
-    """B then starts behind it; asked for only after B's first read it explains nothing."""
+    """I29 accepts a start at an unanswered commit's offset, if that commit was sent before the owner's first read."""
     late = [read(A, 0, 4, 2), read(B, 6, 9, 5)]
     assert counted(groups.i29_starts_at_committed(partition(late, HANDED, [commit(A, 6, 2)]))) == (2, 0)
     assert counted(groups.i29_starts_at_committed(partition(late, HANDED, [commit(A, 6, 6, 7)]))) == (2, 1)
 
 
 def test_i29_without_a_commit_the_log_is_read_from_its_beginning():
-    """auto.offset.reset is earliest; deleted records are not in the final drain."""
+    """Without a commit, I29 requires a start at the log's beginning; deleted records do not count."""
     assigned = [told(A, "assigned", 1)]
     assert counted(groups.i29_starts_at_committed(partition([read(A, 3, 9, 2)], assigned))) == (1, 1)
     assert counted(groups.i29_starts_at_committed(partition([read(A, 0, 9, 2)], assigned))) == (1, 0)
@@ -130,7 +128,7 @@ def test_i29_without_a_commit_the_log_is_read_from_its_beginning():
 
 
 def test_i30_what_is_read_twice_was_not_committed():
-    """B reads 4 again, which was committed before it was assigned; a later or unanswered commit is none of that."""
+    """I30 is violated if an owner reads records that were committed before its assignment."""
     again = [read(A, 0, 6, 2), read(B, 4, 9, 5)]
     assert counted(groups.i30_rereads_uncommitted_only(partition(again, HANDED, [commit(A, 5, 2.5, 2.6)]))) == (1, 1)
     assert counted(groups.i30_rereads_uncommitted_only(partition(again, HANDED, [commit(A, 4, 2.5, 2.6)]))) == (1, 0)
@@ -141,7 +139,7 @@ def test_i30_what_is_read_twice_was_not_committed():
 
 
 def test_i31_a_commit_never_falls():
-    """5 after 8 was answered; one that overlaps it may be taken first, and a refused one is none."""
+    """I31 is violated if a confirmed commit is below an earlier one; overlapping and rejected commits do not count."""
     first = commit(A, 8, 1, 2)
     assert counted(groups.i31_commits_never_fall(partition([], commits=[first, commit(B, 5, 3, 4)]))) == (1, 1)
     assert counted(groups.i31_commits_never_fall(partition([], commits=[first, commit(B, 8, 3, 4)]))) == (1, 0)
@@ -156,7 +154,7 @@ BUSY = [read(A, 0, 4, 9), read(A, 5, 5, 11)]
 
 
 def test_i32_one_owner():
-    """A has the partition for 10 s longer than B is given it, and nothing kept its coordinator from hearing it."""
+    """I32 is violated if a member keeps a partition after another one got it, without a fault that explains it."""
     assert counted(groups.i32_one_owner(partition(BUSY, LATE))) == (1, 1)
     assert counted(groups.i32_one_owner(partition(READ_ON, HANDED))) == (1, 0)
 
@@ -170,12 +168,12 @@ def test_i32_one_owner():
     ],
 )
 def test_i32_two_owners_are_permitted_while_one_cannot_know(given):
-    """What it had fetched it may go on with until its library tells it."""
+    """I32 accepts reads of fetched records until the member's library reports the loss of the partition."""
     assert counted(groups.i32_one_owner(given)) == (1, 0)
 
 
 def test_i32_the_commit_of_a_former_owner_is_refused():
-    """Whatever kept it from knowing; a refused one violates nothing, nor one that was asked for before."""
+    """I32 is violated if a former owner's commit is accepted, unless it was sent before the new assignment."""
     paused = {"faults": [(0, 15 * S)]}
     taken = partition(BUSY, LATE, [commit(A, 5, 19, 19.1)], **paused)
     assert counted(groups.i32_one_owner(taken)) == (1, 1)

@@ -1,4 +1,4 @@
-"""Imported histories: one key per case, hits beside near misses, judged together."""
+"""Imported histories: one key per case, hits and near misses, judged together."""
 
 import json
 
@@ -12,10 +12,10 @@ from judge.checks.allowed import allowed_to
 from judge.run import judge_run
 from tests.imports.histories import invoked, poll, send, write
 
-# Process 2 begins to read these keys at their first record; where any other key is concerned nothing is known of that.
+# Process 2 reads these keys from their first record; for other keys its start is unknown.
 FROM_START = ["lost", "atomic too", "acknowledged in part", "lost as a whole", "bound by a failure"]
 ASSIGNED = {"process": 2, "type": "ok", "f": "assign", "keys": FROM_START, "from_beginning": True}
-# What happens to keys of the case's own name.
+# The operations of each case, on the key of its name.
 CASES = {
     "lost": [send(1, "ok", ("lost", "a", 0)), send(1, "ok", ("lost", "b", 1)), poll(2, "ok", ("lost", 1, "b"))],
     "begun behind": [
@@ -172,30 +172,30 @@ CASES = {
 
 
 def folder_of(where, *operations, **settings):
-    """The run folder of a history."""
+    """Return the run folder of an imported history."""
     file = write(where / "history.jsonl", *operations)
     return formats.import_history([file], "operations", Settings(**settings), where / "runs")
 
 
 def judged(folder):
-    """What is concluded from a run folder."""
+    """Return the judge's findings on a run folder."""
     return judge_run(open_folder(folder), lambda judge, asked: [judge(question) for question in asked])
 
 
 def cases_of(folder):
-    """The examples of what is found in a run: rows of the anomalies table."""
+    """Return the rows of a run's anomalies table."""
     return judged(folder).tables["anomalies"].to_pylist()
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    """The anomalies of every case above, as one history."""
+    """The anomalies of all cases above, judged as one history."""
     operations = [ASSIGNED, *(operation for case in CASES.values() for operation in case)]
     return cases_of(folder_of(tmp_path_factory.mktemp("imported"), *operations))
 
 
 def test_hits_are_found_and_near_misses_are_not(found):
-    """Anomaly, key, offset and value of everything that was found."""
+    """Exactly the expected anomalies are found, each with key, offset and value."""
     told = [(row, json.loads(row["evidence"])) for row in found]
 
     assert sorted((row["anomaly"], facts["key"], row["offset"], facts["value"]) for row, facts in told) == [
@@ -232,7 +232,7 @@ def test_hits_are_found_and_near_misses_are_not(found):
 
 
 def test_a_subscribed_consumer_may_be_moved(tmp_path):
-    """What violates a guarantee to a consumer that was assigned its keys is permitted to one that subscribed."""
+    """A skip or step back violates a guarantee for an assigned consumer; for a subscribed one it is permitted."""
     steps = [send(1, "ok", ("k", "a", 0), ("k", "b", 1), ("k", "c", 2))]
     steps += [{"process": 2, "type": "ok", "f": "assign", "mops": ["k"]}, poll(2, "ok", ("k", 0, "a"), ("k", 2, "c"))]
     steps += [{"process": 3, "type": "ok", "f": "subscribe", "mops": ["k"]}, poll(3, "ok", ("k", 1, "b"))]
@@ -246,7 +246,7 @@ def test_a_subscribed_consumer_may_be_moved(tmp_path):
 
 
 def test_every_explanation_names_key_and_value(found):
-    """As the history wrote them; an inconsistent offset names both of its values."""
+    """Each explanation has the key and value of the history."""
     explanations = {(row["anomaly"], row["explanation"]) for row in found}
 
     assert (
@@ -275,7 +275,7 @@ def test_every_explanation_names_key_and_value(found):
     ],
 )
 def test_what_is_allowed_follows_from_what_is_stated(tmp_path, f, settings, allowed):
-    """Duplicates are until idempotence is stated or shown by a transaction; losses only with acks=1 and a fault."""
+    """Permissions follow from what the import states: duplicates need no idempotence, losses acks=1 and a fault."""
     manifest = read_manifest(folder_of(tmp_path, send(1, "ok", ("x", 1, 0), f=f), **settings).manifest)
     [producer] = manifest.producers
 
@@ -283,7 +283,7 @@ def test_what_is_allowed_follows_from_what_is_stated(tmp_path, f, settings, allo
 
 
 def test_evidence_is_missing_where_nothing_was_acknowledged_or_read(tmp_path):
-    """An empty history, only unknown sends, only reads that did not end well; a complete one lacks nothing."""
+    """Without acknowledged sends, or without good reads, evidence is missing."""
     sent, read = send(1, "ok", ("x", 1, 0)), poll(2, "ok", ("x", 0, 1))
 
     def missing(name, *operations):
@@ -297,7 +297,7 @@ def test_evidence_is_missing_where_nothing_was_acknowledged_or_read(tmp_path):
 
 
 def verifiable_of(where, *files):
-    """The run folder of what verifiable clients printed: events as (name, fields), a file for each client."""
+    """Return the run folder of verifiable clients' output: (name, fields) of each event, one file per client."""
     paths = [where / f"{number}.json" for number in range(len(files))]
     for path, events in zip(paths, files, strict=True):
         path.write_text("".join(json.dumps({"name": name, "timestamp": 1} | fields) + "\n" for name, fields in events))
@@ -305,12 +305,12 @@ def verifiable_of(where, *files):
 
 
 def event(name, *offsets):
-    """An event of some records of t-0, whose values are their offsets."""
+    """Return an event about records of t-0 whose values are their offsets."""
     return [(name, {"topic": "t", "partition": 0, "value": str(offset), "offset": offset}) for offset in offsets]
 
 
 def rebalanced(name):
-    """A consumer was given t-0, or gave it up."""
+    """Return the event that t-0 was assigned or revoked."""
     return [(name, {"partitions": [{"topic": "t", "partition": 0}]})]
 
 
@@ -338,7 +338,7 @@ ACKED = event("producer_send_success", *range(8))
     ids=["crossed", "late", "two", "assigned", "revoked", "restarted", "read by another", "late and crossed"],
 )
 def test_a_record_is_lost_where_one_reader_passed_it(tmp_path, consumers, found):
-    """Loss needs one reader on both sides of the gap: two readers, one of them behind it, prove nothing."""
+    """A record is lost only if one reader read before and after it; two readers do not prove it."""
     rows = cases_of(verifiable_of(tmp_path, ACKED, *consumers))
     told = [row["anomaly"] for row in rows if row["anomaly"] != "poll_skip"]
 
@@ -347,7 +347,7 @@ def test_a_record_is_lost_where_one_reader_passed_it(tmp_path, consumers, found)
 
 @pytest.mark.parametrize(("reported", "found"), [(None, {"unseen"}), ([], {"lost_write", "poll_skip"})])
 def test_a_subscribed_process_may_be_moved_ahead_unless_the_history_reports_rebalances(tmp_path, reported, found):
-    """Its group may have committed further; a history that reports rebalances would have shown that."""
+    """A subscribed consumer may skip records that its group committed, unless the history reports rebalances."""
     report = {} if reported is None else {"rebalanced": reported}
     steps = [send(1, "ok", ("k", value, offset)) for offset, value in enumerate("abc")]
     steps += [{"process": 3, "type": "ok", "f": "subscribe", "keys": ["k"]}]
@@ -368,7 +368,7 @@ def test_a_subscribed_process_may_be_moved_ahead_unless_the_history_reports_reba
     ],
 )
 def test_an_acknowledgement_names_where_its_record_is_read(tmp_path, acked, read, found):
-    """An offset at which no reader returned the record, which another offset holds, is wrong and leaves no pass."""
+    """An acknowledged offset is wrong if a reader found the record at another offset."""
     steps = [send(1, "ok", ("k", value, offset)) for value, offset in zip("ab", acked, strict=True)]
     steps += [poll(2, "ok", *(("k", offset, value) for value, offset in zip("ab", read, strict=True)))]
     told = judged(folder_of(tmp_path, *steps))
@@ -382,7 +382,7 @@ def test_an_acknowledgement_names_where_its_record_is_read(tmp_path, acked, read
     [(9999, ["bad_ack_offset", "unseen"]), (103, ["nonmonotonic_send", "unseen"]), (101, ["lost_write", "poll_skip"])],
 )
 def test_an_acknowledgement_beyond_the_end_of_the_log_is_wrong(tmp_path, offset, found):
-    """A later record of the process was read far below it; one place behind it the record may have been sent again."""
+    """An acknowledged offset far above a later record's offset is wrong; one place above it may be a retry."""
     steps = [send(1, "ok", ("k", value, at)) for value, at in zip("abc", (100, offset, 102), strict=True)]
     steps += [poll(2, "ok", ("k", 100, "a"), ("k", 102, "c"))]
 
@@ -390,7 +390,7 @@ def test_an_acknowledgement_beyond_the_end_of_the_log_is_wrong(tmp_path, offset,
 
 
 def test_what_an_import_cannot_show_is_named_as_that(tmp_path):
-    """Whether a client sent a record again: the reason says what you can state, and names no controller."""
+    """For an import, an undecided retry names the option that decides it, and not the controller."""
     steps = [send(1, "ok", ("k", "a", 1)), send(1, "ok", ("k", "b", 0)), poll(2, "ok", ("k", 0, "b"), ("k", 1, "a"))]
     [row] = judged(folder_of(tmp_path, *steps)).tables["anomaly_counts"].to_pylist()
 
@@ -400,7 +400,7 @@ def test_what_an_import_cannot_show_is_named_as_that(tmp_path):
 
 
 def test_tombstones_without_offsets_are_named_as_what_is_missing(tmp_path):
-    """Their values are known: they are null. With offsets nothing is missing."""
+    """Tombstones without offsets are named as missing evidence; with offsets nothing is missing."""
     read = poll(2, "ok", ("k", 0, None), ("k", 1, None))
 
     def missing(name, *offsets):
@@ -418,7 +418,10 @@ COMPACTED = {"table": "topics", "topic": "t", "config": {"cleanup.policy": "comp
 
 
 def ledger_of(where, *rows, **settings):
-    """The run folder of a ledger: rows of topics as they are, (key, value, offset) of sends, an offset of a read."""
+    """Return the run folder of an imported ledger.
+
+    A tuple is a send (key, value, offset), an integer an offset that was read, a dict a topic row.
+    """
     common = {"topic": "t", "partition": 0, "producer_id": "p"}
     send_row = {"table": "sends", "due_ns": 0, "done_ns": 1, "outcome": "ok", "acks": "all", "record_bytes": 9}
     poll_row = {"table": "polls", "consumer_id": "c", "pass": "final", "received_ns": 9, "checksum_ok": True}
@@ -444,7 +447,7 @@ def ledger_of(where, *rows, **settings):
     [
         ([("a", 1, 0), ("b", 1, 1), ("a", 2, 2)], [1, 2], []),
         ([("a", 1, 0), ("b", 1, 1), ("a", 2, 2)], [2], ["lost_write"]),  # the last value of b
-        ([("a", 1, 0), ("b", 1, 1), ("a", 2, 2), ("c", 1, 3)], [1, 3], ["lost_write"]),  # of a: both are gone
+        ([("a", 1, 0), ("b", 1, 1), ("a", 2, 2), ("c", 1, 3)], [1, 3], ["lost_write"]),  # both records of "a"
         ([("a", 1, 0), ("a", None, 1), ("b", 1, 2)], [2], []),  # a was deleted, and its tombstone removed
         ([("a", 1, 0), ("a", None, 1), ("b", 1, 2)], [1, 2], []),
         ([(None, 1, 0), ("a", 2, 1)], [1], ["unseen"]),  # which key the first one has is not known
@@ -452,7 +455,7 @@ def ledger_of(where, *rows, **settings):
     ],
 )
 def test_of_a_compacted_topic_the_last_value_of_each_key_must_live(tmp_path, sends, read, found):
-    """Earlier values and tombstones may be gone; where a key is not known nothing is decided."""
+    """On a compacted topic the last value of each key must exist; earlier values, and unknown keys, are not checked."""
     rows = cases_of(ledger_of(tmp_path, COMPACTED, *sends, *read))
 
     assert [row["anomaly"] for row in rows] == found
@@ -462,7 +465,7 @@ def test_of_a_compacted_topic_the_last_value_of_each_key_must_live(tmp_path, sen
     ("sends", "read", "settings", "found"),
     [
         ([("a", 1, 0), ("a", None, 1), ("b", 1, 2)], [0, 2], {}, [("lost_write", 1)]),  # a came back
-        ([("a", 1, 0), ("a", None, 1), ("b", 1, 2)], [2], {}, []),  # both are gone
+        ([("a", 1, 0), ("a", None, 1), ("b", 1, 2)], [2], {}, []),  # both records of "a"
         ([("a", 1, 0), ("a", None, 1), ("b", 1, 2)], [0, 1, 2], {}, []),  # both are there
         ([("a", 1, 0), ("a", None, 1), ("a", 2, 2)], [0, 2], {}, []),  # a later value stands for both
         ([("a", 1, 0), ("b", None, 1), ("b", 1, 2)], [0, 2], {}, []),  # of another key
@@ -478,7 +481,7 @@ def test_of_a_compacted_topic_the_last_value_of_each_key_must_live(tmp_path, sen
     ],
 )
 def test_a_tombstone_does_not_go_before_the_older_values_of_its_key(tmp_path, sends, read, settings, found):
-    """A reader that returned an older value and then went past the tombstone's place proves that it was lost."""
+    """A tombstone is lost if one reader returned an older value of its key and then passed the tombstone's offset."""
     rows = cases_of(ledger_of(tmp_path, COMPACTED, *sends, *read, **settings))
 
     assert [(row["anomaly"], row["offset"]) for row in rows] == found
@@ -493,7 +496,7 @@ def test_a_tombstone_does_not_go_before_the_older_values_of_its_key(tmp_path, se
     ],
 )
 def test_only_one_reader_shows_that_a_value_outlived_its_tombstone(tmp_path, readers, found):
-    """An operation's send names its record's key; two readers may have read at different times."""
+    """A lost tombstone needs one reader for both observations; two may have read at different times."""
     mops = [("a", "x", 0), ("a", None, 1), ("b", "y", 2)]
     steps = [
         {"process": 1, "type": "ok", "f": "send", "mops": [{"op": "send", "key": "k", "offset": at, "value": value}]}
@@ -525,7 +528,7 @@ def test_only_one_reader_shows_that_a_value_outlived_its_tombstone(tmp_path, rea
     ],
 )
 def test_what_a_topic_may_remove_is_declared(tmp_path, declared, settings, found):
-    """With retention an unread record is undecided; of a deleted topic nothing is promised; options count last."""
+    """With retention an unread record is undecided; on a deleted topic nothing is; options override the history."""
     rows = [{"table": "topics", "topic": "t", **declared}] if declared else []
     sends = [("a", 1, 0), ("b", 2, 1), ("c", 3, 2)]
 
@@ -534,7 +537,7 @@ def test_what_a_topic_may_remove_is_declared(tmp_path, declared, settings, found
 
 
 def test_tombstones_are_told_apart_by_their_offsets(tmp_path):
-    """A key may be deleted more than once; one that was lost is named, and one without an offset decides nothing."""
+    """Tombstones are told apart by offset: a lost one is named, and one without an offset decides nothing."""
     sends = [send(1, "ok", ("k", None, 0)), send(1, "ok", ("k", "x", 1)), send(1, "ok", ("k", None, 2))]
     whole, lost = (("k", 0, None), ("k", 1, "x"), ("k", 2, None)), (("k", 1, "x"), ("k", 2, None))
     start = {"process": 2, "type": "ok", "f": "assign", "keys": ["k"], "from_beginning": True}

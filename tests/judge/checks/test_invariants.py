@@ -1,4 +1,4 @@
-"""The table of invariants: what is asked of a partition, and what a run may lack."""
+"""The table of invariants: which ones are checked for a partition, and which evidence each needs."""
 
 from dataclasses import replace
 
@@ -33,7 +33,7 @@ def row_of(name, found, gaps=(), *, owes_history=True):
 
 
 def test_a_required_invariant_that_was_not_checked_is_unknown():
-    """I1 always, I7 of a run with a controller of its own, I20 never: without an election there is nothing to check."""
+    """A required invariant without checks is unknown: I1 always, I7 with a controller; I20 never is."""
     nothing = dict.fromkeys(["I1", "I7", "I20"], NOTHING)
 
     assert verdicts(nothing) == {"I1": "unknown", "I7": "unknown"}
@@ -43,7 +43,7 @@ def test_a_required_invariant_that_was_not_checked_is_unknown():
 
 @pytest.mark.parametrize(("name", "source"), [(n, source) for n, i in INVARIANTS.items() for source in sorted(i.reads)])
 def test_what_rests_on_lacking_evidence_is_unknown(name, source):
-    """That it held; that it did not only where the lack could look like a violation. Other evidence does not matter."""
+    """A verdict is unknown without its evidence; a violation stays unless the missing evidence could cause it."""
     violated, lacking = Tally(3, 1, (0, WHERE, "{}")), Gap("It was not collected.", sources(source), WHERE)
     others = Gap("It was not collected.", ALL - INVARIANTS[name].reads)
     elsewhere = lacking._replace(where=TopicPartition("orders", 1))
@@ -55,7 +55,7 @@ def test_what_rests_on_lacking_evidence_is_unknown(name, source):
 
 
 def test_a_reader_is_stuck_though_another_one_is_undecided():
-    """A reader that still moved leaves I37 open; an unreadable table of positions could look like a violation."""
+    """I37 fails for a stuck reader even if another one is undecided; an unreadable table makes it unknown."""
     stuck = {"I37": Tally(3, 1, (0, WHERE, "{}"))}
 
     assert verdicts(stuck, [Gap("A reader still moved.", sources(REST))]) == {"I37": "fail"}
@@ -64,7 +64,7 @@ def test_a_reader_is_stuck_though_another_one_is_undecided():
 
 
 def test_the_first_open_partition_is_named_and_the_others_are_counted():
-    """A violation that is proven elsewhere is fail all the same."""
+    """The reason names the first undecided partition and counts the others; a proven violation still fails."""
     open_one = invariants.Verdict(HELD, "It was not collected.")
     violated = invariants.Verdict(Tally(3, 1, (0, WHERE, "{}")))
     doubted = violated._replace(doubt="It is torn.")
@@ -80,7 +80,7 @@ def test_the_first_open_partition_is_named_and_the_others_are_counted():
 
 
 def test_a_violation_is_told_with_its_evidence():
-    """The first one, and where it was, in words; the evidence itself is for machines."""
+    """A violation's reason has the first place and time in words, and its row the evidence as JSON."""
     told = '{"broker_id":1,"t_ns":5000000000}'
     row = row_of("I2", Findings(tallies={"I2": Tally(9, 2, (5, WHERE, told))}))
 
@@ -90,15 +90,16 @@ def test_a_violation_is_told_with_its_evidence():
 
 
 def asked(of):
-    """The invariants that a partition is asked."""
+    """Return the invariants that are checked for a partition."""
     findings = Findings()
     invariants.check(of, findings)
     return set(findings.tallies)
 
 
 def test_what_is_asked_follows_from_the_partition():
-    """Of a topic that is not clean nothing that a loss would break, nor I15 of a compacted one; I8 only once a second
-    epoch was seen.
+    """The invariants of a partition follow from its evidence and settings.
+
+    Without clean elections, those that a loss would violate are skipped; with compaction, I15; with one epoch, I8.
     """
     quiet = partition([sample(1, S, 5, 5)], [isr_view(0, 1, 0, [1])], idempotent=False)
     of_all = {"I1", "I2", "I3", "I10", "I11", "I13", "I14", "I19", "I21", "I23"}
@@ -129,7 +130,7 @@ def unchecked(*rows, **known):
 
 
 def test_what_is_required_of_a_partition_follows_from_what_happened_there():
-    """An empty partition owes nothing about records; one that was written to does, and so does a second epoch."""
+    """Invariants about records need records in the partition; I8 needs a second epoch."""
     empty, written = sample(1, S, 0, 0), sample(1, S, 5, 5)
 
     assert {"I8", "I9", "I15", "I16"}.isdisjoint(unchecked([empty]))
@@ -141,9 +142,7 @@ def test_what_is_required_of_a_partition_follows_from_what_happened_there():
 
 
 def test_followers_are_asked_about_where_there_may_have_been_one():
-    """Not of a partition of which the controller's history knows one replica only, at any time; without that history
-    they are.
-    """
+    """I7 and I9 are skipped if the controller's history never had a second replica; without a history they are not."""
 
     def asked_with(*assignments):
         known = [state(position, replicas) for position, replicas in enumerate(assignments)]
@@ -161,7 +160,7 @@ def state(position, replicas):
 
 
 def test_every_invariant_names_its_function():
-    """So that docs/checks.md can tell of it: its own function has a docstring, or the ones that it calls have."""
+    """Every invariant has a documented function, from which docs/checks.md is generated."""
     told = {name: invariant.documented or invariant.checks for name, invariant in INVARIANTS.items()}
 
     assert [name for name, functions in told.items() if not all(each.__doc__ for each in functions)] == []

@@ -1,4 +1,4 @@
-"""ISR changes that a leader proposed: those that came to an end, and those that did not."""
+"""ISR changes proposed by a leader, with and without an answer."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ ZOOKEEPER, KRAFT = "znode", "metadata_log"
 
 
 def state(t_s, isr, *, epoch=0, leader=1, source=ZOOKEEPER):
-    """A state of orders-0 in the controller's history."""
+    """Return a state of orders-0 in the controller's history."""
     return State("orders", 0, source, t_s, t_s * S, leader, epoch, t_s, (1, 2, 3), tuple(isr))
 
 
 def line(number, kind, t_s, *, broker=1, **other):
-    """A line of a broker's server.log."""
+    """Return a line of a broker's server.log."""
     return {"broker_id": broker, "line": number, "kind": kind, "t_ns": t_s * S} | other
 
 
 SHRINKING = line(1, "isr_shrinking", 5, isr=[1, 2], out_of_sync=[(3, 90)])
-WRITTEN = (state(0, [1, 2, 3]), state(6, [1, 2]))  # the controller wrote it, and the leader was not told
+WRITTEN = (state(0, [1, 2, 3]), state(6, [1, 2]))  # the controller applied the change, and the leader got no answer
 
 
 def evidence(*lines, states=WRITTEN, until_s=60, views=(), **known):
-    """What was recorded until a minute: the leader's own metadata shows the ISR of before."""
+    """Return a minute of evidence in which the leader's metadata shows the old ISR."""
     known = {"effective_min_isr": 3, "strict_min_isr": True} | known
     shown = [isr_view(at * S, 1, 0, [1, 2, 3]) for at in (1, until_s)]
     return partition((), [*shown, *views], facts=Facts(states=states, **known), lines=[SHRINKING, *lines])
 
 
 def checked(*lines, **known):
-    """(checked, violations) of the changes."""
+    """Return (checked, violations) of the changes."""
     return counted(i38_isr_changes_end(evidence(*lines, **known)))
 
 
 def test_i38_a_change_that_is_never_answered():
-    """55 s without a fault prove it; answered in time it is as it should be."""
+    """I38 is violated if an ISR change has no answer in time, without a fault."""
     assert checked() == (1, 1)
     assert checked(line(2, "isr_updated", 6, isr=[1, 2])) == (1, 0)
     assert checked(line(2, "isr_updated", 50, isr=[1, 2])) == (1, 1)
 
 
 def test_i38_evidence_names_the_change_and_its_duration():
-    """The replicas that were to leave are those for which the leader goes on waiting."""
+    """I38's evidence has the leader, the change, the leaving replicas and the duration."""
     told = i38_isr_changes_end(evidence()).evidence(0)
 
     assert (told["leader"], told["isr"], told["leaving"], told["leader_epoch"]) == (1, [1, 2], [3], 0)
@@ -68,12 +68,12 @@ def test_i38_evidence_names_the_change_and_its_duration():
     ],
 )
 def test_i38_a_change_is_over_with_the_next_one_or_a_new_epoch(end, states):
-    """Proposed anew, another leader, or a restart: it is in flight no more."""
+    """A new proposal, a new epoch, another leader or a restart ends a pending ISR change."""
     assert checked(end, states=states)[1] == 0
 
 
 def test_i38_another_brokers_line_ends_nothing():
-    """It speaks of another ISR change, or of none."""
+    """Another broker's log line does not end the change."""
     assert checked(line(1, "isr_updated", 8, broker=2)) == (1, 1)
 
 
@@ -88,17 +88,17 @@ def test_i38_another_brokers_line_ends_nothing():
     ],
 )
 def test_i38_says_nothing_without_a_long_calm(known):
-    """A request may be lost, or wait for a broker that is gone."""
+    """I38 needs enough time without a fault: a request may be lost or wait for a broker that is down."""
     assert checked(**known) == (0, 0)
 
 
 def test_i38_a_calm_after_the_fault_is_enough():
-    """As long as it lasts as long as a change may take."""
+    """A sufficient time after the fault is enough for I38."""
     assert checked(outages=[Outage(1, 4 * S, 15 * S)]) == (1, 1)
 
 
 def test_i38_the_leaders_own_metadata_ends_a_change_of_kraft_alone():
-    """ZooKeeper's metadata comes from the controller, whatever the leader was answered."""
+    """The leader's metadata ends the change in KRaft only; in ZooKeeper mode metadata come from the controller."""
     views = [isr_view(7 * S, 1, 0, [1, 2])]
     kraft = (state(0, [1, 2, 3], source=KRAFT), state(6, [1, 2], source=KRAFT))
 
@@ -108,7 +108,7 @@ def test_i38_the_leaders_own_metadata_ends_a_change_of_kraft_alone():
 
 
 def test_a_line_without_a_time_or_of_no_leader_is_no_proposal():
-    """Nobody knows when it was, or the history says that another one led, or nothing."""
+    """A log line without a time, or of a broker that did not lead, is no proposal."""
 
     def of(states, **change):
         found = proposals(partition(facts=Facts(states=states), lines=[SHRINKING | change]))

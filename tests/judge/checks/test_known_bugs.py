@@ -1,4 +1,4 @@
-"""A broken invariant is called by a bug's name only where version and broker's log say so."""
+"""A violated invariant is attributed to a known bug only if version and broker log match."""
 
 import json
 
@@ -11,14 +11,14 @@ LINE = {"kind": "hw_lowered", "broker_id": 2, "line": 31, "previous_high_waterma
 
 
 def reason(version="2.8.2", line=None, *, invariant="I2", field="hw_read_first", **evidence):
-    """What the row says in the end."""
+    """Return the reason of the violated invariant's row."""
     shown = json.dumps({"broker_id": 2, field: 9159} | evidence)
     row = BROKEN | {"invariant": invariant, "evidence": shown}
     return named([row], [version], [LINE | (line or {})])[0]["reason"]
 
 
 def test_kafka_14704_is_named_with_its_line():
-    """The high watermark that was too high is the one from which the broker says to have gone back."""
+    """KAFKA-14704 needs a log line that lowers the HW from the violating value; the reason names that line."""
     assert reason() == (
         "first violation on orders-0. This is KAFKA-14704 (a follower raises its high watermark before it truncates "
         "its log; from 2.8.0 to before 3.3.3, and from 3.4.0 to before 3.4.1), as line 31 of broker 2's server.log "
@@ -28,7 +28,7 @@ def test_kafka_14704_is_named_with_its_line():
 
 
 def test_a_stale_high_watermark_is_named_where_the_log_was_cut() -> None:
-    """Up to 3.4.0 the follower takes the high watermark over before it cuts its log, so that it is another bug's."""
+    """STALE-HW needs a truncation at the violating offset; up to 3.4.0 this is another bug."""
     cut = {"kind": "truncating", "log_end_offset": 9159}
 
     assert "This is STALE-HW (" in reason("4.3.0", cut, invariant="I10", field="own_log_end")
@@ -49,9 +49,7 @@ def test_a_stale_high_watermark_is_named_where_the_log_was_cut() -> None:
 def test_a_high_watermark_that_waits_is_named_where_its_replica_caught_up_meanwhile(
     evictions: list[tuple[int, int]], awaited: list[int], is_named: bool
 ) -> None:
-    """Of one that had all of it when it was evicted last, HW waits by another bug, KAFKA-13091; what came after says
-    nothing.
-    """
+    """HW-WAITS needs a replica whose log ended below the HW at its last eviction; otherwise it is KAFKA-13091."""
     shown = {"broker_id": 1, "awaited": awaited, "leader_hw": 150, "t_ns": 9}
     row = BROKEN | {"invariant": "I10", "evidence": json.dumps(shown)}
     line = {"kind": "isr_shrinking", "broker_id": 1}
@@ -64,7 +62,7 @@ def test_a_high_watermark_that_waits_is_named_where_its_replica_caught_up_meanwh
 
 @pytest.mark.parametrize(("mode", "is_named"), [("zookeeper", True), ("kraft", False)])
 def test_a_bug_of_one_mode_is_not_named_in_the_other(mode: str, is_named: bool) -> None:
-    """With KRaft an eviction began a new leader epoch up to 3.5, so that something else is wrong there."""
+    """HW-WAITS is not named in KRaft mode up to 3.5, where an eviction began a new epoch."""
     shown = {"broker_id": 1, "awaited": [3], "leader_hw": 150, "t_ns": 9}
     row = BROKEN | {"invariant": "I10", "evidence": json.dumps(shown)}
     line = {"kind": "isr_shrinking", "broker_id": 1, "line": 1, "t_ns": 1, "out_of_sync": [(3, 100)]}
@@ -84,7 +82,7 @@ def test_a_bug_of_one_mode_is_not_named_in_the_other(mode: str, is_named: bool) 
 def test_a_stale_isr_is_named_where_a_controller_was_refused_what_zookeeper_holds(
     refused: tuple[int, list[int]], version: str, is_named: bool
 ) -> None:
-    """Whichever broker the controller was; another ISR, or one of another epoch, was refused for another's write."""
+    """STALE-ISR needs a rejected ISR change with the same ISR and epoch, at any broker."""
     row = BROKEN | {"invariant": "I38", "evidence": json.dumps({"leader": 2, "leader_epoch": 22, "isr": [2]})}
     line = {"kind": "isr_refused", "broker_id": 3, "line": 7, "leader_epoch": refused[0], "isr": refused[1]}
 
@@ -93,7 +91,7 @@ def test_a_stale_isr_is_named_where_a_controller_was_refused_what_zookeeper_hold
 
 @pytest.mark.parametrize("invariant", ["I2", "I6", "I10", "I38"])
 def test_an_invariant_that_holds_has_no_bug(invariant: str) -> None:
-    """Whatever the brokers' logs say; it has no evidence either."""
+    """An invariant that holds is not attributed to a bug."""
     row = BROKEN | {"invariant": invariant, "verdict": "pass", "reason": "", "evidence": None}
     kinds = ("hw_lowered", "truncating", "isr_shrinking", "isr_refused")
     lines = [LINE | {"kind": kind, "log_end_offset": None, "leader_epoch": 1, "isr": [1]} for kind in kinds]
@@ -115,12 +113,12 @@ def test_an_invariant_that_holds_has_no_bug(invariant: str) -> None:
     ],
 )
 def test_a_near_miss_keeps_its_reason(said):
-    """A fixed version, another broker, another value, another line or another invariant."""
+    """Another version, broker, value, line or invariant leaves the reason unchanged."""
     assert said == "first violation on orders-0"
 
 
 def test_what_holds_is_left_alone():
-    """A row without a violation has no evidence to compare."""
+    """A row without a violation is unchanged."""
     row = BROKEN | {"verdict": "pass", "reason": None}
 
     assert named([row], ["2.8.2"], [LINE]) == [row]

@@ -1,4 +1,4 @@
-"""What must stand in the replicas' logs, and what looks like a lack of it and is none."""
+"""What the replicas' logs must contain, and what may be missing."""
 
 from dataclasses import replace
 
@@ -20,12 +20,12 @@ from tests.evidence.partitions import evidence, logged
 
 
 def verdict(checks):
-    """(checked, violated)."""
+    """Return (checked, violated)."""
     return checks.checked, checks.violated_ns.size
 
 
 def test_i15_a_promised_record_that_an_isr_member_lacks():
-    """Broker 2 lacks record 1; acks=1 promised nothing; broker 3 is out of the ISR."""
+    """I15 is violated if an ISR member lacks an acknowledged record; acks=1 and replicas outside the ISR are exempt."""
     logs = {1: [logged(0, 0), logged(1, 1)], 2: [logged(0, 0)], 3: []}
 
     def check(*sends, members=None, **facts):
@@ -34,7 +34,7 @@ def test_i15_a_promised_record_that_an_isr_member_lacks():
 
     assert check(sent(0, offset=0), sent(1, offset=1)) == (4, 1)
     assert check(sent(0, offset=0), sent(1, offset=1, acks="1"), sent(2, outcome="info")) == (2, 0)
-    # What a replica's own retention took is not asked of it; the other one, and what lies above, is.
+    # Records that a replica's retention deleted are not checked at that replica.
     assert check(sent(0, offset=0), sent(1, offset=1), members={1: 0, 2: 2}) == (2, 0)
     assert check(sent(0, offset=0), sent(1, offset=1), members={1: 0, 2: 1}) == (3, 1)
     assert check(sent(0, offset=0), sent(1, offset=1), deleted_before=2) == (0, 0)
@@ -42,7 +42,7 @@ def test_i15_a_promised_record_that_an_isr_member_lacks():
 
 
 def test_i15_another_record_at_the_offset_is_none():
-    """The log is asked for the record, not for the offset; the evidence names broker and record."""
+    """I15 compares the record, not only the offset; its evidence has broker and record."""
     of = evidence([sent(0, offset=0)], logs={1: [logged(0, 7)]})
     checks = i15_durability(replace(of, members={1: 0}))
 
@@ -51,7 +51,7 @@ def test_i15_another_record_at_the_offset_is_none():
 
 
 def test_i16_a_read_that_does_not_stand():
-    """Another record at offset 1, and one that only broker 2's log holds: both were given out and did not stay."""
+    """I16 is violated if the final log has another record at a read offset, or none."""
     logs = {1: [logged(0, 0), logged(1, 1)], 2: [logged(2, 2)]}
 
     def check(*polls, log_start=0):
@@ -66,7 +66,7 @@ def test_i16_a_read_that_does_not_stand():
 
 
 def test_i28_acknowledged_although_too_few_were_in_sync():
-    """ISR [1] in epoch 3, as leader 1 itself has known for long enough from 8 s to 20 s: a send must be refused."""
+    """I28 is violated if a send succeeds while the leader has known for 2 s that its ISR is too small."""
     logs = {1: [logged(n, n, leader_epoch=3 if n < 5 else 2) for n in range(6)]}
     short = ShortIsr(1, 3, (1,), 6 * S + UNFENCED_NS, 20 * S)
 
@@ -87,12 +87,12 @@ def test_i28_acknowledged_although_too_few_were_in_sync():
 
 
 def of_transaction(name, outcome, **other):
-    """The one record of a transaction."""
+    """Return the single record of a transaction."""
     return sent(0, producer_id=name, outcome=outcome, transaction=0, **other)
 
 
 def with_log(sends, *batches, pid=7):
-    """Evidence with one log: (offset, producer's name) for a record, (offset, None, committed) for a marker."""
+    """Return evidence with one log: (offset, producer) is a record, (offset, None, committed) a marker."""
     records = [
         logged(offset, 0, producer_id=name, transactional=True, kafka_producer_id=pid)
         for offset, name, *_ in batches
@@ -108,7 +108,7 @@ def with_log(sends, *batches, pid=7):
 
 
 def test_i27_markers_agree_with_the_outcome():
-    """The next marker of the same Kafka producer id, where there is one, is the outcome's."""
+    """I27 is violated if the next marker of a transaction's producer id contradicts its outcome."""
     sends = [of_transaction("ok", "ok"), of_transaction("fail", "fail"), sent(0, producer_id="plain")]
     good = [(0, "ok"), (1, None, True), (2, "fail"), (3, None, False), (4, "plain"), (5, None, False)]
     of = with_log(sends, *good)
@@ -122,7 +122,7 @@ def test_i27_markers_agree_with_the_outcome():
 
 
 def test_i27_transactions_of_unknown_outcome_are_left_open():
-    """What their records' markers say is counted, for all partitions to be compared."""
+    """I27 counts the markers of transactions with unknown outcome, to be compared over all partitions."""
     left = open_ends(with_log([of_transaction("info", "info")], (6, "info"), (8, None, False)))
 
     assert left.ended == {("info", 0): {"abort": 1}}

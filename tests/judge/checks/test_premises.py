@@ -1,4 +1,4 @@
-"""What steps did to the replicas' logs, as the checks are told."""
+"""The effects of steps on the replicas' logs, as the checks use them."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ ORDERS = TopicPartition("orders", 0)
 
 
 def premises(events=(), of=None, folder=Path(), **read):
-    """Premises of a run that has nothing but its manifest, some events and what was ``read`` of its files."""
+    """Return the premises of a run with a manifest, some events and these ``read`` files."""
     run = Run(RunFolder(folder), of or manifest(), list(events), [], {}, [])
     nothing = {"replicas": {}, "states": {}, "lines": (), "captures": ()}
     run.__dict__.update(nothing | read)  # in the place of the cached ones
@@ -29,12 +29,12 @@ def premises(events=(), of=None, folder=Path(), **read):
 
 
 def stepping(steps):
-    """A manifest with these steps."""
+    """Return a manifest with these steps."""
     return manifest().model_copy(update={"scenario": {"phases": [{"one": steps}]}})
 
 
 def decided(seconds, leader, epoch, isr, *, dated=True, partition=0):
-    """A state of the controller's history."""
+    """Return a state of the controller's history."""
     where = "orders", partition, "metadata_log", seconds, seconds * S if dated else None
     return State(*where, leader, epoch, seconds, (1, 2, 3), isr)
 
@@ -51,7 +51,7 @@ def decided(seconds, leader, epoch, isr, *, dated=True, partition=0):
     ],
 )
 def test_a_history_has_good_times_if_brokers_showed_nothing_before_it(shown, good):
-    """Leader epochs 5 and 6 were decided at 2 and at 4 s."""
+    """The history's times are good unless a broker showed an epoch before it was decided."""
     history = [decided(2, 2, 5, (1, 2, 3)), decided(3, 2, 5, (1, 2)), decided(4, 1, 6, (1, 2))]
 
     assert has_good_times(history, shown) is good
@@ -71,7 +71,7 @@ def test_a_history_has_good_times_if_brokers_showed_nothing_before_it(shown, goo
     ],
 )
 def test_a_log_is_a_new_one_after_some_steps(kind, step, target, found):
-    """One broker's when its files were damaged, any when replicas moved, there or back."""
+    """Steps that damage files give that broker a new log; a reassignment gives any broker a new log."""
     assert list(new_logs([happened(5, kind, step=step, target=target)], manifest())) == found
 
 
@@ -89,14 +89,14 @@ def test_a_log_is_a_new_one_after_some_steps(kind, step, target, found):
     ],
 )
 def test_a_fault_that_keeps_no_server_from_its_clients_costs_no_answer(step, target, spans):
-    """It was active from 10 s to 70 s, and 3 s more are for what it left behind."""
+    """A fault on a server counts as a disturbance for clients from injection to 3 s after healing."""
     told = [happened(at_s * S, kind, step=step, target=target) for at_s, kind in ((10, "inject"), (70, "healed"))]
 
     assert disturbances(told, manifest()) == [(from_s * S, until_s * S) for from_s, until_s in spans]
 
 
 def test_a_reassignment_gives_its_topic_new_logs():
-    """Which one, the proof says; another reassignment's does not matter, and without a proof it may be any."""
+    """A reassignment gives new logs to the topic of its proof; without a proof, to any topic."""
     one, other = {"step": "reassign", "target": "broker-1"}, {"step": "reassign", "target": "broker-3"}
     proven = {"effect_verified": True, "replicas": {"order-s-0": [1], "order-s-1": [1]}}
     told = [
@@ -113,7 +113,7 @@ def test_a_reassignment_gives_its_topic_new_logs():
 
 
 def test_a_topic_is_clean_until_its_last_copy_is_damaged():
-    """A disk loss beside a live member of the ISR leaves every promise active."""
+    """A topic stays clean if a disk loss left an ISR member alive."""
 
     def wiped(last):
         injected = happened(1, "injected", step="wipe", detail={"last_copy_of": last})
@@ -136,7 +136,7 @@ def test_a_topic_is_clean_until_its_last_copy_is_damaged():
     ],
 )
 def test_where_unclean_elections_are_enabled_the_controller_tells_whether_there_was_one(states, lines, clean):
-    """Where its history is not whole there may have been one; where none is enabled, a history is not asked."""
+    """With unclean elections enabled, a topic is clean if its whole controller history has none."""
     told = [{"kind": "leader_started", "topic": "orders", "partition": 0, "leader_epoch": n} for n in lines]
     enabled = premises(
         of=manifest(config={"unclean.leader.election.enable": "true"}), states={ORDERS: states}, lines=told
@@ -147,7 +147,7 @@ def test_where_unclean_elections_are_enabled_the_controller_tells_whether_there_
 
 
 def test_the_settings_that_steps_changed_bound_the_checks():
-    """min.insync.replicas is 2, and 1 for a while; 5 counts as the number of replicas."""
+    """The checks use the highest and the lowest min.insync.replicas of a run, bounded by the number of replicas."""
     changes = [{"configure": {"topic": "orders", "set": {"min.insync.replicas": value}}} for value in ("1", "5")]
     run = premises(of=stepping(changes))
 
@@ -156,7 +156,7 @@ def test_the_settings_that_steps_changed_bound_the_checks():
 
 
 def test_min_isr_is_bounded_by_the_most_replicas_that_a_partition_had():
-    """5 are asked for: one replica at first, then two while it was moved."""
+    """min.insync.replicas is bounded by the most replicas that the partition ever had."""
     asked = manifest(config={"min.insync.replicas": "5"})
     created = asked.topics["orders"].model_copy(update={"assignment": {0: [1]}})
 
@@ -182,7 +182,7 @@ def test_min_isr_is_bounded_by_the_most_replicas_that_a_partition_had():
     ],
 )
 def test_what_the_retention_took_is_owed_no_more(settings, capture, broker_id, found):
-    """Up to the last leader's log start at the end, where the topic was given a retention."""
+    """With a retention, records below the last leader's final log start count as deleted."""
     topic = manifest().topics["orders"]
     given = manifest().model_copy(
         update={"topics": {"orders": topic.model_copy(update={"config": {**topic.config, **settings}})}}
@@ -194,13 +194,13 @@ def test_what_the_retention_took_is_owed_no_more(settings, capture, broker_id, f
 
 
 def ends(**starts):
-    """Where each broker's log starts at the end, by its name."""
+    """Return the final log start of each broker, by its name."""
     where = {"topic": "orders", "partition": 0, "capture": "after"}
     return [where | {"broker_id": int(name[1:]), "log_start_offset": start} for name, start in starts.items()]
 
 
 def test_without_a_history_the_retention_may_have_taken_what_lies_below_the_furthest_log_start():
-    """As nobody knows which replica's log it is; where there is no retention, a start that moved takes nothing."""
+    """With a retention and without a history, records below the largest log start count as deleted."""
     expiring = manifest(config={"retention.bytes": "1000"})
 
     assert premises(of=expiring, captures=ends(b1=20, b2=40, b3=None)).deleted == {ORDERS: 40}
@@ -216,7 +216,7 @@ def test_without_a_history_the_retention_may_have_taken_what_lies_below_the_furt
     ],
 )
 def test_a_deletion_without_a_proof_may_have_taken_what_lies_below_the_log_start(detail, found):
-    """The last leader's, where a step orders one; what was proven counts as it was answered."""
+    """A ``delete_records`` step without a proof counts up to the last leader's log start."""
     events = [happened(1, "inject", step="delete_records")]
     if detail is not None:
         events.append(happened(2, "injected", step="delete_records", detail=detail))
@@ -229,7 +229,7 @@ def test_a_deletion_without_a_proof_may_have_taken_what_lies_below_the_log_start
 
 
 def test_a_copiers_input_is_told_with_what_became_of_it():
-    """What was deleted of it, and whether all that was committed has to be there still."""
+    """A copier's input includes what was deleted from it, and whether committed records may be lost."""
     given = manifest(config={"cleanup.policy": "compact"})
     wiped = happened(1, "injected", step="wipe", detail={"last_copy_of": ["orders-0"]})
     deleted = happened(1, "injected", step="delete_records", detail={"partition": "orders-0", "deleted_before": 15})
@@ -249,7 +249,7 @@ def test_a_copiers_input_is_told_with_what_became_of_it():
     ],
 )
 def test_a_brokers_retention_and_policy_are_its_topics(settings, expires, kept):
-    """Unless the topic has its own; a step may change either for a while."""
+    """Retention and cleanup policy come from the topic, else from the broker, also if a step changes them."""
     nodes = [node.model_copy(update={"config": settings}) for node in manifest().nodes]
     given = premises(of=manifest().model_copy(update={"nodes": nodes}))
     changed = premises(of=stepping([{"configure": {"broker": "A", "set": settings}}]))
@@ -259,14 +259,14 @@ def test_a_brokers_retention_and_policy_are_its_topics(settings, expires, kept):
 
 @pytest.mark.parametrize(("settings", "stay_ns"), [({}, 86_400_000_000_000), ({"delete.retention.ms": "5"}, 5_000_000)])
 def test_tombstones_stay_as_long_as_their_topic_says(settings, stay_ns):
-    """Kafka's default is a day."""
+    """Tombstones stay for delete.retention.ms, by default a day."""
     topics = {"orders": TopicInfo(assignment={0: []}, config=settings)}
 
     assert premises(of=manifest().model_copy(update={"topics": topics})).tombstones_stay_ns("orders") == stay_ns
 
 
 def test_a_topic_that_is_compacted_for_a_while_is_not_kept():
-    """Another topic's policy does not matter."""
+    """A topic that was compacted for a while may lack records; another topic's policy does not matter."""
     found = []
     for topic in ("orders", "sales"):
         steps = [{"configure": {"topic": topic, "set": {"cleanup.policy": "compact"}}}]
@@ -285,7 +285,7 @@ def test_a_topic_that_is_compacted_for_a_while_is_not_kept():
     ],
 )
 def test_a_replica_whose_records_expire_begins_where_its_files_do(tmp_path, settings, bases, captured, expected):
-    """Or where it said that its log starts, if that is later; without a retention it is taken at its word."""
+    """With a retention, a replica starts at its first segment or its captured log start, whichever is later."""
     replica = tmp_path / "brokers" / "broker-2" / "data" / "orders-0"
     replica.mkdir(parents=True)
     for base in bases:
@@ -299,7 +299,7 @@ def test_a_replica_whose_records_expire_begins_where_its_files_do(tmp_path, sett
 
 
 def test_where_an_epochs_start_was_deleted_its_leader_tells():
-    """A deletion moves the entry of the epoch at the log's start; without one the files alone are asked."""
+    """If an epoch's start was deleted, its leader's log line has it; otherwise the epoch files do."""
     said = {"kind": "leader_started", "topic": "orders", "partition": 0, "leader_epoch": 3, "log_end_offset": 30}
 
     def starts(log_start, *lines):
@@ -312,7 +312,7 @@ def test_where_an_epochs_start_was_deleted_its_leader_tells():
 
 
 def test_a_fault_has_three_times():
-    """Asked for, active, healed; another step is none, and one that was never healed lasts."""
+    """A fault has the times of injection, effect and healing; an unhealed one never ends."""
     where = {"phase": "p", "step": "pause", "target": "broker-2"}
     told = [
         event(1 * S, "inject", **where),
@@ -331,9 +331,7 @@ def test_a_fault_has_three_times():
 
 @pytest.mark.parametrize(("started_s", "ended"), [((), False), ((4,), True), ((8,), False), ((1,), False)])
 def test_a_fault_ended_a_process_if_the_next_one_started_before_it_was_healed(started_s, ended):
-    """Asked for at 1 s, active at 2 s, healed at 6 s; a pause lets the process go on, and what starts later is another
-    step's doing.
-    """
+    """A fault ended a process if the broker's next start precedes the healing."""
     of = {"phase": "p", "step": "kill", "target": "broker-2"}
     lines = [event(1 * S, "inject", **of), event(2 * S, "injected", **of), event(6 * S, "healed", **of)]
     starts = [Incarnation(node="broker-2", incarnation=2, kafka_version="4.3.0", started_ns=at * S) for at in started_s]
@@ -343,7 +341,7 @@ def test_a_fault_ended_a_process_if_the_next_one_started_before_it_was_healed(st
 
 
 def test_an_outage_lasts_from_the_order_to_the_proof_that_it_is_gone():
-    """Of a broker, or of a controller (None); a limit on traffic is none."""
+    """An outage of a broker or controller lasts from the injection to the verified recovery."""
     where = {"phase": "p", "step": "disconnect", "target": "broker-2"}
     controllers = {"phase": "p", "step": "kill", "target": "controller, broker-1"}
     told = [
@@ -375,5 +373,5 @@ def test_an_outage_lasts_from_the_order_to_the_proof_that_it_is_gone():
     ],
 )
 def test_a_group_keeps_its_offsets_unless_a_disk_or_an_election_may_take_them(steps, kept):
-    """They lie in a topic of Kafka's own, which has the brokers' settings."""
+    """A group's committed offsets are kept unless a disk fault or an unclean election may hit Kafka's offsets topic."""
     assert premises(of=stepping(steps)).keeps_offsets is kept

@@ -1,4 +1,4 @@
-"""Clients' views against the order that a log promises: each case, and what looks like one and is legal."""
+"""Clients' views compared with the order of a log: each anomaly and its near misses."""
 
 from evidence.partition import Drain
 from judge.checks import reading_order as order
@@ -7,19 +7,19 @@ from tests.evidence.partitions import evidence, explanations, offsets
 
 
 def live(position, offset, seq=None, **other):
-    """A record that the live consumer saw as its ``position``-th."""
+    """Return a record that the live consumer read as its ``position``-th."""
     return polled(offset, offset if seq is None else seq, final=False, position=position, **other)
 
 
 def of_steps(check, polls, *seeks):
-    """The offsets of the cases of a check on consumers' steps, and their sentences."""
+    """Return offsets and explanations of a check on consumers' steps."""
     of = evidence(polls=polls, seeks=seeks)
     cases = check(of, order.steps(of))
     return offsets(cases), explanations(cases)
 
 
 def test_poll_skip():
-    """From 0 to 3 past 1 and 2, which the drain found; a gap that holds nothing of ours is legal."""
+    """A consumer that passes records of the drain skips them; offsets without a record do not count."""
     drain = [polled(offset, offset) for offset in (0, 1, 2, 3, 5)]
     passing = [*drain, live(0, 0), live(1, 3), live(2, 5)]
 
@@ -33,7 +33,7 @@ def test_poll_skip():
 
 
 def test_nonmonotonic_poll():
-    """Offset 1 after 2, and 2 again; another consumer's sequence is its own."""
+    """A consumer that returns to an equal or lower offset steps back; consumers are independent."""
     back = [live(0, 2), live(1, 1), live(2, 2), live(3, 2)]
 
     assert of_steps(order.nonmonotonic_poll, back) == (
@@ -44,7 +44,7 @@ def test_nonmonotonic_poll():
 
 
 def test_rows_of_consumers_may_be_mixed():
-    """Each consumer's own count gives its order, whatever stands between two of its rows."""
+    """Each consumer's own positions give its order, whatever the order of the rows."""
     mixed = [live(1, 1), live(0, 7, consumer_id="other"), live(0, 0), live(2, 2)]
 
     assert of_steps(order.nonmonotonic_poll, mixed)[0] == []
@@ -52,7 +52,7 @@ def test_rows_of_consumers_may_be_mixed():
 
 
 def test_a_consumer_that_sought_is_a_new_reader():
-    """Neither a step back nor an older epoch across its own seek is Kafka's; all that is not across it still is."""
+    """Steps across a consumer's own seek are no anomalies; all other steps are checked."""
     back = [live(0, 5, leader_epoch=1), live(1, 2, leader_epoch=0), live(2, 2), live(3, 3)]
 
     def steps_back(*seeks):
@@ -70,7 +70,7 @@ def test_a_consumer_that_sought_is_a_new_reader():
 
 
 def test_leader_epoch_regression():
-    """Epoch 0 above epoch 1; after going back an older epoch is legal, and an unknown one says nothing."""
+    """A lower leader epoch after a higher one is a regression, except after a step back or with an unknown epoch."""
 
     def check(*polls):
         return of_steps(order.leader_epoch_regression, polls)[0]
@@ -81,14 +81,12 @@ def test_leader_epoch_regression():
 
 
 def reread(polls, drain, **known):
-    """The offsets that could not be read again."""
+    """Return the offsets that could not be read again."""
     return offsets(order.nonrepeatable_read(evidence(polls=polls, drain=drain, **known)))
 
 
 def test_nonrepeatable_read():
-    """Offset 1 had two values and offset 2 is gone; what lies above the drain or before its first record is not, nor
-    what was deleted after the drain had begun.
-    """
+    """A live read that the drain contradicts or lacks is nonrepeatable, within the drained and undeleted range."""
     drained, early = Drain(4, 4, True), Drain(2, 4, False)
     seen = [polled(0, 0), polled(1, 1), polled(3, 3), live(0, 0), live(1, 1, seq=9), live(2, 2), live(3, 4)]
 
@@ -100,7 +98,7 @@ def test_nonrepeatable_read():
 
 
 def test_compaction_takes_records_and_puts_none_in_their_place():
-    """Offset 2 may be empty then; offset 1 may have no other record."""
+    """Compaction may remove a record, but not replace it."""
     seen = [polled(0, 0), polled(1, 1), polled(3, 3), live(1, 1, seq=9), live(2, 2)]
 
     assert reread(seen, Drain(4, 4, True), kept=False) == [1]
@@ -108,7 +106,7 @@ def test_compaction_takes_records_and_puts_none_in_their_place():
 
 
 def test_a_committed_drain_may_pass_what_others_read_early():
-    """An aborted record that a read_uncommitted consumer was given; one that a read_committed consumer had stays."""
+    """A read_committed drain may lack records that a read_uncommitted consumer got."""
     committed, drained = {"isolation": "read_committed"}, Drain(4, 4, True)
     final = [polled(0, 0, **committed), polled(2, 2, **committed)]
 
@@ -117,7 +115,7 @@ def test_a_committed_drain_may_pass_what_others_read_early():
 
 
 def test_a_read_record_that_the_drain_ended_below_is_gone():
-    """Offset 4 was read before the drain, whose log ends at 4; read after its begin it may be newer than that end."""
+    """A record read before the drain began, at or above the drain's end, is nonrepeatable."""
 
     def check(drain, **of_live):
         return reread([*(polled(offset, offset) for offset in range(4)), live(0, 3), live(1, 4, **of_live)], drain)
@@ -128,7 +126,7 @@ def test_a_read_record_that_the_drain_ended_below_is_gone():
 
 
 def test_realtime_order_violation():
-    """Offset 3 acknowledged although 4 was acknowledged (or read) before it was sent; overlapping sends are legal."""
+    """An acknowledged offset below one that was known before the send violates real-time order."""
     first, later = sent(0, offset=4, at_ns=10 * S), sent(1, offset=3, at_ns=10 * S + 5 * MS)
 
     def check(*sends, seen=()):
@@ -149,14 +147,14 @@ def test_realtime_order_violation():
 
 
 def of_sends(check, *sends):
-    """The offsets of the cases of a check on acknowledgements, and their sentences."""
+    """Return offsets and explanations of a check on acknowledgements."""
     of = evidence(sends)
     cases = check(of, order.acknowledged(of))
     return offsets(cases), explanations(cases)
 
 
 def test_nonmonotonic_send():
-    """A producer's second record below its first; another producer's may be."""
+    """A producer's later record at a lower offset is nonmonotonic; producers are independent."""
     first, second = sent(0, offset=4), sent(1, offset=3)
 
     assert of_sends(order.nonmonotonic_send, first, second) == (
@@ -169,7 +167,7 @@ def test_nonmonotonic_send():
 
 
 def test_bad_ack_offset():
-    """No offset, -1, or 0 after 4; offset 0 first and acks=0 without one are as they should be."""
+    """An acknowledgement without an offset, with -1, or with 0 after a higher one is bad, except with acks 0 or 1."""
 
     def check(*sends):
         return of_sends(order.bad_ack_offset, *sends)
@@ -182,7 +180,7 @@ def test_bad_ack_offset():
 
 
 def test_a_batch_that_the_leader_has_already_needs_no_offset():
-    """Permitted to who may have sent it again; offset 0 after 4 is not."""
+    """An acknowledgement without an offset is permitted to a producer that may have retried the batch."""
     of = evidence([sent(0, offset=4), sent(1, offset=None), sent(2, offset=0)])
     told = order.acknowledged(of)
 
@@ -195,7 +193,7 @@ def test_a_batch_that_the_leader_has_already_needs_no_offset():
 
 
 def test_nothing_seen_is_no_case():
-    """Every check of this room takes empty columns."""
+    """All checks of this module accept empty columns."""
     of = evidence()
     taken, told = order.steps(of), order.acknowledged(of)
 

@@ -1,4 +1,4 @@
-"""Every anomaly of records, with a near miss beside each hit."""
+"""Every anomaly of records, each with a near miss."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from tests.evidence.partitions import evidence, explanations, logged, shown
 
 @dataclass
 class Case:
-    """A history of one partition; ``found`` is what is expected: (offset, seq) of each case of ``kind``, or of any.
+    """A history of one partition and the expected (offset, seq) of each case of ``kind``, or of any kind.
 
     ``misses`` names the anomaly that it narrowly misses.
     """
@@ -78,7 +78,7 @@ CASES = [
 
 
 def found(case) -> Iterator[tuple[Cases, list]]:
-    """The cases of every kind in a history, with their places."""
+    """Yield the cases of every kind in a history, with their places."""
     held = [row for row in case.logs if not isinstance(row, Unreadable)]
     of = evidence(
         case.sends,
@@ -101,14 +101,14 @@ def found(case) -> Iterator[tuple[Cases, list]]:
 
 @pytest.mark.parametrize("case", CASES, ids=[case.behaviour for case in CASES])
 def test_a_history_shows_its_anomaly(case):
-    """Each case's behaviour is its name."""
+    """Each case's name states the behaviour."""
     places = [place for cases, places in found(case) if case.kind in {None, cases.anomaly} for place in places]
 
     assert places == case.found
 
 
 def test_an_offset_that_was_given_twice_says_what_it_holds_now():
-    """The sentence names the record that is gone and the one that stands there."""
+    """The explanation of an inconsistent offset has the record that was acknowledged there and the present one."""
     case = next(case for case in CASES if case.kind == "inconsistent_offset")
     (sentence,) = (explanations(cases) for cases, _ in found(case) if cases.anomaly == "inconsistent_offset")
 
@@ -123,12 +123,12 @@ def test_an_offset_that_was_given_twice_says_what_it_holds_now():
         ([sequenced(0, (0,), 2), sequenced(1, (0,), 0, producer=(8, 1))], {"load-1"}, False),  # of two producers
         ([sequenced(0, (0,), 2), sequenced(1, (0,), 0, producer=(7, 1))], {"load-2"}, False),  # nothing was given up
         ([batch(0, values(0)), batch(1, values(0))], {"load-1"}, False),
-        ([sequenced(0, (0,), 2)], {"load-1"}, False),  # the log does not tell of all
+        ([sequenced(0, (0,), 2)], {"load-1"}, False),  # the log is incomplete
         ([], {"load-1"}, False),
     ],
 )
 def test_a_copy_in_a_higher_producer_epoch_is_permitted(tmp_path, copies, gave_up, permitted):
-    """To who gave records up; a broker cannot know it, but must know a copy in the same epoch."""
+    """A copy in a higher producer epoch is permitted to a producer that gave up records; in the same epoch not."""
     log = tmp_path / "log"
     log.write_bytes(b"".join(copies))
     of = evidence(ONE, [polled(0, 0), polled(1, 0)], final=1, batches={1: read_batches([log])})

@@ -1,4 +1,4 @@
-"""Every check on the samples alone, on a handful of them: a violation, and what looks like one and is legal."""
+"""Every check on samples alone: a violation and near misses."""
 
 from dataclasses import replace
 
@@ -14,21 +14,19 @@ from tests.evidence.probed import counted, partition
 
 
 def judge(check, *histories, isr=(), **known):
-    """(checked, violations) of each history of samples."""
+    """Return (checked, violations) of each history of samples."""
     return [counted(check(partition(history, isr, **known))) for history in histories]
 
 
 def test_i1_log_start_above_the_high_watermark():
-    """A log start above HW is out of bounds; equal to it is not, and a reply without it is not checked."""
+    """I1 is violated if the log start is above the HW; without a log start it is not checked."""
     above, equal, silent = ([sample(1, 0, 5, 9, log_start_offset=start)] for start in (6, 5, None))
 
     assert judge(replicas.i1_bounds, above, equal, silent) == [(1, 1), (1, 0), (0, 0)]
 
 
 def test_i2_high_watermark_above_the_log_end():
-    """HW 6 with LEO 5 in one reply is a violation, and so is an earlier HW above a later LEO of one incarnation;
-    read the other way round, or across incarnations, they prove nothing.
-    """
+    """I2 is violated if one reply, or an earlier HW and a later LEO of one incarnation, have an HW above the LEO."""
     first, later = sample(1, 0, 6, 6, single_reply=False), sample(1, 5 * MS, 5, 5, single_reply=False)
     above, equal, turned = [sample(1, 0, 6, 5)], [sample(1, 0, 5, 5)], [sample(1, 0, 6, 5, single_reply=False)]
     restarted = [first, {**later, "incarnation": 2}]
@@ -43,7 +41,7 @@ def test_i2_high_watermark_above_the_log_end():
 
 
 def test_i2_below_a_high_watermark_an_unclean_leader_may_have_cut():
-    """LEO 5 after HW 6 on a topic with unclean elections proves nothing; in one reply it does, as on other topics."""
+    """With unclean elections, I2 checks HW and LEO within one reply only."""
     apart = partition([sample(1, 0, 6, 6, single_reply=False), sample(1, 5 * MS, 5, 5, single_reply=False)])
     together = partition([sample(1, 0, 6, 5)])
 
@@ -53,7 +51,7 @@ def test_i2_below_a_high_watermark_an_unclean_leader_may_have_cut():
 
 
 def test_i3_a_leader_goes_back():
-    """HW falls on the leader of the epoch; on a follower, in the next epoch, or in overlapping probes it may."""
+    """I3 is violated if a leader's HW falls within its epoch, except between overlapping probes."""
     leader = [sample(1, 0, 6, 9), sample(1, 5 * MS, 5, 9)]
     still = [sample(1, 0, 6, 9), sample(1, 5 * MS, 6, 9)]
     follower = [sample(2, 0, 6, 9), sample(2, 5 * MS, 5, 9)]
@@ -66,7 +64,7 @@ def test_i3_a_leader_goes_back():
 
 
 def test_i6_a_log_end_below_its_own_high_watermark():
-    """Truncated below a HW that it showed in an earlier life; another replica's HW proves nothing."""
+    """I6 is violated if a replica's LEO falls below an HW that the same replica showed earlier."""
     below, kept = ([sample(1, 0, 6, 9), sample(1, S, 0, leo, epoch=1, incarnation=2)] for leo in (5, 6))
     anothers = [sample(2, 0, 8, 9), sample(1, 0, 4, 9), sample(1, S, 0, 5, epoch=1)]
 
@@ -74,7 +72,7 @@ def test_i6_a_log_end_below_its_own_high_watermark():
 
 
 def test_i6_a_new_log_has_no_floor():
-    """The broker's disk was wiped in between; another broker's, or a cut after that, is still held to its floor."""
+    """I6 has no floor for a new log after that broker's disk was wiped."""
     below = [sample(1, 0, 6, 9), sample(1, 5 * S, 0, 5, epoch=1, incarnation=2)]
     again = [*below, sample(1, 6 * S, 5, 5, epoch=1), sample(1, 7 * S, 0, 4, epoch=1)]
 
@@ -92,14 +90,14 @@ def test_i6_a_new_log_has_no_floor():
 
 
 def test_i8_an_epoch_that_starts_below_an_earlier_high_watermark():
-    """Epoch 1 starts at 5: HW 6 in epoch 0 was lost, HW 5 was not. A HW that dips within epoch 1 is legal."""
+    """I8 is violated if a later epoch starts below an HW of an earlier epoch."""
     lost, kept = [sample(1, 0, 6, 9)], [sample(1, 0, 5, 9), sample(2, S, 3, 9, epoch=1)]
 
     assert judge(replicas.i8_leader_completeness, lost, kept, epoch_starts={0: 0, 1: 5}) == [(1, 1), (1, 0)]
 
 
 def test_i8_every_later_epoch_is_asked():
-    """HW 6 of epoch 0 was lost by epoch 2 and is not missing from epochs 1 and 3; of epoch 3 there is no later one."""
+    """I8 checks each HW against all later epochs; the evidence has the violating epoch."""
     shown = partition([sample(1, 0, 6, 9), sample(2, S, 8, 9, epoch=3)], epoch_starts={0: 0, 1: 7, 2: 5, 3: 8})
     found = replicas.i8_leader_completeness(shown)
 
@@ -117,29 +115,29 @@ EVICTED = {"max_isr_lag_ns": 4_500_000_000}
 
 
 def quiet(leader_hw, seconds, *, isr=(1, 2), follower=(9, 9)):
-    """A leader whose LEO stands at 9, its HW, and a follower, over some seconds; eviction takes 4.5 s."""
+    """Return a leader at LEO 9 with this HW and a follower, over some seconds; an eviction takes 4.5 s."""
     literal = [sample(1, t * S, leader_hw, 9) for t in range(seconds + 1)]
     literal += [sample(2, t * S + S // 2, *follower) for t in range(seconds)]
     return literal, [isr_view(-S, 1, 0, list(isr))]
 
 
 def cured(history, *, at):
-    """The same history with a leader whose HW reaches its LEO after all, in a given second."""
+    """Return the history with the leader's HW at its LEO from second ``at`` on."""
     literal, views = history
     reached = {"high_watermark": 9}
     return [row | reached if row["broker_id"] == 1 and row["sent_ns"] >= at * S else row for row in literal], views
 
 
 def quiescence(history, *outages, effective_min_isr=1, **known):
-    """(checked, violations) of I10."""
+    """Return (checked, violations) of I10."""
     facts = Facts(outages=outages, effective_min_isr=effective_min_isr, **EVICTED)
     return counted(replicas.i10_quiescence(partition(*history, facts=facts, **known)))
 
 
 def test_i10_a_high_watermark_that_stays_behind():
-    """Stuck for longer than an eviction takes is a violation, even if it was cured later; reached in time is a pass,
-    too short says nothing. An in-sync follower must follow, one outside the ISR may stay behind, and below min ISR
-    nothing is asked.
+    """I10 is violated if the HW stays below the LEO for longer than an eviction takes, even if it catches up later.
+
+    Followers in the ISR must follow, others need not; below min.insync.replicas nothing is checked.
     """
     assert quiescence(quiet(5, 10)) == (1, 1)
     assert quiescence(quiet(9, 10)) == (1, 0)
@@ -152,7 +150,7 @@ def test_i10_a_high_watermark_that_stays_behind():
 
 
 def test_i10_each_log_end_is_a_stretch_of_its_own():
-    """LEO 9 for ten seconds with HW 9, then LEO 10 for another ten with HW 9; what moves all the time is no stretch."""
+    """I10 checks each period with a constant LEO by itself; a LEO that always moves has none."""
     literal, views = quiet(9, 10)
     later = [sample(1, t * S, 9, 10) for t in range(11, 22)]
     moving = [sample(1, t * S, 9, 10 + t) for t in range(11, 22)]
@@ -162,9 +160,7 @@ def test_i10_each_log_end_is_a_stretch_of_its_own():
 
 
 def test_i10_a_slow_answer_of_the_leader_is_as_old_as_its_question():
-    """A record is written while the leader is asked for two seconds: the follower, asked meanwhile, shows it, and the
-    leader's answer not yet. What the follower shows before the leader is asked counts.
-    """
+    """I10 orders samples by request time: an append during a slow reply of the leader is no violation."""
     literal, views = quiet(9, 10)
     slow = {**sample(1, 12 * S, 9, 9), "received_ns": 14 * S}
 
@@ -173,9 +169,9 @@ def test_i10_a_slow_answer_of_the_leader_is_as_old_as_its_question():
 
 
 def test_i10_who_was_out_of_reach_is_not_compared():
-    """Follower 2 has the whole log and an old HW: legal if nobody could tell it the last one, or not for long, and no
-    excuse for the leader. While the leader, or a controller, was out of reach nothing is said; before the stretch it
-    does not matter.
+    """I10 skips a follower that was reachable for too short a time; the leader's HW is checked all the same.
+
+    While the leader or a controller is unreachable, nothing is checked.
     """
 
     def check(*outages):
@@ -189,9 +185,7 @@ def test_i10_who_was_out_of_reach_is_not_compared():
 
 
 def test_i10_a_leader_may_wait_for_a_controller_that_was():
-    """With ZooKeeper: while a member is out of reach that the leader may take for it. A follower with an old HW is no
-    matter of the controller, and who is no member any more keeps nobody from being evicted.
-    """
+    """With ZooKeeper, I10 allows the leader's HW more time while a member was unreachable; followers get none."""
 
     def check(history, *outages):
         facts = Facts(outages=outages, stale_controller_ns=30 * S, **EVICTED)
@@ -206,7 +200,7 @@ def test_i10_a_leader_may_wait_for_a_controller_that_was():
 
 
 def test_i10_a_leader_that_was_cut_off_is_judged_by_the_controller():
-    """Metadata shows ISR [1, 2] all the time; the controller chose another leader after 3 seconds, or did not."""
+    """I10 uses the controller's history: a leader that was replaced meanwhile is not checked."""
     first = State("orders", 0, "metadata_log", 0, -S, 1, 0, 0, (1, 2), (1, 2))
     states = [first, first._replace(t_ns=3 * S, leader=2, leader_epoch=1, isr=(2,))]
 
@@ -215,7 +209,7 @@ def test_i10_a_leader_that_was_cut_off_is_judged_by_the_controller():
 
 
 def test_i10_tells_who_was_behind():
-    """The evidence has the leader's state, each follower's last sample, and how long it took."""
+    """I10's evidence has the leader's state, each follower's last sample and the duration."""
     told = partition(*quiet(9, 10, follower=(5, 9)), facts=Facts(**EVICTED))
     found = replicas.i10_quiescence(told)
 
@@ -235,7 +229,7 @@ def test_i10_tells_who_was_behind():
 
 @pytest.mark.parametrize(("log_end", "asked_at", "awaited"), [(5, 0, [3]), (5, 11, []), (4, 0, []), (9, 0, [])])
 def test_i10_tells_for_whom_the_high_watermark_may_wait(log_end: int, asked_at: int, awaited: list[int]) -> None:
-    """A replica outside the ISR whose log ended where HW stands still, not one that showed so afterwards alone."""
+    """I10's evidence lists replicas outside the ISR whose log ends at the HW, if sampled before the period's end."""
     literal, views = quiet(5, 10, follower=(5, 9))
     outside = sample(3, asked_at * S, 4, log_end)
     found = replicas.i10_quiescence(partition([*literal, outside], views, facts=Facts(**EVICTED)))
@@ -245,7 +239,7 @@ def test_i10_tells_for_whom_the_high_watermark_may_wait(log_end: int, asked_at: 
 
 
 def test_i26_the_last_stable_offset_has_its_bounds():
-    """Wrong above a later HW or below the log start; not above the HW of its own reply, or on a follower."""
+    """I26 is violated if a leader's LSO is above a later HW or below the log start."""
     histories = [
         [sample(1, 20 * S, 5, 9, last_stable_offset=5), sample(1, 21 * S, 4, 9, last_stable_offset=4)],
         [sample(1, 20 * S, 4, 9, last_stable_offset=5), sample(1, 21 * S, 5, 9, last_stable_offset=5)],
@@ -259,7 +253,7 @@ def test_i26_the_last_stable_offset_has_its_bounds():
 
 
 def test_i26_says_nothing_of_an_offset_that_nobody_read():
-    """Of two replies without it neither is checked; behind one without it only the log start counts."""
+    """I26 checks only replies with an LSO; after one without it, only the log start."""
     none, low = {"last_stable_offset": None}, {"last_stable_offset": 2}
     histories = [
         [sample(1, 20 * S, 5, 9, **none), sample(1, 21 * S, 5, 9, **none)],
@@ -272,7 +266,7 @@ def test_i26_says_nothing_of_an_offset_that_nobody_read():
 
 
 def test_a_short_isr_is_known_since_its_leader_showed_it():
-    """ISR [1] from 5 s to 20 s in epoch 3, as leader 1 itself showed at 6 s: from 8 s on it may be held to that."""
+    """A short ISR counts from 2 s after its leader showed it, to its end."""
     slack = 100 * MS
     states = [
         State("orders", 0, "metadata_log", n, t_ns, 1, 3, n, (1, 2), isr)
@@ -290,7 +284,7 @@ def test_a_short_isr_is_known_since_its_leader_showed_it():
 
 
 def test_without_samples_nothing_is_checked():
-    """No probe answered, so that no check says anything."""
+    """Without samples nothing is checked."""
     nothing = partition(where=TopicPartition("orders", 0))
     checks = [replicas.i1_bounds, replicas.i2_hw_below_leo, replicas.i3_leader_monotonic, replicas.i6_own_floor]
 

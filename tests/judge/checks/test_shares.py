@@ -1,4 +1,4 @@
-"""What a share group may show of one partition, and what it must not."""
+"""What a share group may do with one partition, and what it must not."""
 
 from dataclasses import replace
 
@@ -17,21 +17,21 @@ FACTS = ShareFacts("orders", 4 * S, 13 * S, 5, 100 * S, frozenset(), (0, 0))
 
 
 def given(member, first, last, at_s, count=1, *, since_s=None):
-    """A stretch that a member was given, fetched at most 0.1 s earlier."""
+    """Return a stretch delivered to a member, fetched at most 0.1 s earlier."""
     since_ns = int((at_s - 0.1 if since_s is None else since_s) * S)
     told = {"member": member, **TP, "first_offset": first, "last_offset": last, "delivery_count": count}
     return told | {"since_ns": since_ns, "received_ns": int(at_s * S)}
 
 
 def acked(member, first, last, asked_s, answered_s=None, *, kind="accept", error=None):
-    """An acknowledgement's rows: that of its asking, and that of its answer."""
+    """Return the rows of an acknowledgement: its request and its answer."""
     told = {"member": member, **TP, "first_offset": first, "last_offset": last, "kind": kind}
     answer = told | {"answered_ns": int(answered_s * S), "error": error} if answered_s else None
     return [told | {"asked_ns": int(asked_s * S)}, *([answer] if answer else [])]
 
 
 def partition(reads, acks=(), *, faults=(), drained=range(4), facts=FACTS, **known):
-    """Evidence of a group with locks of 4 s that came to rest at 20 s; the final drain found four records."""
+    """Return evidence of a group with 4 s locks that came to rest at 20 s; the final drain found four records."""
     of = evidence(polls=[polled(offset, offset) | {"received_ns": 20 * S} for offset in drained], **known)
     told = Deliveries.of(pa.Table.from_pylist(list(reads), SHARE_READS), of.names)
     answers = Acks.of(pa.Table.from_pylist([row for each in acks for row in each], SHARE_ACKS), of.names)
@@ -43,25 +43,25 @@ TAKEN = acked(A, 0, 2, 10.1, 10.2)
 
 
 def stuck(*args, **given_):
-    """The offsets that are stuck."""
+    """Return the stuck offsets."""
     return offsets(shares.stuck_record(partition(*args, **given_)))
 
 
 def archived(*args, **given_):
-    """The offsets that were given up, and whether that is permitted."""
+    """Return the archived offsets, and whether each is permitted."""
     found = shares.archived_record(partition(*args, **given_))
     return [(offset, found.why(place) is not None) for place, offset in enumerate(offsets(found))]
 
 
 def test_stuck_record():
-    """Offset 3 was delivered and never acknowledged, or never delivered; accepted, nothing is open."""
+    """A record that was never delivered, or never acknowledged, is stuck; an accepted one is not."""
     assert stuck(ALL, [TAKEN]) == [3]
     assert stuck([given(A, 0, 2, 10)], [TAKEN]) == [3]
     assert stuck(ALL, [acked(A, 0, 3, 10.1, 10.2)]) == []
 
 
 def test_a_stuck_record_is_named():
-    """In a sentence that a person can check."""
+    """The explanation of a stuck record has its number of deliveries."""
     assert explanations(shares.stuck_record(partition(ALL, [TAKEN]))) == [
         "Record load-1/3 at offset 3 was delivered 1 times of at most 5, and not accepted."
     ]
@@ -77,7 +77,7 @@ def test_a_stuck_record_is_named():
         {"faults": [(5 * S, 90 * S)]},  # which kept the group from it until 90 s
         {"clean": False},  # the record may have taken the place of another one
         {"drained": range(3)},  # a marker, or compacted away
-        {"reads": [given(A, 0, 3, 10, count=None)]},  # nobody knows how often it was delivered
+        {"reads": [given(A, 0, 3, 10, count=None)]},  # unknown delivery count
         {"reads": [given(A, 0, 3, 10, count=5)]},  # given up, not stuck
         {"acks": [TAKEN, acked(A, 3, 3, 10.1, 10.2, error="_TRANSPORT")]},  # it may have been taken
         {
@@ -87,13 +87,13 @@ def test_a_stuck_record_is_named():
     ],
 )
 def test_a_record_is_stuck_only_where_nothing_else_can_be(change):
-    """Time that does not suffice, and evidence that does not tell."""
+    """A record is stuck only if there was enough time and no other explanation."""
     told = {"reads": ALL, "acks": [TAKEN]} | change
     assert stuck(told.pop("reads"), told.pop("acks"), **told) == []
 
 
 def test_a_share_group_that_may_not_have_come_to_rest_is_undecided():
-    """If it left a record: it had 13 s from the drain at 20 s on, and here 12 s, or no member ended in order."""
+    """If the group may not have come to rest within 13 s, its remaining records are undecided."""
     early, unknown = FACTS._replace(ended_ns=32 * S), FACTS._replace(ended_ns=0)
     accepted = acked(A, 0, 3, 10.1, 10.2)
 
@@ -111,19 +111,19 @@ def test_a_share_group_that_may_not_have_come_to_rest_is_undecided():
 
 
 def test_a_killed_member_that_had_not_acknowledged_cannot_have_accepted():
-    """Nor one that asked before the last delivery to another one."""
+    """A killed member's unanswered acknowledgement does not count, unless it was sent after the last delivery."""
     killed = FACTS._replace(unclean=frozenset({A}))
     assert stuck(ALL, [TAKEN], facts=killed) == [3]
     again = [*ALL, given(B, 3, 3, 15, 2)]
     assert stuck(again, [TAKEN, acked(A, 3, 3, 10.1)], facts=killed) == [3]
-    assert stuck(ALL, [TAKEN, acked(A, 3, 3, 10.1)]) == [3]  # of a member that lived on the answer is owed
+    assert stuck(ALL, [TAKEN, acked(A, 3, 3, 10.1)]) == [3]  # a member that is alive must get an answer
 
 
 FIVE = [given(A, 3, 3, 10 + n, n + 1) for n in range(5)]
 
 
 def test_archived_record():
-    """Delivered to the limit, and not accepted; below the limit, or accepted, it is not given up."""
+    """A record delivered up to the limit without being accepted is archived."""
     told = [given(A, 0, 2, 10), *FIVE]
     assert archived(told, [TAKEN]) == [(3, False)]
     assert archived(told[:-1], [TAKEN]) == []
@@ -132,7 +132,7 @@ def test_archived_record():
 
 
 def test_a_record_may_be_given_up_after_as_many_faults():
-    """Deliveries that a member released need none; faults long before it was delivered explain nothing."""
+    """An archived record is permitted with as many faults during its deliveries; released deliveries need none."""
     told = [given(A, 0, 2, 10), *FIVE]
     five, long_ago = [(n * S, (n + 1) * S) for n in range(10, 15)], [(0, S)] * 5
     assert archived(told, [TAKEN], faults=five) == [(3, True)]
@@ -143,7 +143,7 @@ def test_a_record_may_be_given_up_after_as_many_faults():
 
 
 def test_i33_what_was_accepted_is_not_delivered_again():
-    """B fetched it after A's answer; what it had fetched before, and held while it was paused, is another matter."""
+    """I33 is violated if a record is fetched again after its acceptance was confirmed."""
     late = [*ALL, given(B, 1, 1, 13, 2)]
     assert counted(shares.i33_accepted_for_good(partition(late, [TAKEN]))) == (3, 1)
     paused = [*ALL, given(B, 1, 1, 13, 2, since_s=9)]
@@ -153,20 +153,20 @@ def test_i33_what_was_accepted_is_not_delivered_again():
 
 @pytest.mark.parametrize("error", ["INVALID_RECORD_STATE", None])
 def test_i33_only_a_confirmed_acknowledgement_counts(error):
-    """One that was refused promises nothing, nor one without an answer."""
+    """I33 counts confirmed acknowledgements only, not rejected or unanswered ones."""
     told = acked(A, 0, 3, 10.1, 10.2, error=error) if error else acked(A, 0, 3, 10.1)
     assert counted(shares.i33_accepted_for_good(partition([*ALL, given(B, 1, 1, 15, 2)], [told]))) == (0, 0)
 
 
 def test_i34_a_record_has_one_holder():
-    """B is given record 1 a second after A; after the lock it may be."""
+    """I34 is violated if a record is delivered to a second member before the lock expires."""
     assert counted(shares.i34_one_holder(partition([*ALL, given(B, 1, 1, 11, 2)]))) == (5, 1)
     assert counted(shares.i34_one_holder(partition([*ALL, given(B, 1, 1, 14.5, 2)]))) == (5, 0)
     assert counted(shares.i34_one_holder(partition(ALL))) == (4, 0)
 
 
 def test_i34_what_was_given_back_may_be_given_on():
-    """Released, or its acknowledgement refused; what was done with another record gives nothing back."""
+    """I34 accepts a second delivery after that record was released or its acknowledgement was rejected."""
     both = [*ALL, given(B, 1, 1, 11, 2)]
     assert counted(shares.i34_one_holder(partition(both, [acked(A, 1, 1, 10.1, 10.2, kind="release")]))) == (5, 0)
     refused = acked(A, 1, 1, 10.1, 10.2, error="INVALID_RECORD_STATE")
@@ -178,21 +178,21 @@ def test_i34_what_was_given_back_may_be_given_on():
 
 @pytest.mark.parametrize("change", [{"faults": [(3 * S, 4 * S)]}, {"facts": FACTS._replace(begun_ns=(3 * S,))}])
 def test_deliveries_are_compared_only_where_nothing_was_disturbed(change):
-    """A fault or a start within two locks before the first one."""
+    """I34 and I36 skip deliveries within two locks after a fault or a start."""
     told = partition([*ALL, given(B, 1, 1, 11, 1)], **change)
     assert counted(shares.i34_one_holder(told)) == (0, 0)
     assert counted(shares.i36_deliveries_counted(told)) == (0, 0)
 
 
 def test_a_member_that_stalled_for_a_lock_may_come_late():
-    """What it fetched before another one was given it, it has afterwards."""
+    """A member that stalled for a lock may deliver records that it fetched before another member got them."""
     told = partition([*ALL, given(B, 1, 1, 11, 1, since_s=6)])
     assert counted(shares.i34_one_holder(told)) == (5, 0)
     assert counted(shares.i36_deliveries_counted(told)) == (0, 0)
 
 
 def test_i35_no_more_deliveries_than_the_limit():
-    """The sixth of at most five; a count that was not told is none."""
+    """I35 is violated if a delivery count is above the limit or 0; an unknown count is not checked."""
     assert counted(shares.i35_delivery_limit(partition([given(A, 0, 1, 10, 5)]))) == (2, 0)
     assert counted(shares.i35_delivery_limit(partition([given(A, 0, 1, 10, 6)]))) == (2, 2)
     assert counted(shares.i35_delivery_limit(partition([given(A, 0, 1, 10, 0)]))) == (2, 2)
@@ -200,7 +200,7 @@ def test_i35_no_more_deliveries_than_the_limit():
 
 
 def test_i36_the_delivery_count_grows():
-    """Not the same again; by more than one if nobody was handed a delivery."""
+    """I36 is violated if the delivery count does not grow; it may grow by more than one."""
     for count, violated in ((1, 1), (2, 0), (4, 0)):
         told = partition([*ALL, given(B, 1, 1, 15, count)])
         assert counted(shares.i36_deliveries_counted(told)) == (1, violated)
@@ -208,6 +208,6 @@ def test_i36_the_delivery_count_grows():
 
 
 def test_nothing_is_said_without_a_share_group():
-    """Most runs have none."""
+    """Without a share group nothing is checked."""
     without = evidence(polls=[polled(0, 0)])
     assert offsets(shares.stuck_record(without)) == offsets(shares.archived_record(without)) == []

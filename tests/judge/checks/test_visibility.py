@@ -1,4 +1,4 @@
-"""What readers were given against what leaders showed: each case, and what looks like one and is legal."""
+"""Reads compared with what leaders showed: each anomaly and its near misses."""
 
 from history.payload import MAX_SEQ
 from judge.checks import visibility
@@ -9,18 +9,18 @@ LED = [isr_view(0, 1, 0, [1, 2, 3]), isr_view(18 * S, 2, 1, [2, 3])]
 
 
 def found(cases):
-    """The rows of some cases."""
+    """Return the rows of these cases."""
     return [cases.example(place) for place in range(cases.values.size)]
 
 
 def given(*samples, at=10 * S, epoch=0, isr=LED):
-    """The offsets that were given out early, of offset 5 read at a time."""
+    """Return the offsets read too early, with offset 5 read at this time."""
     read = polled(5, 5, final=False, received_ns=at, leader_epoch=epoch)
     return [case["offset"] for case in found(visibility.precommitted_read(partition(samples, isr, polls=[read])))]
 
 
 def test_precommitted_read():
-    """Offset 5 was given out at 10 s while the leader, asked later, was at HW 5; HW 6 would have covered it."""
+    """A read at or above the leader's HW, as a later sample shows, is precommitted."""
     assert given(sample(1, 11 * S, 5, 9)) == [5]
     assert given(sample(1, 11 * S, 6, 9)) == []
     assert given(sample(1, 9 * S, 5, 9), sample(1, 11 * S, 6, 9)) == []  # asked before the read
@@ -30,14 +30,14 @@ def test_precommitted_read():
 
 
 def test_precommitted_read_of_an_unknown_epoch_says_nothing():
-    """Nor does anything where nobody knows who led, or where no leader was asked behind the read."""
+    """A read of an unknown epoch, without a known leader or a later sample, is not checked."""
     assert given(sample(1, 11 * S, 5, 9), epoch=None) == []
     assert given(sample(1, 11 * S, 5, 9), isr=[]) == []
     assert given(sample(1, 9 * S, 5, 9)) == []
 
 
 def test_precommitted_read_tells_what_the_leader_showed():
-    """The sentence and the evidence name the sample, and the case its record."""
+    """The case has the record, and its explanation the leader's sample."""
     samples = [sample(1, 11 * S, 5, 9, last_stable_offset=None)]
     cases = visibility.precommitted_read(partition(samples, LED, polls=[polled(7, 3), polled(5, 4), polled(4, 2)]))
     late = visibility.precommitted_read(
@@ -65,7 +65,7 @@ def test_precommitted_read_tells_what_the_leader_showed():
 
 
 def test_a_leader_that_was_cut_off_serves_nobody():
-    """Broker 1 goes on in epoch 0 at HW 5; what was read since broker 2 leads may be from there."""
+    """Samples of a former leader do not count for reads after another one may have led."""
     old = sample(1, 20 * S, 5, 9)
 
     assert given(old, at=19 * S) == []
@@ -74,7 +74,7 @@ def test_a_leader_that_was_cut_off_serves_nobody():
 
 
 def test_a_committed_reader_stops_at_the_last_stable_offset():
-    """At it a record was given out too early, below it not, and to an uncommitted reader only HW counts."""
+    """A read_committed reader must stop below the LSO, a read_uncommitted one below the HW."""
     reads = [
         polled(offset, n, final=False, received_ns=20 * S, isolation=isolation)
         for n, (offset, isolation) in enumerate(
@@ -88,18 +88,18 @@ def test_a_committed_reader_stops_at_the_last_stable_offset():
 
 
 def held_back(seconds, stable, hw=50, *, since=20, broker_id=1):
-    """One sample a second of a replica whose last stable offset stands still."""
+    """Return one sample per second of a replica with a constant LSO."""
     return [sample(broker_id, (since + n) * S, hw, hw, last_stable_offset=stable) for n in range(seconds + 1)]
 
 
 def hanging(*samples, sends=(), faults=()):
-    """The hanging transactions of a partition: the limit is 30 s."""
+    """Return the hanging transactions of a partition, with a limit of 30 s."""
     told = partition(samples, [isr_view(9 * S, 1, 0, [1, 2, 3])], sends=sends)
     return visibility.hanging_transaction(told, 30 * S, faults)
 
 
 def test_hanging_transaction():
-    """Below HW for longer than the limit without a fault; shorter, at HW, moving on, or of a follower it is legal."""
+    """A leader's LSO that stays below the HW for longer than the limit, without a fault, is a hanging transaction."""
     offsets = [
         [case["offset"] for case in found(hanging(*samples))]
         for samples in (
@@ -118,7 +118,7 @@ def test_hanging_transaction():
 
 
 def test_hanging_transaction_names_whose_record_stands_there():
-    """The send at the last stable offset begins it; where nobody's does, nobody here began it."""
+    """A hanging transaction is attributed to the send at the LSO; without one, to no producer of the run."""
     begun = sent(3, offset=40, transaction=7, outcome="info")
     cases = hanging(*held_back(31, 40), sends=[begun, sent(4, offset=41, transaction=8)])
     (case,), (other,) = found(cases), found(hanging(*held_back(40, 41), sends=[begun, sent(4, offset=41)]))

@@ -1,4 +1,4 @@
-"""Histograms add up, and their quantiles are those of the times within the stated error."""
+"""Histograms can be added, and their quantiles are exact within the stated error."""
 
 import numpy as np
 import pytest
@@ -11,13 +11,13 @@ LARGEST = 2**62
 
 
 def of(*times, bits=FINE):
-    """The histogram of some times."""
+    """Return the histogram of some times."""
     return Histogram.of(np.array(times, dtype=np.int64), bits)
 
 
 @pytest.mark.parametrize("bits", [FINE, COARSE])
 def test_buckets_follow_one_another(bits):
-    """Around every power of two the next time has the same bucket or the next one, up to the last of int64."""
+    """Buckets are consecutive: around every power of two the next time is in the same bucket or the next one."""
     for power in range(1, 63):
         around = np.arange(2**power - 2, 2**power + 2, dtype=np.int64)
         assert set(np.diff(buckets(around, bits)).tolist()) <= {0, 1}
@@ -28,7 +28,7 @@ def test_buckets_follow_one_another(bits):
 
 @given(st.integers(0, LARGEST), st.sampled_from([FINE, COARSE]))
 def test_the_middle_of_a_bucket_is_close_to_its_times(time, bits):
-    """By no more than half a bucket; what has a bucket of its own is exact."""
+    """The middle of a bucket differs from its times by at most half a bucket; small times are exact."""
     (bucket,) = buckets(np.array([time]), bits).tolist()
     error = abs(middle(bucket, bits) - time)
 
@@ -41,7 +41,7 @@ TIMES = st.lists(st.integers(0, 10**13) | st.integers(0, 3000), min_size=1, max_
 
 @given(TIMES, st.floats(0, 1), st.sampled_from([FINE, COARSE]))
 def test_quantiles_differ_by_no_more_than_their_buckets(times, share, bits):
-    """From numpy's, which interpolates between the same neighbours."""
+    """Quantiles differ from numpy's by at most their buckets."""
     exact = float(np.percentile(np.array(times, dtype=np.float64), 100 * share))
     found = of(*times, bits=bits).quantile(share)
 
@@ -51,7 +51,7 @@ def test_quantiles_differ_by_no_more_than_their_buckets(times, share, bits):
 
 @given(TIMES, TIMES)
 def test_histograms_add_up(some, others):
-    """The sum of two is that of all times together."""
+    """The sum of two histograms is the histogram of all times."""
     told, together = of(*some) + of(*others), of(*some, *others)
 
     assert (told.buckets.tolist(), told.counts.tolist()) == (together.buckets.tolist(), together.counts.tolist())
@@ -59,7 +59,7 @@ def test_histograms_add_up(some, others):
 
 
 def test_nothing_adds_nothing_and_has_no_quantile():
-    """Neither has what was never answered; histograms of other buckets are refused."""
+    """An empty histogram adds nothing and has no quantile; histograms of different precision cannot be added."""
     assert (of() + of(7)).quantile(0.5) == 7
     assert of().quantile(0.5) is None
     assert of().quantile(0.5, unanswered=3) is None
@@ -69,5 +69,5 @@ def test_nothing_adds_nothing_and_has_no_quantile():
 
 @pytest.mark.parametrize(("unanswered", "median"), [(0, 20), (1, 25), (2, 30), (3, None), (4, None)])
 def test_what_was_never_answered_took_longer_than_anything(unanswered, median):
-    """Of 10, 20 and 30 ns; between the largest and what never came there is no median."""
+    """Unanswered sends count as longer than any time, so the median may not exist."""
     assert of(10, 20, 30).quantile(0.5, unanswered) == median

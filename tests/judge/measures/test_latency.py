@@ -1,4 +1,4 @@
-"""Load and latency by phase and by second, of several partitions together."""
+"""Load and latency by phase and by second, over several partitions."""
 
 import random
 
@@ -16,30 +16,30 @@ from tests.evidence.folders import MS, S, polled, sent
 
 
 def columns(sends, names):
-    """Literal sends as columns."""
+    """Return literal sends as columns."""
     return Sends.of(pa.Table.from_pylist(sends, SENDS), names)
 
 
 def loads(sends, spans, polls=()):
-    """What one partition's sends and polls told of each phase."""
+    """Return each phase's load of one partition's sends and polls."""
     names = Names()
     seen = Polls.of(pa.Table.from_pylist(list(polls), POLLS), names)
     return measured.phase_loads(columns(sends, names), seen, names, spans)
 
 
 def latency(sends, spans, polls=()):
-    """The latency table of one partition."""
+    """Return the latency table of one partition."""
     return measured.latency(measured.merge_phases([loads(sends, spans, polls)]))
 
 
 def by_second(*partitions):
-    """The timeline of several partitions' sends, as tuples."""
+    """Return the timeline of several partitions' sends, as tuples."""
     parts = (measured.by_second(columns(sends, Names())) for sends in partitions)
     return [tuple(row.values()) for row in measured.timeline_sends(measured.merge_seconds(parts))]
 
 
 def test_what_was_due_right_before_the_end_is_not_owed():
-    """Of ten seconds the last is not; of one second the second half. What came after the end was not kept."""
+    """Sends due right before a phase's end need no answer within it: the last 1 s, or half of a short phase."""
     spans = [Span("p", 0, 10 * S), Span("q", 20 * S, 21 * S)]
     due = [(S, 2 * S), (9 * S - 1, 10 * S), (9 * S, 10 * S - 1), (20 * S, 21 * S - 1), (20 * S + S // 2, 21 * S - 1)]
     sends = [
@@ -52,7 +52,7 @@ def test_what_was_due_right_before_the_end_is_not_owed():
 
 
 def test_latency_by_phase():
-    """Sends count in the phase in which they were due; an indeterminate one has no latency."""
+    """Sends count in the phase in which they were due; an indeterminate send has no latency."""
     spans = [Span("p", 0, 2 * S), Span("q", 2 * S, 3 * S)]
     sends = [sent(0, offset=0, at_ns=S), sent(1, offset=1, at_ns=2 * S), sent(2, outcome="info", at_ns=S)]
     found = latency(sends, spans)
@@ -65,7 +65,7 @@ def test_latency_by_phase():
     ("never", "p50", "p99"), [(0, 2.0, 2.0), (1, 2.0, 2.0), (2, 2.0, None), (50, 2.0, None), (51, None, None)]
 )
 def test_what_was_never_acknowledged_waited_longer_than_anything(never, p50, p99):
-    """Of 101 sends: one that is unanswered lies above p99, two reach it; what was not owed is left out."""
+    """An unacknowledged send counts as longer than any latency, unless it was due right before the phase's end."""
     sends = [sent(n, offset=n, at_ns=S + n, **({"outcome": "info"} if n < never else {})) for n in range(101)]
     late = [sent(n, outcome="info", at_ns=9 * S + n) for n in range(101, 201)]
     (found,) = latency([*sends, *late], [Span("p", 0, 10 * S)])
@@ -75,7 +75,7 @@ def test_what_was_never_acknowledged_waited_longer_than_anything(never, p50, p99
 
 
 def test_an_abort_is_an_answer():
-    """Every fifth transaction was aborted on purpose, and kept its load; what was refused or not answered did not."""
+    """An abort on purpose is an answer and counts as kept load; a rejected or unanswered send does not."""
     spans = [Span(phase, at * S, (at + 10) * S) for phase, at in (("p", 0), ("q", 20), ("r", 40))]
 
     def five(at_s, **last):
@@ -92,7 +92,7 @@ def test_an_abort_is_an_answer():
 
 
 def test_latency_of_a_phase_that_answered_late():
-    """A send that was due in one phase and acknowledged in the next is the load of one and the yield of the other."""
+    """A send due in one phase and acknowledged in the next counts as load of the first and throughput of the second."""
     spans = [Span("p", 0, 2 * S), Span("q", 2 * S, 3 * S)]
     late = {**sent(0, offset=0, at_ns=S), "done_ns": 2 * S + 1}
     found = latency([late, sent(1, offset=1, at_ns=2 * S)], spans)
@@ -104,8 +104,9 @@ def test_latency_of_a_phase_that_answered_late():
 
 
 def test_end_to_end_latency_ends_with_the_first_live_receipt():
-    """A second receipt, the final drain and a record that is not ours do not count; what was never received lies
-    above all, unless it was aborted.
+    """End-to-end latency ends at the first live receipt; later receipts and the final drain do not count.
+
+    A record that was never received counts as longer than any latency, unless it was aborted.
     """
     sends = [sent(n, offset=n, at_ns=S) for n in range(3)]
     sends += [sent(3, outcome="fail", at_ns=S, error=ABORTED), sent(4, outcome="fail", at_ns=S, error="REFUSED")]
@@ -124,7 +125,7 @@ def test_end_to_end_latency_ends_with_the_first_live_receipt():
 
 
 def test_the_log_is_read_by_hdrhistogram():
-    """An interval for each phase and tag, with its times from the run's start and its values to a thousandth."""
+    """The HdrHistogram log has an interval per phase and tag, in seconds from the run's start."""
     sends = [sent(n, offset=n, at_ns=12 * S) | {"done_ns": 12 * S + (n + 1) * MS} for n in range(100)]
     polls = [polled(0, 0, final=False, received_ns=12 * S + 300 * MS)]
     text = measured.histogram_log(loads(sends, [Span("p", 11 * S, 16 * S)], polls), 10 * S, 1_700_000_000.5)
@@ -145,7 +146,7 @@ def test_the_log_is_read_by_hdrhistogram():
 
 
 def test_partitions_are_one_load():
-    """Sends of three partitions, split at random: the same table as of all of them in one; so is the timeline."""
+    """The table and the timeline of several partitions equal those of all sends in one partition."""
     at_random = random.Random(3)
     spans = [Span("p", 0, 5 * S), Span("q", 5 * S, 9 * S)]
     outcomes = ["ok", "ok", "ok", "info", "fail"]
@@ -162,14 +163,14 @@ def test_partitions_are_one_load():
 
 
 def test_a_phase_in_which_nothing_was_due_has_no_row():
-    """Although acknowledgements arrived in it."""
+    """A phase without due sends has no row, even if acknowledgements arrived in it."""
     spans = [Span("p", 0, 2 * S), Span("q", 2 * S, 3 * S)]
 
     assert [row["phase"] for row in latency([sent(0, offset=0, at_ns=2 * S - MS)], spans)] == ["p"]
 
 
 def test_quantiles_of_a_phase_are_those_of_its_times():
-    """Of 10,000 latencies from 1 ms to 10 s, to a thousandth; the largest is exact."""
+    """Quantiles of 10,000 latencies are exact to 0.1%, and the maximum is exact."""
     took_ns = (10 ** np.random.default_rng(5).uniform(6, 10, 10_000)).astype(np.int64)
     sends = [sent(n, offset=n, at_ns=n) | {"done_ns": n + int(took)} for n, took in enumerate(took_ns)]
     (found,) = latency(sends, [Span("p", 0, 2 * S)])
@@ -180,7 +181,7 @@ def test_quantiles_of_a_phase_are_those_of_its_times():
 
 
 def test_what_no_open_loop_sent_has_no_latency():
-    """It was never due: neither phase nor second has it, and the others are as they were."""
+    """A send that was never due, such as of a ``write`` step, has no latency and is not in the timeline."""
     spans, due = [Span("p", 0, 2 * S)], sent(0, offset=0, at_ns=S)
     never_due = sent(1, offset=1, at_ns=S) | {"due_ns": None, "sent_ns": None}
 
@@ -191,14 +192,14 @@ def test_what_no_open_loop_sent_has_no_latency():
 
 
 def test_sends_are_counted_by_the_second_in_which_they_were_due():
-    """Latency counts from the due time and of acknowledged sends only."""
+    """The timeline counts sends by the second in which they were due, and latency from the due time."""
     sends = [sent(0, offset=0, at_ns=S), sent(1, outcome="info", at_ns=S + 1), sent(2, outcome="fail", at_ns=2 * S)]
 
     assert by_second(sends) == [(S, 1, 0, 1, 2.0, 2.0), (2 * S, 0, 1, 0, None, None)]
 
 
 def test_a_second_of_many_partitions():
-    """40 partitions with one send each, more than are merged at once: between 1 and 40 ms, to 1.6 %."""
+    """Latencies of a second over 40 partitions are merged to within 1.6%."""
     partitions = [[sent(0, offset=0, at_ns=S) | {"done_ns": S + n * MS}] for n in range(1, 41)]
     ((t_ns, *counts, p50_ms, p99_ms),) = by_second(*partitions, [])
 

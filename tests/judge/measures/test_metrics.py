@@ -1,4 +1,4 @@
-"""What a run measured: each figure from hand-made rows, and no figure where there is no basis for one."""
+"""The metrics of a run, from literal rows, and when they are not trusted."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def _measured(**parts: Any) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def test_end_to_end_latency_of_a_phase() -> None:
-    """It counts by what was received; where too little was, there is a value that is not trusted."""
+    """End-to-end latency needs enough received records; otherwise its value is not trusted."""
     found = _measured(latency=[STEADY])
     p99, p999 = found["end_to_end_p99_ms", "steady"], found["end_to_end_p999_ms", "steady"]
 
@@ -60,7 +60,7 @@ def _with_limit(limit_s: float) -> Manifest:
 
 
 def test_load_and_latency_of_a_phase() -> None:
-    """Rates count what was due and what came; quantiles carry their samples."""
+    """Rates count what was due and what was acknowledged; quantiles have their number of samples."""
     found = _measured(latency=[STEADY])
 
     assert found["offered_per_s", "steady"]["value"] == 2_000
@@ -78,7 +78,7 @@ def test_load_and_latency_of_a_phase() -> None:
 
 @pytest.mark.parametrize(("kept", "trusted"), [(17_910, True), (17_909, False)])
 def test_a_load_that_was_missed_has_no_latency(kept: int, trusted: bool) -> None:
-    """Below 99.5 % of the offered load the latencies are of another load; the throughput stands."""
+    """Below 99.5% of the offered load, latencies are not trusted; the throughput is."""
     found = _measured(latency=[STEADY | {"kept": kept}])
 
     assert found["latency_p99_ms", "steady"]["trusted"] is trusted
@@ -86,7 +86,7 @@ def test_a_load_that_was_missed_has_no_latency(kept: int, trusted: bool) -> None
 
 
 def test_a_rare_quantile_needs_many_samples() -> None:
-    """5,000 sends are a basis for p99 and none for p99.9."""
+    """5,000 sends are enough for p99 but not for p99.9."""
     found = _measured(latency=[STEADY | {"due": 5_000, "acked": 5_000, "arrived": 5_000}])
 
     assert found["latency_p99_ms", "steady"]["trusted"]
@@ -94,7 +94,7 @@ def test_a_rare_quantile_needs_many_samples() -> None:
 
 
 def test_a_phase_that_was_not_steady_has_no_latency() -> None:
-    """Its rates are counts all the same, and another phase is untouched."""
+    """Latencies of a phase without steady state are not trusted; its rates and other phases are."""
     found = _measured(latency=[STEADY], unsteady={"steady": "no steady state: …"})
     other = _measured(latency=[STEADY], unsteady={"another": "no steady state: …"})
 
@@ -114,12 +114,12 @@ def test_a_phase_that_was_not_steady_has_no_latency() -> None:
     ],
 )
 def test_ten_records_are_expected_beyond_a_percentile(metric: str, least: int) -> None:
-    """CPU per GB needs any load at all, a time of recovery none."""
+    """A percentile needs ten expected samples above it; CPU per GB needs any load, a recovery time none."""
     assert least_load(metric) == least
 
 
 def test_a_percentile_of_what_was_never_acknowledged_is_none() -> None:
-    """p99.9 falls on sends that nobody answered: no value, and no trust, although the load was achieved."""
+    """A percentile that falls on unacknowledged sends has no value and is not trusted."""
     found = _measured(latency=[STEADY | {"p999_ms": None}])
     lost, kept = found["latency_p999_ms", "steady"], found["latency_p99_ms", "steady"]
 
@@ -129,20 +129,20 @@ def test_a_percentile_of_what_was_never_acknowledged_is_none() -> None:
 
 
 def test_the_rate_that_keeps_the_limit() -> None:
-    """p99 of 50 ms at 1,000/s and 200 ms at 2,000/s crosses 100 ms half-way, on a logarithmic scale."""
+    """The sustainable rate is interpolated where p99 crosses the limit, on a logarithmic scale."""
     assert crossing([(1_000.0, 50.0), (2_000.0, 200.0)], 100) == (pytest.approx(1_500), False, None)
     assert crossing([(1_000.0, 50.0), (2_000.0, 99.0)], 100)[:2] == (2_000.0, True)
     assert crossing([(1_000.0, 101.0), (2_000.0, 102.0)], 100)[:2] == (None, False)
 
 
 def test_what_is_slow_below_a_rate_that_is_kept_does_not_count() -> None:
-    """A JVM that still compiles, at the lowest rates; what is slow above is too much load."""
+    """Slow steps below a rate that keeps the limit do not count, such as during JIT compilation."""
     assert crossing([(500.0, 150.0), (1_000.0, 50.0), (2_000.0, 200.0)], 100)[:2] == (pytest.approx(1_500), False)
     assert crossing([(500.0, 150.0), (1_000.0, 50.0)], 100)[:2] == (1_000.0, True)
 
 
 def test_a_rate_that_was_not_answered_is_not_sustained() -> None:
-    """The higher one of two has no p99: the lower one is the last that kept the limit; alone it is none."""
+    """A rate with p99 on unacknowledged sends is not sustained; the lower one is, if there is one."""
     kept, lost = STEADY | {"phase": "a", "p99_ms": 50.0}, STEADY | {"phase": "b", "due": 40_000, "p99_ms": None}
     offered = [Event(t_ns=S, wall="", kind="rate_set", phase=name) for name in ("a", "b")]
     both, alone = (
@@ -155,7 +155,7 @@ def test_a_rate_that_was_not_answered_is_not_sustained() -> None:
 
 
 def test_a_rate_that_was_not_answered_steadily_is_not_sustained() -> None:
-    """However low its p99 was; and where no rate was answered steadily, none is told."""
+    """A rate without steady state is not sustained; if there is no steady one, the metric has no value."""
     rows = [STEADY | {"phase": "a", "p99_ms": 50.0}, STEADY | {"phase": "b", "due": 40_000, "p99_ms": 60.0}]
     offered = [Event(t_ns=S, wall="", kind="rate_set", phase=name) for name in ("a", "b")]
     all_steady, one, none = (
@@ -174,7 +174,7 @@ def test_a_rate_that_was_not_answered_steadily_is_not_sustained() -> None:
 
 
 def test_sustainable_rate_is_of_the_stepped_phases_alone() -> None:
-    """A warm-up that offered no rate of its own is no step; without a limit there is no such figure."""
+    """The sustainable rate uses only phases that set a rate, and needs a latency limit."""
     steps = [STEADY | {"phase": "a", "p99_ms": 50.0}, STEADY | {"phase": "b", "due": 40_000, "p99_ms": 200.0}]
     offered = [Event(t_ns=S, wall="", kind="rate_set", phase=name) for name in ("a", "b")]
     rows = [STEADY | {"p99_ms": 900.0}, *steps]
@@ -186,13 +186,13 @@ def test_sustainable_rate_is_of_the_stepped_phases_alone() -> None:
 
 
 def _time(value_ms: float | None, **other: Any) -> dict[str, Any]:
-    """A row of the recovery table."""
+    """Return a row of the recovery table."""
     usual = {"phase": "p", "metric": "catch_up", "censored": False, "source": "controller", "note": None}
     return {**usual, "value_ms": value_ms, **other}
 
 
 def test_a_phase_takes_as_long_as_its_last_partition() -> None:
-    """The longest time counts, and it is censored when any is."""
+    """A phase's recovery time is the longest of its partitions, and censored if any is."""
     times = [_time(500, censored=True), _time(900)]
     found = _measured(recovery=[*times, _time(1, metric="isr_full")])
 
@@ -202,7 +202,7 @@ def test_a_phase_takes_as_long_as_its_last_partition() -> None:
 
 
 def test_a_measure_has_one_name_from_the_recovery_table_to_the_archive() -> None:
-    """There with its unit; how long a scenario kept its fault is no measure of Kafka."""
+    """Recovery metrics have the same name in the recovery table and, with the unit, in the archive."""
     archived = {name for name, _ in _measured(recovery=[_time(1, metric=name) for name in RECOVERY])}
 
     assert archived - {"loss_ratio", "duplication_ratio"} == {f"{name}_s" for name in RECOVERY} - {"isr_full_s"}
@@ -210,7 +210,7 @@ def test_a_measure_has_one_name_from_the_recovery_table_to_the_archive() -> None
 
 
 def test_an_upper_bound_is_no_basis_for_a_comparison() -> None:
-    """Of one partition the controller's history was missing: its time is at most that, or nobody can tell."""
+    """A recovery time that is only an upper bound, or unknown, is not trusted."""
     bound, unknown = _time(900, source="metadata", note="at most"), _time(None, source="metadata", note="not seen")
     bounded = _measured(recovery=[_time(500), bound])["catch_up_s", "p"]
     nobody_knows = _measured(recovery=[_time(500), unknown])["catch_up_s", "p"]
@@ -220,7 +220,7 @@ def test_an_upper_bound_is_no_basis_for_a_comparison() -> None:
 
 
 def test_a_broker_is_down_between_two_orders() -> None:
-    """From the kill to the start, the longest of the phase; a pause is no downtime, nor is a return nobody saw."""
+    """A broker's downtime is from kill to start, the longest of the phase; pauses and missing returns do not count."""
 
     def fault(kind: str, t_s: float, step: str, target: str, phase: str = "p") -> Event:
         return Event(int(t_s * 1e9), "", kind, phase, step, target)
@@ -242,7 +242,7 @@ def test_a_broker_is_down_between_two_orders() -> None:
 
 
 def test_records_that_are_gone_or_doubled() -> None:
-    """As shares of what was acknowledged; a run that acknowledged nothing has neither."""
+    """Loss and duplication are shares of the acknowledged records; without any there is neither."""
     found = _measured(delivery=WHOLE | {"lost": 4, "truncated_ack": 1, "duplicate_copies": 20})
 
     assert (found["loss_ratio", ""]["value"], found["duplication_ratio", ""]["value"]) == (0.005, 0.02)
@@ -262,7 +262,7 @@ def _brokers_used(label: str, t_s: float, cpu_s: float) -> list[dict[str, Any]]:
 
 
 def test_cpu_per_gigabyte_of_a_phase() -> None:
-    """Two CPU seconds for 20,000 records of 100 bytes are 1,000 s a GB; a broker that was not seen makes it unknown."""
+    """CPU seconds per GB need the usage of all brokers; two for 20,000 records of 100 bytes are 1,000 s/GB."""
     rows = [*_brokers_used("before", 0, 1), *_brokers_used("steady", 10, 3)]
     found = _measured(latency=[STEADY | {"arrived": 20_000}], usage=rows)
 
@@ -271,7 +271,7 @@ def test_cpu_per_gigabyte_of_a_phase() -> None:
 
 
 def test_cpu_per_gigabyte_needs_records_of_one_size() -> None:
-    """Of producers whose records differ nobody counted how many bytes came of each."""
+    """CPU per GB needs a single record size, since bytes are not counted per producer."""
     rows = [*_brokers_used("before", 0, 1), *_brokers_used("steady", 10, 3)]
     told = manifest()
     sizes = [told.producers[0].model_copy(update={"rate_per_s": 5.0, "record_bytes": size}) for size in (100, 100, 200)]
@@ -284,7 +284,7 @@ def test_cpu_per_gigabyte_needs_records_of_one_size() -> None:
 
 
 def test_what_the_drain_used_is_no_phases() -> None:
-    """Only the stretches that end with a phase are measured: the drain reads as fast as it can."""
+    """Usage is measured for phases only, not for the final drain."""
     rows = [*_brokers_used("before", 0, 1), *_brokers_used("steady", 10, 3), *_brokers_used("after", 20, 9)]
 
     assert {phase for metric, phase in _measured(latency=[STEADY], usage=rows) if metric == "broker_cpu_s_per_gb"} == {
@@ -293,7 +293,7 @@ def test_what_the_drain_used_is_no_phases() -> None:
 
 
 def test_a_counter_that_fell_says_nothing() -> None:
-    """A broker that was started anew begins at zero."""
+    """A counter that fell, after a broker's restart, yields no value."""
     rows = [*_brokers_used("before", 0, 3), *_brokers_used("steady", 10, 1)]
 
     assert ("broker_cpu_s_per_gb", "steady") not in _measured(latency=[STEADY], usage=rows)
@@ -301,7 +301,7 @@ def test_a_counter_that_fell_says_nothing() -> None:
 
 @pytest.mark.parametrize(("steal_s", "trusted"), [(0.5, True), (0.7, False)])
 def test_a_host_under_pressure_measures_nothing(steal_s: float, trusted: bool) -> None:
-    """Above 5 % of stolen time there is no performance figure; records are records all the same."""
+    """Above 5% of stolen CPU time performance metrics are not trusted; losses are."""
     rows = _usage("before", 0, "host", steal_ns=0.0, busy_ns=0.0, idle_ns=0.0)
     rows += _usage("steady", 10, "host", steal_ns=steal_s * 1e9, busy_ns=4e9, idle_ns=6e9)
     found = _measured(latency=[STEADY], usage=rows)
@@ -312,7 +312,7 @@ def test_a_host_under_pressure_measures_nothing(steal_s: float, trusted: bool) -
 
 @pytest.mark.parametrize(("own_s", "other"), [(7, 0.05), (2, 0.3)])
 def test_what_else_ran_on_the_host(own_s: float, other: float) -> None:
-    """CPU time that was neither idle nor any node's of this run; more than a quarter of the host is too much."""
+    """CPU time of other processes is neither idle nor of this run's nodes; above 25% latencies are not trusted."""
     rows = [*_usage("before", 0, "host", steal_ns=0.0, busy_ns=0.0, idle_ns=0.0), *_brokers_used("before", 0, 0)]
     rows += [
         *_usage("steady", 10, "host", steal_ns=0.0, busy_ns=8e9, idle_ns=12e9),

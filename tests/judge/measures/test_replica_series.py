@@ -1,4 +1,4 @@
-"""Series for plots keep every change and show what nobody saw as a gap; stalls of the high watermark."""
+"""Series for plots keep every change and show missing samples as gaps."""
 
 from evidence.views import Change
 from history.tables import TIMELINE_ISR, TIMELINE_REPLICAS
@@ -8,7 +8,7 @@ from tests.evidence.probed import partition
 
 
 def series(*literal):
-    """(ms, HW, LEO) of one replica's series."""
+    """Return (ms, HW, LEO) of one replica's series."""
     table = replica_series.timeline_replicas(partition(literal), probe_hz=100)
     assert table.schema.equals(TIMELINE_REPLICAS)
     rows = sorted(table.to_pylist(), key=lambda row: row["t_ns"])
@@ -16,12 +16,12 @@ def series(*literal):
 
 
 def refused(t_ns):
-    """A probe that nobody answered."""
+    """Return a probe without an answer."""
     return sample(1, t_ns, None, None, error="unreachable", leader_epoch=None, log_start_offset=None)
 
 
 def test_a_gap_is_a_row_of_nulls():
-    """After 400 ms without an answer there is a gap; after 250 ms there is none."""
+    """400 ms without an answer are a gap, shown as a row of nulls; 250 ms are not."""
     assert series(sample(1, 0, 1, 2), refused(200 * MS), sample(1, 400 * MS, 3, 4)) == [
         (1, 1, 2),
         (1, None, None),
@@ -31,7 +31,7 @@ def test_a_gap_is_a_row_of_nulls():
 
 
 def test_silence_at_either_end_is_a_gap():
-    """A replica that was asked before it first answered, and after its last answer, was not seen then."""
+    """Failed probes before the first and after the last answer are gaps."""
     assert series(refused(0), sample(1, S, 1, 2), refused(2 * S)) == [
         (1, None, None),
         (1001, 1, 2),
@@ -41,7 +41,7 @@ def test_silence_at_either_end_is_a_gap():
 
 
 def test_many_samples_become_few_and_no_fall_is_hidden():
-    """6,000 samples become at most 2,000, among them the one place where the high watermark dipped."""
+    """6,000 samples are reduced to at most 2,000 that include a dip of the HW."""
     literal = [sample(1, n * 10 * MS, n if n != 3001 else 7, n) for n in range(6000)]
     found = series(*literal)
 
@@ -52,7 +52,7 @@ def test_many_samples_become_few_and_no_fall_is_hidden():
 
 
 def test_a_log_end_that_grew_and_was_cut_within_a_bucket_shows():
-    """It reached 9,000 and was cut to 5,001 a sample later; drawn without the first, nothing would have been cut."""
+    """A log end that grows and is truncated within a bucket is shown with both values."""
     literal = [sample(1, n * MS, 0, 9_000 if n == 5_005 else n) for n in range(10_000)]
     grown = [row | {"log_end_offset": n} for n, row in enumerate(literal)]
 
@@ -61,7 +61,7 @@ def test_a_log_end_that_grew_and_was_cut_within_a_bucket_shows():
 
 
 def test_a_change_of_the_epoch_is_kept():
-    """The one sample of a bucket's middle in which the epoch is another; one that names no epoch changes nothing."""
+    """A sample with a new leader epoch is kept; one without an epoch is not."""
     literal = [sample(1, n * MS, n, n, epoch=int(n >= 5003)) for n in range(10_000)]
     unknown = [row | {"leader_epoch": None} if n == 5003 else row for n, row in enumerate(literal)]
     unknown = [row | {"leader_epoch": 0} if row["leader_epoch"] == 1 else row for row in unknown]
@@ -71,7 +71,7 @@ def test_a_change_of_the_epoch_is_kept():
 
 
 def test_each_replica_has_its_own_series():
-    """Their rows name the broker; without any probe there is no row."""
+    """Each replica has its own series; without samples there is no row."""
     table = replica_series.timeline_replicas(partition([sample(2, 0, 1, 2), sample(1, 0, 3, 4)]), probe_hz=100)
 
     assert [(row["topic"], row["partition"], row["broker_id"], row["high_watermark"]) for row in table.to_pylist()] == [
@@ -82,21 +82,21 @@ def test_each_replica_has_its_own_series():
 
 
 def views(told):
-    """Rows of the timeline of the ISR in the order of time."""
+    """Return the rows of the ISR timeline in order of time."""
     table = replica_series.timeline_isr(told)
     assert table.schema.equals(TIMELINE_ISR)
     return sorted(table.to_pylist(), key=lambda row: row["t_ns"])
 
 
 def test_an_observers_view_is_kept_where_it_changes():
-    """Three equal views and a new one are two rows."""
+    """An observer's view is kept only where it changes."""
     shown = [isr_view(t * S, 1, 0, [1, 2, 3]) for t in range(3)] + [isr_view(3 * S, 1, 0, [3, 1])]
 
     assert [row["isr"] for row in views(partition([], shown))] == [[1, 2, 3], [1, 3]]
 
 
 def test_a_view_without_a_leader_or_an_isr_is_told_as_such():
-    """Nulls are values of their own: two equal ones are one row."""
+    """Views without leader or ISR are rows of nulls, and equal ones are merged."""
     unknown = [isr_view(t * S, None, None, None) for t in (1, 2)]
     shown = [isr_view(0, 1, 0, []), *unknown, isr_view(3 * S, 1, 0, [1], observer="2")]
 
@@ -108,7 +108,7 @@ def test_a_view_without_a_leader_or_an_isr_is_told_as_such():
 
 
 def test_the_controllers_own_history_is_among_the_views():
-    """What leaders showed in its place is not told twice."""
+    """The ISR timeline has the controller's history; changes taken from a leader's view are not repeated."""
     shown = [isr_view(t * S, 1, 0, isr) for t, isr in ((1, [1, 2, 3]), (5, [1, 3]))]
 
     def told(observer):

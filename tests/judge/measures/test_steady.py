@@ -1,4 +1,4 @@
-"""Which phases are asked whether they were in steady state."""
+"""Which phases are tested for a steady state."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ EVEN = [{**row, "p50_ms": 2.0} for row in FALLS]
 
 
 def test_a_phase_whose_latency_falls_was_not_steady() -> None:
-    """Beside one whose latency stays."""
+    """A phase whose latency falls is not steady; one with constant latency is."""
     assert unsteady([PHASE], [], EVEN) == {}
     assert "range of median latency" in unsteady([PHASE], [], FALLS)["measured"]
 
 
 def test_a_fault_or_a_short_phase_is_not_tested() -> None:
-    """With a fault nothing is steady, and of 49 s nobody can tell."""
+    """A phase with a fault, or shorter than 50 s, is not tested."""
     fault = Event(t_ns=110 * S, wall="", kind="inject", phase="measured")
 
     assert unsteady([PHASE], [fault], FALLS) == {}

@@ -1,4 +1,4 @@
-"""Missing evidence is named; complete evidence is silent."""
+"""Missing evidence is named; complete evidence is not mentioned."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +33,7 @@ WHERE = TopicPartition("orders", 0)
 
 
 def count(run):
-    """The counts of a run whose one partition is orders-0."""
+    """Return the counts of a run with the single partition orders-0."""
     tables, names = Tables(run.folder), Names()
     read = {name: tables.read(name, WHERE) for name in ("sends", "polls", "seeks", "replicas")}
     columns = (Sends.of(read["sends"], names), Polls.of(read["polls"], names), Seeks.of(read["seeks"], names))
@@ -62,14 +62,14 @@ def _logs(run):
 
 
 def members(run):
-    """The brokers of the final ISR whose logs are known to be whole."""
+    """Return the brokers of the final ISR whose logs are known to be whole."""
     premises = Premises(run)
     (question,) = questions(premises)
     return set(gather(run_facts(premises), question).evidence.members)
 
 
 def missing(history, path, spoil=None):
-    """item → what is missing, of a written history; ``spoil`` damages the folder first."""
+    """Return item → missing evidence of a written history; ``spoil`` damages the folder first."""
     folder = history.write(path)
     if spoil:
         spoil(folder)
@@ -78,7 +78,7 @@ def missing(history, path, spoil=None):
 
 
 def test_a_complete_run_lacks_nothing(tmp_path):
-    """Everything that a verdict needs is there."""
+    """A complete run has no missing evidence."""
     assert missing(truncated(), tmp_path / "run") == {}
 
 
@@ -86,7 +86,7 @@ def test_a_complete_run_lacks_nothing(tmp_path):
     ("letters", "told"), [(100, "; last seen: xxx"), (400, "; events.jsonl has what was last seen.")]
 )
 def test_the_ends_of_logs_are_no_reason(letters: int, told: str, tmp_path: Path) -> None:
-    """A wait of the harness that ran out says what it waited for; what it saw last only where that is short."""
+    """A harness time-out is reported with its condition, and with the last observation only if that is short."""
     history = truncated()
     history.events = [event(S, "error", detail={"why": f"Waited 60 s for 3 brokers; last seen: {'x' * letters}"})]
     reason = missing(history, tmp_path / "run")["no harness error"]
@@ -97,7 +97,7 @@ def test_the_ends_of_logs_are_no_reason(letters: int, told: str, tmp_path: Path)
 
 
 def test_everything_that_can_be_missing_is_named(tmp_path):
-    """One run with most of its evidence gone: each item says what."""
+    """In a run without most of its evidence, each item names what is missing."""
     history = clean(faults=["kill"])
     history.events = [event(S, "error", detail={"message": "the disk is full"})]
     history.sends = []
@@ -143,7 +143,7 @@ SESSION = {"incarnation": 2, "exit_status": 1, "log": ["KeeperException$NodeExis
     ],
 )
 def test_a_server_that_ended_by_itself_is_missing_evidence(tmp_path, mode, fault, detail, found):
-    """Unless a fault of that server, or ZooKeeper's session, explains its end."""
+    """A server that ended by itself is missing evidence, unless its fault or the ZooKeeper session explains it."""
     step, target, healed_s = fault
     history = clean()
     history.manifest = history.manifest.model_copy(update={"mode": mode, "traits": traits_by_step()})
@@ -163,7 +163,7 @@ def test_a_server_that_ended_by_itself_is_missing_evidence(tmp_path, mode, fault
 
 @pytest.mark.parametrize("answers", [True, False])
 def test_the_probe_is_never_silent(tmp_path, answers):
-    """Seconds without a row about a broker are missing evidence; a row with an error is evidence."""
+    """Seconds without any row about a broker are missing evidence; a row with an error is evidence."""
     history = clean()
     history.events = [event(10 * S, "phase_started", phase="steady"), event(19 * S, "quiesced")]
     silent = {"error": "timeout", "leader_epoch": None}
@@ -176,7 +176,7 @@ def test_the_probe_is_never_silent(tmp_path, answers):
 
 
 def test_every_broker_is_probed_in_every_phase(tmp_path):
-    """One good answer is enough. A broker that a fault left less than 3 s need not have one."""
+    """Every broker needs one good answer per phase, unless a fault left it less than 3 s."""
     history = clean()  # no sample from 10.5 s to 15 s
     history.events = [
         event(10 * S, "phase_started", phase="steady"), event(11 * S, "phase_ended", phase="steady"),
@@ -205,7 +205,7 @@ def test_every_broker_is_probed_in_every_phase(tmp_path):
     ],
 )
 def test_some_faults_keep_a_broker_from_answering(step, target, mute):
-    """Its own; a reassignment names where the replicas go, not where they were."""
+    """Only faults that keep a broker from answering excuse it, and a reassignment counts for its target."""
     told = [happened(at, kind, step=step, target=target) for at, kind in ((1, "inject"), (9, "healed"))]
 
     assert list(evidence._mute(told, manifest(), "broker-1")) == mute
@@ -235,7 +235,7 @@ CUT_OFF = "did not end cleanly: it may have seen less than there was."
     ],
 )
 def test_who_watched_must_have_ended_in_order(name, words, said):
-    """With everything that it wrote; producers have ledgers."""
+    """Prober and readers must have ended in order, with all rows that they reported."""
     run = SimpleNamespace(clients=[PROBED, {"client_id": "c", "role": name, **words}], manifest=manifest())
     counts = SimpleNamespace(read={"c": 7}, sought={"c": 1}, probed={"rows": 9, "isr_rows": 4})
 
@@ -266,7 +266,7 @@ NOBODY_KNOWS = "left no last words: nobody knows how much it saw."
     ],
 )
 def test_who_watched_must_have_left_words(scenario, words, said):
-    """Prober, a load's consumer and readers follow from the scenario, others from the rows that they left."""
+    """Prober, consumer and readers that the scenario requires must have left a summary."""
     clients = [{"client_id": name, "role": role, "clean": True} for name, role in words.items()]
     run = SimpleNamespace(clients=clients, manifest=manifest().model_copy(update={"scenario": scenario}))
     counts = SimpleNamespace(read={"consumer-1": 7, "drain-1": 7}, sought={"consumer-1": 1}, probed={})
@@ -279,7 +279,7 @@ def test_who_watched_must_have_left_words(scenario, words, said):
     ("words", "said"),
     [
         ({"answers": 1, "errors": {"timeout": 3}}, []),
-        ({"rows": 0}, []),  # of a load's consumer, or one that did not count yet
+        ({"rows": 0}, []),  # a load's consumer, or a summary without the count
         (
             {"answers": 0, "errors": {"timeout": 3, "NOT_LEADER_OR_FOLLOWER": 1}},
             ["1 x NOT_LEADER_OR_FOLLOWER, 3 x timeout"],
@@ -288,19 +288,19 @@ def test_who_watched_must_have_left_words(scenario, words, said):
     ],
 )
 def test_a_read_must_have_been_answered(words, said):
-    """One event is enough; missing rows and errors prove nothing."""
+    """A read step needs one good answer; missing counts prove nothing."""
     told = [f"The consumer read-1 had no good answer: {why}." for why in said]
 
     assert list(evidence._unanswered([{"client_id": "read-1", "role": "consumer", **words}])) == told
 
 
 def of(kind, t_ns=0, **detail):
-    """An event about a pause of broker-1."""
+    """Return an event about a pause of broker-1."""
     return Event(t_ns, "", kind, "p", "pause", "broker-1", detail)
 
 
 def test_a_fault_must_take_effect_and_heal():
-    """Without a proven effect or heal the item is missing; with both it is not."""
+    """A fault needs a verified effect and a verified recovery."""
     bit, gone = of("injected", effect_verified=True), of("healed", 1, recovery_verified=True)
 
     assert list(evidence._took_no_effect([bit], ["pause"])) == []
@@ -312,7 +312,7 @@ def test_a_fault_must_take_effect_and_heal():
 
 
 def test_a_limit_must_hold_something_back():
-    """The bytes that pass through show that the shaping exists, not that it limits; other faults have no such count."""
+    """A limit must have held something back; bytes through it show only that it existed."""
     bit, bound, idle = (
         of("injected", effect_verified=True),
         of("healed", recovery_verified=True, held_back=3),
@@ -327,7 +327,7 @@ def test_a_limit_must_hold_something_back():
 
 
 def test_a_phase_must_be_run_to_its_end():
-    """A phase that was begun and not ended is named; one that ended is not."""
+    """A phase that began must have ended."""
     config = manifest().model_copy(update={"scenario": {"phases": [{"p": []}]}})
     begun, ended = Event(0, "", "phase_started", "p"), Event(1, "", "phase_ended", "p")
 
@@ -336,7 +336,7 @@ def test_a_phase_must_be_run_to_its_end():
 
 
 def test_undecided_things_are_evidence_that_is_missing():
-    """An undecided invariant, an undrained record and an unseen control each make an item incomplete."""
+    """An undecided invariant, an undrained record and an unseen positive control are missing evidence."""
     row = {"unseen": 3, "truncated_ack": 1, "invisible_ack": 1, "unknown_offset_ack": 1}
 
     assert evidence.undecided([{"invariant": "I1", "verdict": "pass", "reason": None}])[1] is None
@@ -350,7 +350,7 @@ def test_undecided_things_are_evidence_that_is_missing():
     assert "replica" in evidence.undrained({**row, "invisible_ack": 0})[1]
     assert "replica" not in evidence.undrained({**row, "invisible_ack": 0}, foreign=True)[1]
     assert evidence.control_seen("lost_write", {"truncated_ack": 4})[1] is None
-    assert evidence.offsets_told(manifest(), {"bad_ack_offset": 2})[1] is None  # its logs tell
+    assert evidence.offsets_told(manifest(), {"bad_ack_offset": 2})[1] is None  # the logs show it
     imported = manifest().model_copy(update={"origin": "ledger"})
     assert "2 acknowledgements name" in evidence.offsets_told(imported, {"bad_ack_offset": 2})[1]
     assert "1 acknowledgement names" in evidence.offsets_told(imported, {"bad_ack_offset": 1})[1]
@@ -359,7 +359,7 @@ def test_undecided_things_are_evidence_that_is_missing():
 
 
 def test_a_wait_that_ran_out_is_told():
-    """The sentence names the condition and what was seen last."""
+    """A wait that timed out is reported with its condition and last observation."""
     ran_out = of("wait_timed_out", condition="isr full: orders", waited_ms=30000, last_seen="[1, 2]")
 
     assert evidence.waits_that_ran_out([ran_out, of("condition_met")]) == [
@@ -370,7 +370,7 @@ def test_a_wait_that_ran_out_is_told():
 
 
 def test_a_clock_that_was_set_is_told():
-    """By how much, which way and in which phase; one that was not set is silent."""
+    """A change of the host's clock is reported with size, direction and phase."""
     ran = [of("phase_started", t_ns=0), of("phase_ended", t_ns=3 * S)]
     wall = [100 * S, 101 * S, 3702 * S, 3703 * S, 104 * S, 105 * S]
     clock = Clock(sorted((at, t * S) for t, at in enumerate(wall)))
@@ -392,14 +392,14 @@ COPIER = {"client_id": "copier", "role": "copier", "clean": True, "committed": {
 
 
 def copying(*clients):
-    """A run in which a copier reads orders and writes copies."""
+    """Return a run in which a copier reads orders and writes copies."""
     told = manifest()
     settings = {**told.scenario, "load": {"topic": "orders"}, "copier": {"to": "copies"}}
     return SimpleNamespace(clients=list(clients), manifest=told.model_copy(update={"scenario": settings}))
 
 
 def test_a_copiers_input_is_the_partition_of_the_same_number():
-    """With the offset that its group has committed, and whether the drain reached the end; another topic has none."""
+    """A copier's input is the partition of the same number, with the committed offset and whether it was drained."""
     drained = {"partitions": {"orders-0": {"position": 40, "end_offset": 40, "complete": True}}}
     run = copying(COPIER, {"client_id": "drain", "role": "drain", "clean": True, **drained})
 
@@ -410,7 +410,7 @@ def test_a_copiers_input_is_the_partition_of_the_same_number():
 
 
 def test_a_copiers_input_is_the_topic_of_the_load_that_it_names():
-    """Where there are several."""
+    """With several loads, a copier's input is the topic of the load that it names."""
     run = copying(COPIER)
     loads = {"a": {"topic": "logs"}, "b": {"topic": "orders"}}
     settings = {"load": None, "loads": loads, "copier": {"to": "copies", "load": "b"}}
@@ -430,7 +430,7 @@ def test_a_copiers_input_is_the_topic_of_the_load_that_it_names():
     ],
 )
 def test_a_copier_that_did_not_come_to_the_end_leaves_it_open(clients, copies, why):
-    """Input that the copier did not reach is not judged, so that the run cannot pass."""
+    """A copier that did not reach the end leaves missing evidence."""
     held = counted.Counts(copies={COPIES: copies})
     found = list(evidence._copied(copying(*clients), held))
 
@@ -440,7 +440,7 @@ def test_a_copier_that_did_not_come_to_the_end_leaves_it_open(clients, copies, w
 
 
 def test_what_was_owed_is_told_by_topic():
-    """Over all of its partitions."""
+    """The number of records to copy is reported per topic."""
     copies = {COPIES: counted.Copies(30, 0), COPIES._replace(partition=1): counted.Copies(1000, 0)}
 
     assert evidence.copied(copies) == ["1,030 committed records were owed one copy each in copies."]
@@ -448,7 +448,7 @@ def test_what_was_owed_is_told_by_topic():
 
 
 def test_what_a_java_client_does_not_say_is_told():
-    """By its release; the other engines have none."""
+    """A Java client is reported with its release and the times that it does not record."""
     told = manifest()
     java = told.producers[0].model_copy(update={"engine": "java", "client": "3.9.1"})
 
@@ -458,7 +458,7 @@ def test_what_a_java_client_does_not_say_is_told():
 
 
 def test_events_that_are_no_events_are_bad_evidence(tmp_path):
-    """A line that is no event is refused with the file's name."""
+    """An invalid event line is rejected with the file's name."""
     folder = clean().write(tmp_path / "run")
     folder.events.write_text("{}\n")
 
@@ -468,7 +468,7 @@ def test_events_that_are_no_events_are_bad_evidence(tmp_path):
 
 @pytest.mark.parametrize(("kept", "rows", "whole"), [(50, 50, True), (49, 50, False), (0, 50, False), (50, 49, True)])
 def test_a_ledger_that_was_cut_short_is_not_whole(tmp_path, kept, rows, whole):
-    """It has fewer sends than its producer reported, so records beyond its end are not proven phantoms."""
+    """A ledger with fewer sends than its producer reported is incomplete."""
     history = clean()
     history.sends = history.sends[:kept]
     history.clients = {"load-1": {"role": "producer", "clean": True, "rows": rows, "last_seq": 49}}
@@ -482,14 +482,14 @@ def test_a_ledger_that_was_cut_short_is_not_whole(tmp_path, kept, rows, whole):
     ("words", "settings", "gave_up"),
     [
         ({"indeterminate": 3}, {}, True),
-        ({"clean": False}, {}, True),  # nobody knows
+        ({"clean": False}, {}, True),  # the summary has no count
         ({}, {}, False),
         ({"indeterminate": 3}, {"idempotence": False}, False),  # nothing of it depends on an epoch
         ({"indeterminate": 3}, {"transaction_timeout_ms": 60_000}, False),  # its transaction is aborted instead
     ],
 )
 def test_who_may_have_raised_its_epoch(tmp_path, words, settings, gave_up):
-    """An idempotent producer that left a record without an answer."""
+    """An idempotent producer with unanswered records may have raised its epoch."""
     history = clean()
     history.manifest = manifest(**settings)
     history.clients = {"load-1": {"role": "producer", "clean": True, "rows": 50, "indeterminate": 0} | words}
@@ -506,7 +506,7 @@ def test_who_may_have_raised_its_epoch(tmp_path, words, settings, gave_up):
     ("copier", [], None),
 ])  # fmt: skip
 def test_who_left_no_last_words_has_no_whole_ledger(engine, words, whole):
-    """So does an interrupted ``write``; imported producers need none, and a copier has no ledger."""
+    """A producer without a summary has an incomplete ledger; imported producers need none."""
     told = manifest()
     producer = told.producers[0].model_copy(update={"engine": engine})
     run = SimpleNamespace(clients=words, manifest=told.model_copy(update={"producers": [producer]}))
@@ -515,7 +515,7 @@ def test_who_left_no_last_words_has_no_whole_ledger(engine, words, whole):
 
 
 def test_a_log_that_was_not_exported_to_its_end_proves_no_absence(tmp_path):
-    """Only whole logs are checked for missing records, not those that are too short or absent."""
+    """Only logs that were exported to their end are checked for missing records."""
     history = clean()
     history.logs[2] = [(0, 0, history.logs[2][0][2][:10])]
     run = open_folder(history.write(tmp_path / "run"))
@@ -526,7 +526,7 @@ def test_a_log_that_was_not_exported_to_its_end_proves_no_absence(tmp_path):
 
 
 def test_a_log_of_which_all_was_deleted_is_whole(tmp_path):
-    """Its one segment is empty and named after its end, 50; one that begins below it was cut."""
+    """A log whose records were all deleted is whole if its empty segment is named after the log end."""
     history = clean()
     history.replicas = [row | {"log_start_offset": 50} for row in history.replicas]
     run = open_folder(history.write(tmp_path / "run"))
@@ -578,7 +578,7 @@ A_MEMBER = {"role": "member", "clean": True, "group_reads": 1, "rebalances": 0, 
     ],
 )
 def test_members_of_a_group_must_have_recorded_what_they_say(tmp_path, words, events, said):
-    """A member that a fault ended has recorded everything that it committed. Without a group nothing is required."""
+    """A group's members must have recorded the rows that they report; members ended by a fault are excused."""
     history = clean()
     history.clients |= words
     folder = history.write(tmp_path / "run")
@@ -596,7 +596,7 @@ def test_members_of_a_group_must_have_recorded_what_they_say(tmp_path, words, ev
 
 
 def of_member(number, started_s, *, clean=False):
-    """Return the words of a life of member 1."""
+    """Return the summary of one life of member 1."""
     return {"client_id": f"member-1.{number}", "started_ns": started_s * S, "clean": clean}
 
 
@@ -620,12 +620,12 @@ def fault_of_member(step, begun_s, healed_s=None, target="member-1"):
     ],
 )
 def test_a_fault_excuses_the_life_of_a_member_in_which_it_began(members, events, excused):
-    """The next life of the same node ends by itself."""
+    """A fault excuses the life of a member in which it began, not the next one."""
     assert evidence.ended_by_faults(members, events) == excused
 
 
 def test_a_member_that_dies_after_its_return_from_a_fault_is_missing_evidence(tmp_path):
-    """The sentence names this life; the fault ended the one before."""
+    """A member that dies after its return from a fault is missing evidence."""
     history = clean()
     words = {"role": "member", "group_reads": 0, "rebalances": 0, "commits": 0}
     history.clients |= {f"member-1.{n}": words | of_member(n, 5 * n) for n in (1, 2)}
@@ -653,7 +653,7 @@ def test_a_member_that_dies_after_its_return_from_a_fault_is_missing_evidence(tm
     ],
 )
 def test_readers_that_reported_positions_are_in_the_table(tmp_path, told, readers, said):
-    """The event of the last look names those that reported."""
+    """Readers that reported a position must be in the positions table."""
     history = clean()
     history.events += [event(35 * S, "step", step="catch_up", detail={"told": dict.fromkeys(told, 34 * S)})]
     folder = history.write(tmp_path / "run")
@@ -668,7 +668,7 @@ def test_readers_that_reported_positions_are_in_the_table(tmp_path, told, reader
 
 
 def test_every_member_of_a_group_must_have_left_words(tmp_path):
-    """Two were started, and the second left no rows, although it may never have read."""
+    """Every started member must have left a summary, even if it read nothing."""
     history = clean()
     history.clients |= {"member-1.1": A_MEMBER | {"group_reads": 0}}
     run = open_folder(history.write(tmp_path / "run"))
@@ -686,7 +686,7 @@ def test_every_member_of_a_group_must_have_left_words(tmp_path):
     ("overflowed", "said"), [(6, ["producer never sent 6 of 1,000 records that were due (0.6%)"]), (5, [])]
 )
 def test_a_producer_that_could_not_keep_up_is_named(overflowed, said):
-    """By its own account; what a stop leaves over does not count, nor clients that send nothing."""
+    """A producer that never sent more than 0.5% of its due records is named."""
     producer = {"client_id": "producer", "role": "producer", "rows": 1000, "overflowed": overflowed}
     found = evidence.underfed([producer, {"client_id": "consumer", "role": "consumer", "rows": 0}])
 

@@ -1,4 +1,4 @@
-"""What became of one lost record, told from samples, elections, epoch files and the brokers' own lines."""
+"""The explanation of one lost record from samples, elections, epoch files and brokers' logs."""
 
 import pyarrow as pa
 import pytest
@@ -18,13 +18,14 @@ STOOD = "; last seen before that: broker 1 at HW 5 and LEO 8 (1.0 s before), bro
 
 
 def line(kind, broker_id, **other):
-    """A line of a broker's log, as ``kafka_files.broker_log`` reads it."""
+    """Return a line of a broker's log, as ``kafka_files.broker_log`` reads it."""
     return LINE | {"kind": kind, "broker_id": broker_id} | other
 
 
 def explanation(*lines, epochs=(), samples=SAMPLES, leaders=LEADERS, **case):
-    """The sentence on record 7, acknowledged at +11 s by broker 1 at offset 7; ``epochs`` as broker 2's file has them,
-    or with a broker each.
+    """Return the explanation of record 7, acknowledged at +11 s by broker 1 at offset 7.
+
+    ``epochs`` are the entries of broker 2's epoch file, or have a broker each.
     """
     starts = [each if len(each) == 3 else (2, *each) for each in epochs]
     columns = Samples.of(pa.Table.from_pylist(samples, REPLICAS))
@@ -32,7 +33,7 @@ def explanation(*lines, epochs=(), samples=SAMPLES, leaders=LEADERS, **case):
 
 
 def test_the_lines_that_prove_it_are_named():
-    """Election and truncation are told with the lines of the brokers that say so."""
+    """Election and truncation are explained with the brokers' log lines."""
     told = explanation(
         line("leader_started", 2, leader_epoch=1, log_end_offset=5),
         line("truncating", 1, log_end_offset=5, line=99, t_ns=25 * S),
@@ -47,7 +48,7 @@ def test_the_lines_that_prove_it_are_named():
 
 
 def test_a_cut_above_the_record_or_before_it_explains_nothing():
-    """A truncation to above the record, one before its acknowledgement, and another broker's are not its end."""
+    """A truncation above the record, before its acknowledgement, or on another broker does not explain the loss."""
     told = explanation(
         line("truncating", 1, log_end_offset=8, t_ns=25 * S),
         line("truncating", 1, log_end_offset=5, t_ns=20 * S),
@@ -57,7 +58,7 @@ def test_a_cut_above_the_record_or_before_it_explains_nothing():
 
 
 def test_the_leaders_own_fall_is_told_before_anothers():
-    """Broker 3 fell first; the leader that acknowledged fell later, and then its own epoch file needs no word."""
+    """The fall of the acknowledging leader's log end is preferred to an earlier one of another replica."""
     fallen = [sample(3, 21 * S, 5, 8), sample(3, 23 * S, 5, 6), sample(1, 24 * S, 5, 5, epoch=1)]
     told = explanation(samples=[*SAMPLES, *fallen], epochs=[(1, 1, 5)])
 
@@ -68,7 +69,7 @@ def test_the_leaders_own_fall_is_told_before_anothers():
 
 
 def test_another_replicas_fall_leaves_the_leaders_own_log_to_be_told():
-    """Broker 3's log end fell below the record; the leader's fall was not seen, and its epoch file tells of it."""
+    """If only another replica's fall was sampled, the leader's epoch file is quoted too."""
     fallen = [sample(3, 21 * S, 5, 8), sample(3, 23 * S, 5, 6)]
     told = explanation(samples=[*SAMPLES, *fallen], epochs=[(1, 1, 6), (2, 1, 5)])
 
@@ -79,7 +80,7 @@ def test_another_replicas_fall_leaves_the_leaders_own_log_to_be_told():
 
 
 def test_an_epoch_that_began_above_the_record_did_not_remove_it():
-    """Epoch 1 began at offset 8 with the record below it; epoch 3, whose leader nobody saw, began at 7."""
+    """An epoch that began above the record did not remove it; one without a known leader may have."""
     assert explanation(epochs=[(0, 0), (1, 8)]).endswith(NOTHING)
     assert explanation(epochs=[(0, 0), (1, 8), (3, 7)]).endswith("; a leader began epoch 3 at offset 7 without it.")
 
@@ -93,19 +94,19 @@ def test_an_epoch_that_began_above_the_record_did_not_remove_it():
     ],
 )
 def test_what_is_not_gone_has_no_end_to_tell(anomaly, fate):
-    """Whatever election there was."""
+    """A record that is not lost has its place as explanation, whatever election took place."""
     assert explanation(epochs=[(1, 5)], anomaly=anomaly) == f"{ACKED}{STOOD}; {fate}."
 
 
 def test_what_is_not_known_is_left_out():
-    """No acknowledgement's time, no offset, no sample before it, no leader seen by then."""
+    """Unknown times, offsets, samples and leaders are left out."""
     assert explanation(at_ns=None, offset=None) == f"Record load-1/7 (acks=1) was acknowledged{NOTHING}"
     assert explanation(at_ns=None) == f"Record load-1/7 (acks=1) was acknowledged at offset 7{NOTHING}"
     assert explanation(at_ns=9 * S) == f"Record load-1/7 (acks=1) was acknowledged at +-1.000 s at offset 7{NOTHING}"
 
 
 def test_a_sample_is_called_old_from_half_a_second_on():
-    """Thousands are separated, as in every figure of the sentence; an answer of that very moment counts."""
+    """A sample's age is shown from 0.5 s on; thousands are separated."""
     samples = [sample(1, 0, 5, 8, received_ns=0), sample(2, 0, 5, 8, received_ns=0)]
     samples += [sample(2, S, 6, 9, received_ns=2000 * S - 499_999_999), sample(3, S, 7, 9, received_ns=2000 * S)]
     told = explanation(samples=samples, at_ns=2000 * S, anomaly="unseen")

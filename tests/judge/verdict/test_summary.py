@@ -1,4 +1,4 @@
-"""The verdict's words: what failed, what is missing, what needs review and what was permitted."""
+"""The verdict's sentence and reasons: failures, missing evidence, reviews and permissions."""
 
 import re
 from pathlib import Path
@@ -22,7 +22,7 @@ HELD = "Every guarantee held: all 50 acknowledged records are accounted for."
 
 
 def judged(verdict, *, invariants=(), missing=(), excused=(), allowed=None, delivered=None, **forbidden):
-    """verdict.json of some findings; ``excused`` are (anomaly, why, count)."""
+    """Return verdict.json of some findings; ``excused`` are (anomaly, why, count)."""
     counted = dict.fromkeys(SEVERITY, 0) | forbidden
     for name, _, count in excused:
         counted[name] += count
@@ -43,13 +43,13 @@ def judged(verdict, *, invariants=(), missing=(), excused=(), allowed=None, deli
 
 
 def broken(name, severity):
-    """An invariant with one violation."""
+    """Return an invariant with one violation."""
     row = {"invariant": name, "title": "a title", "severity": severity, "verdict": "fail", "reason": "first on t-0"}
     return row | {"checked": 3, "violations": 1}
 
 
 def test_a_record_that_nobody_can_read_yet_is_not_accounted_for():
-    """Present and above the high watermark: no guarantee is violated, and the sentence says what is not seen."""
+    """Records above the high watermark violate no guarantee, and the sentence counts them."""
     told = judged("pass", delivered={"unseen": 5}, invisible_ack=5)["sentence"]
 
     assert told.startswith("No guarantee was violated; 5 of 50 acknowledged records are where no reader gets yet.")
@@ -57,7 +57,7 @@ def test_a_record_that_nobody_can_read_yet_is_not_accounted_for():
 
 
 def test_sources_that_disagree_are_named_and_do_not_fail():
-    """Counted, among the reasons, and at the end of the sentence; without one the sentence ends before."""
+    """Disagreeing sources are counted for review and do not fail the run."""
     found = judged("pass", source_disagreement=3)
 
     assert found["anomalies"] == {"source_disagreement": 3}
@@ -67,7 +67,7 @@ def test_sources_that_disagree_are_named_and_do_not_fail():
 
 
 def test_a_change_of_behaviour_is_permitted_with_its_own_reason():
-    """Its reason is the row's: no configuration permits it."""
+    """A change of behaviour is permitted with its own reason."""
     found = judged("pass", excused=[("behaviour_change", "from 3.7 it stands still", 2)])
 
     assert found["anomalies"] == {"behaviour_change": 2}
@@ -76,7 +76,7 @@ def test_a_change_of_behaviour_is_permitted_with_its_own_reason():
 
 
 def test_a_failure_names_a_broken_promise_first():
-    """Conclusion of S2 stand behind it, and are not what failed."""
+    """A failure names a violated guarantee first; S2 findings follow."""
     found = judged("fail", invariants=[broken("I7", "S1"), broken("I23", "S2")], invisible_ack=1)
 
     assert found["sentence"].startswith("A guarantee was violated: I7 (a title) does not hold: 1 of 3 checks")
@@ -94,7 +94,7 @@ def test_a_failure_names_a_broken_promise_first():
     ],
 )
 def test_the_first_sentence_of_a_failure_is_short(reason: str, short: str) -> None:
-    """Where, and which known bug; what was seen stands in the reasons."""
+    """A failure's first sentence is short: the place and the known bug; observations are in the reasons."""
     row = broken("I7", "S1") | {"reason": reason}
     found = judged("fail", invariants=[row])
 
@@ -103,13 +103,13 @@ def test_the_first_sentence_of_a_failure_is_short(reason: str, short: str) -> No
 
 
 def test_a_timed_invariant_that_failed_is_worth_a_look():
-    """I23 alone (S2) leaves a pass, whose sentence names it."""
+    """A timed invariant (S2) that fails leaves a pass that names it."""
     assert judged("pass", invariants=[broken("I23", "S2")])["sentence"].endswith("no guarantee violated: I23.")
 
 
 @pytest.mark.parametrize("name", [name for name, of in invariants.INVARIANTS.items() if of.owed is not Owed.NEVER])
 def test_an_invariant_that_checked_nothing_makes_the_verdict_unknown(name):
-    """From an empty tally to the sentence; with one good check the same invariant leaves a pass."""
+    """A required invariant without checks makes the verdict unknown; one good check makes it a pass."""
 
     def concluded(tallied):
         found = Findings(tallies={name: tallied}, unchecked=set() if tallied.checked else {name})
@@ -129,7 +129,7 @@ def test_an_invariant_that_checked_nothing_makes_the_verdict_unknown(name):
 
 
 def test_unknown_says_what_is_missing():
-    """And nothing about what else was seen."""
+    """An unknown verdict's sentence names only the missing evidence."""
     found = judged("unknown", missing=["I4 is undecided: nothing."], source_disagreement=1)
 
     assert found["sentence"] == "Inconclusive: I4 is undecided: nothing."
@@ -138,7 +138,7 @@ def test_unknown_says_what_is_missing():
 
 @pytest.mark.parametrize(("lost", "duplicated", "begins"), [(2, 0, "Loss is allowed"), (0, 2, "Nothing is lost; 2 of")])
 def test_what_was_permitted_is_counted(lost, duplicated, begins):
-    """Allowed loss comes before allowed duplicates."""
+    """Permitted losses and duplicates are counted, losses first."""
     excused = [("lost_write", "acks=1", lost)] if lost else [("duplicate", "no idempotence", duplicated)]
     permitted = {name: why for name, why, _ in excused}
     found = judged("pass", excused=excused, allowed=permitted, delivered={"lost": lost, "duplicated": duplicated})
@@ -148,14 +148,14 @@ def test_what_was_permitted_is_counted(lost, duplicated, begins):
 
 
 def test_duplicates_that_only_their_epochs_permit_are_told_first():
-    """Permitted case by case, by nothing that the configuration says."""
+    """Duplicates that only their producer epochs permit are named first."""
     found = judged("pass", excused=[("duplicate", "its epoch", 2)], delivered={"duplicated": 2})
 
     assert found["sentence"].startswith("Nothing is lost; 2 of 50 acknowledged records are there twice")
 
 
 def test_every_anomaly_that_the_checks_name_has_a_severity():
-    """So that it is counted, and none is listed that no check names."""
+    """Every anomaly in the checks has a severity, and every severity an anomaly."""
     checks = Path(cases.__file__).parent
     source = "".join(file.read_text() for file in checks.glob("*.py"))
     named = set(re.findall(r'(?:Cases|_cases)\(\s*"(\w+)"', source)) | set(FATES) | {"torn_transaction"}

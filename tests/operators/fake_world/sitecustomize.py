@@ -1,7 +1,7 @@
-"""Stands in for Kafka, Spark and the page in other processes: Python imports this file when it starts.
+"""Replaces Kafka, Spark and the page in other processes: Python imports this file at its start.
 
-Each call is a line of the file ``FAKE_CALLS``. ``FAKE_BREAK`` names a call that raises, ``FAKE_HANG`` one that
-lasts until it is interrupted, ``FAKE_JUDGE`` is the judge's exit code.
+Each call is a line of the file ``FAKE_CALLS``. ``FAKE_BREAK`` names a call that raises, ``FAKE_HANG`` one that waits
+until it is interrupted, ``FAKE_JUDGE`` is the judge's exit code.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ CALLS = (
 
 
 def note(name, *arguments):
-    """Note a call, and do what was asked of it."""
+    """Record a call; raise or hang if the environment requests it."""
     with Path(os.environ["FAKE_CALLS"]).open("a") as calls:
         calls.write(" ".join([name, *map(str, arguments)]) + "\n")
     if name == os.environ.get("FAKE_HANG"):
@@ -29,7 +29,7 @@ def note(name, *arguments):
 
 
 def call(name):
-    """A stand-in for a call on a run."""
+    """Return a fake of a call on a run."""
     return lambda run, *arguments: note(name, *arguments)
 
 
@@ -42,7 +42,7 @@ def prepare(scenario, *, kafka, runtime="auto", rate, seed, runs, subnet=None, l
 
 
 def collect(run):
-    """Seal what there is."""
+    """Seal the run folder."""
     from history.folder import RunFolder
 
     note("collect")
@@ -50,7 +50,7 @@ def collect(run):
 
 
 def judge(runs):
-    """Write the verdict that was asked for."""
+    """Write the requested verdict."""
     note("judge")
     code = int(os.environ.get("FAKE_JUDGE", "0"))
     (runs[0] / "verdict").mkdir()
@@ -65,13 +65,13 @@ def publish(run, site):
 
 
 def reap(*, all_runs=False, docker_may_be_down=False):
-    """Find one leftover."""
+    """Return one leftover."""
     note("reap", all_runs)
     return ["left-over"]
 
 
 def register(name, **functions):
-    """Put a module of these functions in the place of the real one."""
+    """Register a module of these functions under the real one's name."""
     module = types.ModuleType(name)
     vars(module).update(functions)
     sys.modules[name] = module

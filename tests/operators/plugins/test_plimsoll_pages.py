@@ -4,7 +4,7 @@ from operators.plugins.plimsoll_pages import views
 
 
 def test_the_pages_are_in_the_navigation_where_they_are_served() -> None:
-    """By the address of the index; nobody is sent to a page that is not there."""
+    """The navigation links to the index where pages are served; without a pages server there is no entry."""
     (view,) = views("http://127.0.0.1:8081/")
 
     assert view["href"] == "http://127.0.0.1:8081/site/index.html"

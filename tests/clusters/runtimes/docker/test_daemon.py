@@ -1,4 +1,4 @@
-"""Whether Docker answers, and its own words where it refuses."""
+"""Whether Docker answers, and its error messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from history.errors import BadInput, HarnessError
 
 
 def test_no_daemon_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether the socket is missing or does not answer."""
+    """Without a daemon, ``daemon_answers`` returns False."""
 
     def nobody(**_: object) -> None:
         raise DockerException("no socket")
@@ -42,12 +42,12 @@ def test_no_daemon_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_docker_is_quoted_in_one_line(error: Exception, said: str) -> None:
-    """Its explanation where it gives one; of a script, what that printed and not the script."""
+    """A Docker error is quoted in one line: its explanation, or a script's output without the script."""
     assert said_by(error) == said
 
 
 def test_what_docker_refuses_leaves_as_an_error_of_the_harness() -> None:
-    """With what was tried and what may help; what others raise within passes as it is."""
+    """A Docker error becomes a harness error with the attempt and a hint; other errors are raised unchanged."""
     said = r"^Docker could not pause a: it hangs; try again\.$"
     with pytest.raises(HarnessError, match=said), trying("pause a", "try again"):
         raise DockerException("it hangs")
@@ -56,7 +56,7 @@ def test_what_docker_refuses_leaves_as_an_error_of_the_harness() -> None:
 
 
 class Container:
-    """Docker's client hands over what it has of each answer in turn, the last one again and again."""
+    """A container of Docker's client that returns these outputs in turn and repeats the last one."""
 
     def __init__(self, *answers: bytes) -> None:
         self.answers = list(answers)
@@ -68,7 +68,7 @@ class Container:
 
 
 def test_an_answer_that_is_not_whole_is_asked_for_again() -> None:
-    """All of it lost, its beginning, or its end; what is whole and empty is an answer."""
+    """An incomplete output is requested again; a complete empty output is accepted."""
     lossy = Container(b"", b"class htb\n>0\n", b"<\nclass", b"<\nclass htb\n>0\n")
     assert Daemon(Path("/runs/a")).printed_by(lossy, ["tc", "class"], "show it") == "class htb\n"
     assert len(lossy.asked) == 4
@@ -77,7 +77,7 @@ def test_an_answer_that_is_not_whole_is_asked_for_again() -> None:
 
 
 def test_a_command_that_fails_or_never_answers_whole_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing printed would read as nothing there."""
+    """A failed command, and a command without a complete output, is an error: empty output would be misread."""
     monkeypatch.setattr(module, "_ANSWER_LIMIT_S", 0.0)
     for answer, said in ((b"<\nno tc\n>127\n", "exit status 127, no tc"), (b"", "Waited 0 s for Docker to show it")):
         with pytest.raises(HarnessError, match=said):

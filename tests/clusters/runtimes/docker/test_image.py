@@ -1,4 +1,4 @@
-"""What is tried of a node image before the first server starts in it."""
+"""Checks of a node image before the first server starts in it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ JAVA = Java(home=Path("/opt/jdk"), version="21.0.8", vendor="Temurin", released=
 
 
 class Client:
-    """A Docker whose node image has this id; ``ran`` are the commands of its containers, ``error`` what they end in."""
+    """A Docker client whose node image has this id; ``ran`` has the commands run, ``error`` the error of each."""
 
     def __init__(self, image_id: str = "sha256:1", error: Exception | None = None) -> None:
         self.ran: list[list[str]] = []
@@ -33,14 +33,14 @@ class Client:
 
 @pytest.fixture(autouse=True)
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of its own, and a node image that is there."""
+    """An empty cache, and an existing node image."""
     monkeypatch.setattr(image, "CACHE", tmp_path)
     monkeypatch.setattr(image, "node_image", lambda _: "plimsoll-node:x")
     return tmp_path
 
 
 def test_a_java_is_tried_once_in_an_image() -> None:
-    """The second time nothing is started; another image or another Java is tried again."""
+    """Each Java is tried once per image; another image or another Java is tried again."""
     client: Any = Client()
     other: Any = Client("sha256:2")
 
@@ -54,7 +54,7 @@ def test_a_java_is_tried_once_in_an_image() -> None:
 
 
 def test_a_java_that_does_not_run_is_refused_each_time() -> None:
-    """With what it said; a failure is not remembered, for the JDK's folder may be exchanged."""
+    """A Java that fails is rejected with its output every time, since its folder may be replaced meanwhile."""
     said = ContainerError(None, 127, "java", "x", b"java: GLIBC_2.38 not found\n")
     client: Any = Client(error=said)
 

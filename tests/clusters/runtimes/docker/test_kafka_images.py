@@ -1,4 +1,4 @@
-"""Kafka's images: what is said of one that cannot be had."""
+"""Kafka images: the error for an image that is not available."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from history.errors import BadInput
 
 @pytest.fixture
 def images(monkeypatch: pytest.MonkeyPatch) -> dict[str, SimpleNamespace]:
-    """The images that a daemon has; no registry answers it."""
+    """The images of a daemon that reaches no registry."""
     there: dict[str, SimpleNamespace] = {}
 
     def get(reference: str) -> SimpleNamespace:
@@ -32,7 +32,7 @@ def images(monkeypatch: pytest.MonkeyPatch) -> dict[str, SimpleNamespace]:
 
 
 def test_an_image_that_no_registry_gives_is_refused_with_what_to_do(images: dict[str, SimpleNamespace]) -> None:
-    """One sentence; an image that is there needs no registry."""
+    """A missing image that cannot be pulled is rejected with the remedies; a local image needs no registry."""
     images["me/kafka:1"] = SimpleNamespace(id="sha256:1")
 
     assert image_id("me/kafka:1") == "sha256:1"

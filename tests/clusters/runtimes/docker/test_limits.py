@@ -1,4 +1,4 @@
-"""Limits of what containers use, with Docker's containers played."""
+"""Resource limits of containers, with fake containers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from history.errors import BadInput
 
 
 class Updated:
-    """A container whose limits Docker changes."""
+    """A container that records its changed limits."""
 
     def __init__(self) -> None:
         self.changes: list[dict[str, Any]] = []
@@ -24,7 +24,7 @@ class Updated:
 
 
 def test_cpu_time_is_a_quota_of_short_periods(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without one it is unlimited; CPUs that nobody names stay as they are."""
+    """A CPU limit is a quota over 20 ms periods; without one it is unlimited, and unnamed CPUs are not changed."""
     container = Updated()
     monkeypatch.setattr(Daemon, "container", lambda _self, _name: container)
     limits = DockerRuntime(Path("/runs/a-run")).resource_limits
@@ -38,13 +38,13 @@ def test_cpu_time_is_a_quota_of_short_periods(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_folder_lies_on_a_disk_or_on_none(tmp_path: Path) -> None:
-    """One that will be made lies where its parent does; /proc is no disk."""
+    """A folder without a block device, such as one in /proc, has no disk limit."""
     with pytest.raises(BadInput, match="disk_read cannot be limited: /proc/x lies on no block device"):
         block_device(Path("/proc/x"))
 
 
 def test_a_partition_is_limited_by_its_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel limits whole disks only."""
+    """The block device of a partition is its whole disk, since the kernel limits whole disks only."""
     (tmp_path / "sda" / "sda1").mkdir(parents=True)
     monkeypatch.setattr(Path, "resolve", lambda _self: tmp_path / "sda" / "sda1")
     assert block_device(tmp_path) == "/dev/sda1"

@@ -1,4 +1,4 @@
-"""Scripts beside a node: in its network namespace, and on its disk."""
+"""Scripts in a node's network namespace and on its disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clusters.runtimes.nodes import Node
 
 
 class Containers:
-    """Docker's containers; what was run is noted. As docker-py does, it hands over what one driver has written."""
+    """Docker's containers; they keep the runs, and return output only with the json-file log driver, like docker-py."""
 
     def __init__(self) -> None:
         self.ran: list[dict[str, Any]] = []
@@ -27,7 +27,7 @@ class Containers:
 
 @pytest.fixture
 def played(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The runtime of a run on a played daemon with its image; disks that are made are in ``disks``."""
+    """The runtime of a run on a fake daemon; created volumes are in ``disks``."""
     disks: list[tuple[str, Any]] = []
     volumes = SimpleNamespace(create=lambda name, **settings: disks.append((name, settings["labels"])))
     opened = DockerRuntime(Path("/runs/a-run"))
@@ -39,7 +39,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_what_a_script_printed_is_read_whatever_the_hosts_log_driver(played: Any) -> None:
-    """It may do nothing beyond what it is for, and what is left of it is found."""
+    """A script runs with NET_ADMIN only and the run's label, and its output does not depend on the log driver."""
     node = Node("a", "broker", "172.30.7.1", Path("/w"), "java", ())
     assert played.runtime._namespaces.run_script(node, "echo said", "speak") == "said"
 
@@ -49,7 +49,7 @@ def test_what_a_script_printed_is_read_whatever_the_hosts_log_driver(played: Any
 
 
 def test_a_disk_that_is_gone_is_not_made_without_a_label(played: Any) -> None:
-    """As a mount alone would make it, which nobody removes again."""
+    """A missing disk is created with the run's label, so that it is removed later; a mount would create it without."""
     node = Node("a", "broker", "172.30.7.1", Path("/w"), "java", (), disk_bytes=10**6)
     assert played.runtime.disks.run_script(node, "cp -a /disk/. data/") == "said"
 

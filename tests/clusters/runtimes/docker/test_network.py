@@ -1,4 +1,4 @@
-"""Rules in network namespaces: what is run where, and what is read from the kernel's answers."""
+"""Rules in network namespaces: the commands run, and the kernel output read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clusters.runtimes.runtime import LimitCounters
 
 
 class Namespaces:
-    """Notes what is run in which node's namespace, and prints what is told."""
+    """Keeps the scripts run in each node's namespace, and prints this output."""
 
     def __init__(self, said: str = "") -> None:
         self.said = said
@@ -30,13 +30,13 @@ class Namespaces:
 
 
 def played(said: str = "") -> tuple[DockerNetwork, list[tuple[str, str]]]:
-    """A network in whose namespaces every command prints this, and the scripts that are run by node."""
+    """Return a network whose commands print this, and its scripts by node."""
     namespaces: Any = Namespaces(said)
     return DockerNetwork(namespaces), namespaces.scripts
 
 
 def test_shaping_is_set_at_every_sender() -> None:
-    """What a follower receives is limited where it is sent, by address and port, and restored there."""
+    """Traffic into a broker is limited and restored at every sender, by destination address and port."""
     network, scripts = played()
     a, b, c = (Node(name, "broker", f"172.30.7.{n}", Path("/w"), "java", ()) for n, name in enumerate("abc", 11))
     network.limit_ingress(a, [b, c], 9091, 1000.0)
@@ -49,7 +49,7 @@ def test_shaping_is_set_at_every_sender() -> None:
 
 
 def test_what_waits_goes_before_its_class_does() -> None:
-    """First the rate, then the filter, then the class; what is thrown away TCP would send again much later."""
+    """Restoring raises the rate, removes the filter, waits for the backlog, and then deletes the class."""
     network, scripts = played()
     a, b = (Node(name, "broker", "172.30.7.1", Path("/w"), "java", (), node_id=n) for n, name in enumerate("ab", 1))
     network.restore_ingress(a, [b])
@@ -60,7 +60,7 @@ def test_what_waits_goes_before_its_class_does() -> None:
 
 
 def test_a_resource_limit_and_a_lag_share_one_tree() -> None:
-    """The lag's class goes below the sender's own where there is one, and only that class is taken away again."""
+    """A lag's class is created below the sender's resource limit if there is one, and only that class is removed."""
     namespaces: Any = Namespaces()
     network, limits = DockerNetwork(namespaces), DockerLimits(Daemon(Path("/runs/a-run")), namespaces)
     a, b = (Node(name, "broker", f"172.30.7.{n}", Path("/w"), "java", ()) for n, name in enumerate("ab", 11))
@@ -79,7 +79,7 @@ def test_a_resource_limit_and_a_lag_share_one_tree() -> None:
 
 
 def test_traffic_into_two_brokers_is_limited_side_by_side() -> None:
-    """Each has a class and a filter of its own at the same sender."""
+    """Limits into two brokers have separate classes and filters at the same sender."""
     network, scripts = played()
     one, other, sender = (
         Node(name, "broker", f"172.30.7.{n}", Path("/w"), "java", (), node_id=n) for n, name in enumerate("abc", 1)
@@ -92,7 +92,7 @@ def test_traffic_into_two_brokers_is_limited_side_by_side() -> None:
 
 
 def test_packets_are_held_back_in_the_same_class() -> None:
-    """So that only those are which the delay is about; nothing limits them."""
+    """Delay and reordering use the broker's class, without a rate limit."""
     network, scripts = played()
     a, b = (Node(name, "broker", "172.30.7.1", Path("/w"), "java", (), node_id=n) for n, name in enumerate("ab", 1))
     network.delay_ingress(a, [b], 9091, 0.25)
@@ -131,7 +131,7 @@ qdisc tbf 11: parent 1:11 rate 80Kbit burst 15Kb lat 1.41e+03s
 def test_what_passed_and_had_to_wait_is_the_kernels_count(
     shown: str, node_id: int, counted: LimitCounters | None
 ) -> None:
-    """Of that broker's limit or delay and no other's; what waits at this moment counts, too."""
+    """Counters are those of this broker's limit or delay; packets in the backlog count as held back."""
     network, _ = played(shown)
     a, b = (Node(name, "broker", "172.30.7.1", Path("/w"), "java", (), node_id=node_id) for name in "ab")
 
@@ -149,7 +149,7 @@ CHAIN = """Chain cut-1 (2 references)
     ("said", "dropped"), [(CHAIN, 15), (CHAIN.replace("12 ", "0 ").replace(" 3 ", " 0 "), 0), ("", None)]
 )
 def test_dropped_packets_are_counted_over_all_matches(said: str, dropped: int | None) -> None:
-    """None is no such rule, zero a rule that has dropped nothing."""
+    """Dropped packets are summed over all matches; None means that the rule does not exist."""
     network, _ = played(said)
     node = Node("a", "broker", "172.30.7.1", Path("/w"), "java", ())
 
@@ -158,7 +158,7 @@ def test_dropped_packets_are_counted_over_all_matches(said: str, dropped: int | 
 
 @pytest.mark.parametrize(("said", "dropped"), [(CHAIN, 15), (f"{CHAIN}-N cut-1\nstill there\n", None)])
 def test_rules_are_taken_away_whole(said: str, dropped: int | None) -> None:
-    """Out of both hooks; what the kernel lists afterwards says whether that succeeded."""
+    """A rule is inserted into and removed from both hooks; if the kernel still lists it, the result is None."""
     network, scripts = played(said)
     node = Node("a", "broker", "172.30.7.1", Path("/w"), "java", ())
     network.drop_packets(node, "cut-1", ["-p tcp --dport 9092"])

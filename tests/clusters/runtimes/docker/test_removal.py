@@ -1,4 +1,4 @@
-"""The removal of what a run leaves, with the daemon's answers played."""
+"""Removal of a run's leftovers, with a fake daemon."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from history.errors import HarnessError
 
 
 class Thing:
-    """Something of Docker's that can be removed, unless an error is told; what was removed is noted."""
+    """A Docker object that keeps its removal, or raises this error instead."""
 
     def __init__(self, name: str, gone: list[str], error: APIError | None = None) -> None:
         self.name, self.gone, self.error = name, gone, error
@@ -27,7 +27,7 @@ class Thing:
 
 
 def with_leftovers(containers: list[Thing], networks: list[Thing], disks: list[Thing]) -> DockerRuntime:
-    """The runtime of a run of which these are left."""
+    """Return the runtime of a run with these leftovers."""
 
     def found(things: list[Thing]) -> SimpleNamespace:
         by_name = {thing.name: thing for thing in things}
@@ -41,12 +41,12 @@ def with_leftovers(containers: list[Thing], networks: list[Thing], disks: list[T
 
 
 def answer(status: int) -> Any:
-    """A response of the daemon."""
+    """Return a response of the daemon."""
     return SimpleNamespace(status_code=status, url="http://docker", reason="refused")
 
 
 def test_everything_of_a_run_is_removed_in_order() -> None:
-    """A node before the holder of its address; what somebody else has removed meanwhile is no error."""
+    """Nodes are removed before the container that holds their address; objects that are already gone are skipped."""
     gone: list[str] = []
     containers = [Thing("b-net", gone), Thing("b", gone), Thing("c", gone, APIError("removing", answer(409)))]
     networks = [Thing("n", gone, NotFound("no such network")), Thing("m", gone)]
@@ -57,7 +57,7 @@ def test_everything_of_a_run_is_removed_in_order() -> None:
 
 
 def test_what_docker_refuses_keeps_nothing_else_from_being_removed() -> None:
-    """It is told with its name."""
+    """If Docker fails to remove one object, the others are removed and the error names it."""
     gone: list[str] = []
     busy = APIError("refused", answer(403), "n has active endpoints")
     left = with_leftovers([Thing("b", gone)], [Thing("n", gone, busy)], [Thing("d", gone)])
@@ -71,7 +71,7 @@ def test_what_docker_refuses_keeps_nothing_else_from_being_removed() -> None:
 
 @pytest.mark.parametrize("error", [DockerException("no socket"), OSError("timed out")])
 def test_a_silent_daemon_has_not_said_that_nothing_is_left(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether it is reached for in vain or hangs."""
+    """If the daemon does not answer, removal is an error."""
 
     def silent(**_: object) -> None:
         raise error

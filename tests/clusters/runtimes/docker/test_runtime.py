@@ -1,4 +1,4 @@
-"""Nodes as containers, with the daemon's answers played."""
+"""Nodes as containers, with a fake daemon."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NODE = Node("broker-1", "broker", "172.30.7.11", Path("/w"), "java", (), node_id
 
 
 class Networks:
-    """Docker's networks, of which some ranges are taken."""
+    """Docker's networks, with some ranges in use."""
 
     def __init__(self, taken: set[str], error: str = "Pool overlaps with other one on this address space") -> None:
         self.taken, self.error = taken, error
@@ -38,7 +38,7 @@ class Networks:
 
 
 def runtime(networks: Networks, run: str = "/runs/20260101-120000-a-scenario-3-9-1-beef") -> DockerRuntime:
-    """The runtime of a run, talking to a played daemon."""
+    """Return the runtime of a run on a fake daemon."""
     opened = DockerRuntime(Path(run))
     opened._daemon.__dict__["client"] = SimpleNamespace(networks=networks)  # in the place of the cached client
     return opened
@@ -46,7 +46,7 @@ def runtime(networks: Networks, run: str = "/runs/20260101-120000-a-scenario-3-9
 
 @pytest.fixture(autouse=True)
 def interfaces(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[SimpleNamespace]]:
-    """The host's, of which one can say what they are."""
+    """The host's network interfaces; tests may add one."""
     held = {
         "lo": [SimpleNamespace(family=socket.AF_INET, address="127.0.0.1", netmask="255.0.0.0")],
         "tun0": [SimpleNamespace(family=socket.AF_INET6, address="fe80::1", netmask=None)],
@@ -59,7 +59,7 @@ def interfaces(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[SimpleNamespac
 def test_a_range_that_the_host_has_is_refused_when_asked_for(
     interfaces: dict[str, list[SimpleNamespace]], address: str, netmask: str
 ) -> None:
-    """A VPN or a bridge of somebody else's, which Docker would not notice; the range beside it is free."""
+    """A requested range that overlaps a host interface, such as a VPN, is rejected; another range is accepted."""
     interfaces["br0"] = [SimpleNamespace(family=socket.AF_INET, address=address, netmask=netmask)]
     networks = Networks(set())
 
@@ -72,7 +72,7 @@ def test_a_range_that_the_host_has_is_refused_when_asked_for(
 
 
 def test_without_a_wish_a_range_of_the_hosts_is_passed_over(interfaces: dict[str, list[SimpleNamespace]]) -> None:
-    """As one of Docker's is."""
+    """Without a requested range, ranges of host interfaces are skipped."""
     first = runtime(Networks(set())).reserve(None)
     interfaces["br0"] = [SimpleNamespace(family=socket.AF_INET, address=f"{first}.1", netmask="255.255.255.0")]
 
@@ -81,7 +81,7 @@ def test_without_a_wish_a_range_of_the_hosts_is_passed_over(interfaces: dict[str
 
 @pytest.mark.parametrize("subnet", ["172.30.7.0/24", "172.30.7", "10.1.2.0/24", "192.168.77"])
 def test_a_private_range_is_taken_as_asked(subnet: str) -> None:
-    """The network is internal and carries the run's label, by which it is found again."""
+    """A requested private range becomes an internal network with the run's label."""
     networks = Networks(set())
     prefix = runtime(networks).reserve(subnet)
 
@@ -96,7 +96,7 @@ def test_a_private_range_is_taken_as_asked(subnet: str) -> None:
     ["", "here", "172.30.7.5/24", "172.30.0.0/16", "172.30.7.0/25", "8.8.8.0/24", "127.0.0", "fd00::/24"],
 )
 def test_what_is_no_private_range_is_refused(subnet: str) -> None:
-    """A host's address, another size, a public one, the loopback: the sentence says what is allowed."""
+    """Public, loopback, IPv6 and malformed ranges, and sizes other than /24, are rejected with the allowed form."""
     networks = Networks(set())
 
     with pytest.raises(BadInput, match=r"is no (private )?/24 range such as 172\.30\.7\.0/24") as refused:
@@ -106,7 +106,7 @@ def test_what_is_no_private_range_is_refused(subnet: str) -> None:
 
 
 def test_a_range_in_use_is_refused_when_asked_for() -> None:
-    """It is never replaced silently by another one."""
+    """A requested range that is in use is rejected and not replaced by another one."""
     networks = Networks({"172.30.7.0/24"})
 
     with pytest.raises(BadInput, match=r"172\.30\.7 overlaps a network that is in use; name another range or none"):
@@ -115,7 +115,7 @@ def test_a_range_in_use_is_refused_when_asked_for() -> None:
 
 
 def test_without_a_wish_the_next_free_range_is_taken() -> None:
-    """Those in use are passed over."""
+    """Without a requested range, the next free range is used."""
     first = runtime(Networks(set())).reserve(None)
     second = runtime(Networks({f"{first}.0/24"})).reserve(None)
 
@@ -124,7 +124,7 @@ def test_without_a_wish_the_next_free_range_is_taken() -> None:
 
 
 def test_another_error_of_the_daemon_is_no_range_in_use() -> None:
-    """64 more tries would hide it."""
+    """Another daemon error is raised at once, without trying further ranges."""
     networks = Networks({"172.30.7.0/24"}, error="permission denied")
 
     with pytest.raises(HarnessError, match=r"Docker could not create the network plimsoll-.*permission denied"):
@@ -132,7 +132,7 @@ def test_another_error_of_the_daemon_is_no_range_in_use() -> None:
 
 
 def test_names_stay_short_enough_for_dns() -> None:
-    """Docker's DNS answers no reverse look-up beyond 63 characters; the run's token stays in the name."""
+    """Names have at most 63 characters, the limit of Docker's reverse DNS, and keep the run's token."""
     networks = Networks(set())
     runtime(networks, "/runs/20260101-120000-" + "x" * 40 + "-beef").reserve("172.30.7")
 
@@ -142,7 +142,7 @@ def test_names_stay_short_enough_for_dns() -> None:
 
 
 class Pausing:
-    """A container that the kernel pauses at the third try only, or that Docker refuses to pause."""
+    """A container that pauses at the third attempt, or whose pause Docker rejects."""
 
     def __init__(self, error: str) -> None:
         self.error, self.tries = error, 0
@@ -154,7 +154,7 @@ class Pausing:
 
 
 def test_a_pause_that_the_kernel_gave_up_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy host cannot stop every thread in time; any other refusal passes on at once."""
+    """A pause that the kernel gave up is tried again; any other error is raised at once."""
     busy, refused = Pausing("OCI runtime pause failed: unable to freeze: unknown"), Pausing("is not running")
     monkeypatch.setattr(Daemon, "container", lambda _self, name: {"busy": busy, "refused": refused}[name])
 
@@ -181,7 +181,7 @@ CALLS: dict[str, Callable[[DockerRuntime], object]] = {
 
 
 def refusing(error: Exception) -> Callable[..., None]:
-    """A call that is refused."""
+    """Return a call that raises this error."""
 
     def refuse(*_: object, **__: object) -> None:
         raise error
@@ -194,7 +194,7 @@ def refusing(error: Exception) -> Callable[..., None]:
 def test_what_docker_refuses_is_an_error_of_the_harness(
     what: str, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With what was tried, on which node, and what Docker said: a campaign goes on to its next run."""
+    """A Docker error in any call becomes a harness error with attempt, node and reason, so a campaign can continue."""
     opened = runtime(Networks(set()))
     calls = dict.fromkeys(("create", "get", "run"), refusing(error))
     opened._daemon.__dict__["client"] = SimpleNamespace(
@@ -211,7 +211,7 @@ def test_what_docker_refuses_is_an_error_of_the_harness(
 
 @pytest.mark.parametrize("what", CALLS)
 def test_a_daemon_that_is_gone_is_an_error_of_the_harness(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever call finds it out."""
+    """If the daemon is down, each call raises a harness error."""
     monkeypatch.setattr(daemon.docker, "from_env", refusing(DockerException("no socket")))
 
     with pytest.raises(HarnessError, match=r"^Docker could not .*broker-1.*: no socket\.$"):

@@ -1,4 +1,4 @@
-"""Every step is classified, what it names exists, and whoever got one wrong is helped."""
+"""Every step declares its traits, and its error messages help."""
 
 import pytest
 import yaml
@@ -10,17 +10,17 @@ from history.traits import DOWN, Trait
 
 @pytest.mark.parametrize("key", STEPS)
 def test_every_step_is_classified(key: str) -> None:
-    """By its own class: what a new step does to the evidence is never left to a default."""
+    """Every step class declares its traits itself, so that a new step's effect on the evidence is never a default."""
     assert "traits" in vars(STEPS[key])
 
 
 def test_every_trait_is_some_steps() -> None:
-    """One that nobody declares would be read in vain."""
+    """Every trait is declared by some step."""
     assert set().union(*traits_by_step().values()) == set(Trait)
 
 
 def test_what_a_step_ends_is_a_fault() -> None:
-    """And each fault that has an end of its own has one such step."""
+    """A step that ends a fault names a fault step, and each fault that a step can end has one."""
     ends = [key for step in STEPS.values() for key in step.ends]
 
     assert sorted(ends) == ["disconnect", "kill", "limit_bandwidth", "pause", "stop"]
@@ -29,26 +29,26 @@ def test_what_a_step_ends_is_a_fault() -> None:
 
 @pytest.mark.parametrize("key", ["kill", "stop", "pause", "fill_disk", "read_only_disk"])
 def test_a_broker_that_is_down_is_down_for_all_checks(key: str) -> None:
-    """A full disk ends its broker as a kill does; a broker with little CPU runs."""
+    """A step that takes a broker down has the traits of DOWN, also if a disk fault causes it; a CPU limit has not."""
     assert STEPS[key].traits >= DOWN
     assert not STEPS["limit_cpu"].traits >= DOWN
 
 
 def test_only_steps_with_traits_are_recorded() -> None:
-    """A step that does nothing to nodes need not stand in a manifest."""
+    """Steps without traits, such as ``hold``, are not in the manifest."""
     assert "hold" not in traits_by_step()
     assert traits_by_step()["flip_bit"] == {Trait.NEW_LOG}
 
 
 @pytest.mark.parametrize("key", STEPS)
 def test_the_example_of_a_step_is_one(key: str) -> None:
-    """The docs' own, on one line."""
+    """The documentation's example of each step is valid."""
     step = TypeAdapter(AnyStep).validate_python(yaml.safe_load(example_of(key)))
 
     assert step.key == key
 
 
 def test_what_a_step_takes() -> None:
-    """As it is written, what it needs first; one without options says nothing of them."""
+    """A step's error message lists its required fields first, and the optional ones if there are any."""
     assert STEPS["disconnect"].takes() == "disconnect takes node, from, and optionally direction"
     assert STEPS["hold"].takes() == "hold takes seconds"
