@@ -272,24 +272,23 @@ def page(rows: list[Row], start: Row, large: Row, load: float) -> str:
     sizes = sorted({round(row.records * row.value_bytes / 1e6) for row in rows})
     return f"""# How fast segments are read
 
-Measured on {os.cpu_count()} cores, shared with other work: the load average was {load:.1f} when it began.
-Each reading is a process of its own over a segment in the page cache; the readers took turns for
-{len(rows[0].seconds)} rounds.
-`python -m bench.segments` measures again. Where each number comes from: [segments.json](../data/segments.json).
+Measured on {os.cpu_count()} cores, shared with other work (load average {load:.1f} at the start). Each reading is a
+process that reads a segment in the page cache; readers took turns for {len(rows[0].seconds)} rounds.
+`python -m bench.segments` measures again; [segments.json](../data/segments.json) has the numbers.
 
 | reader | value | codec | records | records/s | MB/s | records/CPU s | median seconds (range) | kafka_files is |
 |---|---|---|---|---|---|---|---|---|
 {chr(10).join(lines)}
 
 Segments hold {" or ".join(map(str, sizes))} MB of values in batches of 16 KiB. All readers verify each batch's CRC-32C.
-kafka_files also decodes each payload and checks its checksum; "headers" reads the batches alone. kafka-dump-log prints
-to /dev/null; its seconds include the start of its JVM ({median(start.seconds):.1f} s on a segment of one batch), its
-speed does not (none is told where the start is all of it). kafka-python reads Snappy, LZ4 and Zstandard with libraries
-that it does not bring, and was measured on plain segments only.
+kafka_files also decodes and verifies payloads; "headers" reads batches only. kafka-dump-log prints to /dev/null; its
+seconds include the JVM's start ({median(start.seconds):.1f} s on a segment of one batch), its speed does not (blank:
+the start takes all of it). kafka-python needs other libraries for Snappy, LZ4 and Zstandard, and read plain segments
+only.
 
-A segment of 1 GiB (values of 1 KiB) took {median(large.seconds):.1f} s,
-{large.file_bytes / 1e6 / median(large.seconds):,.0f} MB/s.
-Its reader's memory grew by {large.grown_mib} MiB at most, without the mapped file's pages.
+kafka_files read a segment of 1 GiB (values of 1 KiB) in {median(large.seconds):.1f} s,
+{large.file_bytes / 1e6 / median(large.seconds):,.0f} MB/s. Its memory grew by at most {large.grown_mib} MiB, without
+the mapped file's pages.
 """
 
 

@@ -1,4 +1,4 @@
-"""The archive as metrics: a gauge per metric, a sample per run and phase."""
+"""The archive as an OpenMetrics text file: a gauge per metric, a sample per run and phase."""
 
 from __future__ import annotations
 

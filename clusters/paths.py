@@ -1,4 +1,4 @@
-"""Folders of the project itself."""
+"""Folders of the project, a file lock, and folders that appear only when complete."""
 
 from __future__ import annotations
 

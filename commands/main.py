@@ -1,4 +1,4 @@
-"""The entry of the command line. Exit codes are those of ``history.exit_codes``."""
+"""Run the command line: signals, rejected input, make's variables, and the exit codes of ``history.exit_codes``."""
 
 from __future__ import annotations
 

