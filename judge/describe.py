@@ -33,13 +33,14 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 _INTRODUCTION = """\
 # The checks, one by one
 
-Each entry says what is checked, for which versions and configurations, why it is sound, and which of the
-[claims C1 to C48](claims.md) it serves. [Verdicts](verdicts.md) say what follows from it. Written by
-`python -m judge.describe` from the docstrings of the checks; change those, not this page.
+This page lists every invariant and anomaly: what is checked, for which versions and configurations, why the check is
+sound, and which of the [claims C1 to C48](claims.md) it serves. [Verdicts](verdicts.md) explains how a verdict
+follows. S1 violates a guarantee; S2 needs review and fails no run. `python -m judge.describe` writes this page from
+the docstrings of the checks.
 
-A topic is *clean* when nothing committed may be missing from it: unclean elections are off, and no fault took
-records off the disk of the only replica in sync. Sample A is before sample B when A's answer came before B's
-question, on one clock. HW is the high watermark, LEO the log end offset.
+A topic is *clean* if no committed record may be missing: unclean elections are off, and no fault removed records from
+the disk of the only in-sync replica. Sample A is before sample B if A's response was received before B's request was
+sent, on one clock. HW is the high watermark, LEO the log end offset. "Rests on" lists the sources of a check.
 """
 _OF_REPLICAS: dict[str, tuple[Callable[..., Any], ...]] = {
     "source_disagreement": (elections.disagreements,),
@@ -106,31 +107,29 @@ def _text(function: Callable[..., Any]) -> str:
 _OF_METRICS = """\
 # The metrics, one by one
 
-Written by `python -m judge.describe`. What a run measured stands in `verdict/metrics` and, for good, in the archive;
-the ending of a name is its unit.
+This page lists the metrics of a run. The table `verdict/metrics` and the archive have their values; the ending of a
+name is its unit. `python -m judge.describe` writes this page.
 
-- Latency counts from the time at which a send was due, whatever the cluster did then. It is trusted only where at least
-  {achieved:.1%} of what was due up to a second before the phase's end was acknowledged within the phase, and where at
-  least {beyond} samples are expected beyond the percentile, n (1 - q) >= {beyond}: {p50:,}, {p99:,} and {p999:,}
-  samples for p50, p99 and p99.9. It is the success-failure condition of
-  [OpenIntro Statistics](https://www.openintro.org/book/os/); with fewer a percentile hangs on a handful of records.
-- A phase of {seconds} s or more without a fault must be in steady state, or its latency and CPU per GB are not trusted.
-  Over five windows the range of throughput and of median latency is at most {range:.0%} of the mean, as SNIA's Solid
-  State Storage Performance Test Specification has it, whose bound of 10% for the slope is one for disks: brokers on two
-  cores go on drifting by 7 to 15% for minutes ([why](dev/adr/0019-steady-state-is-a-range.md)).
-- What was owed by then and never acknowledged took longer than anything. A percentile that falls on it has no value,
-  and a rate at which p99 does is above every limit.
-- The sustainable rate is where p99 crosses the scenario's `p99_limit`, between the last offered rate that kept it and
-  the first that did not; log p99 is taken as linear between them. A rate that was answered in no steady state is not
-  sustained, and then the last one that was is told.
-- A time may be censored: the observation ended first, and the true time is longer.
-- A phase takes as long as the last of its partitions.
-- Where the host disturbed a phase (more than {steal:.0%} of CPU time stolen, {other:.0%} used by others than the run's
-  nodes, or {io:.0%} of the time somebody waiting for a disk) nothing that was measured in it is trusted; counts of
-  records are. Waiting for a CPU is shown and is no such gate, because brokers under a quota cause it themselves.
-- Counters of brokers and host are read at the boundaries of phases. One that fell (a broker that was started anew)
-  or was not there at one of its boundaries gives no figure.
-  CPU per GB is there where all loads have records of one size.
+- **Latency** counts from the time at which a send was due. It is trusted only if at least {achieved:.1%} of the sends
+  that were due 1 s or more before the phase's end were acknowledged within the phase, and if at least {beyond}
+  samples are expected beyond the percentile, n (1 - q) >= {beyond}: {p50:,}, {p99:,} and {p999:,} samples for p50,
+  p99 and p99.9 (the success-failure condition of [OpenIntro Statistics](https://www.openintro.org/book/os/)). Sends
+  that were not acknowledged count as slower than all others: a percentile that falls on one has no value, and p99 is
+  then above every limit.
+- **Steady state**: a phase of {seconds} s or more without a fault must be in steady state, or its latency and CPU per
+  GB are not trusted. Over five windows the range of throughput and of median latency is at most {range:.0%} of the
+  mean (SNIA's Solid State Storage Performance Test Specification). Its limit of 10% for the slope is not used
+  ([why](dev/adr/0019-steady-state-is-a-range.md)).
+- **The sustainable rate** is where p99 crosses the scenario's `p99_limit`, between the last offered rate within the
+  limit and the first above it, with log p99 interpolated linearly. A rate without steady state is not sustained; the
+  metric is then the last rate that was.
+- **Censored**: the observation ended first, and the true time is longer. A phase's time is that of its slowest
+  partition.
+- **Disturbed by the host**: if more than {steal:.0%} of CPU time was stolen, other processes used more than
+  {other:.0%}, or tasks waited for a disk more than {io:.0%} of the time, the phase's measurements are not trusted;
+  counts of records are. Waiting for a CPU does not count, because brokers under a quota cause it themselves.
+- **Counters** of brokers and host are read at the boundaries of phases. A counter that fell (a restarted broker) or
+  was missing at a boundary gives no value. CPU per GB requires that all loads have records of one size.
 
 | metric | measured in | better | what it is |
 |---|---|---|---|

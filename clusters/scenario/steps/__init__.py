@@ -1,4 +1,4 @@
 """Define targets, conditions and steps as data.
 
-``clusters.run.phase`` performs them. docs/scenarios.md explains each with an example.
+``clusters.run.phase`` performs them. docs/faults.md explains each with an example.
 """

@@ -47,10 +47,9 @@ def _refusal(step: type[Step], settings: object, error: ValidationError) -> str:
 
 
 def example_of(key: str) -> str:
-    """Return the first example of a step in docs/scenarios.md."""
-    found = re.search(
-        rf"^ *- ({key}: [^#\n]*\w.*?) *(#.*)?$", (ROOT / "docs" / "scenarios.md").read_text(), re.MULTILINE
-    )
+    """Return the first example of a step in docs/faults.md or docs/scenarios.md."""
+    pages = "\n".join((ROOT / "docs" / name).read_text() for name in ("faults.md", "scenarios.md"))
+    found = re.search(rf"^ *- ({key}: [^#\n]*\w.*?) *(#.*)?$", pages, re.MULTILINE)
     return found[1] if found else f"{key}: …"
 
 
