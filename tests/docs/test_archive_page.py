@@ -1,4 +1,4 @@
-"""docs/archive.md, tried: its lines read a real archive, which two processes write at once."""
+"""The examples of docs/archive.md read a real archive that two processes write at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LINES = dict(re.findall(r"^# (DuckDB|pandas|Spark)\n(.+)$", PAGE, re.MULTILINE))
 
 
 def row(number: int, version: str, value: float) -> dict[str, Any]:
-    """A run with one metric."""
+    """Return a run with one metric."""
     texts = {field.name: "" for field in ARCHIVE if str(field.type) == "string"}
     told = {"anomalies": {}, "broken": [], "labels": {"campaign": "c"}, "seed": 1, "censored": False, "trusted": True}
     own = {"run_id": f"run-{number}", "kafka_version": version, "metric": "latency_p99_ms", "value": value}
@@ -32,14 +32,14 @@ def row(number: int, version: str, value: float) -> dict[str, Any]:
 
 
 def write(folder: Path, version: str, first: int) -> None:
-    """Forty runs, of 1 ms to 40 ms."""
+    """Write forty runs of 1 ms to 40 ms."""
     for number in range(40):
         archive.add(folder, [row(first + number, version, number + 1.0)])
 
 
 @pytest.fixture
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An archive as two processes left it, in the working folder."""
+    """An archive that two processes wrote, in the working directory."""
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "archive"
     with ProcessPoolExecutor(2) as pool:
@@ -52,13 +52,13 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_two_processes_write_to_one_archive(written: Path) -> None:
-    """Every run of both is there, and nothing else."""
+    """An archive written by two processes holds every run of both and nothing else."""
     assert len(archive.read(written)) == 80
     assert sorted(path.suffix for path in written.iterdir()) == [".parquet"] * 80
 
 
 def test_duckdb_and_pandas_read_it_by_the_page(written: Path) -> None:
-    """By the lines as they stand there; both say the same."""
+    """The page's lines for DuckDB and pandas read the archive with equal results."""
     told = eval(LINES["DuckDB"], {"duckdb": duckdb})  # a line of our own page
     also = eval(LINES["pandas"], {"pandas": pd})  # as above
 
@@ -68,7 +68,7 @@ def test_duckdb_and_pandas_read_it_by_the_page(written: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.pipeline
 def test_spark_reads_it_by_the_page(written: Path) -> None:
-    """By the line as it stands there, in a process of its own."""
+    """The page's line for Spark reads the archive in a separate process."""
     program = (
         "from pyspark.sql import SparkSession\n"
         "spark = SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false').getOrCreate()\n"
@@ -83,7 +83,7 @@ def test_spark_reads_it_by_the_page(written: Path) -> None:
 
 
 def test_every_column_is_on_the_page() -> None:
-    """One that is new has to be explained there."""
+    """The page explains every column of the archive."""
     named = set(re.findall(r"`(\w+)`", PAGE.partition("| column |")[2].partition("\n\n")[0]))
 
     assert named == set(ARCHIVE.names)

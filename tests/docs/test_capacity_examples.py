@@ -1,19 +1,19 @@
-"""The worked examples of docs/capacity.md: each can be planned, and the page says what their plans say."""
+"""The worked examples of docs/capacity.md: each can be planned, and the page quotes its plan."""
 
 import re
 from collections.abc import Mapping
 from functools import cache
 
 import pytest
-import yaml
 
 from campaigns.capacity import result as results
 from campaigns.capacity.campaign import plan
+from campaigns.capacity.settings import read_settings
 from clusters.paths import ROOT
 from history.results.capacity import CapacityResult
 from tests.campaigns.capacity_rows import Machine, archive
 
-# What was "measured" is simulated: brokers of so many times the speed of tests/campaigns/capacity_rows.py.
+# The "measurements" are simulated: brokers with a multiple of the speed of tests/campaigns/capacity_rows.py.
 EXAMPLES: Mapping[str, tuple[str, Machine]] = {
     "Small": ("capacity.yaml", Machine(speed=0.06, cpu_s_per_gb=2200)),
     "Medium": ("docs/examples/capacity/medium.yaml", Machine(speed=6)),
@@ -24,8 +24,7 @@ EXAMPLES: Mapping[str, tuple[str, Machine]] = {
 @cache
 def _planned(name: str) -> CapacityResult:
     file, machine = EXAMPLES[name]
-    told = yaml.safe_load((ROOT / file).read_text())
-    asked = plan(told, campaign_id=name, created_at="2026-11-25T10:00:00+00:00", seed=7)
+    asked = plan(read_settings(ROOT / file), campaign_id=name, created_at="2026-11-25T10:00:00+00:00", seed=7)
     return results.result(asked, archive(asked, machine=machine))
 
 
@@ -36,7 +35,7 @@ def _section(name: str) -> str:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_page_quotes_the_answer_of_each_example(name: str) -> None:
-    """Word for word, and nothing is missing from the plan."""
+    """The page quotes each example's answer word for word, and the plan is complete."""
     quoted = " ".join(line.removeprefix("> ") for line in _section(name).splitlines() if line.startswith("> "))
 
     assert _planned(name).missing == []
@@ -45,16 +44,16 @@ def test_the_page_quotes_the_answer_of_each_example(name: str) -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_figure_of_the_walk_through_is_one_of_the_plan(name: str) -> None:
-    """Each row of its table is a line of the plan with its value."""
+    """Each row of a walk-through's table is a line of the plan with its value."""
     rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| [^|]+ \|$", _section(name), re.MULTILINE)[1:]
     lines = {line.what: line.value for line in _planned(name).plan_table}
 
-    assert len(rows) > 3
+    assert len(rows) > 1
     assert [row for row in rows if lines.get(row[0]) != row[1]] == []
 
 
 def test_the_walk_through_names_what_decides() -> None:
-    """Latency for the small and for the large one with a rack away, the disk for the medium one."""
+    """The walk-through names the deciding limit: latency for the small and large examples, the disk for the medium."""
     small, medium, large = map(_planned, EXAMPLES)
     assert (small.recommendation.brokers, medium.recommendation.brokers, large.recommendation.brokers) == (3, 18, 189)
     assert "each would store" in next(option.why for option in medium.options if option.brokers == 15)

@@ -1,4 +1,4 @@
-"""The dashboard for Grafana: a real Prometheus has an answer to each of its queries."""
+"""The dashboard for Grafana: a real Prometheus answers each of its queries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.operators.test_metrics_endpoint import free_port
 
 DASHBOARD = json.loads((ROOT / "docs" / "examples" / "grafana.json").read_text())
 QUERIES = queries(DASHBOARD)
-# What Grafana puts in the place of its variables; "All" is the regular expression of any value.
+# The values of Grafana's variables; "All" is a regular expression for any value.
 VARIABLES = {"run": "r1", "topic": "orders", "partition": "0", "scenario": ".*", "kafka_version": ".*"}
 VARIABLES["__rate_interval"] = "10s"
 ARCHIVED = ("latency_p99_ms", "elect_s", "catch_up_s", "broker_cpu_s_per_gb")
@@ -33,12 +33,12 @@ ARCHIVED = ("latency_p99_ms", "elect_s", "catch_up_s", "broker_cpu_s_per_gb")
 
 class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Logs nothing."""
 
 
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
-    """The files of a folder, as a web server has them."""
+    """Serve a folder's files as a web server does."""
     server = ThreadingHTTPServer((ADDRESS, 0), partial(_Quiet, directory=str(folder)))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -51,7 +51,7 @@ def served(folder: Path) -> Iterator[str]:
 
 
 def go_on(run: RunUnderWay, stop: threading.Event) -> None:
-    """A run of three brokers, of which the third lags since it was slowed; a kill is over."""
+    """Record a run of three brokers after a kill, with the third lagging since it was slowed down."""
     run.faulted("phase_started", step="")
     run.faulted("inject")
     run.faulted("healed")
@@ -70,7 +70,7 @@ def go_on(run: RunUnderWay, stop: threading.Event) -> None:
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """It scrapes the endpoint of a run that goes on, and the file of an archive."""
+    """A Prometheus that scrapes the endpoint of a live run and the file of an archive."""
     folder, port, stop = tmp_path_factory.mktemp("scraped"), free_port(), threading.Event()
     (folder / "archive").mkdir()
     write_metrics([row("r0", name, 2.5) for name in ARCHIVED], folder / "archive" / "plimsoll.prom")
@@ -92,7 +92,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
 @pytest.mark.prometheus
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.where)
 def test_every_query_has_an_answer(prometheus: Prometheus, query: Query) -> None:
-    """A series at least, within the seconds that a rate needs; a variable's series have the label that it lists."""
+    """Every query returns a series within the time that a rate needs; a variable's series have its label."""
     answer = partial(prometheus.ask, query.expr, **VARIABLES)
     series = wait_until(answer, limit_s=60, every_s=0.5, what=query.expr)
 
@@ -101,7 +101,7 @@ def test_every_query_has_an_answer(prometheus: Prometheus, query: Query) -> None
 
 @pytest.mark.prometheus
 def test_a_query_with_a_typing_error_has_none(prometheus: Prometheus) -> None:
-    """So that the test above can fail: of a metric, of a label, and of another run."""
+    """A query with a wrong metric, label or run returns no series (control of the test above)."""
     wrong = (
         "plimsoll_replica_lag{run='$run'}",
         "plimsoll_replica_lag_records{rum='$run'}",
@@ -113,7 +113,7 @@ def test_a_query_with_a_typing_error_has_none(prometheus: Prometheus) -> None:
 
 @pytest.mark.prometheus
 def test_figures_are_those_of_the_run(prometheus: Prometheus) -> None:
-    """By broker and by fault."""
+    """Figures equal those of the run, by broker and by fault."""
     by_broker = prometheus.ask("plimsoll_replica_lag_records")
     active = prometheus.ask("plimsoll_fault_active")
     [injected] = prometheus.ask("plimsoll_fault_injected_timestamp_seconds{fault='slow'}")
@@ -125,7 +125,7 @@ def test_figures_are_those_of_the_run(prometheus: Prometheus) -> None:
 
 
 def test_every_metric_of_a_run_is_shown() -> None:
-    """And the dashboard's own parts hold together: panels do not overlap, and have numbers of their own."""
+    """Every metric of a run is shown; panels do not overlap, and have unique numbers."""
     page = (ROOT / "docs" / "observability.md").read_text()
     told = {line.split("`")[1] for line in page.splitlines() if line.startswith("| `plimsoll_")}
     shown = " ".join(query.expr for query in QUERIES)

@@ -1,4 +1,4 @@
-"""What users read is in the field's words; retired ones stay out."""
+"""Text for users contains the established terms of the field, and none of the retired words."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from history.results.nightly import NightlyResult
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
-# Written by programs from recordings that were made under the old words; the next recording rewrites them.
+# Generated from recordings that still have the old words; the next recording rewrites them.
 GENERATED = {
     "docs/claims.md",
     "docs/known-bugs.md",
@@ -60,7 +60,7 @@ RETIRED = {
     r"\bcoordinators\b": "metadata nodes",
     r"[Ww]orth a look\b": "needs review",
 }
-# Names that people and programs read in settings, results and tables; whole parts between underscores.
+# Names in settings, results and tables; whole parts between underscores.
 RETIRED_NAMES = {
     "allowance": "resource_limits",
     "canary": "control",
@@ -84,18 +84,18 @@ SOURCES = sorted(str(path.relative_to(ROOT)) for part in PARTS for path in (ROOT
 
 
 def retired_in(text: str) -> list[str]:
-    """The retired words of a text, each with what to say instead."""
+    """Return the retired words of a text, each with its replacement."""
     return [f"{found[0]!r}: {instead}" for word, instead in RETIRED.items() if (found := re.search(word, text))]
 
 
 @pytest.mark.parametrize("page", sorted(set(PAGES) - GENERATED))
 def test_pages_use_the_words_of_the_field(page: str) -> None:
-    """A page that a person writes has none of the words that only we used."""
+    """A page written by hand contains no retired word."""
     assert retired_in((ROOT / page).read_text()) == []
 
 
 def test_the_command_line_uses_the_words_of_the_field() -> None:
-    """So does the help of every command."""
+    """The help of every command contains no retired word."""
     commands = get_command(app).commands  # type: ignore[attr-defined]
 
     assert len(commands) > 10
@@ -108,13 +108,13 @@ def test_the_command_line_uses_the_words_of_the_field() -> None:
 
 @pytest.mark.parametrize("file", [*SETTINGS, *SCENARIOS, *EXAMPLES])
 def test_settings_and_scenarios_use_the_words_of_the_field(file: str) -> None:
-    """Keys, names of phases, reasons and comments: they stand in run folders and on pages."""
+    """Settings and scenarios contain no retired word, since run folders and pages show their text."""
     assert retired_in((ROOT / file).read_text()) == []
 
 
 @pytest.mark.parametrize("file", SOURCES)
 def test_strings_of_the_code_use_the_words_of_the_field(file: str) -> None:
-    """Messages, labels, columns and docstrings; the latter because pages are written from them."""
+    """Strings and docstrings of the code contain no retired word, since pages are generated from docstrings."""
     tree = ast.parse((ROOT / file).read_text())
     texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
 
@@ -122,7 +122,7 @@ def test_strings_of_the_code_use_the_words_of_the_field(file: str) -> None:
 
 
 def test_names_that_others_read_use_the_words_of_the_field() -> None:
-    """Fields of settings and results, and columns of tables."""
+    """Fields of settings and results and columns of tables contain no retired name."""
     schemas = [each for each in (*vars(tables).values(), archive.ARCHIVE) if isinstance(each, pa.Schema)]
     models = {Cluster, Comparison, Nightly, CapacityResult, CompareResult, NightlyResult, *_models(BaseModel)}
     names = {name for schema in schemas for name in schema.names}
@@ -140,7 +140,7 @@ def _models(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 
 def test_a_retired_word_is_found_and_its_neighbour_is_not() -> None:
-    """Inside a sentence; words that merely contain one are fine."""
+    """A retired word is found inside a sentence, and a word that merely contains one is not."""
     found = retired_in("The hunt ends as the first promise is broken.")
 
     assert found == ["'hunt': fuzz", "'promise is broken': guarantee violated"]

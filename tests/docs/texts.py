@@ -1,0 +1,82 @@
+"""The texts that people read in this repository: pages, docstrings, comments, messages and comments of YAML files."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import subprocess
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+NOT_PROSE = re.compile(r"```.*?```|`[^`]*`|https?://\S+|<!--.*?-->", re.DOTALL)
+YAML_COMMENT = re.compile(r"(?:^|\s)#\s?(.*)$", re.MULTILINE)
+LINK_TARGET = re.compile(r"(?<=\])\([^)\s]*\)")
+WORD = re.compile(r"\S*\w\S*")
+SENTENCE_WORDS = 4  # a string literal of fewer is a name, a label or a format
+
+
+def files(*suffixes: str) -> Iterator[Path]:
+    """Yield the repository's files with one of the suffixes, new files included, in the order of their names."""
+    command = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")
+    for name in sorted(filter(None, listed)):
+        path = ROOT / name
+        if path.suffix in suffixes and path.is_file():
+            yield path
+
+
+def part(path: Path) -> str:
+    """Return the top-level folder of a file, or '' for a file that lies in none."""
+    return path.relative_to(ROOT).parts[0] if path.parent != ROOT else ""
+
+
+def page_text(markdown: str) -> str:
+    """Return the prose of a page, without code and addresses."""
+    return NOT_PROSE.sub(" ", markdown)
+
+
+def docs_of_code(source: str) -> str:
+    """Return the docstrings and comments of Python code, one per line or more."""
+    tree = ast.parse(source)
+    docstrings = [ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, DOCUMENTED)]
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    comments = [token.string.lstrip("#! ") for token in tokens if token.type == tokenize.COMMENT]
+    return "\n".join([*docstrings, *comments])
+
+
+def messages_of_code(source: str) -> str:
+    """Return the string literals of Python code that are sentences, docstrings left out, one per line or more."""
+    tree = ast.parse(source)
+    docstrings = {id(node.body[0].value) for node in ast.walk(tree) if _has_docstring(node)}  # type: ignore[attr-defined]  # DOCUMENTED have a body
+    literals = (
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
+    )
+    return "\n".join(text for text in literals if len(text.split()) >= SENTENCE_WORDS)
+
+
+def _has_docstring(node: ast.AST) -> bool:
+    return isinstance(node, DOCUMENTED) and ast.get_docstring(node) is not None
+
+
+def yaml_text(source: str) -> str:
+    """Return the comments of a YAML file, one per line."""
+    return "\n".join(YAML_COMMENT.findall(source))
+
+
+def text_of(path: Path) -> str:
+    """Return what people read in a file: a page's prose, code's docstrings, comments and messages, YAML's comments."""
+    content = path.read_text()
+    if path.suffix == ".py":
+        return f"{docs_of_code(content)}\n{messages_of_code(content)}"
+    return page_text(content) if path.suffix == ".md" else yaml_text(content)
+
+
+def words(text: str) -> int:
+    """Return the number of words: whatever has a letter or a digit, except where a link leads."""
+    return len(WORD.findall(LINK_TARGET.sub(" ", text)))
