@@ -1,7 +1,4 @@
-"""Define the configuration of each client node: a JSON file that the host writes and the client reads.
-
-A client writes rows to ``<out>/<table>-<client_id>.arrow`` and its state to the file ``summary``.
-"""
+"""Each client node's configuration, a JSON file."""
 
 from __future__ import annotations
 
@@ -16,17 +13,14 @@ from history.errors import BadInput
 from history.verifiable import PREFIX
 
 OFFER = "offer.json"  # {"rate_per_s"}: the requested rate, written atomically
-OFFERED = "offered.json"  # {"rate_per_s", "from_ns"}: the answer; the first record at that rate is due at from_ns
+OFFERED = "offered.json"  # {"rate_per_s", "from_ns"}: due time of the first record at that rate
 IN_FLIGHT_BYTES, LEAST_IN_FLIGHT, MOST_IN_FLIGHT = 128_000_000, 20_000, 200_000
-KAFKA_PYTHON_IN_FLIGHT = 10_000  # with more in flight it stalls for seconds at its own limit
+KAFKA_PYTHON_IN_FLIGHT = 10_000  # with more it stalls for seconds at its own limit
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClientConfig:
-    """Hold the settings common to all clients: ``out`` is a folder, ``summary`` the path of ``<client_id>.json``.
-
-    ``access`` holds the credentials; None means plaintext.
-    """
+    """Settings of all clients; ``out`` is a folder, ``summary`` a path."""
 
     client_id: str
     out: str
@@ -41,32 +35,26 @@ class ClientConfig:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Parse a configuration.
-
-        Raises:
-            BadInput: the text is not a JSON object, or a setting is missing or unknown.
-        """
         try:
             return cls(**cls._revive(json.loads(text)))
         except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise BadInput(f"This is no {cls.__name__} in JSON: {error}.") from error
+            raise BadInput(f"This is not a valid {cls.__name__} in JSON: {error}.") from error
 
     @classmethod
     def _revive(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        """Convert values that JSON cannot represent."""
         access = settings.get("access")
         return {**settings, "access": Access(**access)} if access else settings
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProducerConfig(ClientConfig):
-    """Configure an open-loop producer; ``bootstrap`` holds ``host:port``, ``partitions`` is the topic's count."""
+    """Configure an open-loop producer."""
 
     bootstrap: list[str]
     topic: str
     partitions: int
-    rate_per_s: float | dict[str, Any]  # or a curve,
-    record_bytes: int | dict[str, Any]  # or a distribution, as in a scenario
+    rate_per_s: float | dict[str, Any]  # or a curve
+    record_bytes: int | dict[str, Any]
     acks: str = "all"  # "0" | "1" | "all"
     idempotence: bool = True
     retries: int = 2_147_483_647
@@ -75,24 +63,21 @@ class ProducerConfig(ClientConfig):
     linger_ms: int = 5
     batch_bytes: int = 900_000
     compresses_to: float | None = None  # compressed fraction; None: repeated padding
-    payload_file: str | None = None  # its bytes are the padding
+    payload_file: str | None = None
     compression: str = "none"  # or gzip, snappy, lz4, zstd
     engine: str = "kafka-python"  # or "confluent-kafka"
-    control: str | None = None  # folder for rate changes, see OFFER
-    max_in_flight: int | None = None  # None: by record size, see ``room``
-    transaction_records: int | None = None  # None: no transactions
+    control: str | None = None
+    max_in_flight: int | None = None  # None: see ``room``
+    transaction_records: int | None = None
     abort_every: int | None = None
     transaction_timeout_ms: int = 60_000
     keys: dict[str, Any] | None = None
-    client_partitions: bool = False  # whether the library chooses partitions; else round robin
-    seed: int = 0  # of the run: determines each record's key and size
+    client_partitions: bool = False  # else round robin
+    seed: int = 0
 
     @property
     def room(self) -> int:
-        """Return the most records in flight; records due beyond it are never sent.
-
-        It covers at least 1 s of a fast load, so that a short pause of the brokers does not limit the producer.
-        """
+        """Return the most records in flight, at least 1 s of a fast load; later ones are never sent."""
         if self.engine == "kafka-python":
             return self.max_in_flight or KAFKA_PYTHON_IN_FLIGHT
         fitting = int(IN_FLIGHT_BYTES / Sizes.of(self.record_bytes).mean)
@@ -100,16 +85,12 @@ class ProducerConfig(ClientConfig):
 
     @property
     def draws(self) -> str:
-        """Return the seed of keys and sizes, which differs between the producers of a run."""
         return f"{self.seed} {self.client_id}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerifiableProducerConfig(ProducerConfig):
-    """Configure Kafka's VerifiableProducer: ``java`` is the command, ``jars`` the folder with a release's kafka-tools.
-
-    ``value_prefix`` identifies this producer's values.
-    """
+    """Configure Kafka's VerifiableProducer."""
 
     rate_per_s: float
     java: str
@@ -119,9 +100,7 @@ class VerifiableProducerConfig(ProducerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ConsumerConfig(ClientConfig):
-    """Configure a consumer of all partitions from their beginning, without a group; ``topics`` maps to partition
-    counts.
-    """
+    """Configure a consumer without a group; ``topics`` → partition count."""
 
     bootstrap: list[str]
     topics: dict[str, int]
@@ -130,7 +109,7 @@ class ConsumerConfig(ClientConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class CopierConfig(ClientConfig):
-    """Configure a copier between topics of as many partitions; ``offsets`` as in ``clusters.scenario.copier``."""
+    """Configure a copier (``clusters.scenario.copier``)."""
 
     bootstrap: list[str]
     topic: str
@@ -143,44 +122,42 @@ class CopierConfig(ClientConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class DrainConfig(ConsumerConfig):
-    """Configure a final drain, which ends after ``limit_s`` at the latest."""
+    """Configure a final drain, at most ``limit_s`` long."""
 
     limit_s: float = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemberConfig(ClientConfig):
-    """Configure a consumer group member; ``client_id`` names one incarnation, which touches the file ``alive`` on each
-    poll.
-    """
+    """Configure one incarnation of a group member, which touches ``alive`` on each poll."""
 
     bootstrap: list[str]
     topic: str
     group_id: str
     alive: str
     protocol: str = "classic"  # or "consumer"
-    assignor: str | None = None  # None: the protocol's default
+    assignor: str | None = None
     session_timeout_ms: int = 6_000
     commit_every_s: float = 1.0
     commit_ahead: bool = False
-    isolation: str = "read_uncommitted"  # or "read_committed"
+    isolation: str = "read_uncommitted"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShareMemberConfig(ClientConfig):
-    """Configure a share group member; ``client_id`` and ``alive`` as in ``MemberConfig``."""
+    """Configure a share group member."""
 
     bootstrap: list[str]
     topic: str
     group_id: str
     alive: str
     processing_s: float = 0.2
-    release_every: int | None = None  # None: accept every record
+    release_every: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProberConfig(ClientConfig):
-    """Configure the wire probe: ``brokers`` maps ids to ``host:port``, ``assignment`` topic → partition → ids."""
+    """Configure the wire probe; ``assignment``: topic → partition → broker ids."""
 
     brokers: dict[int, str]
     assignment: dict[str, dict[int, list[int]]]

@@ -1,10 +1,8 @@
 """Copy records from topic to topic: ``python -m clusters.clients.copier <config.json>``.
 
-Each turn copies up to a fixed number of committed records, each to the partition of the same number with the same
-size, and commits its offsets: in the same transaction (KIP-98; by the group's metadata, KIP-447) or by periodic
-auto-commit. A copy identifies its input: producer ``copier-<partition>``, number the input's offset. After an error
-the copier restarts from its committed offsets, with the same transactional id. On SIGTERM it copies to the end of its
-input and reports its group's committed offsets.
+Each turn copies committed records to the same partitions at the same sizes, and commits its offsets in the same
+transaction (KIP-98, KIP-447) or by auto-commit. A copy's number is its input's offset. After an error it restarts from
+its committed offsets. On SIGTERM it copies to the end of its input.
 """
 
 from __future__ import annotations
@@ -27,16 +25,16 @@ log = logging.getLogger("copier")
 POLL_S = 0.2
 ASK_S = 10.0
 AGAIN_S = 0.2
-AUTO_COMMIT_MS = 5000  # Kafka's default
+AUTO_COMMIT_MS = 5000
 
 
 class Turns:
-    """Pair a consumer with a producer until one of them fails; all calls may raise KafkaException."""
+    """Pair a consumer with a producer until one fails (KafkaException)."""
 
     def __init__(self, config: CopierConfig) -> None:
         self._config = config
         self._inside = config.offsets == "in_transaction"
-        self._ends: set[int] = set()  # partitions at their end since their last record
+        self._ends: set[int] = set()
         common: dict[str, Any] = {"bootstrap.servers": ",".join(config.bootstrap), "client.id": config.client_id}
         common |= config.access.librdkafka() if config.access else {}
         self._producer = Producer(
@@ -52,7 +50,7 @@ class Turns:
             {
                 **common,
                 "group.id": config.client_id,
-                "group.instance.id": config.client_id,  # KIP-345: no wait for the session of a killed copier
+                "group.instance.id": config.client_id,  # KIP-345: no wait for a killed copier's session
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": not self._inside,
@@ -68,7 +66,6 @@ class Turns:
         return len(self._ends) == self._config.partitions
 
     def turn(self) -> int:
-        """Copy the available records; return their number."""
         messages = self._consumer.consume(self._config.records, POLL_S)
         taken = [message for message in messages if self._is_record(message)]
         if not taken:
@@ -97,7 +94,6 @@ class Turns:
         return False
 
     def committed(self) -> dict[str, int]:
-        """Commit the stored offsets; return the group's committed offsets as the coordinator reports them."""
         if not self._inside:
             self._commit_stored()
         wanted = [TopicPartition(self._config.topic, number) for number in range(self._config.partitions)]
@@ -112,9 +108,7 @@ class Turns:
                 raise
 
     def close(self) -> None:
-        """Close the consumer; an open transaction is aborted by the next producer of this transactional id, or by
-        timeout.
-        """
+        """Close the consumer; the next producer of this id, or the timeout, aborts an open transaction."""
         self._consumer.close()
 
 
@@ -124,7 +118,7 @@ def _behind(messages: Sequence[Message]) -> list[TopicPartition]:
 
 
 def run(config: CopierConfig, stop: threading.Event) -> None:
-    """Copy until ``stop`` is set and the end of the input is reached."""
+    """Copy until ``stop`` is set and the input ends."""
     summary, copied, turns = Summary(config, "copier"), 0, None
     pause = threading.Event()
     while True:
@@ -137,7 +131,7 @@ def run(config: CopierConfig, stop: threading.Event) -> None:
                 committed = turns.committed()
                 break
         except KafkaException as error:
-            log.warning("begins anew after: %s", error)
+            log.warning("restarting after: %s", error)
             if turns:
                 turns.close()
             turns = None

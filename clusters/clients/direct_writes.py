@@ -21,10 +21,7 @@ REQUEST_LIMIT_S = 15.0
 
 
 def write_directly(world: World, node: Node, step: Write, phase: str, go_on: Callable[[], bool]) -> None:
-    """Send a fixed number of records to one broker without retries, and record each in the ledger.
-
-    ``go_on`` is called before each request; after False the remaining records count as never sent.
-    """
+    """Send records to one broker without retries; record each in the ledger."""
     producer_id = direct_producer_id(world.scenario, step)
     values = [encode(producer_id, seq, step.record_bytes) for seq in range(step.records)]
     batches = [values[first : first + step.batch] for first in range(0, step.records, step.batch)]
@@ -34,7 +31,7 @@ def write_directly(world: World, node: Node, step: Write, phase: str, go_on: Cal
     started_ns = time.monotonic_ns()
     with world.connect(node, "CLIENT", REQUEST_LIMIT_S) as connection, RowWriter(stream, SENDS) as ledger:
         answers = produce(connection, step.topic, step.partition, batches, step.acks, go_on=go_on)
-        for answer, batch in zip(answers, batches, strict=True):  # at once, so that answers survive this process
+        for answer, batch in zip(answers, batches, strict=True):  # at once, to survive a crash of this process
             error = answer.error or silent
             for index in range(len(batch)):
                 ledger.add(
@@ -69,6 +66,6 @@ def write_directly(world: World, node: Node, step: Write, phase: str, go_on: Cal
 
 
 def direct_producer_id(scenario: Scenario, step: Write) -> str:
-    """Return ``write-1`` for the first ``write`` step of the scenario, and so on."""
+    """Return ``write-1`` for the scenario's first ``write`` step."""
     writes = [s for phase in scenario.phases for s in phase.steps if isinstance(s, Write)]
     return f"write-{next(index for index, each in enumerate(writes) if each is step) + 1}"

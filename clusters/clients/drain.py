@@ -1,7 +1,6 @@
-"""Run the final drain: ``python -m clusters.clients.drain <config.json>`` reads everything once more and ends.
+"""Read everything once more: ``python -m clusters.clients.drain <config.json>``.
 
-Each partition is read from its log start to the end offset at that moment: the high watermark, or the last stable
-offset for read_committed.
+A partition ends at its high watermark, or last stable offset, at the start.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ log = logging.getLogger("drain")
 
 
 def drain(reader: Reader, writer: PollLog, deadline: float) -> dict[str, dict[str, Any]]:
-    """Read until every partition is complete or unreadable, or the deadline (monotonic seconds) has passed.
+    """Read until all partitions are complete or unreadable, or the deadline (monotonic seconds).
 
-    Return for each partition start_offset, position, end_offset and complete.
+    Return for each start_offset, position, end_offset and complete.
     """
     starts: dict[TopicPartition, int | None] = dict.fromkeys(reader.partitions)
     while True:
@@ -53,7 +52,7 @@ def _reached(position: int, start: int | None, end: int | None) -> dict[str, Any
 
 
 def run(config: DrainConfig) -> None:
-    """Drain once and record the result in the summary."""
+    """Drain once; write the summary."""
     keep_freed_memory()
     summary = Summary(config, "drain")
     deadline = time.monotonic() + config.limit_s

@@ -1,4 +1,4 @@
-"""Adapt the producer libraries to one interface: send consecutive records, later take their answers as columns."""
+"""Adapt producer libraries to one interface; answers are columns."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 from kafka import KafkaProducer
-from kafka import TopicPartition as KafkaPartition
 from kafka.errors import KafkaError
-from kafka.producer import producer_batch
-from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
+from kafka.producer.future import RecordMetadata
 
 from clusters.clients import librdkafka
 from clusters.clients.configs import MemberConfig, ProducerConfig, ShareMemberConfig
@@ -25,16 +23,15 @@ from clusters.clients.payloads import Block
 from clusters.kafka.wire import error_name
 from clusters.waiting import wait_until
 
-BLOCK_MS = 20  # longest time to hand over one record
+BLOCK_MS = 20
 
 START_LIMIT_S = 30.0
-ANSWERS = 16  # batches taken at a time: after a stall there are many, while records are due
-SMALL_BYTES = 1 << 16  # a value far below any producer's size limit
-CHOOSE = -1  # the library chooses the partition (librdkafka's RD_KAFKA_PARTITION_UA)
+ANSWERS = 16  # batches at a time, since records are due
+CHOOSE = -1
 
 
 class Batch(NamedTuple):
-    """Hold consecutive records: the first number, and each one's partition (or ``CHOOSE``), value and key."""
+    """Consecutive records with partition (or ``CHOOSE``), value and key."""
 
     first: int
     partitions: Ints
@@ -42,9 +39,9 @@ class Batch(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """Hold the time at which each of the first records was handed over, or ``NOT_SEEN`` if rejected and never sent.
+    """Hold when each of the first records was handed over; ``NOT_SEEN``: rejected.
 
-    Later records were not tried. Either all of them or none are in one transaction.
+    Later records were not tried. All or none are in one transaction.
     """
 
     sent_ns: Ints
@@ -53,10 +50,7 @@ class Taken(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """Hold the library's final answers: number, time, partition and offset (``NOT_SEEN``: unknown), and error name.
-
-    The error is null if the broker acknowledged the record.
-    """
+    """Final answers (``NOT_SEEN``: unknown); an acknowledged record's error is null."""
 
     seqs: Ints
     done_ns: Ints
@@ -70,7 +64,7 @@ class Engine(Protocol):
 
     @property
     def ready(self) -> bool:
-        """Return False while a transaction is ending and records have to wait."""
+        """Return False while a transaction is ending: records must wait."""
 
     def send(self, batch: Batch) -> Taken:
         """Hand over records without waiting."""
@@ -90,15 +84,15 @@ class Engine(Protocol):
 
 # --- libraries that take one record at a time --------------------------------------------------------
 
-Answer = tuple[int, int, int, int, str | None]  # a row of ``Answers``
+Answer = tuple[int, int, int, int, str | None]
 
 
 class NotTakenError(Exception):
-    """The library rejected the record at once: no byte of it will be sent."""
+    """The library rejected the record: no byte of it will be sent."""
 
 
 class Library(Protocol):
-    """Define a producer library that takes one record at a time; any thread may append to ``answers``."""
+    """Define a library of single records; any thread may append to ``answers``."""
 
     answers: deque[Answer]
 
@@ -107,7 +101,7 @@ class Library(Protocol):
         """See ``Engine``."""
 
     def send(self, partition: int, value: bytes, key: bytes | None, seq: int) -> int | None:
-        """Hand over a record without waiting; return the number of its transaction, if any.
+        """Hand over a record without waiting; return its transaction's number.
 
         Raises:
             NotTakenError: the record was rejected.
@@ -172,126 +166,29 @@ class OneByOne:
         self._library.close()
 
 
-class RecordFuture:
-    """Replace kafka-python's future of a record: its answer is at ``index`` of a batch's ``result``.
-
-    The library's own future takes a third of the sending time. A batch too large for the broker is split and its
-    records move; their old ``result`` is never answered.
-    """
-
-    __slots__ = ("index", "result", "seq")
-    moved: ClassVar[deque[tuple[RecordFuture, FutureProduceResult, int]]] = deque()  # and their new places
-
-    def __init__(self, result: FutureProduceResult, index: int, *_: Any) -> None:
-        self.result, self.index, self.seq = result, index, NOT_SEEN
-
-    def rebind(self, result: FutureProduceResult, index: int) -> None:
-        """Record a move; kafka-python calls this."""
-        self.moved.append((self, result, index))
-
-
-class _Held(NamedTuple):
-    """Hold consecutive records of a batch, which kafka-python answers together; ``first`` is the first one's index."""
-
-    result: FutureProduceResult
-    first: int
-    seqs: list[int]
-
-    @property
-    def partition(self) -> int:
-        """Return the partition, or ``NOT_SEEN`` if the record was rejected before one was chosen."""
-        partition: int | None = self.result.topic_partition.partition
-        return NOT_SEEN if partition is None else partition
-
-
-class BatchAnswers:
-    """Collect kafka-python's answers, one callback per batch.
-
-    A callback per record would take half as long as the library itself. Records are held and answers taken in one
-    thread, so that a batch is complete when taken.
-    """
-
-    def __init__(self, acks: str) -> None:
-        self.given_up = False
-        self._acks = acks
-        self._open: dict[int, _Held] = {}  # the newest of each partition
-        self._answered: deque[tuple[_Held, int]] = deque()
-
-    def hold(self, future: RecordFuture, seq: int) -> None:
-        """Wait for a record's answer; a partition's records must be held in the order of its log."""
-        future.seq = seq
-        result = future.result
-        held = self._open.get(result.topic_partition.partition)
-        if held is None or held.result is not result:
-            held = self._open[result.topic_partition.partition] = self._wait_for(_Held(result, future.index, []))
-        held.seqs.append(seq)
-
-    def refused(self, future: FutureRecordMetadata, seq: int) -> None:
-        result = FutureProduceResult(future._produce_future.topic_partition)  # noqa: SLF001  # the intended partition
-        self._wait_for(_Held(result, 0, [seq]))
-        result.success((NOT_SEEN, NOT_SEEN, lambda _: future.exception))
-
-    def _wait_for(self, held: _Held) -> _Held:
-        held.result.add_callback(self._done, held)
-        return held
-
-    def _done(self, held: _Held, _: Any) -> None:
-        self._answered.append((held, time.monotonic_ns()))
-
-    def take(self) -> Answers | None:
-        moved = RecordFuture.moved
-        for future, result, index in [moved.popleft() for _ in range(len(moved))]:
-            self._wait_for(_Held(result, index, [future.seq]))
-        found = [self._of_batch(*self._answered.popleft()) for _ in range(len(self._answered))]
-        if not found:
-            return None
-        *columns, errors = zip(*found, strict=True)
-        seqs, done_ns, partitions, offsets = map(np.concatenate, columns)
-        return Answers(seqs, done_ns, partitions, offsets, pa.concat_arrays(errors))
-
-    def _of_batch(self, held: _Held, done_ns: int) -> Answers:
-        offset, _, error_of = held.result.value
-        records = len(held.seqs)
-        places = held.first + np.arange(records)
-        if error_of is None:
-            errors = same_error(NO_ACKNOWLEDGEMENT if self._acks == "0" else None, records)
-        elif self.given_up:
-            errors, done_ns = same_error(NO_ANSWER, records), NOT_SEEN
-        else:  # a broker may reject a batch because of one record (KIP-467)
-            errors = error_names([_kafka_python_error(error_of(place)) for place in places.tolist()])
-        acknowledged = error_of is None and self._acks != "0" and offset >= 0
-        return Answers(
-            np.array(held.seqs),
-            np.full(records, done_ns),
-            np.full(records, held.partition),
-            offset + places if acknowledged else np.full(records, NOT_SEEN),
-            errors,
-        )
-
-
 class KafkaPython:
-    """Produce with kafka-python, whose background thread sends and answers."""
+    """Produce with kafka-python; its sender thread calls back for each record."""
 
     ready = True
 
     def __init__(self, config: ProducerConfig) -> None:
-        producer_batch.FutureRecordMetadata = RecordFuture
+        self.answers = deque[Answer]()
+        self._given_up = False
         self._topic = config.topic
-        self._batches = BatchAnswers(config.acks)
-        self._places = [KafkaPartition(config.topic, partition) for partition in range(config.partitions)]
+        self._success = NO_ACKNOWLEDGEMENT if config.acks == "0" else None
         leaders = NewestLeaders(bootstrap_servers=config.bootstrap, metadata_max_age_ms=1000)
         self._producer = KafkaProducer(
             kafka_client=leaders.client,
             bootstrap_servers=config.bootstrap,
             client_id=config.client_id,
             acks=config.acks if config.acks == "all" else int(config.acks),
-            enable_idempotence=config.idempotence,  # set explicitly: kafka-python silently turns it off
+            enable_idempotence=config.idempotence,  # kafka-python silently turns it off unless set
             retries=config.retries,
             request_timeout_ms=config.request_timeout_ms,
             delivery_timeout_ms=config.delivery_timeout_ms,
             linger_ms=config.linger_ms,
             compression_type=None if config.compression == "none" else config.compression,
-            # With idempotence kafka-python keeps one batch in flight: small batches would cap the rate while HW lags.
+            # With idempotence kafka-python keeps one batch in flight: small ones would cap the rate.
             batch_size=config.batch_bytes,
             max_block_ms=BLOCK_MS,
             allow_auto_create_topics=False,
@@ -308,48 +205,35 @@ class KafkaPython:
             ignoring=(KafkaError,),
         )
 
-    def send(self, batch: Batch) -> Taken:
-        sent_ns = list[int]()
-        for at, (partition, value) in enumerate(zip(batch.partitions.tolist(), batch.values.cut(), strict=True)):
-            now_ns = time.monotonic_ns()
-            try:
-                # All exceptions are raised before the record enters the library's buffer.
-                future = self._hand_over(partition, batch.values.key_of(at), value)
-            except (KafkaError, ValueError) as error:
-                return Taken(np.array([*sent_ns, NOT_SEEN], np.int64), trouble=str(error))
-            if isinstance(future, RecordFuture):
-                self._batches.hold(future, batch.first + at)
-            else:
-                self._batches.refused(future, batch.first + at)
-            sent_ns.append(now_ns)
-        return Taken(np.array(sent_ns, np.int64))
+    def send(self, partition: int, value: bytes, key: bytes | None, seq: int) -> None:
+        try:
+            future = self._producer.send(self._topic, value, key, partition=None if partition == CHOOSE else partition)
+        except (KafkaError, ValueError) as error:  # raised before the record is buffered
+            raise NotTakenError(str(error)) from error
+        future.add_callback(self._acknowledged, seq)
+        future.add_errback(self._failed, seq, partition)
 
-    def _hand_over(self, partition: int, key: bytes | None, value: bytes) -> Any:
-        """Call the library's ``send``, or for small records with a given partition only its accumulator.
+    def _acknowledged(self, seq: int, metadata: RecordMetadata) -> None:
+        self.answers.append((seq, time.monotonic_ns(), metadata.partition, metadata.offset, self._success))
 
-        A third of ``send`` checks what is the same for all records.
-        """
-        if partition == CHOOSE or len(value) > SMALL_BYTES:
-            return self._producer.send(self._topic, value, key, partition=None if partition == CHOOSE else partition)
-        inner = self._producer
-        appended = inner._accumulator.append(self._places[partition], None, key, value, [])  # noqa: SLF001
-        future, is_full, is_new, _ = appended
-        if is_full or is_new:
-            inner._sender.wakeup()  # noqa: SLF001
-        return future
+    def _failed(self, seq: int, partition: int, error: BaseException) -> None:
+        done_ns, name = time.monotonic_ns(), _kafka_python_error(error)
+        if self._given_up:
+            done_ns, name = NOT_SEEN, NO_ANSWER
+        self.answers.append((seq, done_ns, partition, NOT_SEEN, name))
 
-    def answers(self) -> Answers | None:
-        return self._batches.take()
+    def poll(self) -> None:
+        """Do nothing: the sender thread appends answers."""
 
     def finish(self) -> None:
         """Do nothing: there are no transactions."""
 
     def give_up(self) -> None:
-        self._batches.given_up = True
+        self._given_up = True
         self.close()
 
     def close(self) -> None:
-        with suppress(KafkaError):  # it warns of records in flight, which the ledger already has
+        with suppress(KafkaError):  # the ledger has the records in flight
             self._producer.close(timeout=0)
 
 
@@ -358,11 +242,8 @@ def _kafka_python_error(error: BaseException) -> str:
     return (error_name(code) if isinstance(code, int) else None) or type(error).__name__
 
 
-# --- librdkafka --------------------------------------------------------------------------------------
-
-
 class ConfluentKafka:
-    """Produce with librdkafka, the library within confluent-kafka."""
+    """Produce with librdkafka through confluent-kafka."""
 
     ready = True
 
@@ -406,7 +287,7 @@ class ConfluentKafka:
 
 
 def connection_settings(config: ProducerConfig | MemberConfig | ShareMemberConfig) -> dict[str, Any]:
-    """Return the settings of all librdkafka clients: bootstrap, access and reconnection."""
+    """Return the settings of all librdkafka clients."""
     return {
         "bootstrap.servers": ",".join(config.bootstrap),
         **(config.access.librdkafka() if config.access else {}),
@@ -418,7 +299,7 @@ def connection_settings(config: ProducerConfig | MemberConfig | ShareMemberConfi
 
 
 def confluent_settings(config: ProducerConfig) -> dict[str, Any]:
-    """Return the settings of a librdkafka producer."""
+    """Return a librdkafka producer's settings."""
     return {
         **connection_settings(config),
         "acks": config.acks,
@@ -430,7 +311,7 @@ def confluent_settings(config: ProducerConfig) -> dict[str, Any]:
         "linger.ms": config.linger_ms,
         "batch.size": config.batch_bytes,
         "compression.type": config.compression,
-        "partitioner": "murmur2_random",  # like Kafka's; without keys one partition per sticky.partitioning.linger.ms
+        "partitioner": "murmur2_random",  # like Kafka's
         "queue.buffering.max.messages": config.room + 1000,
         "allow.auto.create.topics": False,
         "retry.backoff.ms": 50,
@@ -438,11 +319,11 @@ def confluent_settings(config: ProducerConfig) -> dict[str, Any]:
 
 
 def librdkafka_error(code: int) -> str:
-    """Return an error's name: brokers' codes are positive, librdkafka's negative (such as ``_MSG_TIMED_OUT``)."""
+    """Return an error's name: brokers' codes are positive, librdkafka's negative."""
     return error_name(code) or "" if code > 0 else librdkafka.error_name(code)
 
 
 ENGINES: dict[str, Callable[[ProducerConfig], Engine]] = {
-    "kafka-python": KafkaPython,
+    "kafka-python": lambda config: OneByOne(KafkaPython(config)),
     "confluent-kafka": ConfluentKafka,
 }

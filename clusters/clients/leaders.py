@@ -1,8 +1,7 @@
-"""Track each partition's leader by KIP-320: never replace a leader by one of an older epoch.
+"""Track each partition's leader; never replace it by one of an older epoch (KIP-320).
 
-kafka-python fences its fetches with the epoch of its metadata, but it accepts any metadata as the newest (unlike the
-Java client's ``Metadata.updateLatestMetadata``) and lists offsets without an epoch. A leader cut off from the
-controller still answers both.
+kafka-python takes any metadata as the newest (unlike Java's ``Metadata.updateLatestMetadata``) and lists offsets
+without an epoch; a leader cut off from the controller still answers.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ from clusters.kafka.security import Access
 from clusters.kafka.wire import CONSUMER, ClusterView, Connection, ListedOffset, list_offsets, metadata
 from history.partition import TopicPartition
 
-NOBODY = -1  # the protocol's value for no leader
+NOBODY = -1
 UNKNOWN = NOBODY, -1
 
 
 class Leaders:
-    """Hold each partition's newest known leader and epoch from any source, and the brokers' addresses (host, port)."""
+    """Each partition's newest known leader and epoch."""
 
     def __init__(self) -> None:
         self.addresses: dict[int, tuple[str, int]] = {}
         self._newest: dict[TopicPartition, tuple[int, int]] = {}
-        self._updates = threading.Lock()  # several reading threads report leaders
+        self._updates = threading.Lock()
 
     def newest(self, partition: TopicPartition) -> tuple[int, int]:
         return self._newest.get(partition, UNKNOWN)
@@ -45,24 +44,21 @@ class Leaders:
 
 
 class NewestLeaders(ClusterMetadata):  # type: ignore[misc]  # kafka-python has no types
-    """Extend kafka-python's metadata to keep each partition's newest leader; topics must not be recreated during a
-    run.
-    """
+    """kafka-python's metadata with newest leaders; topics must not be recreated."""
 
     def __init__(self, **configs: Any) -> None:
         super().__init__(**configs)
         self._newest: dict[TopicPartition, tuple[int, int]] = {}
-        self._updates = threading.RLock()  # kafka-python's thread and its callers update
+        self._updates = threading.RLock()
 
     def client(self, **configs: Any) -> KafkaNetClient:
-        """Return a client with this metadata, for the setting ``kafka_client`` of consumers and producers."""
         client = KafkaNetClient(**configs)
         client._manager.cluster = self  # noqa: SLF001  # the only way to replace the metadata
         self.attach(client._manager)  # noqa: SLF001
         return client
 
     async def _refresh_loop(self) -> None:
-        """Restart kafka-python's loop, which ends permanently after an error of a bootstrap or an awaited refresh."""
+        """Restart kafka-python's loop, which some errors end permanently."""
         while not self.closed:
             with suppress(KafkaError):
                 await super()._refresh_loop()
@@ -71,7 +67,7 @@ class NewestLeaders(ClusterMetadata):  # type: ignore[misc]  # kafka-python has 
         return self._newest.get(partition, UNKNOWN)
 
     def update_metadata(self, metadata: Any) -> None:
-        """Keep a newer known leader; one that the answer does not list becomes unknown and is requested again."""
+        """Keep a newer known leader; request an unlisted one again."""
         listed = {broker.node_id for broker in metadata.brokers}
         with self._updates:
             for topic in metadata.topics:
@@ -85,7 +81,6 @@ class NewestLeaders(ClusterMetadata):  # type: ignore[misc]  # kafka-python has 
             super().update_metadata(metadata)
 
     def update_partition_leader(self, partition: TopicPartition, leader_id: int, leader_epoch: int) -> bool:
-        """Record a newer leader; if its address is unknown, request metadata again."""
         with self._updates:
             if leader_epoch > self.newest(partition)[1]:
                 self._newest[TopicPartition(*partition)] = leader_id, leader_epoch
@@ -94,7 +89,7 @@ class NewestLeaders(ClusterMetadata):  # type: ignore[misc]  # kafka-python has 
 
 
 class Brokers:
-    """Query all brokers, each over its own connection; ignore those that do not answer. Not thread-safe."""
+    """Query all brokers, ignoring silent ones; not thread-safe."""
 
     def __init__(
         self, bootstrap: Sequence[str], client_id: str, timeout_s: float, access: Access | None = None
@@ -105,8 +100,6 @@ class Brokers:
         }
 
     def teach(self, leaders: Leaders, topics: Sequence[str]) -> None:
-        """Query all brokers' metadata in parallel and record the leaders in ``leaders``."""
-
         def view_of(broker: Connection) -> ClusterView | None:
             try:
                 return metadata(broker, topics)
@@ -122,11 +115,7 @@ class Brokers:
     def offsets(
         self, partitions: Iterable[TopicPartition], leaders: Leaders, timestamp: int, isolation: str
     ) -> dict[TopicPartition, int | None]:
-        """List an offset per partition (``wire.EARLIEST``, ``wire.LATEST``) from its newest leader, as a consumer.
-
-        All leaders are queried in parallel. The offset is None if a leader does not answer or does not lead in that
-        epoch.
-        """
+        """List offsets from the newest leaders, as a consumer; None without an answer in that epoch."""
         found: dict[TopicPartition, int | None] = dict.fromkeys(partitions)
         epochs_at: dict[Connection, dict[TopicPartition, int]] = {}
         for partition in found:

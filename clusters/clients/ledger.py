@@ -1,11 +1,7 @@
-"""Record a producer's sends in a ledger, each with an outcome: ok, fail (definitely not written) or info (unknown).
+"""Record each send with an outcome: ok, fail (definitely not written) or info (unknown).
 
-The ledger is written as columns in compressed batches while records are sent, about ten bytes per record; values
-common to all rows are stored once. Collection turns it into the table ``sends``.
-
-In a transaction the outcome is the transaction's: ok (committed), fail (aborted: invisible to read_committed) or info.
-Anything not known to be harmless is info. After a possible retry a retriable error is never definite: an earlier
-attempt may have been written and its answer lost.
+A transaction's records have its outcome. Anything not known to be harmless is info; after a possible retry a retriable
+error is never definite, because an earlier attempt may have been written. Collection makes the table ``sends``.
 """
 
 from __future__ import annotations
@@ -27,12 +23,12 @@ from history.tables import SENDS
 
 Outcome = Literal["ok", "fail", "info"]
 
-NEVER_SENT = "never_sent"  # rejected by the client before any byte reached a connection
+NEVER_SENT = "never_sent"  # before any byte was sent
 NO_ANSWER = "no_answer"  # still in flight when the producer ended
-NO_ACKNOWLEDGEMENT = "no_acknowledgement"  # acks=0: brokers send no answer
+NO_ACKNOWLEDGEMENT = "no_acknowledgement"  # acks=0
 ABORTED = "transaction_aborted"  # no commit was requested, or the coordinator confirmed the abort
 
-# Brokers reject these before the append, on every attempt.
+# Rejected before the append, on every attempt.
 _REFUSED = frozenset(
     {
         "MESSAGE_TOO_LARGE",
@@ -48,12 +44,12 @@ _REFUSED = frozenset(
         ABORTED,
     }
 )
-# Also rejected before the append, but an earlier attempt may have succeeded.
+# An earlier attempt may have succeeded.
 _REFUSED_THIS_TIME = frozenset({"UNKNOWN_TOPIC_OR_PARTITION"})
 
 
 def outcome(error: str | None, *, may_have_retried: bool) -> Outcome:
-    """Classify a send by its error's name (None: the broker acknowledged it)."""
+    """Classify a send by its error's name (None: acknowledged)."""
     if error is None:
         return "ok"
     if error in _REFUSED or (error in _REFUSED_THIS_TIME and not may_have_retried):
@@ -62,28 +58,26 @@ def outcome(error: str | None, *, may_have_retried: bool) -> Outcome:
 
 
 def error_names(names: Sequence[str | None]) -> pa.StringArray:
-    """Return error names, or None, per record as an Arrow array."""
+    """Return error names as an Arrow array."""
     return pa.array(names, pa.string())
 
 
 def same_error(name: str | None, records: int) -> pa.StringArray:
-    """Return one error name, or None, for all records, without an object for each."""
+    """Return one error name for all records, without an object for each."""
     return pa.nulls(records, pa.string()) if name is None else pa.repeat(name, records)
 
-
-# --- the ledger --------------------------------------------------------------------------------------
 
 Ints = NDArray[np.int64]
 
 _COLUMNS = ("seq", "partition", "due_ns", "sent_ns", "done_ns", "offset", "error", "record_bytes", "transaction")
 LEDGER = pa.schema([SENDS.field(name) for name in _COLUMNS])
-NOT_SEEN = -1  # null among integers; an unknown partition is -1 in the table, too
+NOT_SEEN = -1
 _ABOUT = b"producer"
 
 
 @dataclass(frozen=True)
 class About:
-    """Hold what all sends of a producer have in common."""
+    """What all sends of a producer have in common."""
 
     producer_id: str
     topic: str
@@ -92,16 +86,16 @@ class About:
 
 
 def acknowledged_times(sends: pa.RecordBatch) -> tuple[Ints, Ints]:
-    """Return the due and acknowledgement times, in ns, of acknowledged records with a due time."""
+    """Return acknowledged records' due and acknowledgement times, in ns."""
     acked = sends.filter(sends["error"].is_null()).select(["due_ns", "done_ns"]).drop_null()
     return acked["due_ns"].to_numpy(), acked["done_ns"].to_numpy()
 
 
 class Ledger(BackgroundWriter):
-    """Write a ledger from rows in any order, converted to Arrow at a flush."""
+    """Write rows in any order."""
 
     def __init__(self, path: Path, about: About) -> None:
-        # The writer thread sometimes holds the GIL: at a lower scheduling class it could lose its core then.
+        # The writer thread holds the GIL at times: at a lower scheduling class it could then lose its core.
         as_this = (0, os.sched_getscheduler(0), os.sched_getparam(0))
         schema = LEDGER.with_metadata({_ABOUT: json.dumps(asdict(about))})
         super().__init__(path, schema, os.sched_setscheduler, as_this)
@@ -113,12 +107,11 @@ class Ledger(BackgroundWriter):
         return sum(map(len, self._errors))
 
     def record(self, errors: pa.Array, columns: Mapping[str, Ints]) -> None:
-        """Add rows of ``LEDGER``; ``errors`` is null for acknowledged records."""
         self._errors.append(errors)
         self._columns.append(columns)
 
     def flush_soon(self) -> None:
-        """Write the rows in a thread, unless it is still writing: records are due meanwhile.
+        """Write in a thread, unless it is still writing: records are due meanwhile.
 
         Raises:
             OSError: the previous rows could not be written.
@@ -151,7 +144,7 @@ def _joined(field: pa.Field, errors: Sequence[pa.Array], parts: Sequence[Mapping
 
 
 def sends_of(stream: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the complete batches of a ledger as rows of the table ``sends``; such rows pass unchanged."""
+    """Yield a ledger's complete batches as rows of ``sends``; such rows pass unchanged."""
     for batch in read_stream(stream):
         said = (batch.schema.metadata or {}).get(_ABOUT)
         yield _rows(batch, About(**json.loads(said))) if said else batch

@@ -1,8 +1,6 @@
-"""Produce many records at a time through the C interface of confluent-kafka's librdkafka.
+"""Produce many records at a time through librdkafka's C interface, with arrays instead of objects.
 
-confluent-kafka makes several Python objects and one callback per record. Here records are handed over as one array
-(rd_kafka_produce_batch), and answers are read from memory as columns (RD_KAFKA_EVENT_DR). Constants and layouts are
-from rdkafka.h, stable within version 2.
+Constants and layouts are rdkafka.h's, stable within version 2.
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ import confluent_kafka.cimpl
 import numpy as np
 from numpy.typing import NDArray
 
-from clusters.clients import lending
 from history.errors import BadInput
 
 _PRODUCER, _CONF_OK = 0, 0
@@ -25,7 +22,7 @@ _QUEUED_AND_IN_FLIGHT = 0x1 | 0x2  # RD_KAFKA_PURGE_F_QUEUE, RD_KAFKA_PURGE_F_IN
 PURGED = (-152, -151)  # errors of records purged from its queues, or in flight
 _EVENT_DR = 0x1
 _COPY, _BY_PARTITION = 0x2, 0x8  # RD_KAFKA_MSG_F_COPY, RD_KAFKA_MSG_F_PARTITION
-_FIELDS = {  # of rd_kafka_message_t on 64 bits: type and offset
+_FIELDS = {  # rd_kafka_message_t on 64 bits: type and offset
     "error": ("i4", 0),
     "partition": ("i4", 16),
     "value": ("u8", 24),
@@ -37,15 +34,13 @@ _FIELDS = {  # of rd_kafka_message_t on 64 bits: type and offset
 }
 _FORMATS, _OFFSETS = zip(*_FIELDS.values(), strict=True)
 _MESSAGE = np.dtype({"names": list(_FIELDS), "formats": _FORMATS, "offsets": _OFFSETS, "itemsize": 72})
-_WORD = 8
-# All memory as an array of words: answers are pointers, and NumPy dereferences many at once.
-_MEMORY: NDArray[np.int64] = np.frombuffer(memoryview((ctypes.c_char * (2**47 - _WORD)).from_address(_WORD)), np.int64)
+_AnyMessage = ctypes.c_char * _MESSAGE.itemsize
 
 Ints = NDArray[np.int64]
 
 
 class Delivered(NamedTuple):
-    """Hold answered records as columns: number, error (0: none), offset, and partition (-1: none chosen)."""
+    """Answered records as columns: number, error (0: none), offset, partition (-1: none)."""
 
     numbers: Ints
     errors: Ints
@@ -66,11 +61,11 @@ class Producer:
         for name, value in settings.items():
             said = str(value).lower() if isinstance(value, bool) else str(value)
             if library.rd_kafka_conf_set(conf, name.encode(), said.encode(), why, len(why)) != _CONF_OK:
-                raise BadInput(f"librdkafka does not take {name}: {why.value.decode()}.")
+                raise BadInput(f"librdkafka rejects {name}: {why.value.decode()}.")
         library.rd_kafka_conf_set_events(conf, _EVENT_DR)
         self._handle = library.rd_kafka_new(_PRODUCER, conf, why, len(why))
         if not self._handle:
-            raise BadInput(f"librdkafka makes no producer of these settings: {why.value.decode()}.")
+            raise BadInput(f"librdkafka rejects these settings: {why.value.decode()}.")
         self._topic = library.rd_kafka_topic_new(self._handle, topic.encode(), None)
         self._answers = library.rd_kafka_queue_get_main(self._handle)
         self._library = library
@@ -79,10 +74,9 @@ class Producer:
     def produce(
         self, first: int, partitions: Ints, data: NDArray[np.uint8], starts: Ints, keys: NDArray[np.uint8] | None = None
     ) -> Ints:
-        """Hand over consecutive records, numbered from ``first``, each to its partition (-1: the library chooses).
+        """Hand over consecutive records; return their errors (0: accepted).
 
-        Values are in ``data`` from each start to the next; keys are the rows of ``keys``. Return the error of each, 0
-        if accepted.
+        Partition -1: the library chooses. Values in ``data`` reach from each start to the next.
         """
         if self._messages.size < partitions.size:
             self._messages = np.zeros(partitions.size, _MESSAGE)
@@ -100,11 +94,9 @@ class Producer:
         return messages["error"].astype(np.int64)
 
     def purge(self) -> None:
-        """Abandon all unanswered records, each with one of the errors ``PURGED``."""
         self._library.rd_kafka_purge(self._handle, _QUEUED_AND_IN_FLIGHT)
 
     def delivered(self, events: int) -> Delivered | None:
-        """Return the answers of up to ``events`` events of the library, or None."""
         library, found, pointers = self._library, list[int](), list[Ints]()
         while len(found) < events and (event := library.rd_kafka_queue_poll(self._answers, 0)):
             found.append(event)
@@ -112,32 +104,21 @@ class Producer:
             library.rd_kafka_event_message_array(event, pointers[-1].ctypes.data, pointers[-1].size)
         if not found:
             return None
-        messages = np.concatenate(pointers)  # other events have no messages
-        answers = Delivered(*(_field(messages, name) for name in ("number", "error", "offset", "partition")))
+        addresses = np.concatenate(pointers).tolist()  # other events have no messages
+        messages = np.frombuffer(b"".join(map(_AnyMessage.from_address, addresses)), _MESSAGE)
         for event in found:
             library.rd_kafka_event_destroy(event)
-        return answers if messages.size else None
-
-
-def _field(messages: Ints, name: str) -> Ints:
-    kind, at = _FIELDS[name]
-    words = _MEMORY[(messages + at) // _WORD - 1]
-    return words if kind == "i8" else words.astype(kind).astype(np.int64)
-
-
-def lend_priority() -> bool:
-    """Make the library's locks inherit priority; call this before creating a producer. Return False if not possible."""
-    return lending.lend_priority(_library().rd_kafka_new)
+        columns = (messages[name].astype(np.int64) for name in ("number", "error", "offset", "partition"))
+        return Delivered(*columns) if messages.size else None
 
 
 def error_name(code: int) -> str:
-    """Return the name of one of librdkafka's own errors, such as ``_MSG_TIMED_OUT``."""
+    """Return librdkafka's own error's name, such as ``_MSG_TIMED_OUT``."""
     return str(_library().rd_kafka_err2name(code).decode())
 
 
 @cache
 def _library() -> Any:
-    """Load librdkafka through the module linked to it."""
     library = ctypes.CDLL(confluent_kafka.cimpl.__file__)
     for name, result, arguments in (
         ("rd_kafka_conf_new", c_void_p, ()),

@@ -1,7 +1,7 @@
-"""Run a consumer group member: ``python -m clusters.clients.member <config.json>`` polls and commits until SIGTERM.
+"""Run a consumer group member: ``python -m clusters.clients.member <config.json>``.
 
-Processing a record means writing down that it was read. With ``commit: after`` that is written before the commit, so
-that SIGKILL loses none of it: written pages outlive the process.
+Processing a record is to write down that it was read; ``commit: after`` does so before the commit. SIGKILL loses
+nothing: written pages outlive the process.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_POLLED = 1000  # before it processes what it polled
 
 
 def member_settings(config: MemberConfig) -> dict[str, Any]:
-    """Return librdkafka's settings; in a KIP-848 group the brokers set session timeout and assignor."""
+    """Return librdkafka's settings; KIP-848 leaves some to the brokers."""
     of_classic = {
         "session.timeout.ms": config.session_timeout_ms,
         "heartbeat.interval.ms": config.session_timeout_ms // 6,
@@ -48,12 +48,12 @@ def member_settings(config: MemberConfig) -> dict[str, Any]:
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "auto.offset.reset": "earliest",
-        "enable.partition.eof": True,  # its offset is past markers and compacted records, which no record shows
+        "enable.partition.eof": True,  # shows offsets past markers and compacted records
         "isolation.level": config.isolation,
     }
 
 
-Polled = tuple[TopicPartition, int, int]  # with offset and time
+Polled = tuple[TopicPartition, int, int]
 
 
 class Member:
@@ -65,18 +65,16 @@ class Member:
         self._config, self._summary = config, summary
         self._reads, self._rebalances, self._commits = reads, rebalances, commits
         self._polled: list[Polled] = []
-        self._held: list[Polled] = []  # committed but not yet written (``commit_ahead``)
-        self._next: dict[TopicPartition, int] = {}  # next offset to commit, per owned partition
+        self._held: list[Polled] = []
+        self._next: dict[TopicPartition, int] = {}  # per owned partition
         self._changed: set[TopicPartition] = set()  # since their last commit
-        self._positions: dict[TopicPartition, int | None] = {}  # of owned partitions
+        self._positions: dict[TopicPartition, int | None] = {}
         self.polled = 0
         self._number = 0
         self._under_way: tuple[int, int, dict[TopicPartition, int]] | None = None  # number, time, offsets
         self._due_s = time.monotonic() + config.commit_every_s
         self._consumer = Consumer({**member_settings(config), "on_commit": self._answered})
         self._consumer.subscribe([config.topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
-
-    # --- what it does over and over ----------------------------------------------------------
 
     def step(self) -> None:
         Path(self._config.alive).touch()
@@ -116,7 +114,6 @@ class Member:
             self._positions[where] = position
 
     def positions(self) -> dict[str, int | None]:
-        """Return the next offset to read of each owned partition, or None before its first fetch."""
         return {str(where): position for where, position in self._positions.items()}
 
     def _process(self) -> None:
@@ -125,14 +122,11 @@ class Member:
             self._reads.add(row)
 
     def lag(self) -> int:
-        """Return the number of records after those read, by the ends that the latest fetches reported."""
         ends = {at: self._consumer.get_watermark_offsets(At(*at), cached=True)[1] for at in self._next}
         return sum(max(end - self._next[at], 0) for at, end in ends.items())
 
-    # --- commits -----------------------------------------------------------------------------
-
     def _ask(self, of: Iterable[TopicPartition], *, asynchronous: bool) -> None:
-        """Commit the partitions' changed offsets; write the request down first."""
+        """Write the request down first, then commit."""
         offsets = {where: self._next[where] for where in of if where in self._changed}
         if not offsets:
             return
@@ -155,7 +149,6 @@ class Member:
             self._note_answers(number, asked_ns, offsets, error.args[0], [])
 
     def _answered(self, error: Any, told: list[At]) -> None:
-        """Record the answer to the commit in flight; ignore answers to other commits."""
         if self._under_way is None:
             return
         number, asked_ns, offsets = self._under_way
@@ -188,8 +181,6 @@ class Member:
         of_commit = {"member": self._config.client_id, "number": number, "offset": offset, "asked_ns": asked_ns}
         self._commits.add({**of_commit, **where._asdict(), "answered_ns": answered_ns, "error": error})
 
-    # --- rebalances, reported within a poll --------------------------------------------------
-
     def _assigned(self, _consumer: Consumer, partitions: list[At]) -> None:
         self._rebalanced("assigned", partitions)
         self._positions |= {TopicPartition(at.topic, at.partition): None for at in partitions}
@@ -202,7 +193,7 @@ class Member:
         self._give_up("revoked", partitions)
 
     def _lost(self, _consumer: Consumer, partitions: list[At]) -> None:
-        """Process without a commit, which a group in a newer generation would reject."""
+        """Process without a commit, which a newer generation would reject."""
         self._process()
         self._give_up("lost", partitions)
 
@@ -222,8 +213,6 @@ class Member:
             self._rebalances.add({"member": self._config.client_id, **of, "change": change, "changed_ns": changed_ns})
         self._rebalances.flush()
 
-    # --- the end -----------------------------------------------------------------------------
-
     def close(self) -> None:
         self._process()
         self._ask(self._next, asynchronous=False)
@@ -231,9 +220,7 @@ class Member:
 
 
 def stretches(polled: Iterable[Polled], member: str) -> list[dict[str, Any]]:
-    """Return polled records as rows of ``GROUP_READS``, one per contiguous range of offsets, timed at its first
-    record.
-    """
+    """Return rows of ``GROUP_READS``, one per contiguous range."""
     rows: list[dict[str, Any]] = []
     last: dict[TopicPartition, dict[str, Any]] = {}
     for where, offset, received_ns in polled:

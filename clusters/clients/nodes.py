@@ -35,22 +35,22 @@ from clusters.waiting import wait_until
 from history.errors import HarnessError, WaitTimeout
 from history.folder import write_atomically
 
-PROBE_HZ = 20.0  # samples of each replica
-ISR_HZ = 10.0  # views of each broker
-PROBED_ROWS_PER_S = 10_000  # limit: with many partitions each is sampled less often
-ANSWER_LIMIT_S = 0.25  # for an answer to the prober, plus a share per partition
+PROBE_HZ = 20.0
+ISR_HZ = 10.0
+PROBED_ROWS_PER_S = 10_000  # limit, for many partitions
+ANSWER_LIMIT_S = 0.25  # plus a share per partition
 OFFER_LIMIT_S = 10.0
 CONSUMER, PROBER, DRAIN, COPIER = "consumer", "prober", "drain", "copier"
-CONFIG, ALIVE = "config.json", "alive"  # in a client's folder
+CONFIG, ALIVE = "config.json", "alive"
 
 
 def client_names(world: World) -> list[str]:
-    """Return the names of all possible client nodes, in the order of their addresses."""
+    """Return all possible client nodes in the order of their addresses."""
     return [*producer_names(world), CONSUMER, PROBER, DRAIN, COPIER, *member_names(world)]
 
 
 def client_node(world: World, name: str) -> Node:
-    """Return a client node and write its configuration ``CONFIG`` if missing."""
+    """Return a client node; write its ``CONFIG`` if missing."""
     folder = world.folder.work / name
     folder.mkdir(exist_ok=True)
     config = folder / CONFIG
@@ -84,24 +84,24 @@ def _producers(world: World) -> dict[str, Producer]:
 
 
 def producer_names(world: World) -> list[str]:
-    """Return the names of the producer nodes of all loads."""
+    """Return the producer nodes' names."""
     return list(_producers(world))
 
 
 def member_names(world: World) -> list[str]:
-    """Return the names of the nodes in the load's consumer group."""
+    """Return the names of the group's nodes."""
     group = world.scenario.group
     return [f"member-{number}" for number in range(1, group.members + 1)] if group else []
 
 
 def member_node(world: World, name: str) -> Node:
-    """Return the node of a group member."""
+    """Return a group member's node."""
     module = "share_member" if isinstance(world.scenario.group, ShareGroup) else "member"
     return _node(world, name, "member", module)
 
 
 def start_member(world: World, node: Node) -> None:
-    """Start a group member under a new name, unique to this incarnation of its node."""
+    """Start a group member under a name unique to this incarnation."""
     load, name = world.scenario.grouped, node.name
     if load is None or load.group is None:
         raise HarnessError(f"Scenario {world.scenario.name} has no consumer group, so there is no {name}.")
@@ -136,7 +136,7 @@ def _member_config(group: Group | ShareGroup, isolation: str, common: dict[str, 
 
 
 def last_poll(world: World, name: str) -> int:
-    """Return the modification time, in ns, of the file that a member touches on each poll; 0: never polled."""
+    """Return the time (ns) of a member's latest poll; 0: never."""
     try:
         return (world.folder.work / name / ALIVE).stat().st_mtime_ns
     except FileNotFoundError:
@@ -144,15 +144,12 @@ def last_poll(world: World, name: str) -> int:
 
 
 def given_to(world: World, name: str) -> int:
-    """Return how many records a share group member received in this incarnation, by its latest summary."""
+    """Return the records that this incarnation of a share group member received."""
     return int(summary_of(world, name).get("so_far", {}).get("given", 0))
 
 
 def probe_rates(scenario: Scenario) -> tuple[float, float]:
-    """Return the rates (Hz) at which replicas are sampled and brokers' views taken.
-
-    Answers cost the brokers time: at the full rate, thousands of partitions would load the cluster.
-    """
+    """Return the rates (Hz) of replica samples and brokers' views; many partitions reduce them."""
     ids = scenario.cluster.broker_ids
     replicas = sum(len(of) for topic in scenario.topics.values() for of in topic.assignment(ids).values())
     viewed = sum(topic.partitions for topic in scenario.topics.values()) * len(ids)
@@ -231,7 +228,6 @@ def _producer_settings(world: World, producer: Producer, common: dict[str, Any],
 
 
 def _payload_settings(folder: Path, payload: Payload | None) -> dict[str, Any]:
-    """Return the payload's settings; copy its file to where the node can read it."""
     if payload is None or payload.file is None:
         return {"compresses_to": payload.compresses_to if payload else None}
     copied = folder / "payload"
@@ -250,9 +246,7 @@ def _transaction_settings(transaction: Transaction | None) -> dict[str, Any]:
 
 
 def set_rate(world: World, load: str, rate_per_s: float) -> dict[str, Any]:
-    """Change the running producers of a load to equal shares of a rate.
-
-    Return ``rate_per_s``, their sum, and ``from_ns``, when the last of them changed.
+    """Set a load's producers to equal shares of a rate; return it and when the last one changed.
 
     Raises:
         WaitTimeout: a producer does not answer.
@@ -271,12 +265,12 @@ def set_rate(world: World, load: str, rate_per_s: float) -> dict[str, Any]:
 
 
 def summary_file(world: World, name: str) -> Path:
-    """Return the path of a client's summary (``clusters.clients.summary``)."""
+    """Return the path of a client's summary."""
     return world.folder.clients / f"{name}.json"
 
 
 def summary_of(world: World, name: str) -> dict[str, Any]:
-    """Return a client's latest summary, or an empty dictionary."""
+    """Return a client's latest summary, or {}."""
     try:
         told = json.loads((world.folder.work / name / CONFIG).read_text())
         found: dict[str, Any] = json.loads(Path(told["summary"]).read_text())
@@ -286,7 +280,7 @@ def summary_of(world: World, name: str) -> dict[str, Any]:
 
 
 def is_ready(world: World, name: str) -> bool:
-    """Return whether a client has seen its first sample, record or acknowledgement."""
+    """Return whether a client has its first sample, record or ack."""
     return summary_of(world, name).get("ready_ns") is not None
 
 
@@ -296,7 +290,7 @@ def has_ended(world: World, name: str) -> bool:
 
 
 def died(world: World) -> list[Node]:
-    """Return the clients that ended without being stopped; their data has a gap from then on."""
+    """Return clients that ended unasked: their data has a gap."""
     members = member_names(world)
     ended = (name for name in client_names(world) if world.runtime.state(name) == "exited")
     found = [name for name in ended if not summary_of(world, name).get("clean")]
@@ -309,7 +303,7 @@ def record_exit(world: World, name: str) -> None:
 
 
 def end_clients(world: World, limits: Mapping[str, float]) -> None:
-    """Send SIGTERM to the running clients (name → limit in s); kill, and record as an error, those that exceed it."""
+    """Send SIGTERM to running clients (name → limit in s); kill and record slow ones."""
     live = {name: limit_s for name, limit_s in limits.items() if world.runtime.state(name) == "running"}
     for name in live:
         world.runtime.kill(name, "SIGTERM")

@@ -1,4 +1,4 @@
-"""Schedule events at fixed times after a start, regardless of what happens in between."""
+"""Schedule events at fixed times after a start."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from numpy.typing import NDArray
 
 SECOND_NS = 1_000_000_000
 Floats = NDArray[np.float64]
-_GUESSES = 256  # per period of a sine: close enough for a few Newton steps to reach 1 ns
+_GUESSES = 256  # a few Newton steps then reach 1 ns
 _NEWTON_STEPS = 3
 
 
 class Curve(Protocol):
-    """Define a rate over time; both methods follow from the integral of the rate."""
+    """A rate over time, by its integral."""
 
     def after_ns(self, count: Any) -> Any:
-        """Return when event ``count`` (an integer or array, from 0) is due, in ns after the start."""
+        """Return when event ``count`` (from 0) is due, in ns."""
 
     def count(self, elapsed_ns: int) -> float:
-        """Return the events due by a time since the start, with fractions."""
+        """Return the events due by then, with fractions."""
 
 
 @dataclass(frozen=True)
 class Constant:
-    """Define a constant rate."""
+    """A constant rate."""
 
     rate_per_s: float
 
@@ -40,10 +40,7 @@ class Constant:
 
 
 class Pieces:
-    """Define a rate that is constant or linear between given times; the last one stays.
-
-    ``since_s`` begins with 0 and increases; ``slopes`` are in records/s².
-    """
+    """A rate that is constant or linear from each ``since_s`` on; ``slopes`` in records/s²."""
 
     def __init__(self, since_s: Sequence[float], rates_per_s: Sequence[float], slopes: Sequence[float]) -> None:
         self._since, self._rates, self._slopes = map(np.array, (since_s, rates_per_s, slopes))
@@ -52,7 +49,7 @@ class Pieces:
         self._counts = np.concatenate([[0.0], np.cumsum(counts)])
 
     def after_ns(self, count: Any) -> Any:
-        """Solve the quadratic in a form that also works for a slope of 0."""
+        """Solve the quadratic so that a slope of 0 works."""
         at = np.searchsorted(self._counts, count, side="right") - 1
         more, rate = count - self._counts[at], self._rates[at]
         return (self._since[at] + 2 * more / (rate + np.sqrt(rate**2 + 2 * self._slopes[at] * more))) * SECOND_NS
@@ -65,7 +62,7 @@ class Pieces:
 
 
 class Sine:
-    """Define a sine around a mean rate, rising first; ``amplitude`` is relative to the mean, below 1."""
+    """A sine around a mean, rising first."""
 
     def __init__(self, mean_per_s: float, amplitude: float, period_s: float) -> None:
         self._period_s, self._of_period, self._amplitude = period_s, mean_per_s * period_s, amplitude
@@ -73,7 +70,6 @@ class Sine:
         self._shares = self._share(self._times)
 
     def _share(self, time: Any) -> Any:
-        """Return the fraction of a period's events due by a fraction of the period."""
         return time + self._amplitude / (2 * pi) * (1 - np.cos(2 * pi * time))
 
     def after_ns(self, count: Any) -> Any:
@@ -89,7 +85,7 @@ class Sine:
 
 
 def curve_of(rate: float | Mapping[str, Any]) -> Curve:
-    """Return the curve of a load's ``rate`` as in a scenario, in records/s and s.
+    """Return the curve of a load's ``rate``, in records/s.
 
     Raises:
         ValueError: the value is not a rate.
@@ -104,14 +100,14 @@ def curve_of(rate: float | Mapping[str, Any]) -> Curve:
         case {"steps": steps}:
             since_s, rates = zip(*steps, strict=True)
             return Pieces(since_s, rates, [0.0] * len(rates))
-    raise ValueError(f"{rate!r} is no rate")
+    raise ValueError(f"{rate!r} is not a rate")
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Schedule event ``first`` at the start, and event ``first + i`` once ``i`` were due before it by the curve.
+    """Schedule event ``first`` at the start, and ``first + i`` once ``i`` were due.
 
-    Events before ``first`` follow the schedule ``before``, if any.
+    Earlier events follow ``before``.
     """
 
     start_ns: int
@@ -120,7 +116,6 @@ class Schedule:
     before: Schedule | None = None
 
     def then(self, now_ns: int, curve: Curve) -> Schedule:
-        """Return a schedule with another curve from now on; earlier due times remain."""
         return Schedule(now_ns, curve, self.due_by(now_ns), self)
 
     def due_ns(self, index: int) -> int:
@@ -137,7 +132,7 @@ class Schedule:
         return self.start_ns + after.astype(np.int64)
 
     def due_by(self, now_ns: int) -> int:
-        """Return the number of the first event due after ``now_ns``; one event is due at the start itself."""
+        """Return the first event due later; one is due at the start itself."""
         if now_ns < self.start_ns:
             return self.before.due_by(now_ns) if self.before else self.first
         count = self.first + int(self.curve.count(now_ns - self.start_ns)) + 1

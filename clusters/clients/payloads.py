@@ -1,7 +1,7 @@
-"""Prepare record values (as ``history.payload.encode``) and keys, up to a thousand at a time.
+"""Prepare record values and keys, up to a thousand at a time.
 
-Within a thousand only the last three digits, the lengths and the checksums differ. CRC-32 is linear: table look-ups
-combine the checksums of head and padding, whatever the padding's length.
+Within a thousand only three digits, lengths and checksums differ. CRC-32 is linear, so tables combine checksums of head
+and padding.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Ints = NDArray[np.int64]
 Sums = NDArray[np.uint32]
 
 MADE = 1000
-MADE_BYTES = 1 << 20  # limits time to a fraction of 1 ms, and memory, for large records
-RANDOM_BYTES = 1 << 24  # more than a batch, so that it contains no repetition
-OWN_BYTES = 12  # compressed size of a record's number, checksum and framing, about
+MADE_BYTES = 1 << 20  # limits time and memory for large records
+RANDOM_BYTES = 1 << 24  # no repetition within a batch
+OWN_BYTES = 12  # compressed number, checksum and framing
 _TAILS = [b"%03d|" % number for number in range(MADE)]
 _TAIL_BYTES: Bytes = np.frombuffer(b"".join(_TAILS), np.uint8).reshape(MADE, 4)
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
@@ -35,10 +35,7 @@ _OF_BYTE: Sums = np.array([crc32(bytes([byte]), _ONES) ^ _ONES for byte in range
 
 
 class Block(NamedTuple):
-    """Hold consecutive values in ``data``; each ends where the next starts, the last one at the last of ``starts``.
-
-    ``keys`` has one row per value, or is None.
-    """
+    """Consecutive values; ``starts`` also has the end of ``data``."""
 
     data: Bytes
     starts: Ints
@@ -58,25 +55,20 @@ class Block(NamedTuple):
 
 
 class Filling:
-    """Fill part of the padding with consecutive bytes from a source; the rest repeats itself.
-
-    Within a batch no two records have the same bytes, apart from a few where sizes vary.
-    """
+    """Fill part of the padding from a source; the rest repeats itself."""
 
     def __init__(self, source: bytes, share: float, sizes: Sizes) -> None:
-        """Take a ``share`` of each record's bytes from ``source``."""
         self._source, self._share = source, share
-        self._places = len(source) - round(share * sizes.largest) + 1  # possible positions of a record's bytes
+        self._places = len(source) - round(share * sizes.largest) + 1
         self._of_a_thousand = round(share * MADE * sizes.mean)
 
     @classmethod
     def compressing_to(cls, share: float, sizes: Sizes) -> Filling:
-        """Return random padding such that batches compress to about ``share`` of their size."""
+        """Return random padding that compresses to about ``share``."""
         random = np.random.default_rng(0).bytes(RANDOM_BYTES)
         return cls(random, max(share - OWN_BYTES / sizes.mean, 0.0), sizes)
 
     def starts(self, thousand: int, sizes: Ints) -> Ints:
-        """Return the positions in the source for a thousand records, by their sizes."""
         taken = np.rint(self._share * sizes).astype(np.int64)
         before = thousand * self._of_a_thousand + np.cumsum(taken) - taken
         begins: Ints = before % self._places
@@ -88,23 +80,18 @@ class Filling:
 
 
 class Values:
-    """Make the values of a producer's records, by default with constant padding, and their keys.
-
-    Raises:
-        BadInput: as ``encode``.
-    """
+    """Make a producer's values and keys; raises BadInput as ``encode``."""
 
     def __init__(
         self, producer_id: str, sizes: Sizes, filling: Filling | None = None, keys: Keys | None = None
     ) -> None:
         self._producer_id, self._sizes, self._filling, self._keys = producer_id, sizes, filling, keys
         self._prefix = checked_prefix(producer_id, sizes.smallest)
-        self._sums_of_padding: dict[int, Sums] = {}  # by the number of bytes before the padding
-        self._together = max(1, min(MADE, MADE_BYTES // round(sizes.mean)))  # values made at a time
+        self._sums_of_padding: dict[int, Sums] = {}
+        self._together = max(1, min(MADE, MADE_BYTES // round(sizes.mean)))
         self._made_from, self._made = 0, Block(np.zeros(0, np.uint8), np.zeros(1, np.int64))
 
     def block(self, first: int, count: int) -> Block:
-        """Return up to ``count`` values from number ``first``, as many as are made at a time; fastest in order."""
         at = first - self._made_from
         if not 0 <= at < self._made.records:
             thousand, behind = divmod(first, MADE)
@@ -158,7 +145,6 @@ class Values:
         return data
 
     def _padding_sums(self, own: int) -> Sums:
-        """Return the checksum of the padding for each likely size, with ``own`` bytes before it."""
         if own not in self._sums_of_padding:
             lengths = (self._sizes.likely - own - CHECKSUM_BYTES).tolist()
             filling, found = padding(lengths[-1]), [crc32(padding(lengths[0]))]
@@ -173,10 +159,6 @@ def _hex(sums: Sums) -> Bytes:
     return digits
 
 
-# --- checksums -----------------------------------------------------------------------------------
-# The CRC of two parts is the CRC of the second XOR that of the first shifted by as many zero bytes.
-
-
 def _applied(shifts: tuple[Sums, ...], sums: Sums) -> Sums:
     found = np.zeros(sums.size, np.uint32)
     for byte, table in enumerate(shifts):
@@ -186,7 +168,7 @@ def _applied(shifts: tuple[Sums, ...], sums: Sums) -> Sums:
 
 @lru_cache(maxsize=64)
 def _shifts(size: int) -> tuple[Sums, ...]:
-    """Return the tables that shift each byte of a checksum by ``size`` zero bytes."""
+    """Return tables that shift a checksum's bytes by ``size`` zero bytes."""
     return tuple(
         _shifted(np.arange(256, dtype=np.uint32) << np.uint32(8 * byte), np.full(256, size)) for byte in range(4)
     )
@@ -194,7 +176,6 @@ def _shifts(size: int) -> tuple[Sums, ...]:
 
 @cache
 def _power(bit: int) -> tuple[Sums, ...]:
-    """Return the shift tables for 2 ** ``bit`` bytes: apply those of half as many twice."""
     if bit:
         half = _power(bit - 1)
         return tuple(_applied(half, table) for table in half)
@@ -205,7 +186,6 @@ def _power(bit: int) -> tuple[Sums, ...]:
 
 
 def _shifted(sums: Sums, sizes: Ints) -> Sums:
-    """Shift each checksum by its number of bytes."""
     for bit in range(int(sizes.max(initial=0)).bit_length()):
         sums = np.where(sizes >> bit & 1, _applied(_power(bit), sums), sums)
     return sums

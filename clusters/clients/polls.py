@@ -1,4 +1,4 @@
-"""Write what a reader saw as columns; collection turns them into rows of the table ``polls``."""
+"""Write what a reader saw as columns; collection makes the table ``polls``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ABOUT = b"reader"
 
 @dataclass(frozen=True)
 class About:
-    """Hold what all rows of a reader have in common."""
+    """What all of a reader's rows have in common."""
 
     consumer_id: str
     which_pass: str
@@ -29,7 +29,7 @@ class About:
         return {"consumer_id": self.consumer_id, "pass": self.which_pass, "isolation": self.isolation}
 
 
-# Run-end encoded: consecutive rows mostly repeat these values.
+# Run-end encoded: mostly repeated.
 _COMMON = frozenset({"topic", "partition", "leader_epoch", "producer_id", "received_ns"})
 SEEN = pa.schema(
     [
@@ -41,7 +41,7 @@ SEEN = pa.schema(
 
 
 def in_common(value: str | int, kind: pa.DataType, count: int) -> pa.RunEndEncodedArray:
-    """Return one value repeated for ``count`` rows."""
+    """Return one value for ``count`` rows."""
     return pa.RunEndEncodedArray.from_arrays(pa.array([count], pa.int32()), pa.array([value], kind))
 
 
@@ -52,7 +52,7 @@ def in_runs(names: pa.DictionaryArray) -> pa.RunEndEncodedArray:
 
 
 class PollLog(BackgroundWriter):
-    """Write rows of ``SEEN``; a thread compresses and writes them while the reader continues."""
+    """Write rows of ``SEEN`` in a thread while the reader continues."""
 
     def __init__(self, path: Path, about: About) -> None:
         super().__init__(path, SEEN.with_metadata({_ABOUT: json.dumps(asdict(about))}))
@@ -62,10 +62,10 @@ class PollLog(BackgroundWriter):
         self.flush_if_due()
 
     def flush_if_due(self) -> None:
-        """Flush as ``BatchWriter`` does, once the previous rows are written.
+        """Flush once the previous rows are written.
 
         Raises:
-            OSError: the previous rows could not be written.
+            OSError: they could not be written.
         """
         if self.is_due:
             self._written()
@@ -77,7 +77,7 @@ class PollLog(BackgroundWriter):
 
 
 def polls_of(stream: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the complete batches of a reader's stream as rows of the table ``polls``; such rows pass unchanged."""
+    """Yield a stream's complete batches as rows of ``polls``; such rows pass unchanged."""
     for batch in read_stream(stream):
         said = (batch.schema.metadata or {}).get(_ABOUT)
         yield _rows(batch, About(**json.loads(said))) if said else batch

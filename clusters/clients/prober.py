@@ -1,8 +1,7 @@
 """Sample every replica until SIGTERM: ``python -m clusters.clients.prober <config.json>``.
 
-One thread per broker follows a fixed schedule; a tick due while an answer is outstanding is skipped. A broker that
-does not answer yields a row with the error for each replica. If one thread fails, all end: an unobserved broker must
-not look like an idle one.
+One thread per broker skips ticks while an answer is outstanding; a silent broker yields error rows. If a thread fails,
+all end: an unobserved broker must not look idle.
 """
 
 from __future__ import annotations
@@ -65,12 +64,11 @@ class BrokerWatch:
         try:
             view = metadata(self.probe.connection, self.topics)
         except OSError:
-            return []  # the next probe records the error
+            return []
         self._follow(view)
         return isr_rows(str(self.broker_id), view)
 
     def _follow(self, view: ClusterView) -> None:
-        """Add replicas that a reassignment brought to this broker."""
         self.probe.replicas |= {
             TopicPartition(part.topic, part.partition) for part in view.partitions if self.broker_id in part.replicas
         }
@@ -86,7 +84,7 @@ class BrokerWatch:
 
 
 def isr_rows(observer: str, view: ClusterView) -> list[Row]:
-    """Return a broker's view as rows of ``isr``; Metadata has no partition epoch and no ELR."""
+    """Return a broker's view as rows of ``isr``, without partition epoch and ELR."""
     return [
         {
             "observer": observer,
@@ -136,11 +134,7 @@ def _keep_ticking(
 
 
 def run(config: ProberConfig, stop: threading.Event) -> None:
-    """Probe until ``stop`` is set; ``clock.jsonl`` next to the streams gets a wall/monotonic pair each second.
-
-    Raises:
-        Exception: the error of a broker's thread, once the rows are written; the summary stays unclean.
-    """
+    """Probe until ``stop`` is set; write wall/monotonic pairs to ``clock.jsonl``; raise a thread's error."""
     summary = Summary(config, "prober")
     rows: SimpleQueue[tuple[list[Row], list[Row]]] = SimpleQueue()
     start_ns = time.monotonic_ns()
@@ -154,7 +148,7 @@ def run(config: ProberConfig, stop: threading.Event) -> None:
         )
         clock = files.enter_context((Path(config.out) / "clock.jsonl").open("a", buffering=1))
         pool = files.enter_context(ThreadPoolExecutor(len(config.brokers)))
-        files.callback(stop.set)  # stop the threads before the pool waits for them
+        files.callback(stop.set)  # stops the threads before the pool waits for them
         threads = [pool.submit(_keep_ticking, watch, schedules, stop, rows) for watch in watches(config)]
         ticks = 0
         while not all(thread.done() for thread in threads) or not rows.empty():

@@ -1,9 +1,7 @@
 """Run an open-loop producer: ``python -m clusters.clients.producer <config.json>``.
 
-Records are due at fixed times, whatever the cluster does, and latency counts from the due time. A rate change sets the
-due times of later records. Records in flight are bounded; beyond the bound a record is ``fail: never_sent``. Every
-record ends in the ledger, unanswered ones as ``info: no_answer``. On SIGTERM the producer sends what was due, then
-waits for answers. A record in a transaction gets its answer when the transaction ends.
+Latency counts from a record's fixed due time. Beyond the limit in flight a record is ``fail: never_sent``, without an
+answer ``info: no_answer``. On SIGTERM the producer sends what was due and waits for answers.
 """
 
 from __future__ import annotations
@@ -27,8 +25,6 @@ import pyarrow as pa
 from clusters.clients.configs import OFFER, OFFERED, ProducerConfig
 from clusters.clients.engines import CHOOSE, ENGINES, Answers, Batch, Engine, OneByOne
 from clusters.clients.ledger import NEVER_SENT, NO_ANSWER, NOT_SEEN, About, Ints, Ledger, outcome, same_error
-from clusters.clients.lending import end_process
-from clusters.clients.librdkafka import lend_priority
 from clusters.clients.memory import keep_freed_memory
 from clusters.clients.pacing import SECOND_NS, Constant, Schedule, curve_of
 from clusters.clients.payloads import Filling, Values
@@ -40,27 +36,26 @@ from history.folder import write_atomically
 
 log = logging.getLogger("producer")
 
-TICK_S = 0.0003  # between two checks of what is due, unless the work takes as long
+TICK_S = 0.0003  # between two checks of what is due
 FULL_S = 0.002  # instead, if much is in flight: the library's threads need the time
-MUCH = 0.25  # fraction of the limit in flight
-LOOK_S = 0.1  # longest time between checks for answers and a rate change
-PAUSE_S = 0.01  # between checks for answers after the last send
-# GIL switch interval: short, so that librdkafka's thread returns the GIL soon. kafka-python works in its own thread,
-# and on a busy host a switch takes as long as the other thread runs, so its interval is longer.
+MUCH = 0.25
+LOOK_S = 0.1  # most time between checks for answers and a rate change
+PAUSE_S = 0.01
+# GIL switch interval: short for librdkafka's thread to return the GIL; kafka-python's thread needs longer turns.
 SWITCH_S = {"confluent-kafka": 0.0002, "kafka-python": 0.005}
-GARBAGE = (50_000, 20, 20)  # kafka-python's objects die young, but later than Python's defaults expect
+GARBAGE = (50_000, 20, 20)  # kafka-python's objects live longer than the defaults expect
 FLUSH_NS = 100_000_000
-FLUSH_ROWS = 5_000  # small and frequent, because flushing partly holds the GIL
-GIVE_UP_NS = 1_000_000_000  # until the library has reported the remaining partitions
-AT_ONCE = 256  # records per call of the library
-AT_A_TIME = 2_000  # records handed over between two checks for answers
+FLUSH_ROWS = 5_000  # small, because flushing partly holds the GIL
+GIVE_UP_NS = 1_000_000_000  # for the library to report partitions
+AT_ONCE = 256
+AT_A_TIME = 2_000
 
 
 @dataclass
 class OpenLoop:
-    """Send what is due, and write each record to the ledger once its outcome is known.
+    """Send what is due, and write each outcome to the ledger.
 
-    Record ``seq`` goes to partition ``seq`` modulo the partition count, or where the library decides.
+    Record ``seq`` goes to partition ``seq`` modulo the partition count, or the library chooses.
     """
 
     config: ProducerConfig
@@ -91,8 +86,8 @@ class OpenLoop:
     def send_due(self, now_ns: int) -> None:
         """Hand over due records, at most AT_A_TIME.
 
-        Records beyond the limit in flight are never sent; after a rejection neither is the rest of what is due, to
-        keep the schedule. While a transaction ends, due records wait, up to the limit in flight.
+        Beyond the limit in flight, or after a rejection, the rest is never sent. While a transaction ends, records
+        wait.
         """
         due = max(self.schedule.due_by(now_ns), self.next_seq)
         part = self.next_seq + AT_A_TIME
@@ -104,7 +99,7 @@ class OpenLoop:
             self._refuse(due - self._room)
 
     def change_rate(self, now_ns: int, rate_per_s: float) -> None:
-        """Make the next record due now and later ones at another rate; waiting records keep their due times."""
+        """Change the rate; waiting records keep their due times."""
         self.schedule = self.schedule.then(now_ns, Constant(rate_per_s))
 
     def finish(self, now_ns: int) -> None:
@@ -123,7 +118,6 @@ class OpenLoop:
         self._unknown(seqs, sent, NEVER_SENT)
 
     def _send(self, until: int) -> bool:
-        """Hand over a block of records below ``until``; return False if one was rejected or none fitted."""
         first = self.next_seq
         if until <= first:
             return False
@@ -137,11 +131,10 @@ class OpenLoop:
         refused = first + np.flatnonzero(sent_ns == NOT_SEEN)
         if refused.size:
             self._never_sent(refused, self._unanswered.take(refused))
-        self._note(f"{refused.size} records from {first} on were not taken: {trouble}" if refused.size else "")
+        self._note(f"{refused.size} records from {first} on were rejected: {trouble}" if refused.size else "")
         return not refused.size
 
     def _note(self, trouble: str) -> None:
-        """Log the first rejection of a series only."""
         if trouble and not self._trouble:
             log.warning(trouble)
         self._trouble = trouble
@@ -177,7 +170,6 @@ class OpenLoop:
         self.ledger.record(answers.errors, columns | sent._asdict())
 
     def _partitions(self, seqs: Ints, said: Ints) -> Ints:
-        """Return each record's partition: by number, as the library reported it, by the key, or unknown."""
         if not self.config.client_partitions:
             return seqs % self.config.partitions
         silent = said == NOT_SEEN
@@ -195,7 +187,7 @@ def _filling(config: ProducerConfig, sizes: Sizes) -> Filling | None:
 
 
 class Offers:
-    """Watch the folder ``control`` for rate changes; None disables it."""
+    """Watch the folder ``control`` for rate changes."""
 
     def __init__(self, control: str | None) -> None:
         self._control = Path(control) if control else None
@@ -218,16 +210,10 @@ class Offers:
         log.info("%g/s from %d ns on", rate_per_s, now_ns)
 
 
-def go_first(*, lends: bool) -> None:
-    """Give this thread a real-time priority, if permitted (root or CAP_SYS_NICE).
-
-    On a busy host, delays of the producer would be measured as the cluster's. librdkafka's threads keep their
-    priority; with ``lends`` they inherit this thread's while they hold a lock that it waits for.
-    """
+def go_first() -> None:
+    """Give this thread a real-time priority, if permitted: on a busy host its delays would look like the cluster's."""
     with suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
-        if lends:
-            lend_priority()
 
 
 def _prepare_interpreter(engine: str) -> None:
@@ -239,7 +225,7 @@ def _prepare_interpreter(engine: str) -> None:
 
 
 def run(config: ProducerConfig, stop: threading.Event) -> None:
-    """Produce until ``stop`` is set, then wait up to the delivery timeout for answers."""
+    """Produce until ``stop`` is set, then wait for answers."""
     summary = Summary(config, "producer")
     _prepare_interpreter(config.engine)
     engine = OneByOne(Transactional(config)) if config.transaction_records else ENGINES[config.engine](config)
@@ -309,13 +295,12 @@ def _answer_all(loop: OpenLoop, settle: Callable[[], bool], limit_ns: int) -> No
 if __name__ == "__main__":
     log_to_stderr()
     asked = ProducerConfig.from_json(Path(sys.argv[1]).read_text())
-    if asked.engine == "confluent-kafka":  # kafka-python works in this interpreter, and would occupy a core
-        # confluent-kafka's calls, needed for transactions, hold the GIL, which the callback of ``lending`` needs.
-        go_first(lends=not asked.transaction_records)
+    if asked.engine == "confluent-kafka":  # kafka-python would occupy a core
+        go_first()
     code = 1
     try:
         run(asked, stop_on_sigterm())
         code = 0
     except Exception:
         log.exception("broken off")
-    end_process(code)
+    sys.exit(code)

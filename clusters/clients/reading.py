@@ -1,7 +1,7 @@
-"""Read whole partitions batch by batch, for the live consumer and the final drain.
+"""Read whole partitions, for the live consumer and the final drain.
 
-The reader fetches only from the newest leader, in its epoch (KIP-320). It seeks only if that leader does not have the
-position, and writes each seek to ``seeks`` first. Batches are decoded as columns, like those of segments.
+The reader fetches only from the newest leader, in its epoch (KIP-320). It seeks only if that leader lacks the position,
+and first records the seek in ``seeks``.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ log = logging.getLogger("consumer")
 POLL_MS = 100
 ASK_S = 2.0
 ANSWER_S = 5.0
-LEARN_S, LEARN_S_A_PARTITION = 1.0, 0.001  # between leader queries, unless something fails
+LEARN_S, LEARN_S_A_PARTITION = 1.0, 0.001  # between leader queries, if nothing fails
 AGAIN_S = 0.05
-MAX_AGAIN_S = 1.0  # to a broker that does not answer
-BROKERS = 64  # awaited at a time
+MAX_AGAIN_S = 1.0
+BROKERS = 64
 
 
 @dataclass
 class Place:
-    """Hold a partition's position; ``epoch`` is that of the batch before ``offset``."""
+    """A partition's position; ``epoch`` is that of the batch before."""
 
     offset: int
     epoch: int = -1
@@ -49,24 +49,19 @@ class Place:
 
 
 class _Answer(NamedTuple):
-    """Hold a broker's response per wanted partition; ``told`` is None without a response."""
-
     wanted: Mapping[TopicPartition, Wanted]
     told: Mapping[TopicPartition, Any] | None
     received_ns: int
 
 
 class _Given(NamedTuple):
-    data: memoryview  # in the connection's buffer, which the answer after the next one overwrites
+    data: memoryview  # the answer after the next one overwrites it
     headers: Headers
     aborted: Any
 
 
 class Reader:
-    """Read all partitions from their beginning, without a group.
-
-    ``rows`` counts records; ``unreadable`` maps partitions that are not read further to the reason.
-    """
+    """Read all partitions from their beginning; ``unreadable`` has reasons."""
 
     def __init__(self, config: ConsumerConfig, which_pass: str, seeks: RowWriter) -> None:
         self.partitions = [TopicPartition(topic, p) for topic, count in config.topics.items() for p in range(count)]
@@ -83,7 +78,7 @@ class Reader:
         self._threads = ThreadPoolExecutor(BROKERS, "fetch")
         self._asked: dict[int, Future[_Answer]] = {}
         self._not_before_s: dict[int, float] = {}
-        self._silent_s: dict[int, float] = {}  # retry delay of brokers that do not answer
+        self._silent_s: dict[int, float] = {}  # retry delay of silent brokers
         self._unsure, self._closed = threading.Event(), threading.Event()
         self.learn()
         threading.Thread(target=self._go_on_learning, name="leaders", daemon=True).start()
@@ -91,11 +86,10 @@ class Reader:
         self._places = {where: Place(start or 0) for where, start in starts.items()}
 
     def learn(self) -> None:
-        """Query all brokers for leaders, so that no superseded leader is believed."""
         self._brokers.teach(self.leaders, list(self._config.topics))
 
     def _go_on_learning(self) -> None:
-        """Query leaders in a thread, so that an unresponsive broker does not delay reading from others."""
+        """Query leaders in a thread: silent brokers must not delay reading."""
         brokers = Brokers(self._config.bootstrap, self._config.client_id, ASK_S, self._config.access)
         every_s = LEARN_S + LEARN_S_A_PARTITION * len(self.partitions)
         while not self._closed.wait(AGAIN_S):
@@ -110,11 +104,7 @@ class Reader:
             session.connection.close()
 
     def offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int | None]:
-        """Return the ``EARLIEST`` or ``LATEST`` offset of each partition from its newest leader, None without an
-        answer.
-
-        ``LATEST`` is the high watermark, or the last stable offset.
-        """
+        """Return ``EARLIEST`` or ``LATEST`` offsets from the newest leaders, None without an answer."""
         return self._brokers.offsets(partitions, self.leaders, timestamp, self._config.isolation)
 
     def position(self, partition: TopicPartition) -> int:
@@ -123,10 +113,7 @@ class Reader:
     def positions(self) -> dict[str, int | None]:
         return {str(where): place.offset for where, place in self._places.items() if place.readable}
 
-    # --- fetches -----------------------------------------------------------------------------
-
     def poll(self) -> Iterator[pa.RecordBatch]:
-        """Yield available records (rows of ``polls.SEEN``); wait up to ``POLL_MS`` for the first."""
         self._ask()
         if not self._asked:
             self._closed.wait(AGAIN_S)
@@ -159,7 +146,6 @@ class Reader:
         self._asked[broker] = self._threads.submit(self._exchange, self._session(broker), wanted)
 
     def _exchange(self, session: FetchSession, wanted: Mapping[TopicPartition, Wanted]) -> _Answer:
-        """Exchange in a thread, so that an answer is received while others are decoded."""
         try:
             told = session.fetch(wanted, self._level, POLL_MS)
         except OSError:
@@ -181,8 +167,6 @@ class Reader:
         self._unsure.set()
         self._not_before_s[broker] = time.monotonic() + again_s
 
-    # --- answers -----------------------------------------------------------------------------
-
     def _answered(self, broker: int, answer: _Answer) -> Iterator[pa.RecordBatch]:
         if answer.told is None:
             again_s = self._silent_s.get(broker, AGAIN_S)
@@ -192,16 +176,15 @@ class Reader:
         self._silent_s.pop(broker, None)
         wanted = answer.wanted
         given = [(where, self._given(broker, where, wanted[where], part)) for where, part in answer.told.items()]
-        self._ask()  # fetch more while this is decoded
+        self._ask()
         for where, data in given:
             if data is not None:
                 yield from self._decoded(where, wanted[where].offset, data, answer.received_ns)
 
     def _given(self, broker: int, where: TopicPartition, wanted: Wanted, told: Any) -> _Given | None:
-        """Return the batches of an answer, and move the position past them."""
         place = self._places[where]
         if self.leaders.newest(where)[0] != broker or place.offset != wanted.offset or not place.readable:
-            return None  # a newer leader, or the position has moved
+            return None  # a newer leader or position
         if told.error_code == OFFSET_OUT_OF_RANGE:
             self._go_on(where, None, "the position is out of range")
         elif told.error_code:
@@ -257,10 +240,7 @@ class Reader:
         self.unreadable[str(where)] = why
 
     def _go_on(self, where: TopicPartition, safe: int | None, why: str) -> None:
-        """Seek to the nearest existing offset, or to ``safe`` if the log differs above it.
-
-        If the leader query shows a newer epoch, do nothing: the next poll asks the newest leader.
-        """
+        """Seek to the nearest existing offset, or to ``safe``, unless a newer epoch is known by now."""
         _, epoch = self.leaders.newest(where)
         self.learn()
         start, end = (self.offsets([where], timestamp)[where] for timestamp in (EARLIEST, LATEST))

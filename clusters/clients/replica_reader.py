@@ -1,4 +1,4 @@
-"""Consume from a given replica, leader or follower, during a phase; record everything in ``polls``."""
+"""Consume from a given replica, leader or follower, during a phase."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from history.payload import decode
 from history.streams import RowWriter
 from history.tables import POLLS
 
-SILENCE_S = 0.2  # between attempts at a broker that does not answer
-ERROR_S = 0.02  # after an error, for example while an offset does not exist
+SILENCE_S = 0.2
+ERROR_S = 0.02  # pause after an error
 
 
 class ReplicaReader:
-    """Fetch again after each answer at once, to catch what a follower shows only briefly."""
+    """Fetch at once again, to catch what a follower shows only briefly."""
 
     def __init__(self, world: World, node: Node, step: Read) -> None:
         self.stop = threading.Event()
@@ -45,7 +45,6 @@ class ReplicaReader:
         self._unreadable: dict[str, str] = {}
 
     def run(self) -> None:
-        """Read forward until ``stop`` is set; wait for an offset that does not exist."""
         started_ns, offset, rows = time.monotonic_ns(), self._offset, 0
         stream = self._world.folder.work / "streams" / f"polls-{self._id}.arrow"
         if self._rack:
@@ -65,10 +64,6 @@ class ReplicaReader:
         return self._world.connect(self._node, "CLIENT", timeout_s=2.0, client_id=self._id)
 
     def _preferred(self, rack: str) -> Node:
-        """Return the broker from which the leader lets a consumer of this rack read.
-
-        Kafka's own consumer asks again after ``metadata.max.age.ms``, 5 min by default.
-        """
         with self._connect() as connection:
             while not self.stop.is_set():
                 try:
@@ -82,7 +77,7 @@ class ReplicaReader:
         return self._node
 
     def _consume(self, connection: Connection, offset: int) -> list[Consumed]:
-        """Return the available records, never from an older leader epoch; count answers and errors."""
+        """Read, never from an older leader epoch; count answers and errors."""
         try:
             if self._epoch < 0:
                 self._learn_epoch(connection)
@@ -125,6 +120,6 @@ class ReplicaReader:
 
 
 def reader_id(scenario: Scenario, step: Read) -> str:
-    """Return ``read-1`` for the first ``read`` step of the scenario, and so on."""
+    """Return ``read-1`` for the scenario's first ``read`` step."""
     reads = [s for phase in scenario.phases for s in phase.steps if isinstance(s, Read)]
     return f"read-{next(index for index, each in enumerate(reads) if each is step) + 1}"

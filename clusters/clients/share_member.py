@@ -1,8 +1,7 @@
-"""Run a share group member: ``python -m clusters.clients.share_member <config.json>`` polls until SIGTERM.
+"""Run a share group member: ``python -m clusters.clients.share_member <config.json>``.
 
-It writes each delivery down before it acknowledges it, so that SIGKILL loses no acknowledged one: written pages
-outlive the process. librdkafka's share consumer (a preview in 2.16) reports delivery counts and the brokers' answers
-to acknowledgements.
+Deliveries are written down before their acknowledgement, so that SIGKILL loses none. librdkafka's share consumer (a
+preview in 2.16) reports delivery counts and brokers' answers.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ from history.tables import SHARE_ACKS, SHARE_READS
 log = logging.getLogger("member")
 
 POLL_S = 0.1
-POLLS_BEFORE = 8  # after that many, nothing fetched before them remains: at most a batch of each leader
+POLLS_BEFORE = 8  # then nothing fetched before remains
 KINDS = {"accept": AcknowledgeType.ACCEPT, "release": AcknowledgeType.RELEASE}
-Alike = tuple[Any, ...]  # what the records of a range share, apart from the partition
-Stretch = tuple[TopicPartition, Alike, int, int]  # first and last offset
+Alike = tuple[Any, ...]
+Stretch = tuple[TopicPartition, Alike, int, int]
 
 
 def share_settings(config: ShareMemberConfig) -> dict[str, Any]:
-    """Return librdkafka's settings; the brokers set everything else of a share group."""
+    """Return librdkafka's settings."""
     return {
         **connection_settings(config),
         "group.id": config.group_id,
         "share.acknowledgement.mode": "explicit",
-        "fetch.min.bytes": 65_536,  # or less after the wait: fewer and longer ranges
+        "fetch.min.bytes": 65_536,  # fewer and longer ranges
         "fetch.wait.max.ms": 100,
     }
 
@@ -85,7 +84,6 @@ class ShareMember:
         self._reads.flush()
 
     def _acknowledge(self, polled: Iterable[Message]) -> None:
-        """Write the request down, then acknowledge."""
         asked_ns = time.monotonic_ns()
         kinds = ((_where(message), (self._kind(message.offset()),), message.offset()) for message in polled)
         for where, (kind,), first, last in stretches(kinds):
@@ -103,7 +101,6 @@ class ShareMember:
         return "release" if every and offset % every == 0 else "accept"
 
     def _answered(self, offsets: Mapping[At, Iterable[int]], error: KafkaException | None) -> None:
-        """Record the brokers' answer; the library calls this within its own calls."""
         answered_ns = time.monotonic_ns()
         name = librdkafka_error(error.args[0].code()) if error else None
         told = (
@@ -125,7 +122,6 @@ class ShareMember:
         }
 
     def close(self) -> None:
-        """Leave the group, after all acknowledgements were answered."""
         self._consumer.close()
 
 
@@ -140,7 +136,7 @@ def _broken(message: Message) -> bool:
 
 
 def stretches(records: Iterable[tuple[TopicPartition, Alike, int]]) -> Iterator[Stretch]:
-    """Yield contiguous offset ranges of records that are alike, in the order of their first records."""
+    """Yield contiguous offset ranges of records that are alike."""
     found: dict[tuple[TopicPartition, Alike], list[int]] = {}
     done: list[tuple[TopicPartition, Alike, list[int]]] = []
     for where, alike, offset in records:

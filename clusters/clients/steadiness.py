@@ -1,4 +1,4 @@
-"""Decide whether a run's load is answered steadily, from its producers' streams."""
+"""Decide whether a load is answered steadily, by its producers' streams."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from clusters.clients.ledger import acknowledged_times
 from history.steady import MIN_SECONDS, why_unsteady
 from history.streams import StreamTails
 
-ANSWERED_S = 5  # then a second's records are answered and flushed, or the load is not steady
+ANSWERED_S = 5  # until a second's records are answered and flushed
 _SECOND_NS = 1_000_000_000
 _NONE = {"acked": 0, "p50_ms": None}
 
 
 class Steadiness:
-    """Check the last ``MIN_SECONDS`` seconds whose records had time to be answered, over all producers."""
+    """Check the last ``MIN_SECONDS`` seconds of answered records."""
 
     def __init__(self, streams: Path) -> None:
         self._streams = StreamTails(streams)
-        self._answers_ns = defaultdict[int, list[Any]](list)  # latencies per second of the due time
-        self._seconds: dict[int, dict[str, Any]] = {}  # rows of ``history.tables.TIMELINE_SENDS`` of earlier seconds
-        self._seen = False, "no record that was due at some time was acknowledged yet"
+        self._answers_ns = defaultdict[int, list[Any]](list)  # by second of the due time
+        self._seconds: dict[int, dict[str, Any]] = {}
+        self._seen = False, "no acknowledged record has a due time yet"
 
     def look(self) -> tuple[bool, str]:
         for _, batches in self._streams.new("sends"):
             for batch in batches:
                 self._add(batch)
-        end = max(self._answers_ns, default=0) - ANSWERED_S + 1  # the first second that is too recent
+        end = max(self._answers_ns, default=0) - ANSWERED_S + 1
         old = [second for second in self._answers_ns if second < end]
         for second in old:
             latencies_ns = np.concatenate(self._answers_ns.pop(second))
             row = {"acked": latencies_ns.size, "p50_ms": float(np.median(latencies_ns)) / 1e6}
-            self._seconds.setdefault(second, row)  # later answers are ignored
+            self._seconds.setdefault(second, row)
         if old:
             self._seen = self._look_back(end)
         return self._seen
@@ -49,6 +49,6 @@ class Steadiness:
 
     def _look_back(self, end: int) -> tuple[bool, str]:
         if missing := max(min(self._seconds) + MIN_SECONDS - end, 0):
-            return False, f"it takes {missing} s more of the load to tell"
+            return False, f"{missing} s more of load are needed"
         why = why_unsteady([self._seconds.get(second, _NONE) for second in range(end - MIN_SECONDS, end)])
         return why is None, why or f"steady over {MIN_SECONDS} s"

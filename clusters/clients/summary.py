@@ -1,4 +1,4 @@
-"""Write a client's summary, ``<client_id>.json``; ``clean`` is false until the client's regular end."""
+"""Write a client's summary; ``clean`` is false until its regular end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOLD_NS = 1_000_000_000
 
 
 class Summary:
-    """Rewrite the summary at the start, when ready (first ack, record or sample), each second, and at the end."""
+    """Rewrite the summary at the start, when ready, each second, and at the end."""
 
     def __init__(self, config: ClientConfig, role: str) -> None:
         self._path = Path(config.summary)
@@ -42,10 +42,7 @@ class Summary:
             self._write()
 
     def so_far(self, positions: Callable[[], Mapping[str, int | None]] | None = None, **counts: int) -> None:
-        """Write progress counts, at most once per second.
-
-        If the counts have not changed, add ``positions`` by partition.
-        """
+        """Write progress at most once per second; if unchanged, add ``positions``."""
         now_ns = time.monotonic_ns()
         if now_ns - self._told_ns >= TOLD_NS:
             idle, self._told_ns, self._counts = counts == self._counts, now_ns, counts
@@ -62,7 +59,7 @@ class Summary:
 
 
 def stop_on_sigterm() -> threading.Event:
-    """Return an event that SIGTERM or SIGINT sets from a thread: the interrupted code may hold the event's lock."""
+    """Return an event that SIGTERM sets, from a thread: the interrupted code may hold its lock."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: start_new_thread(stop.set, ()))
@@ -70,6 +67,6 @@ def stop_on_sigterm() -> threading.Event:
 
 
 def log_to_stderr() -> None:
-    """Log one line per notable event; the Kafka libraries from WARNING on."""
+    """Log to stderr; the Kafka libraries from WARNING on."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("kafka").setLevel(logging.WARNING)

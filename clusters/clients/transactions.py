@@ -1,7 +1,7 @@
 """Produce in consecutive transactions (KIP-98), with confluent-kafka.
 
-A transaction ends in the background once it has its number of records; until then no further record is accepted. All
-its records then get its outcome. Some are aborted on purpose, with their records in the log.
+A full transaction ends in the background; until then no record is accepted. All its records get its outcome. Some are
+aborted on purpose.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ASK_S = 5.0
 
 
 class Transactional:
-    """Implement ``Library`` for transactions; ``transactional.id`` is the client's id."""
+    """Implement ``Library`` for transactions."""
 
     def __init__(self, config: ProducerConfig) -> None:
         self.answers: deque[Answer] = deque()
@@ -37,7 +37,7 @@ class Transactional:
         self._begun = False
         self._ending = False
         self._seqs: list[int] = []
-        self._places: dict[int, tuple[int, int]] = {}  # partition and offset
+        self._places: dict[int, tuple[int, int]] = {}
         self._producer = self._new_producer(START_LIMIT_S)
 
     @property
@@ -56,7 +56,7 @@ class Transactional:
                 self._begun = True
             self._producer.produce(self._config.topic, value, key, partition, on_delivery=done)
         except (KafkaException, BufferError) as error:
-            self._end_aside()  # a producer or transaction that accepts nothing more must be ended
+            self._end_aside()  # it accepts nothing more
             raise NotTakenError(str(error)) from error
         self._seqs.append(seq)
         if len(self._seqs) == self._config.transaction_records:
@@ -95,18 +95,18 @@ class Transactional:
         self._begun = self._ending = False
 
     def _commit(self) -> tuple[str | None, bool]:
-        """Commit; return the error (None: committed), and whether the producer remains usable."""
+        """Return the error (None: committed), and whether the producer remains usable."""
         failed = self._insist(self._producer.commit_transaction)
         if failed is None:
             return None, True
         log.warning("transaction %d was not committed: %s", self._number, failed)
         if failed.txn_requires_abort() and self._insist(self._producer.abort_transaction) is None:
             return ABORTED, True
-        # Not a record's error name: it is unknown whether the coordinator received the request.
+        # Not a record's error name: the coordinator may have received the request.
         return f"commit {librdkafka_error(failed.code())}", False
 
     def _abort(self) -> tuple[str, bool]:
-        """Abort with the records in the log; without a commit request it is aborted even if this call fails."""
+        """Abort; the transaction is aborted even if this call fails."""
         self._producer.flush(self._config.delivery_timeout_ms / 1000)
         failed = self._insist(self._producer.abort_transaction)
         if failed is not None:
@@ -114,7 +114,6 @@ class Transactional:
         return ABORTED, failed is None
 
     def _insist(self, act: Callable[[], None], limit_s: float | None = None) -> Any | None:
-        """Retry until success (None) or a permanent error; a repeated call resumes one that timed out."""
         limit_s = self._config.transaction_timeout_ms / 1000 if limit_s is None else limit_s
         deadline = time.monotonic() + limit_s
         pause = threading.Event()
@@ -130,10 +129,10 @@ class Transactional:
                 return None
 
     def _new_producer(self, limit_s: float | None) -> Producer:
-        """Create a producer with the same transactional id, which aborts its predecessor's open transaction.
+        """Create a producer with the same id, which aborts the open transaction.
 
         Raises:
-            HarnessError: no coordinator answered within ``limit_s`` (None: no limit).
+            HarnessError: no coordinator answered within ``limit_s``.
         """
         settings = confluent_settings(self._config) | {
             "transactional.id": self._config.client_id,
@@ -147,5 +146,5 @@ class Transactional:
             if failed is None:
                 return producer
             if limit_s is not None:
-                raise HarnessError(f"No transaction coordinator took {self._config.client_id}: {failed}.")
+                raise HarnessError(f"No transaction coordinator accepted {self._config.client_id}: {failed}.")
             log.warning("no new producer yet: %s", failed)

@@ -1,4 +1,4 @@
-"""Keep the due and send times of sent records until they are answered, by record number."""
+"""Keep sent records' times until they are answered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PAGE = 1 << _BITS
 
 
 class Sent(NamedTuple):
-    """Hold columns of records, in the requested order."""
+    """Columns of records, in the requested order."""
 
     due_ns: Ints
     sent_ns: Ints
@@ -23,8 +23,6 @@ class Sent(NamedTuple):
 
 
 class _Page:
-    """Hold consecutive record numbers; those never sent do not wait."""
-
     def __init__(self) -> None:
         self.columns = np.full((len(Sent._fields), _PAGE), NOT_SEEN)
         self.waits: NDArray[np.bool_] = np.zeros(_PAGE, np.bool_)
@@ -37,7 +35,7 @@ class _Page:
 
 
 class Unanswered:
-    """Hold unanswered records in pages; drop a page when none of its records waits and others are sent."""
+    """Hold unanswered records in pages, dropped once none waits."""
 
     def __init__(self) -> None:
         self._pages: dict[int, _Page] = {}
@@ -63,7 +61,7 @@ class Unanswered:
     def take(self, seqs: Ints) -> Sent:
         self.count -= seqs.size
         of_page = seqs >> _BITS
-        if seqs.size and (of_page == of_page[0]).all():  # nearly always
+        if seqs.size and (of_page == of_page[0]).all():
             return Sent(*self._pages[int(of_page[0])].take(seqs))
         found = np.empty((len(Sent._fields), seqs.size), np.int64)
         for at in np.unique(of_page).tolist():

@@ -1,9 +1,7 @@
 """Run Kafka's VerifiableProducer as the load: ``python -m clusters.clients.verifiable_producer <config.json>``.
 
-The tool runs as a child process, from a release's own jars. Each printed line becomes a ledger row; ``done_ns`` is its
-arrival, slightly after the answer. The tool prints neither due nor send times, so both stay unknown. SIGTERM is passed
-to the tool, which stops, waits for answers and prints its number of sent records. If it ends otherwise, that number is
-unknown and the summary is not clean.
+Each line of the child process becomes a ledger row, ``done_ns`` its arrival; due and send times are unknown. On SIGTERM
+it prints its number of sent records; otherwise that is unknown and the summary not clean.
 """
 
 from __future__ import annotations
@@ -33,21 +31,18 @@ from history.errors import HarnessError
 log = logging.getLogger("producer")
 
 MAIN = "org.apache.kafka.tools.VerifiableProducer"
-KEYS = 1000  # repeated; enough to spread evenly over partitions
+KEYS = 1000  # spreads evenly over partitions
 FLUSH_NS = 100_000_000
 
 
 def partition_of(seq: int, partitions: int) -> int:
-    """Return a record's partition: the tool numbers its keys like its records, and Kafka hashes keys with murmur2.
-
-    See ``BuiltInPartitioner.partitionForKey``; the same before KIP-794.
-    """
+    """Return the murmur2 partition of the tool's key (``BuiltInPartitioner.partitionForKey``)."""
     key = str(seq % KEYS).encode()
     return int((murmur2(key) & 0x7FFFFFFF) % partitions)
 
 
 def properties(config: VerifiableProducerConfig) -> dict[str, Any]:
-    """Return the producer's settings; the tool's defaults would give up after the first attempt."""
+    """Return the producer's settings; the tool's defaults give up after one attempt."""
     return {
         "client.id": config.client_id,
         "acks": config.acks,
@@ -67,7 +62,7 @@ def properties(config: VerifiableProducerConfig) -> dict[str, Any]:
 
 
 def command(config: VerifiableProducerConfig, settings: Path) -> list[str]:
-    """Return the tool's command line; every release since 2.8.0 accepts these options."""
+    """Return the tool's command line, valid since 2.8.0."""
     return [
         *("setpriv", "--pdeathsig", "KILL"),  # it must not run without its ledger
         *(config.java, "-Xmx256m", "-cp", f"{config.jars}/*", MAIN),
@@ -79,17 +74,17 @@ def command(config: VerifiableProducerConfig, settings: Path) -> list[str]:
 
 @dataclass
 class Told:
-    """Write the tool's output to the ledger, line by line."""
+    """Write the tool's output to the ledger."""
 
     config: VerifiableProducerConfig
     ledger: Ledger
     outcomes: Counter[str] = field(default_factory=Counter)
-    sent: int | None = None  # total that the tool reports at its end
+    sent: int | None = None
     _next: int = 0  # all below were answered
     _ahead: set[int] = field(default_factory=set)  # answered above that
 
     def hear(self, line: str, now_ns: int) -> None:
-        """Process a line of output; log it if it is not one of the tool's JSON objects.
+        """Process a line; log it unless it is the tool's JSON.
 
         Raises:
             HarnessError: a record's partition does not match its key.
@@ -105,16 +100,12 @@ class Told:
         elif name == verifiable.SENT:
             seq = self._seq(row)
             if row["partition"] != partition_of(seq, self.config.partitions):
-                raise HarnessError(f"Record {seq} went to partition {row['partition']}, which its key does not say.")
+                raise HarnessError(f"Record {seq} went to partition {row['partition']}, which does not match its key.")
             self._record(seq, now_ns, int(row["offset"]))
         elif name == verifiable.FAILED:
             self._record(self._seq(row), now_ns, NOT_SEEN, str(row["exception"]).rpartition(".")[2])
 
     def end(self) -> int:
-        """Record unanswered sent records as unknown; return the number of known records.
-
-        The tool numbers its records: all below the last reported one were sent.
-        """
         last = max(self._ahead, default=self._next - 1)
         sent = last + 1 if self.sent is None else self.sent
         for seq in range(self._next, sent):
@@ -125,7 +116,7 @@ class Told:
     def _seq(self, row: dict[str, Any]) -> int:
         found = verifiable.named(row["value"])
         if found is None:
-            raise HarnessError(f"The tool tells of the value {row['value']!r}, which has no number.")
+            raise HarnessError(f"The tool reported the value {row['value']!r}, which has no number.")
         return found[1]
 
     def _record(self, seq: int, done_ns: int, offset: int, error: str | None = None) -> None:
@@ -151,17 +142,13 @@ class Told:
 
 
 def lines(child: subprocess.Popen[str]) -> Iterator[tuple[str, int]]:
-    """Yield each line of the tool and its arrival time, until the tool ends."""
+    """Yield the tool's lines and their arrival times."""
     for line in child.stdout or ():
         yield line, time.monotonic_ns()
 
 
 def run(config: VerifiableProducerConfig) -> None:
-    """Run the tool until SIGTERM.
-
-    Raises:
-        HarnessError: the tool ended by itself, or without its number of sent records.
-    """
+    """Run the tool until SIGTERM; raise HarnessError if it ends otherwise."""
     summary = Summary(config, "producer")
     settings = Path(config.control or config.out) / "producer.properties"
     settings.write_text("".join(f"{name}={value}\n" for name, value in properties(config).items()))
@@ -180,14 +167,16 @@ def run(config: VerifiableProducerConfig) -> None:
             told.hear(line, now_ns)
             if told.outcomes["ok"]:
                 summary.ready()
-            summary.so_far(sent=told.outcomes.total(), acked=told.outcomes["ok"])  # of the reported records
+            summary.so_far(sent=told.outcomes.total(), acked=told.outcomes["ok"])
             if now_ns >= flush_due_ns:
                 ledger.flush()
                 flush_due_ns = now_ns + FLUSH_NS
         rows = told.end()
     code = child.wait()
     if told.sent is None:
-        raise HarnessError(f"VerifiableProducer ended with code {code}, without saying how many records it had sent.")
+        raise HarnessError(
+            f"VerifiableProducer ended with code {code}, without reporting how many records it had sent."
+        )
     summary.end(
         rows=rows,
         last_seq=rows - 1,

@@ -35,112 +35,103 @@ def test_confluent_kafka_errors(code: int, name: str) -> None:
     assert engines.librdkafka_error(code) == name
 
 
-class Sent:
-    """Records that kafka-python holds as one batch of partition 2, as objects of that library."""
+class FakeProducer:
+    """kafka-python's producer with a batch for each record in partition 2."""
 
-    def __init__(self, acks: str = "all") -> None:
-        self.batches = engines.BatchAnswers(acks)
-        self.result = FutureProduceResult(TopicPartition("t", 2))
-        self.futures: list[engines.RecordFuture] = []
+    def __init__(self, **settings: object) -> None:
+        self.batches: list[FutureProduceResult] = []
+        self.partitions: list[int | None] = []
 
-    def send(self, *seqs: int) -> Sent:
-        for seq in seqs:
-            self.futures.append(engines.RecordFuture(self.result, len(self.futures), 0, None, -1, 100, -1))
-            self.batches.hold(self.futures[-1], seq)
-        return self
+    def partitions_for(self, topic: str) -> set[int]:
+        return {0, 1, 2}
 
-    def answers(self) -> list[tuple[int, int, int, str | None]]:
-        """Return number, partition, offset and error of each record answered since the last call."""
-        taken = self.batches.take()
-        if taken is None:
-            return []
-        numbers = (taken.seqs.tolist(), taken.partitions.tolist(), taken.offsets.tolist())
-        return list(zip(*numbers, taken.errors.to_pylist(), strict=True))
+    def send(self, topic: str, value: bytes, key: bytes | None, partition: int | None) -> FutureRecordMetadata:
+        if value == b"full":
+            raise kafka.errors.KafkaTimeoutError("no buffer")
+        self.partitions.append(partition)
+        self.batches.append(FutureProduceResult(TopicPartition("t", 2)))
+        return FutureRecordMetadata(self.batches[-1], 0, 0, None, -1, 100, -1)
+
+    def close(self, timeout: float) -> None:
+        for batch in self.batches:
+            batch.failure(kafka.errors.KafkaConnectionError("closed"))
+
+
+class Leaders:
+    """A client that nothing asks."""
+
+    client = None
+
+    def __init__(self, **settings: object) -> None:
+        pass
+
+
+@pytest.fixture
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> engines.KafkaPython:
+    """Return our engine on top of a producer that is answered by the test; the parameter is its acks."""
+    monkeypatch.setattr(engines, "KafkaProducer", FakeProducer)
+    monkeypatch.setattr(engines, "NewestLeaders", Leaders)
+    common = {"client_id": "p1", "out": "out", "summary": "out/summary.json", "bootstrap": ["h:1"]}
+    acks = getattr(request, "param", "all")
+    config = ProducerConfig(**common, topic="t", partitions=3, rate_per_s=1, record_bytes=100, linger_ms=0, acks=acks)
+    return engines.KafkaPython(config)
+
+
+def answered(engine: engines.KafkaPython) -> list[tuple[int, int, int, str | None]]:
+    """Return number, partition, offset and error of each answer."""
+    return [(seq, partition, offset, error) for seq, _, partition, offset, error in engine.answers]
 
 
 @pytest.mark.parametrize(
-    ("acks", "offset", "said"),
+    ("engine", "offset", "expected"),
     [
-        ("all", 7, [(3, 2, 7, None), (9, 2, 8, None)]),
-        ("all", -1, [(3, 2, NOT_SEEN, None), (9, 2, NOT_SEEN, None)]),
-        ("0", -1, [(3, 2, NOT_SEEN, "no_acknowledgement"), (9, 2, NOT_SEEN, "no_acknowledgement")]),
+        ("all", 7, (3, 2, 7, None)),
+        ("all", -1, (3, 2, NOT_SEEN, None)),
+        ("0", -1, (3, 2, NOT_SEEN, "no_acknowledgement")),
     ],
+    indirect=["engine"],
 )
-def test_a_batch_is_answered_at_once(acks: str, offset: int, said: list[tuple[int, int, int, str | None]]) -> None:
-    """Records of a batch get consecutive offsets; -1 is an unknown offset, and acks=0 never yields ok."""
-    sent = Sent(acks).send(3, 9)
-    assert sent.answers() == []
+def test_a_record_is_answered_with_its_partition_and_offset(
+    engine: engines.KafkaPython, offset: int, expected: tuple[int, int, int, str | None]
+) -> None:
+    """The library's choice of partition is reported; -1 is an unknown offset; acks=0 is no acknowledgement."""
+    engine.send(engines.CHOOSE, b"value", b"key", 3)
+    assert answered(engine) == []
 
-    sent.result.success((offset, -1, None))
+    engine._producer.batches[0].success((offset, -1, None))
 
-    assert sent.answers() == said
-    assert sent.answers() == []
-
-
-def test_a_record_that_is_held_while_its_batch_is_answered_is_among_its_records() -> None:
-    """A record that arrives while its batch is answered is answered too: the library's thread may be faster."""
-    sent = Sent().send(3)
-    sent.result.success((7, -1, None))
-    sent.send(4)
-
-    assert sent.answers() == [(3, 2, 7, None), (4, 2, 8, None)]
+    assert answered(engine) == [expected]
+    assert engine._producer.partitions == [None]
 
 
-def test_each_record_of_a_batch_has_its_own_error() -> None:
-    """If a broker rejects one record of a batch, each record of the batch has its own error (KIP-467)."""
-    sent = Sent().send(3, 4)
-    errors = [kafka.errors.InvalidTimestampError(), kafka.errors.KafkaTimeoutError()]
-    sent.result.success((-1, -1, errors.__getitem__))
+def test_each_record_of_a_batch_has_its_own_error(engine: engines.KafkaPython) -> None:
+    """A broker may reject a batch because of one record (KIP-467); a partition that the load chose is known anyway."""
+    engine.send(1, b"value", None, 3)
+    engine.send(engines.CHOOSE, b"value", None, 4)
+    engine._producer.batches[0].success((-1, -1, lambda _: kafka.errors.InvalidTimestampError()))
+    engine._producer.batches[1].failure(kafka.errors.KafkaTimeoutError())
 
-    assert sent.answers() == [(3, 2, NOT_SEEN, "INVALID_TIMESTAMP"), (4, 2, NOT_SEEN, "KafkaTimeoutError")]
-
-
-def test_a_batch_that_was_split_is_answered_record_by_record() -> None:
-    """A batch that is too large is sent again in parts, and each record is answered by its new batch."""
-    sent = Sent().send(3, 4, 5)
-    one, other = (FutureProduceResult(TopicPartition("t", 2)) for _ in range(2))
-    for future, (result, index) in zip(sent.futures, [(one, 0), (other, 0), (other, 1)], strict=True):
-        future.rebind(result, index)
-    one.success((7, -1, None))
-
-    assert sent.answers() == [(3, 2, 7, None)]
-    other.success((20, -1, None))
-    assert sent.answers() == [(4, 2, 20, None), (5, 2, 21, None)]
+    assert answered(engine) == [(3, 1, NOT_SEEN, "INVALID_TIMESTAMP"), (4, NOT_SEEN, NOT_SEEN, "KafkaTimeoutError")]
 
 
-def test_a_record_that_moves_twice_is_answered_once() -> None:
-    """A record whose batch is split twice is answered once."""
-    sent = Sent().send(3)
-    half, quarter = (FutureProduceResult(TopicPartition("t", 2)) for _ in range(2))
-    sent.futures[0].rebind(half, 0)
-    sent.futures[0].rebind(quarter, 0)
-    quarter.success((7, -1, None))
+def test_a_record_without_buffer_is_not_taken(engine: engines.KafkaPython) -> None:
+    """kafka-python raises before it buffers, so that the record is certainly not sent."""
+    with pytest.raises(engines.NotTakenError, match="no buffer"):
+        engine.send(1, b"full", None, 3)
 
-    assert sent.answers() == [(3, 2, 7, None)]
-    assert sent.answers() == []
+    assert answered(engine) == []
 
 
-def test_a_record_that_is_refused_at_once_has_its_error() -> None:
-    """A record that the library rejects at once has its error, while an accepted record waits for its answer."""
-    sent = Sent().send(3)
-    nowhere = FutureProduceResult(TopicPartition("t", None))
-    refused = FutureRecordMetadata(nowhere, -1, None, None, -1, 100, -1)
-    sent.batches.refused(refused.failure(kafka.errors.KafkaTimeoutError()), 4)
+def test_what_was_given_up_has_no_answer(engine: engines.KafkaPython) -> None:
+    """Records in flight fail as the producer closes, which is not an answer; an earlier failure is one."""
+    engine.send(1, b"value", None, 3)
+    engine._producer.batches[0].failure(kafka.errors.KafkaTimeoutError())
+    engine.send(1, b"value", None, 4)
+    engine._producer.batches.pop(0)
+    engine.give_up()
 
-    assert sent.answers() == [(4, NOT_SEEN, NOT_SEEN, "KafkaTimeoutError")]
-    sent.result.success((7, -1, None))
-    assert sent.answers() == [(3, 2, 7, None)]
-
-
-def test_what_was_given_up_has_no_answer() -> None:
-    """Records that are given up have no answer, even if the library completes them with an error later."""
-    sent = Sent().send(3)
-    sent.batches.given_up = True
-    sent.result.success((-1, -1, lambda _: kafka.errors.KafkaConnectionError("closed")))
-    taken = sent.batches.take()
-
-    assert taken is not None
-    assert (taken.errors.to_pylist(), taken.done_ns.tolist()) == (["no_answer"], [NOT_SEEN])
+    assert [(seq, error) for seq, *_, error in engine.answers] == [(3, "KafkaTimeoutError"), (4, "no_answer")]
+    assert engine.answers[1][1] == NOT_SEEN
 
 
 @pytest.mark.parametrize("compression", ["none", "zstd"])

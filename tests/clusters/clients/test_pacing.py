@@ -99,7 +99,7 @@ def test_a_curve_has_its_times(rate: Any, due_s: list[float]) -> None:
 
 def test_what_is_no_rate_is_refused() -> None:
     """A rate with missing fields is rejected."""
-    with pytest.raises(ValueError, match="is no rate"):
+    with pytest.raises(ValueError, match="is not a rate"):
         curve_of({"mean": 1.0})
 
 

@@ -34,9 +34,9 @@ def write(tmp_path: Path) -> Iterator[Write]:
 def test_it_is_steady_when_the_last_seconds_were(tmp_path: Path, write: Write) -> None:
     """A load is steady if the last windows are; earlier and still unanswered seconds do not count."""
     steadiness = Steadiness(tmp_path)
-    assert steadiness.look() == (False, "no record that was due at some time was acknowledged yet")
+    assert steadiness.look() == (False, "no acknowledged record has a due time yet")
     write(range(100, 154), ms=2)
-    assert steadiness.look() == (False, "it takes 1 s more of the load to tell")
+    assert steadiness.look() == (False, "1 s more of load are needed")
     write(range(154, 155), ms=90)
     assert steadiness.look() == (True, "steady over 50 s")
 
