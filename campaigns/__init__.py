@@ -1,1 +1,1 @@
-"""Campaigns: many runs that answer one question, their order, and the combined result."""
+"""Campaigns: many runs that answer one question."""

@@ -1,4 +1,4 @@
-"""The archive as an OpenMetrics text file: a gauge per metric, a sample per run and phase."""
+"""The archive as OpenMetrics text: a gauge per metric, a sample per run and phase."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RUN = ["run", "scenario", "kafka_version", "date"]
 
 @dataclass(frozen=True)
 class ArchiveMetrics(Collector):
-    """Metric families from rows of the archive; rows without a value have no sample."""
+    """Gauges of archive rows; rows without a value have no sample."""
 
     rows: Sequence[Mapping[str, Any]]
 
@@ -45,9 +45,6 @@ def _run(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def write_metrics(rows: Sequence[Mapping[str, Any]], file: Path) -> None:
-    """Write rows of the archive as an OpenMetrics text file, atomically.
-
-    It holds only gauges without timestamps, so that readers of Prometheus' older text format accept it too.
-    """
+    """Write archive rows atomically; gauges without timestamps, which older Prometheus parsers accept, too."""
     text: bytes = generate_latest(ArchiveMetrics(rows))  # type: ignore[no-untyped-call]
     write_atomically(file, text.decode())

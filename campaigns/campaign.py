@@ -1,4 +1,4 @@
-"""A campaign: the list of runs, fixed before the first one, and the folder of its result."""
+"""A campaign's fixed list of runs, and the folder of its result."""
 
 from __future__ import annotations
 
@@ -13,15 +13,11 @@ from history.events import EventLog
 from history.folder import STAGES, write_atomically
 from history.refusals import first_wrong
 
-MAX_TIMES = 1_000  # repetitions in a campaign; more is a typing error, and planning it would take hours
+MAX_TIMES = 1_000  # repetitions; more is a typing error that takes hours to plan
 
 
 def check_name(name: str) -> None:
-    """Check that a name can be a folder's name.
-
-    Raises:
-        BadInput: it contains other characters.
-    """
+    """Raise BadInput unless a name can be a folder's."""
     if not re.fullmatch(r"\w[\w.-]*", name):
         raise BadInput(
             f"NAME={name} is no name of a folder: a letter, digit or underscore comes first, then dots and dashes, too."
@@ -33,11 +29,7 @@ class _Model(BaseModel):
 
 
 class Item(_Model):
-    """One run of a campaign.
-
-    ``changes`` is a JSON merge patch (RFC 7396) on the scenario's file. ``labels``, with ``campaign`` and ``item``
-    added, are stored in the manifest and the archive.
-    """
+    """One run: ``changes`` is a JSON merge patch (RFC 7396) on the scenario."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")
     scenario: str
@@ -48,10 +40,7 @@ class Item(_Model):
 
 
 class Campaign(_Model):
-    """The plan, stored in ``campaign.json`` and never changed afterwards.
-
-    ``settings`` is the question with defaults filled in: versions, margins, targets.
-    """
+    """The immutable plan (``campaign.json``); ``settings`` are the question with defaults."""
 
     format: Literal[1] = 1
     campaign_id: str
@@ -63,7 +52,7 @@ class Campaign(_Model):
 
 
 class CampaignFolder:
-    """The folder ``site/<command>/<campaign id>/``: plan, times of its stages, result, page, and CI reports."""
+    """``site/<command>/<campaign id>/``: plan, stage times, result, page, CI reports."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -79,15 +68,10 @@ class CampaignFolder:
         return cls(site / command / campaign_id)
 
     def say_waiting(self, words: str) -> None:
-        """Record, for those who follow the campaign, that it waits for this host."""
         EventLog(self.stages).add("waiting", why=words)
 
     def write_plan(self, campaign: Campaign) -> None:
-        """Write the plan of a new campaign.
-
-        Raises:
-            BadInput: the folder holds another plan.
-        """
+        """Write the plan; raise BadInput if the folder holds another one."""
         if self.plan.exists():
             if self.read_plan() == campaign:
                 return
@@ -96,11 +80,7 @@ class CampaignFolder:
         write_atomically(self.plan, campaign.model_dump_json(indent=1))
 
     def read_plan(self) -> Campaign:
-        """Read the plan.
-
-        Raises:
-            BadInput: it is missing or has another format.
-        """
+        """Read the plan; raise BadInput if it is missing or has another format."""
         try:
             return Campaign.model_validate_json(self.plan.read_bytes())
         except FileNotFoundError:

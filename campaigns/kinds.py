@@ -1,7 +1,7 @@
-"""The kinds of campaigns: each is a package in this folder that declares itself as ``KIND``.
+"""The kinds of campaigns: each package here declares a ``KIND``, from which command line, make, Airflow's form and docs
+follow.
 
-The command line, make, Airflow's form and the docs are generated from the declarations. A kind's code is imported on
-first use, since its statistics are slow to import and command completion must be fast.
+Its code is imported on first use, since completion must be fast.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a campaign: ``--name``, ``NAME=`` of make, and a field of Airflow's form.
+    """A campaign's option: ``--name``, make's ``NAME=``, and a field of Airflow's form.
 
-    ``default`` and ``example`` are values as typed. ``setting`` is the setting's name if it differs. A required value
-    may come from a file. An option that is not ``planned`` is not a setting; the command uses it after the result.
+    ``default`` and ``example`` are as typed; ``setting`` is a different name in settings. One that is not ``planned``
+    is used only after the result.
     """
 
     name: str
@@ -58,23 +58,21 @@ class Option:
 
     @property
     def variable(self) -> str:
-        """Return the option as make and all messages spell it; the command line replaces this spelling with its own."""
+        """Return make's spelling, also used in messages, where the command line replaces it."""
         return f"{self.name.upper()}="
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of campaign; its package and DAG are called ``name``, its command and folder the same with dashes.
+    """A kind of campaign; ``name`` names package and DAG and, with dashes, command and folder.
 
-    ``help``, ``why``, ``phases``, ``expected`` and ``reading`` describe it to users; ``examples`` are command lines
-    without ``plimsoll``. Flags:
+    Users read ``help``, ``why``, ``phases``, ``expected`` and ``reading``. Flags:
 
-    - ``benchmark``: nothing else may load the host while its runs are recorded.
-    - ``reads_run_folders``: results come from run folders, not from archive rows.
-    - ``reads_settings``: its ``settings`` module reads the settings file.
-    - ``writes_outputs``: its ``outputs`` module writes further files.
-    - ``searches``: its ``search`` module plans each run from the previous ones, only on the command line.
-    - ``remembers``: it receives earlier campaigns' decisions, which ``outputs`` stores.
+    - ``benchmark``: nothing else may load the host meanwhile.
+    - ``reads_run_folders``: results come from these, not from archive rows.
+    - ``reads_settings``, ``writes_outputs``: the package has a ``settings`` or ``outputs`` module.
+    - ``searches``: its ``search`` module plans each run from previous ones (command line only).
+    - ``remembers``: it receives earlier campaigns' decisions from ``outputs``.
     """
 
     name: str
@@ -109,7 +107,6 @@ class Kind:
 
     @property
     def search(self) -> Search:
-        """Return the module that searches after a first result."""
         return cast("Search", import_module(f"campaigns.{self.name}.search"))
 
     @property
@@ -126,14 +123,8 @@ class Kind:
     def settings(
         self, options: Mapping[str, Any], *, file: Path | None = None, patch: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Return the settings of a file (by default the kind's own), patched by ``patch`` and then by options.
-
-        An option whose value is None is ignored.
-
-        Raises:
-            BadInput: the file is missing or is not a YAML mapping.
-        """
-        from clusters.scenario.scenario import merge_patch  # heavy
+        """Read a file's settings, patched by ``patch``, then by options that are not None; raise BadInput."""
+        from clusters.scenario.scenario import merge_patch  # slow to import
         from history.yaml_files import read_mapping
 
         path = file or (ROOT / self.settings_file if self.settings_file else None)
@@ -146,11 +137,7 @@ class Kind:
         return merge_patch(merge_patch(written, self._by_key(patch or {})), given)
 
     def _by_key(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Rename settings to their keys; a file may use the command line's names, such as from for base.
-
-        Raises:
-            BadInput: a setting has both names.
-        """
+        """Rename settings to their keys; raise BadInput if one has two names."""
         keys = {each.name: each.key for each in self.form if each.name != each.key}
         for name, key in keys.items():
             if name in settings and key in settings:
@@ -158,11 +145,7 @@ class Kind:
         return {keys.get(name, name): value for name, value in settings.items()}
 
     def check(self, model: type[Model], settings: Mapping[str, Any]) -> Model:
-        """Validate the settings and fill in defaults.
-
-        Raises:
-            BadInput: names the first error, the allowed values, and an example.
-        """
+        """Fill in defaults; raise BadInput with the first error, the allowed values, and an example."""
         from pydantic import ValidationError
 
         try:
@@ -177,7 +160,7 @@ class Kind:
             return f"{self.title}: the settings are wrong: {unknown}; {self.docs_page} explains each."
         first = error.errors()[0]
         option = next((each for each in self.options if first["loc"][:1] == (each.key,)), None)
-        is_number = first["type"] == "string_type" and type(first["input"]) in (int, float)  # True is no number
+        is_number = first["type"] == "string_type" and type(first["input"]) in (int, float)  # bool is an int
         quotes = f'it is read as a number; write it in quotes: "{first["input"]}"' if is_number else ""
         if option is None or len(first["loc"]) > 1:
             wrong = f"{dotted(first['loc'])}: {quotes}" if quotes else first_wrong(error)
@@ -189,7 +172,7 @@ class Kind:
         return f"{option.variable}{_as_typed(first['input'])} is refused: {why}. It takes: {example}."
 
     def _unknown_key(self, error: ValidationError, model: type[BaseModel]) -> str:
-        """Name the first key that no setting has, before what is missing: it may be the same one, misspelt."""
+        """An unknown key comes before a missing one: it may be the same, misspelt."""
         from history.refusals import dotted, nearest_key
 
         names = {each.key: each.name for each in self.form}
@@ -201,7 +184,7 @@ class Kind:
 
 
 def split_words(value: Any) -> Any:
-    """Split a text at commas and blanks; return other values unchanged."""
+    """Split a text at commas and blanks; leave other values."""
     return value.replace(",", " ").split() if isinstance(value, str) else value
 
 
@@ -218,20 +201,17 @@ RUNTIME = Option(
     default="auto",
 )
 
-# not part of the question: a resumed campaign may have another one
+# no setting: a resumed campaign may change it
 UPLOAD = Option(
     "upload",
-    "URL in an object store that runs and archived rows are uploaded to, each as soon as it is there",
+    "URL in an object store to which each run and its archived rows are uploaded at once",
     "s3://bucket/plimsoll",
     planned=False,
 )
 
 
 class Campaigns(Protocol):
-    """The ``campaign`` module of a kind; ``evidence`` is the archive's rows, or run folders by item.
-
-    A kind that remembers also takes ``decisions``.
-    """
+    """The ``campaign`` module; ``evidence`` is archive rows, or run folders by item."""
 
     def plan(self, settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign: ...
     def follow_up(self, campaign: Campaign, rows: Rows, **memory: Any) -> list[Item]: ...
@@ -239,13 +219,13 @@ class Campaigns(Protocol):
 
 
 class Page(Protocol):
-    """The page module of a kind; ``links`` maps run ids to page addresses."""
+    """The page module; ``links`` maps run ids to addresses."""
 
     def render(self, result: Any, links: Mapping[str, str]) -> str: ...
 
 
 class Search(Protocol):
-    """The ``search`` module of a kind; returns lines for the terminal, and may write a new result."""
+    """The ``search`` module; it returns terminal lines and may rewrite the result."""
 
     def search(
         self, folder: CampaignFolder, options: Mapping[str, Any], places: Places, say: Callable[[str], object]
@@ -253,25 +233,21 @@ class Search(Protocol):
 
 
 class Outputs(Protocol):
-    """The ``outputs`` module of a kind."""
+    """The ``outputs`` module."""
 
     def conclude(self, folder: CampaignFolder, result: Any, rows: Rows, places: Places, now: datetime) -> None: ...
-    def read_decisions(self, campaigns: Path) -> Any: ...  # only of a kind that remembers
+    def read_decisions(self, campaigns: Path) -> Any: ...  # of a kind that remembers
 
 
 @cache
 def names() -> tuple[str, ...]:
-    """Return the names of all kinds: the packages of this folder except ``statistics``."""
+    """Return all kinds: the packages here except ``statistics``."""
     found = (module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]) if module.ispkg)
     return tuple(name for name in found if name != "statistics")
 
 
 def of(name: str) -> Kind:
-    """Return a kind by its name.
-
-    Raises:
-        BadInput: the kind does not exist.
-    """
+    """Return a kind by name; raise BadInput if it does not exist."""
     if name not in names():
         raise BadInput(f"There is no kind of campaign {name!r}; known: {', '.join(names())}.")
     return cast("Kind", import_module(f"campaigns.{name}").KIND)

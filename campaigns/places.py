@@ -1,4 +1,4 @@
-"""The folders of runs, archived rows, and campaign pages."""
+"""The folders of runs, archive, and campaign pages."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ class Places(NamedTuple):
 
     @classmethod
     def beside(cls, runs: Path) -> Places:
-        """Return the folders ``archive`` and ``site`` next to the folder of the runs."""
+        """Return the folders next to that of the runs."""
         return cls(runs, runs.parent / "archive", runs.parent / "site")

@@ -1,4 +1,4 @@
-"""Campaigns of randomised schedules: their runs, and the violations (docs/randomised-schedules.md)."""
+"""Campaigns of randomised schedules (docs/randomised-schedules.md)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from history.results.schedules import ScheduleRun, SchedulesResult
 from history.yaml_files import read_mapping
 
 UNJUDGED: Mapping[str, Any] = {"verdict": "unknown", "sentence": "It was not recorded to its end, or not judged."}
-_BASE = "steady"  # an item patches a named scenario; the patch replaces all of this one
+_BASE = "steady"  # items patch a named scenario; the patch replaces all of it
 MAX_S = 4 * 3600
 
 
 class Question(BaseModel):
-    """Settings of every such campaign; without ``fault_mix``, the mix that ships with Plimsoll."""
+    """Settings of such campaigns; ``fault_mix`` defaults to the shipped one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -39,15 +39,11 @@ class Question(BaseModel):
 
 
 def fault_mix(file: str, runtime: str) -> FaultMix:
-    """Read a fault mix, or the default, without faults that the runtime or the host's kernel does not support.
-
-    Raises:
-        BadInput: the file is not a fault mix, or no supported fault is left.
-    """
+    """Read a fault mix, without faults that runtime or kernel lack; raise BadInput if none is left."""
     mix, chosen = read_fault_mix(Path(file) if file else FAULT_MIX), choose_runtime(runtime)
     without: Mapping[str, Any] = {}
     if chosen == "docker":
-        from clusters.run.leftovers import hold_trial  # heavy
+        from clusters.run.leftovers import hold_trial  # slow to import
         from clusters.runtimes.kernel import lacking
 
         without = lacking(kernel_parts(mix), hold_trial)
@@ -55,19 +51,19 @@ def fault_mix(file: str, runtime: str) -> FaultMix:
 
 
 def item_of(name: str, schedule: Scenario, kafka: str, seed: int) -> Item:
-    """Convert a schedule to an item of a campaign."""
+    """Convert a schedule to a campaign item."""
     base = read_mapping(ROOT / "scenarios" / f"{_BASE}.yaml", "The scenario")
     changes = _patch(base, yaml.safe_load(as_yaml(schedule)))
     return Item(name=name, scenario=_BASE, kafka=kafka, changes=changes, seed=seed)
 
 
 def schedule_of(item: Item) -> Scenario:
-    """Return the schedule of an item."""
+    """Return an item's schedule."""
     return load_scenario(item.scenario, item.changes)
 
 
 def _patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the merge patch (RFC 7396) from one mapping to another."""
+    """Return the merge patch (RFC 7396) between two mappings."""
     gone = {key: None for key in old if key not in new}
     changed = {key: value for key, value in new.items() if old.get(key) != value}
     return gone | {
@@ -77,7 +73,7 @@ def _patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def steps_of(schedule: Scenario) -> int:
-    """Count the steps of a schedule."""
+    """Count a schedule's steps."""
     return sum(len(phase.steps) for phase in schedule.phases)
 
 
@@ -85,7 +81,7 @@ def steps_of(schedule: Scenario) -> int:
 
 
 def result(kind: Literal["fuzz", "soak"], campaign: Campaign, runs: Mapping[str, Path]) -> SchedulesResult:
-    """Summarise the run folders of the schedules."""
+    """Summarise the schedules' run folders."""
     told = [run_of(item, runs.get(item.name)) for item in campaign.items]
     kafka = str(campaign.settings["kafka"])
     return SchedulesResult(
@@ -102,7 +98,7 @@ def result(kind: Literal["fuzz", "soak"], campaign: Campaign, runs: Mapping[str,
 
 
 def run_of(item: Item, run: Path | None) -> ScheduleRun:
-    """Return the judge's result for an item's run, if there is one."""
+    """Return the judge's result for an item's run, if any."""
     verdict = _verdict_of(RunFolder(run)) if run else UNJUDGED
     return ScheduleRun(
         item=item.name,
@@ -116,7 +112,7 @@ def run_of(item: Item, run: Path | None) -> ScheduleRun:
 
 
 def _verdict_of(run: RunFolder) -> Mapping[str, Any]:
-    """Return the judge's verdict, or unknown if the evidence was altered since."""
+    """Return unknown if the evidence was altered."""
     if not run.verdict_file.is_file():
         return UNJUDGED
     try:
@@ -128,7 +124,7 @@ def _verdict_of(run: RunFolder) -> Mapping[str, Any]:
 
 
 def violations_of(run: RunFolder) -> list[str]:
-    """Return the S1 invariants and anomalies of a judged run that its configuration does not allow."""
+    """Return violated S1 invariants and anomalies that are not allowed."""
     invariants = pq.read_table(run.judged("invariants"), columns=["invariant", "severity", "verdict"]).to_pylist()
     anomalies = pq.read_table(run.judged("anomalies"), columns=["anomaly", "severity", "allowed"]).to_pylist()
     violations = {row["invariant"] for row in invariants if row["verdict"] == "fail" and row["severity"] == "S1"}

@@ -1,4 +1,4 @@
-"""Plan a campaign, judge and archive its recorded runs (see ``campaigns.recording``), and write the result."""
+"""Plan a campaign, judge and archive its runs, write the result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from reports.page import write
 from spark.connection import spark_connection
 from spark.submit import judge
 
-TOGETHER = 12  # runs that one Spark application judges
+TOGETHER = 12  # runs per Spark application
 
 
 def plan(
@@ -38,13 +38,12 @@ def plan(
     places: Places,
     upload_to: str | None = None,
 ) -> CampaignFolder:
-    """Plan a campaign, or resume the one with this name and question, with its seed.
+    """Plan a campaign, or resume the one with this name, question and seed.
 
-    ``upload_to`` defaults to the URL given earlier. All downloads happen here, so that no run is rejected or delayed
-    later.
+    Everything is downloaded now, so that no run is rejected or delayed later.
 
     Raises:
-        BadInput: a setting is wrong, a run is impossible, the disk is too small, or another campaign has this name.
+        BadInput: a setting is wrong, a run is impossible, the disk is too small, or the name is taken.
     """
     spark_connection(os.environ)  # fail before anything is recorded
     if upload_to:
@@ -83,7 +82,7 @@ def _check_item(item: Item, campaign: Campaign) -> None:
 
 
 def _check_kind(kind: str, campaign_id: str, places: Places) -> None:
-    """Reject a name that another kind uses: runs and the archive identify a campaign by its name alone."""
+    """Runs and the archive identify a campaign by name alone, whatever its kind."""
     for other in kinds.names():
         folder = CampaignFolder.of(places.site, kinds.of(other).command, campaign_id)
         if other != kind and folder.plan.exists():
@@ -91,10 +90,7 @@ def _check_kind(kind: str, campaign_id: str, places: Places) -> None:
 
 
 def judge_recorded(folder: CampaignFolder, places: Places) -> list[str]:
-    """Judge, publish, archive and upload recorded runs that are not archived; return their ids.
-
-    Meanwhile no campaign records a benchmark, since Spark uses the CPUs that brokers need.
-    """
+    """Judge and archive new runs; meanwhile no benchmark is recorded, since Spark uses the brokers' CPUs."""
     campaign = folder.read_plan()
     rows = archive.read(places.archive, campaign=campaign.campaign_id)
     known = {row["run_id"] for row in rows}
@@ -110,7 +106,7 @@ def judge_recorded(folder: CampaignFolder, places: Places) -> list[str]:
 
 
 def conclude(folder: CampaignFolder, places: Places) -> Summary:
-    """Write the result, its page, and the index; return the result."""
+    """Write result, page, and index; return the result."""
     campaign = folder.read_plan()
     kind, rows = kinds.of(campaign.kind), archive.read(places.archive)
     evidence = recorded_runs(campaign, places) if kind.reads_run_folders else counted(rows)

@@ -1,4 +1,4 @@
-"""Publish runs and campaigns: pages of runs, archive rows, and the index page."""
+"""Publish runs and campaigns: pages, archive rows, index."""
 
 from __future__ import annotations
 
@@ -21,20 +21,16 @@ from reports.page import write
 
 
 def publish(run: Path) -> Path:
-    """Write a run's page, and its rows into the archive if it was judged; return the page's path.
-
-    Raises:
-        EvidenceError: the folder is not a run folder.
-    """
+    """Write a run's page and, if judged, archive rows; raise EvidenceError for another folder."""
     page = run_page.publish(run, Places.beside(run.parent).site)
     if RunFolder(run).verdict_file.is_file():
-        with suppress(EvidenceError):  # judged by an earlier version without metrics, or altered; its page reports that
+        with suppress(EvidenceError):  # judged without metrics, or altered; its page reports that
             archive.add(Places.beside(run.parent).archive, archive.rows_of(RunFolder(run)))
     return page
 
 
 def rebuild(places: Places) -> list[str]:
-    """Rewrite the archived rows of every run folder; return a sentence for each run without any."""
+    """Rewrite all run folders' archive rows; return a sentence for each without any."""
     problems = []
     for seal in sorted(places.runs.glob("*/sealed.json")):
         try:
@@ -45,7 +41,7 @@ def rebuild(places: Places) -> list[str]:
 
 
 class Archived(NamedTuple):
-    """A run of the archive, with its number of metrics; ``campaign`` is empty if it belongs to none."""
+    """An archived run and its number of metrics; ``campaign`` may be empty."""
 
     run_id: str
     kafka_version: str
@@ -55,7 +51,7 @@ class Archived(NamedTuple):
 
 
 def archived(places: Places) -> list[Archived]:
-    """Return every archived run, oldest first."""
+    """Return archived runs, oldest first."""
     runs: dict[str, list[Mapping[str, Any]]] = {}
     for row in archive.read(places.archive):
         runs.setdefault(row["run_id"], []).append(row)
@@ -66,14 +62,14 @@ def archived(places: Places) -> list[Archived]:
 
 
 def links_from(page: Path, rows: Sequence[Mapping[str, Any]], places: Places) -> dict[str, str]:
-    """Map run ids, and names of sibling campaigns, to the relative addresses of existing pages."""
+    """Map run ids and sibling campaigns to relative addresses of existing pages."""
     pages = {row["run_id"]: places.runs / row["run_id"] / "report" / "index.html" for row in rows}
     pages |= {other.parent.name: other for other in page.parent.parent.glob("*/index.html") if other != page}
     return {run_id: os.path.relpath(str(path), str(page.parent)) for run_id, path in pages.items() if path.is_file()}
 
 
 def results(places: Places) -> list[Concluded]:
-    """Return the results of all concluded campaigns, newest first."""
+    """Return concluded campaigns' results, newest first."""
     concluded = []
     for kind in map(kinds.of, kinds.names()):
         for result in (places.site / kind.command).glob("*/result.json"):
@@ -85,13 +81,13 @@ def results(places: Places) -> list[Concluded]:
 def _summary(folder: CampaignFolder) -> Summary:
     try:
         return Summary.read(folder.result)
-    except EvidenceError as error:  # of an earlier format
+    except EvidenceError as error:  # an earlier format
         plan = folder.read_plan()
         return Summary(campaign_id=plan.campaign_id, created_at=plan.created_at, state="unknown", sentence=str(error))
 
 
 def write_index(places: Places) -> Path:
-    """Write the index page over all runs and campaigns."""
+    """Write the index page."""
     page = places.site / "index.html"
     rows = archive.read(places.archive)
     return write(index_page.render(rows, results(places), links_from(page, rows, places)), page, places.site)

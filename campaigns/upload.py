@@ -1,7 +1,4 @@
-"""Upload a campaign's runs and archived rows to an object store; uploads may be repeated.
-
-The URL holds ``runs/`` and ``archive/`` as this machine does, for ``plimsoll judge`` and ``plimsoll archive``.
-"""
+"""Upload runs and archive rows to an object store, as ``runs/`` and ``archive/``; may be repeated."""
 
 from __future__ import annotations
 
@@ -20,17 +17,13 @@ _KEPT = "upload.json"
 
 
 def remember(folder: CampaignFolder, url: str) -> None:
-    """Store the upload URL in the campaign's folder, for this session and for resuming."""
+    """Store the URL, also for resuming."""
     folder.path.mkdir(parents=True, exist_ok=True)
     write_atomically(folder.path / _KEPT, json.dumps({"url": url}))
 
 
 def check(url: str) -> None:
-    """Check that a URL can be uploaded to, before anything is recorded.
-
-    Raises:
-        BadInput: it is not the URL of an object store, or the store cannot be reached.
-    """
+    """Raise BadInput before anything is recorded, unless an object store can be reached at the URL."""
     target = path_of(url)
     if not isinstance(target, RemotePath):
         raise BadInput(f"UPLOAD={url} is no URL of an object store, such as UPLOAD=s3://bucket/plimsoll.")
@@ -38,7 +31,7 @@ def check(url: str) -> None:
 
 
 def target_of(folder: CampaignFolder) -> RemotePath | None:
-    """Return the campaign's upload target, or None."""
+    """Return the campaign's upload target, if any."""
     kept = folder.path / _KEPT
     if not kept.is_file():
         return None
@@ -47,9 +40,7 @@ def target_of(folder: CampaignFolder) -> RemotePath | None:
 
 
 def upload(folder: CampaignFolder, runs: Iterable[Path], places: Places) -> None:
-    """Upload those runs of a campaign that are recorded, judged and archived, but not uploaded.
-
-    Meanwhile no campaign records a benchmark, since uploading takes CPU time and memory.
+    """Upload archived runs that the store lacks; meanwhile no benchmark is recorded.
 
     Raises:
         BadInput: the store has another run of the same name.
@@ -72,11 +63,7 @@ def upload(folder: CampaignFolder, runs: Iterable[Path], places: Places) -> None
 
 
 def upload_sealed(run: RunFolder, target: RemotePath) -> bool:
-    """Upload a run's sealed files, the seal last; return False if the store has this seal and so all files.
-
-    Raises:
-        BadInput: the store has another seal.
-    """
+    """Upload files, the seal last; False if the store has this seal; raise BadInput if it has another."""
     seal = (run.path / SEAL).read_bytes()
     there = _content(target / SEAL)
     if there == seal:
@@ -89,7 +76,7 @@ def upload_sealed(run: RunFolder, target: RemotePath) -> bool:
 
 
 def upload_judged(run: RunFolder, archived: Path, target: RemotePath) -> bool:
-    """Upload verdict, page and archived rows, the verdict last; return False if there is no new verdict."""
+    """Upload verdict, page and rows, the verdict last; return False without a new verdict."""
     if not run.verdict_file.is_file():
         return False
     verdict, there = run.verdict_file.read_bytes(), target / "runs" / run.run_id

@@ -1,4 +1,4 @@
-"""Folders of the project, a file lock, and folders that appear only when complete."""
+"""Folders of the project and a file lock."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ CACHE = ROOT / ".cache"
 
 
 def runs_folder() -> Path:
-    """Where runs that nobody prepared are put: ``PLIMSOLL_RUNS``, else ``runs/`` of the project."""
+    """Return ``PLIMSOLL_RUNS``, by default ``runs/`` of the project."""
     return Path(os.environ.get("PLIMSOLL_RUNS", ROOT / "runs"))
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on a file; the lock goes with the process, the file stays."""
+    """Lock a file exclusively until the process ends; the file stays."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -30,7 +30,7 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextmanager
 def aside(folder: Path) -> Iterator[Path]:
-    """A new folder that takes its name once it is complete."""
+    """Yield a new folder that takes its name once complete."""
     new = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         yield new
@@ -41,7 +41,7 @@ def aside(folder: Path) -> Iterator[Path]:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is such a file; what could not be a file's name is none."""
+    """Return whether the file exists; False for an invalid path."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -49,7 +49,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether there is such a folder; what could not be a folder's name is none."""
+    """Return whether the folder exists; False for an invalid path."""
     try:
         return path.is_dir()
     except (OSError, ValueError):

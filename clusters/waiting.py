@@ -1,4 +1,4 @@
-"""The one way to wait: poll a condition until it is truthy, or say what was awaited and what was last seen."""
+"""Poll until a condition is truthy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeVar
 from history.errors import LAST_SEEN, WaitTimeout
 
 T = TypeVar("T")
-BUSY = 8  # threads for each core that run or want to: what is awaited may be late for want of a core
+BUSY = 8  # threads per core that run or want to
 
 
 def wait_until(
@@ -22,11 +22,9 @@ def wait_until(
     last_seen: Callable[[], str] | None = None,
     ignoring: tuple[type[Exception], ...] = (),
 ) -> T:
-    """Return the first truthy value of ``condition``, asked at least once and then every ``every_s`` seconds; one that
-    takes longer to answer is left alone for as long, as it may be what keeps the others busy.
+    """Return the first truthy value of ``condition``, called at most half of the time.
 
-    ``last_seen`` describes the state for the message; without it the condition's last value, or the last
-    ignored exception, stands there. Exceptions propagate unless ``ignoring`` lists their type.
+    ``last_seen`` describes the state for the error.
 
     Raises:
         WaitTimeout: nothing truthy within ``limit_s`` seconds.
@@ -51,6 +49,5 @@ def wait_until(
 
 
 def _on_a_busy_host() -> str:
-    """What else may explain a wait in vain."""
     threads, cores = os.getloadavg()[0], os.cpu_count() or 1
     return f" on a busy host ({threads:.0f} threads want its {cores} cores)" if threads > BUSY * cores else ""

@@ -1,4 +1,4 @@
-"""All commands of ``plimsoll``: their names, their help, and the options that several of them share."""
+"""The commands of ``plimsoll``: names, help, options."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from history.exit_codes import MEANINGS
 from history.java import VARIABLE as JAVA_VARIABLE
 from history.kafka_versions import DEFAULT_RELEASE
 
-DATABASE = "PLIMSOLL_DB"  # in the environment: it may hold a password, and command lines are read by everyone
+DATABASE = "PLIMSOLL_DB"  # environment only: it may hold a password
 
 app = typer.Typer(
     name="plimsoll",
@@ -46,13 +46,12 @@ def command(
     has_verdict: bool = False,
     **how: Any,
 ) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
-    """Register a function as a command; ``examples`` are command lines without ``plimsoll``. Each gets ``--json``,
-    one that ``has_verdict`` the files for CI systems, and one that ``runs_java`` gets ``--java``."""
+    """Register a function as a command; ``examples`` lack the word ``plimsoll``."""
 
     def register(function: Callable[..., Outcome]) -> Callable[..., Outcome]:
         @wraps(function)
         def answer(**options: Any) -> Outcome:
-            options.pop("json")  # main has seen it: it also covers a command line that cannot be read
+            options.pop("json")  # main reads it, too
             if java := options.pop("java", None):
                 os.environ[JAVA_VARIABLE] = java
             if not has_verdict:
@@ -82,12 +81,12 @@ def _option(name: str, annotation: Any, default: Any = None) -> inspect.Paramete
 
 
 def complete_scenario(incomplete: str) -> list[str]:
-    """Names of scenarios; without clusters.scenario, which takes a second to import."""
+    """Complete names without importing clusters.scenario, which takes a second."""
     return sorted(path.stem for path in (ROOT / "scenarios").glob(f"{incomplete}*.yaml"))
 
 
 def complete_run(incomplete: str) -> list[str]:
-    """Paths of recorded runs."""
+    """Complete paths of runs."""
     return [str(path) for path in sorted(Path("runs").glob("*/")) if str(path).startswith(incomplete)]
 
 
@@ -152,7 +151,6 @@ Seed = Annotated[int | None, typer.Option(help="Makes random choices repeatable;
 
 @contextmanager
 def _serving_metrics(port: int | None, runs: Path) -> Iterator[None]:
-    """Serve the metrics of the runs below a folder meanwhile, if there is a port, and say where."""
     from operators.metrics_endpoint import serving, url_of
 
     with serving(port, runs):
@@ -213,9 +211,9 @@ def judge(
         ),
     ],
 ) -> Outcome:
-    """Judge recorded runs again and write their pages anew.
+    """Judge recorded runs again and rewrite their pages.
 
-    With several runs the exit code is that of the worst: fail, then unknown, then pass.
+    The exit code for several runs is the worst: fail, then unknown, then pass.
     """
     from commands.runs import judge_again
 
@@ -240,14 +238,14 @@ def import_(
     acks: Annotated[Literal["0", "1", "all"], typer.Option(help="What the producers asked for.")] = "all",
     idempotence: Annotated[
         Literal["true", "false"] | None,
-        typer.Option(help="Of the producers; default: true where there are transactions."),
+        typer.Option(help="Whether producers are idempotent; default: true with transactions."),
     ] = None,
     unclean_election: Annotated[
         Literal["true", "false"], typer.Option(help="May a replica out of sync lead?")
     ] = "false",
     isolation: Annotated[
         Literal["read_uncommitted", "read_committed"],
-        typer.Option(help="Of the consumers: read_committed or read_uncommitted.", metavar="LEVEL"),
+        typer.Option(help="The consumers' level: read_committed or read_uncommitted.", metavar="LEVEL"),
     ] = "read_committed",
     faults: Annotated[
         str,
@@ -260,7 +258,7 @@ def import_(
     kafka: Annotated[str, typer.Option(help="The cluster's version.", metavar="VERSION")] = "unknown",
     runs: Runs = RUNS,
 ) -> Outcome:
-    """Judge a history that another tool recorded, such as Jepsen or Kafka's own verifiable clients.
+    """Judge a history that another tool recorded, such as Jepsen or Kafka's verifiable clients.
 
     docs/imports.md describes the formats, and what can be judged without replicas.
     """
@@ -288,9 +286,8 @@ def inspect_(
 ) -> Outcome:
     """Read a broker's log directory or a segment: batches, CRCs, leader epochs, gaps, transaction markers, problems.
 
-    It needs no cluster and no run, and changes nothing. Records inside of batches are not decoded, and the contents
-    of .index and .timeindex files are not examined. Exit code 1 means that there is a problem; a gap alone is none,
-    since compaction leaves gaps.
+    It needs no cluster and changes nothing. It reads neither records inside batches nor .index and .timeindex files.
+    Exit code 1 means a problem; a gap alone is none, since compaction leaves gaps.
     """
     from commands.inspect import inspect_logs
 
@@ -309,8 +306,6 @@ def scenarios() -> Outcome:
 
 
 def _register(kind: kinds.Kind) -> None:
-    """The command of a kind of campaign, with the options that its package declares."""
-
     def campaign(
         *,
         name: str | None,
@@ -331,7 +326,7 @@ def _register(kind: kinds.Kind) -> None:
     file = typer.Option(help=f"The settings, as YAML ({kind.docs_page}){by_default}.", metavar="FILE")
     campaign.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
-            *(_option(option.key, _annotation(option)) for option in kind.options),  # "from" is no Python name
+            *(_option(option.key, _annotation(option)) for option in kind.options),  # "from" is a Python keyword
             _option("settings", Annotated[Path | None, file]),
             _option(
                 "name",
@@ -348,7 +343,7 @@ def _register(kind: kinds.Kind) -> None:
 
 
 def _annotation(option: kinds.Option) -> Any:
-    """Absent is no value: then the settings decide, whose default is only shown."""
+    """None means that the settings decide; help shows their default."""
     taken: Any = Literal[option.choices] if option.choices else option.type
     example = "" if option.choices or option.default else f", such as {option.example}"
     by_default = f"; default: {option.default}" if option.default else ""
@@ -376,9 +371,9 @@ def sample(
         Path, typer.Option(help="For its runs, archive and site.", show_default="sample", metavar="FOLDER")
     ] = ROOT / "sample",
 ) -> Outcome:
-    """Make a small site of real runs: each command of sample.yaml once, and a page that leads to what each left.
+    """Make a small site of real runs: each command of sample.yaml once, and a page with links to the results.
 
-    About an hour in all. What is there already is not made again.
+    It takes about an hour. Existing results are kept.
     """
     from commands.sample import make_sample
 
@@ -403,7 +398,7 @@ def up(
     ] = None,
     metrics_port: MetricsPort = None,
 ) -> Outcome:
-    """Start Airflow with its web page, and the pages of all runs beside it."""
+    """Start Airflow with its web page, and the pages of all runs."""
     from commands.upkeep import start_airflow
 
     return start_airflow(port, db, metrics_port)
@@ -421,9 +416,9 @@ def down() -> Outcome:
 def spark_cluster(
     stop: Annotated[bool, typer.Option("--stop", help="End it, with all of its executors.")] = False,
 ) -> Outcome:
-    """Start a Spark cluster on this host: a master and two workers, on addresses of their own.
+    """Start a Spark cluster on this host, to try judging on one: a master and two workers with separate addresses.
 
-    To try what judges on a cluster. It needs root, for its network namespaces (docs/spark-cluster.md).
+    It needs root for network namespaces (docs/spark-cluster.md).
     """
     from commands.upkeep import start_spark_cluster, stop_spark_cluster
 
@@ -434,7 +429,7 @@ def spark_cluster(
 def doctor(
     port: Annotated[int, typer.Option(help="That plimsoll up would use, with the next one.")] = 8080,
 ) -> Outcome:
-    """List what this machine can do, what each missing thing costs, and how to get it.
+    """List what this machine can do, what each missing thing prevents, and how to get it.
 
     Exit code 1 means that no scenario can run here.
     """
@@ -470,7 +465,7 @@ def archive(
 def clean(
     all_: Annotated[bool, typer.Option("--all", help="Also end runs and a Spark cluster that are alive.")] = False,
 ) -> Outcome:
-    """Remove the containers, processes and networks that interrupted runs and Spark clusters left behind.
+    """Remove the containers, processes and networks of interrupted runs and Spark clusters.
 
     Recorded runs, results and pages stay.
     """

@@ -1,4 +1,4 @@
-"""The command of every kind of campaign: plan, run its DAG to the end, say what it came to."""
+"""The campaigns' command: plan, run the DAG, report the result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from operators.memory import ended_for_memory, memory_ran_out
 if TYPE_CHECKING:
     from campaigns.campaign import CampaignFolder, Item
 
-NO_STATE = "none"  # of a campaign that says nothing of good and bad
+NO_STATE = "none"  # the result has no state
 
 
 def run_campaign(
@@ -34,13 +34,13 @@ def run_campaign(
     runs: Path,
     upload: str | None = None,
 ) -> Outcome:
-    """Plan a campaign, or take up the one of this name, and run its DAG.
+    """Plan or resume a campaign and run its DAG.
 
     Raises:
         BadInput: the settings are wrong; nothing was started.
-        KeyboardInterrupt: once everything that was started is removed.
+        KeyboardInterrupt: after cleanup.
     """
-    from campaigns import recording, runner  # heavy
+    from campaigns import recording, runner  # slow import
     from campaigns.places import Places
     from clusters.run import experiment
 
@@ -55,7 +55,7 @@ def run_campaign(
 
     def reap() -> None:
         with warned():
-            experiment.reap()  # a run that broke off has lost its lease with its process
+            experiment.reap()  # runs of an ended process have no lease
 
     before = _written_ns(folder.result)
     with airflow_home.home_of_run(f"{kind.name}-{campaign.campaign_id}") as home:
@@ -74,7 +74,7 @@ def run_campaign(
                 progress=progress,
                 salvage=reap,
                 PLIMSOLL_RUNS=str(places.runs),
-                PLIMSOLL_SCENARIO="steady",  # this DAG needs no scenario's
+                PLIMSOLL_SCENARIO="steady",  # skips the scenarios' DAGs
             )
         finally:
             say(f"campaign: {folder.path}")
@@ -99,7 +99,6 @@ def _written_ns(file: Path) -> int:
 
 
 def _concluded(folder: CampaignFolder, before: int) -> Outcome:
-    """What the result says; one written ``before`` is no result of this time."""
     if _written_ns(folder.result) == before:
         facts = {"campaign": folder.path, "state": "unknown"}
         return Outcome(UNKNOWN, facts=facts, error="The campaign came to no result.")

@@ -1,4 +1,4 @@
-"""What a command that ends in a verdict leaves for a CI system: JUnit XML, and a summary in Markdown."""
+"""Reports for CI systems: JUnit XML and a Markdown summary."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from history.results.cases import Outcome as CaseOutcome
 from history.results.cases import Report, junit, markdown
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # a file that GitHub shows below a job's steps
-_OUTCOMES: dict[int, CaseOutcome] = {PASS: "pass", FAIL: "fail"}  # whatever else ended it, nothing is known
+_OUTCOMES: dict[int, CaseOutcome] = {PASS: "pass", FAIL: "fail"}  # other codes: unknown
 
 
 @dataclass(frozen=True)
 class Files:
-    """Where they are written, if anywhere. ``appended`` may have another step's summary before this one."""
+    """Files to write; ``appended`` may hold another step's summary."""
 
     junit: Path | None = None
     summary: Path | None = None
@@ -31,20 +31,15 @@ class Files:
 
     @classmethod
     def of(cls, junit: Path | None, summary: Path | None) -> Files:
-        """Paths as they were given, and what the environment asks for."""
         step = os.environ.get(STEP_SUMMARY)
         return cls(junit and _place(junit), summary and _place(summary), Path(step) if step else None)
 
     def prepare(self) -> None:
-        """Make their folders, and remove what an earlier command wrote: it must not outlive one that dies.
-
-        Raises:
-            BadInput: one cannot be written.
-        """
+        """Delete older reports, which must not outlive a command that dies; raise BadInput if that fails."""
         for option, path in (("--junit", self.junit), ("--summary", self.summary)):
             try:
                 if path and is_stream(path):
-                    path.stat()  # of a number that nothing is open by there is none
+                    path.stat()  # fails for a closed file descriptor
                 elif path:
                     path.parent.mkdir(parents=True, exist_ok=True)
                     path.unlink(missing_ok=True)
@@ -52,7 +47,6 @@ class Files:
                 raise BadInput(f"{option}={path} cannot be written: {error.strerror}.") from error
 
     def write(self, report: Report) -> None:
-        """Write what was asked for."""
         if self.junit:
             write_atomically(self.junit, junit(report))
         if self.summary:
@@ -63,12 +57,12 @@ class Files:
 
 
 def _place(path: Path) -> Path:
-    """Where a link leads to; /dev/stdout is one whose file is another's."""
+    """Keep /dev/stdout, whose target may be another process's file."""
     return path.absolute() if is_stream(path) else path.resolve()
 
 
 def reported(title: str, files: Files, command: Callable[..., Outcome], options: Mapping[str, Any]) -> Outcome:
-    """Run a command and write what it came to, whatever that is; a pass that cannot be written is none."""
+    """Run and report a command; a pass without its report becomes unknown."""
     began_s = monotonic()
     try:
         files.prepare()
@@ -77,7 +71,7 @@ def reported(title: str, files: Files, command: Callable[..., Outcome], options:
     outcome = outcome_of(command, options)
     try:
         files.write(report_of(title, outcome, monotonic() - began_s, datetime.now(UTC)))
-    except (OSError, ValueError) as error:  # ValueError: of what the locale cannot write
+    except (OSError, ValueError) as error:  # ValueError: not encodable
         code = UNKNOWN if outcome.code == PASS else outcome.code
         why = f"The result for CI could not be written: {error}"
         return replace(outcome, code=code, error="\n".join(filter(None, [outcome.error, why])))
@@ -85,7 +79,7 @@ def reported(title: str, files: Files, command: Callable[..., Outcome], options:
 
 
 def report_of(title: str, outcome: Outcome, seconds: float, at: datetime) -> Report:
-    """A command's end as a report."""
+    """Convert an outcome."""
     facts = outcome.facts
     sentence = " ".join(filter(None, [facts.get("sentence"), outcome.error])) or MEANINGS[outcome.code]
     places = {name: str(facts[name]) for name in ("run", "campaign", "page") if facts.get(name)}

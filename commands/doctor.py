@@ -1,4 +1,4 @@
-"""What this machine can do, what each missing thing costs, and how to get it."""
+"""What this machine can do, what missing things prevent, and remedies."""
 
 from __future__ import annotations
 
@@ -19,17 +19,14 @@ from history.exit_codes import FAIL, PASS
 from history.java import java_of
 from history.kafka_versions import DEFAULT_RELEASE
 
-MIN_MEMORY_GB = 6.0  # three brokers, clients and Spark one after the other
+MIN_MEMORY_GB = 6.0  # three brokers, then clients, then Spark
 MIN_DISK_GB = 3.0
 _LIMIT_S = 15
 
 
 @dataclass(frozen=True)
 class Check:
-    """A thing that was looked for: what was found; where it is missing, its cost and how to get it.
-
-    Without a ``required`` one no scenario can run.
-    """
+    """A finding or, if missing, cost and remedy; no scenario runs without a ``required`` one."""
 
     name: str
     ok: bool
@@ -40,7 +37,7 @@ class Check:
 
 
 def examine(port: int) -> Outcome:
-    """Every check, and what they come to; fail when no scenario can run here."""
+    """Make all checks; fail if no scenario can run here."""
     checks = list(_checks(port))
     missing = [check for check in checks if not check.ok]
     ready = not any(check.required for check in missing)
@@ -79,7 +76,7 @@ def _checks(port: int) -> Iterator[Check]:
 
 
 def _docker() -> Check:
-    from clusters.runtimes.docker.daemon import daemon_answers  # heavy
+    from clusters.runtimes.docker.daemon import daemon_answers  # slow import
 
     if daemon_answers():
         return Check("Docker", True, "a daemon answers")
@@ -98,7 +95,7 @@ def _docker() -> Check:
 
 
 def _kernel() -> Iterator[Check]:
-    from clusters.run.leftovers import hold_trial  # heavy
+    from clusters.run.leftovers import hold_trial  # slow import
     from clusters.runtimes.kernel import PARTS, lacking
     from clusters.scenario.steps.catalog import STEPS
 
@@ -184,7 +181,7 @@ def _port(number: int) -> Check:
 
 
 def _package_index() -> Check:
-    """By pip itself: it knows the index, proxy and certificates that set-up would use."""
+    """Ask pip, which knows set-up's index, proxy and certificates."""
     command = [sys.executable, "-m", "pip", "index", "versions", "uv", "--disable-pip-version-check", "--retries=0"]
     try:
         done = subprocess.run(
@@ -209,5 +206,5 @@ def _jars() -> Check:
         bool(here),
         ", ".join(here) or "none fetched yet",
         f"the first run fetches {DEFAULT_RELEASE} from Maven Central (5 to 40 s)",
-        "nothing to do with a network; docs/install.md tells how Java learns of a proxy and of certificates",
+        "nothing to do with a network; docs/install.md explains how to configure Java's proxy and certificates",
     )

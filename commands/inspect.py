@@ -1,4 +1,4 @@
-"""What a broker's disk holds, replica by replica."""
+"""A broker's disk, by replica."""
 
 from __future__ import annotations
 
@@ -12,15 +12,11 @@ from commands.outcome import Outcome, say
 from history.exit_codes import FAIL, PASS
 from kafka_files.inspection import MOST_ALIKE, Finding, Replica, inspect, is_open, span
 
-MOST_SHOWN = 20  # leader epochs or open transactions of a replica, for people
+MOST_SHOWN = 20  # per replica
 
 
 def inspect_logs(paths: Sequence[Path]) -> Outcome:
-    """Print what each replica's files hold, as soon as it is read; fail if there is a problem.
-
-    Raises:
-        BadInput: a path holds no segment.
-    """
+    """Print each replica once read; fail if there is a problem; raise BadInput for a path without segments."""
     replicas, open_folders = [], set[Path]()
     for replica in inspect(paths):
         folder = replica.folder.parent
@@ -38,7 +34,6 @@ def inspect_logs(paths: Sequence[Path]) -> Outcome:
 
 
 def _facts(replica: Replica) -> dict[str, Any]:
-    """Return a replica as JSON: the fields of ``Replica``, its lists of tuples as objects."""
     listed = ("epochs", "open_transactions", "findings")
     return {
         **asdict(replica),
@@ -60,7 +55,6 @@ def _lines(replica: Replica) -> Iterator[str]:
 
 
 def _findings(replica: Replica) -> Iterator[str]:
-    """Yield a line for each finding, at most ``MOST_ALIKE`` of a kind."""
     shown: Counter[str] = Counter()
     for finding in replica.findings:
         shown[finding.kind] += 1

@@ -1,4 +1,4 @@
-"""Run the command line: signals, rejected input, make's variables, and the exit codes of ``history.exit_codes``."""
+"""The command line: signals, bad input, make's variables, exit codes."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ FROM_MAKE = "--from-make"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code, and says in one sentence what was wrong.
+    """Run one command and return its exit code.
 
-    ``--from-make "KAFKA SEED" run`` takes the values of variables from the environment, where make puts them.
+    ``--from-make "KAFKA SEED" run`` reads variables from the environment.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     from_make = given[:1] == [FROM_MAKE]
@@ -50,20 +50,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print_error(error)
     for line in outcome.lines:
         say(line)
-    if from_make and outcome.code != PASS:  # make has an exit code of its own for whatever failed
+    if from_make and outcome.code != PASS:  # make has its own exit code
         print_error(f"exit code {outcome.code}: {MEANINGS[outcome.code]}")
     return outcome.code
 
 
 def run_command(arguments: list[str]) -> Outcome:
-    """Run the command of a command line, without ``plimsoll``; what cannot be read is bad input."""
+    """Run a command line without ``plimsoll``; parse errors are bad input."""
     try:
         ended = get_command(app).main(arguments or ["--help"], prog_name="plimsoll", standalone_mode=False)
     except typer.TyperException as error:
         return Outcome(BAD_INPUT, error=_one_sentence(error))
-    except SystemExit as asked:  # by completion, and with 1, a violated guarantee's, by help that nobody reads on
+    except SystemExit as asked:  # by completion, and with 1 by help into a closed pipe
         return Outcome(UNKNOWN if asked.code else PASS)
-    return ended if isinstance(ended, Outcome) else Outcome(int(ended or 0))  # of --help and of completion
+    return ended if isinstance(ended, Outcome) else Outcome(int(ended or 0))  # --help, completion
 
 
 def _one_sentence(error: typer.TyperException) -> str:
@@ -77,7 +77,7 @@ def _one_sentence(error: typer.TyperException) -> str:
 
 
 class Variable(NamedTuple):
-    """What a command takes, as make's variable: an option (``--kafka``) or, where that is empty, an argument."""
+    """Make's variable: an option (``--kafka``), or an argument if empty."""
 
     option: str
     is_flag: bool = False
@@ -85,7 +85,7 @@ class Variable(NamedTuple):
 
 
 def variables_of(command: str) -> dict[str, Variable]:
-    """``KAFKA`` → ``--kafka``: everything that a command takes; of no command, nothing."""
+    """Map ``KAFKA`` to ``--kafka``."""
     commands: dict[str, Any] = getattr(get_command(app), "commands", {})
     return dict(_variables(commands[command])) if command in commands else {}
 
@@ -100,10 +100,7 @@ def _variables(command: Any) -> Iterator[tuple[str, Variable]]:
 
 
 def _options(command: str, names: Sequence[str]) -> tuple[list[str], str]:
-    """The command line of a target with these variables, whose values make put into the environment.
-
-    And a refusal, where the command does not take one of them.
-    """
+    """Return options, or an error if the command lacks one."""
     takes, words = variables_of(command), [command]
     for name in names:
         if name not in takes:
@@ -125,7 +122,6 @@ def _refusal(command: str, name: str, takes: list[str]) -> str:
 
 
 def _of_option(sentence: str, variables: dict[str, Variable], words: Sequence[str]) -> str:
-    """Name the option in a sentence on ``KAFKA=<value>`` of a command that takes versions under other names."""
     if not variables or "KAFKA" in variables:
         return sentence
     typed = " ".join(words).replace("=", " ").split(" ")
@@ -140,7 +136,7 @@ def _of_option(sentence: str, variables: dict[str, Variable], words: Sequence[st
 
 
 def _spelled(sentence: str, variables: dict[str, Variable], *, from_make: bool) -> str:
-    """A sentence with each variable as it was typed: ``KAFKA=`` after make, else ``--kafka``."""
+    """Spell variables as typed: ``KAFKA=`` or ``--kafka``."""
     for name, (option, *_) in variables.items():
         if from_make and option:
             sentence = re.sub(rf"'?(?<!\w){option}(?![\w-])'?=?", f"{name}=", sentence)
@@ -154,22 +150,20 @@ def _spelled(sentence: str, variables: dict[str, Variable], *, from_make: bool) 
 
 
 def _prepare_streams() -> None:
-    """No word is refused for its letters; and one that was closed (``>&-``) leads nowhere, as the next file that is
-    opened would have its number, and children would write into it.
-    """
+    """Escape unencodable text; fill closed streams (``>&-``), whose numbers later files would get."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         stream = getattr(sys, name)
         if stream is None:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free
-            setattr(sys, name, Path(os.devnull).open("w" if number else "r"))  # noqa: SIM115  # as long as we live
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # gets the lowest free number
+            setattr(sys, name, Path(os.devnull).open("w" if number else "r"))  # noqa: SIM115  # never closed
         elif number and isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def _handle_signals() -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background job has SIGINT ignored, and so would Airflow
+    for number in (signal.SIGINT, signal.SIGTERM):  # background jobs, and so Airflow, would ignore SIGINT
         signal.signal(number, _as_interrupt)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup wants to go on
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
         signal.signal(signal.SIGHUP, _as_hang_up)
 
 
@@ -178,12 +172,11 @@ def _as_interrupt(_signal: int, _frame: object) -> NoReturn:
 
 
 def _as_hang_up(number: int, _frame: object) -> NoReturn:
-    signal.signal(number, signal.SIG_IGN)  # a terminal that is closed says it more than once
+    signal.signal(number, signal.SIG_IGN)  # a closed terminal repeats it
     raise KeyboardInterrupt
 
 
 def _show_what_is_fetched() -> None:
-    """The first run waits for downloads; the parts that fetch say so under the logger ``plimsoll``."""
     lines = logging.StreamHandler()
     lines.setFormatter(logging.Formatter("%(message)s"))
     logger = logging.getLogger("plimsoll")

@@ -1,4 +1,4 @@
-"""How a command ends: an exit code, lines for people, facts for machines."""
+"""A command's outcome: exit code, lines for people, facts for machines."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ from history.results.cases import Case
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a command; the last of ``lines`` are for machines, too. ``error`` is a sentence on what went wrong,
-    and ``cases`` are what was decided, one by one.
-    """
+    """``cases`` are the separate results; scripts read the last ``lines``."""
 
     code: int = 0
     lines: Sequence[str] = ()
@@ -29,27 +27,26 @@ class Outcome:
     cases: Sequence[Case] = ()
 
     def as_json(self) -> str:
-        """One line of JSON: the facts, ``exit_code``, and ``error`` where there is one."""
         error = {"error": self.error} if self.error else {}
         return json.dumps({**self.facts, **error, "exit_code": self.code}, ensure_ascii=False, default=str)
 
 
 def outcome_of(command: Callable[..., Outcome], options: Mapping[str, Any]) -> Outcome:
-    """Run a command; whatever it raises becomes an exit code and what is said of it."""
+    """Run a command; turn exceptions into an exit code and an error."""
     try:
         return command(**options)
     except KeyboardInterrupt:
         return Outcome(INTERRUPTED)
     except PlimsollError as error:
         return Outcome(getattr(error, "exit_code", UNKNOWN), error=str(error))
-    # Python's own exit code, 1, says that a guarantee was violated; so may that with which a library wants to exit.
+    # exit code 1 would mean a violated guarantee
     except (Exception, SystemExit) as error:  # noqa: BLE001
         return Outcome(UNKNOWN, error=refusal(error) or traceback.format_exc().rstrip())
 
 
 @contextmanager
 def stdout_for_json() -> Iterator[None]:
-    """Send to stderr what this process and its children write to stdout, so that one JSON object stands there alone."""
+    """Redirect stdout, also of children, to stderr, so that it holds only JSON."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
@@ -62,17 +59,17 @@ def stdout_for_json() -> Iterator[None]:
 
 
 def say(text: str) -> None:
-    """Print at once. Nobody may read on: what was started has to be collected and removed all the same."""
+    """Print at once; ignore a closed pipe, since cleanup must go on."""
     _print(sys.stdout, text)
 
 
 def print_error(sentence: str) -> None:
-    """Print to stderr, if anybody reads on."""
+    """Print to stderr, ignoring a closed pipe."""
     _print(sys.stderr, sentence)
 
 
 def _print(stream: TextIO | None, text: str) -> None:
-    """Python has no stream where the command was started with a closed one; ValueError: it was closed since."""
+    """A stream may be closed since the start (None) or later (ValueError)."""
     if stream is not None:
         with suppress(OSError, ValueError):
             stream.write(f"{text}\n")
@@ -81,7 +78,7 @@ def _print(stream: TextIO | None, text: str) -> None:
 
 @contextmanager
 def warned() -> Iterator[None]:
-    """What the harness cannot do within is told, and what comes after goes on."""
+    """Print a HarnessError and go on."""
     try:
         yield
     except HarnessError as error:

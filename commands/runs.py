@@ -46,18 +46,18 @@ def record_and_judge(
     seed: int | None = None,
     subnet: str | None = None,
 ) -> Outcome:
-    """Run a scenario's DAG to its end; ends with the verdict in words, then the two lines that machines read.
+    """Run a scenario; the last two lines are machine-readable.
 
     Raises:
-        BadInput: something that was asked for cannot be done; nothing was started.
-        KeyboardInterrupt: once everything that was started is removed.
+        BadInput: a request is impossible; nothing was started.
+        KeyboardInterrupt: after cleanup.
     """
-    from clusters.run import experiment  # heavy
+    from clusters.run import experiment  # slow import
 
     parsed = load_scenario(scenario)
-    spark_connection(os.environ)  # refused before anything is recorded for it
+    spark_connection(os.environ)  # fail before anything is recorded
     with warned():
-        # What runs that died left behind would take CPU time and addresses from this one.
+        # leftovers take CPU time and addresses
         experiment.reap(docker_may_be_down=True)
     run = experiment.prepare(
         scenario, kafka=kafka, runtime=runtime, rate=rate, seed=seed, runs=runs, subnet=subnet, lease="process"
@@ -69,7 +69,7 @@ def record_and_judge(
             held.enter_context(experiment.hold_lease(run))
             home = held.enter_context(airflow_home.home_of_run(run.name))
         except BaseException:
-            shutil.rmtree(run, ignore_errors=True)  # nothing was started in it
+            shutil.rmtree(run, ignore_errors=True)  # nothing was started
             raise
         log, ended_before = home / "airflow.log", ended_for_memory()
         progress = Progress(stages(parsed), RunFolder(run), lambda line: say(line.rstrip("\n")))
@@ -95,8 +95,7 @@ def record_and_judge(
 
 
 def _salvage_unsealed(run: Path) -> None:
-    """Collect and remove what Airflow left when it broke off."""
-    from clusters.run.recorder import salvage  # heavy
+    from clusters.run.recorder import salvage  # slow import
 
     if not RunFolder(run).is_sealed:
         salvage(run)
@@ -105,10 +104,10 @@ def _salvage_unsealed(run: Path) -> None:
 def _concluded(run: RunFolder, scenario: str, succeeded: bool, log: Path, memory: str = "") -> Outcome:
     verdict = verdict_of(run)
     code = EXIT_CODES[verdict]
-    errors = [f"The harness broke: {why}" for why in errors_of(run)[:1]]  # the others follow from it
-    if code == PASS and not succeeded:  # teardown or the page: the verdict stands, the run is not fine
+    errors = [f"The harness broke: {why}" for why in errors_of(run)[:1]]  # others follow from it
+    if code == PASS and not succeeded:  # teardown or page failed; the verdict is valid
         code = UNKNOWN
-        errors.append("The verdict stands, but a task after it or the teardown failed.")
+        errors.append("The verdict is valid, but a task after it or the teardown failed.")
     if code == UNKNOWN:
         errors += [memory] if memory else []
         advice = "Once that is fixed, start a new run. " if errors else ""
@@ -118,7 +117,7 @@ def _concluded(run: RunFolder, scenario: str, succeeded: bool, log: Path, memory
 
 
 def verdict_of(run: RunFolder) -> Verdict:
-    """The verdict that the judge wrote; unknown when it wrote none."""
+    """Return the judge's verdict, or unknown without one."""
     verdict = _verdict_file(run).get("verdict")
     return cast("Verdict", verdict) if verdict in EXIT_CODES else "unknown"
 
@@ -128,7 +127,7 @@ def _sentence_of(run: RunFolder) -> str:
 
 
 def facts_of(run: RunFolder) -> dict[str, Any]:
-    """A run for machines: folder, verdict, sentence, page (null where there is none)."""
+    """Return folder, verdict, sentence and page for machines."""
     page = run.path / "report" / "index.html"
     return {
         "run": run.path,
@@ -139,10 +138,7 @@ def facts_of(run: RunFolder) -> dict[str, Any]:
 
 
 def cases_of(run: RunFolder, group: str) -> list[Case]:
-    """A case for each invariant of a run; one that is violated fails only where the run does.
-
-    ``group`` names the same runs each time, so that a CI system can follow a case from run to run.
-    """
+    """Return cases; a violated one fails only if the run does. CI systems follow the same ``group``."""
     verdict = verdict_of(run)
     return [
         Case(f"invariants.{group}", name, _outcome(found["verdict"], verdict), str(found["reason"] or ""))
@@ -156,8 +152,8 @@ def _case(run: RunFolder) -> Case:
 
 def _outcome(invariant: str, run: str) -> CaseOutcome:
     if invariant == "fail":
-        return "fail" if run == "fail" else "skipped"  # permitted here, or it needs review
-    return "pass" if invariant == "pass" else "skipped"  # what the verdict lacks, the run itself says
+        return "fail" if run == "fail" else "skipped"  # allowed, or for review
+    return "pass" if invariant == "pass" else "skipped"  # missing evidence shows in the run
 
 
 def _verdict_file(run: RunFolder) -> dict[str, Any]:
@@ -169,16 +165,11 @@ def _verdict_file(run: RunFolder) -> dict[str, Any]:
 
 
 def judge_again(given: Sequence[str | Path]) -> Outcome:
-    """Judge recorded runs, of this machine or of an object store, and write their pages; the judge itself prints two
-    lines for each.
-
-    Raises:
-        BadInput: one is no run folder, or cannot be reached.
-    """
-    from campaigns.site import publish  # heavy
+    """Judge runs and rewrite pages; raise BadInput if a path is no run folder or cannot be reached."""
+    from campaigns.site import publish  # slow import
     from spark.submit import judge, run_folders
 
-    runs = run_folders([path_of(each) for each in given])  # refused before it waits for others
+    runs = run_folders([path_of(each) for each in given])  # fail before waiting
     with beside_others():
         code = judge([run.path for run in runs])
         for run in runs:
@@ -188,15 +179,11 @@ def judge_again(given: Sequence[str | Path]) -> Outcome:
 
 
 def import_and_judge(history: Sequence[Path], origin: Origin, settings: Settings, runs: Path) -> Outcome:
-    """Turn a foreign history into a run folder, judge it and write its page.
-
-    Raises:
-        BadInput: the history or a setting is wrong; no folder is left.
-    """
+    """Import and judge a history; BadInput leaves no folder."""
     from clusters.scenario.steps.catalog import STEPS
     from imports.formats import import_history
 
-    for name in settings.faults:  # what a configuration permits goes by the names of our own steps
+    for name in settings.faults:  # allowances name our steps
         if name not in STEPS:
             raise BadInput(f"FAULTS= names {name!r}, which is no step; known: {', '.join(sorted(STEPS))}.")
     run = import_history(history, origin, settings, runs)
@@ -207,7 +194,7 @@ def import_and_judge(history: Sequence[Path], origin: Origin, settings: Settings
 
 
 def list_scenarios() -> Outcome:
-    """A line for each scenario: its name and why it is run."""
+    """List names and purposes."""
     whys = {name: load_scenario(name).why for name in scenario_names()}
     width = max(map(len, whys))
     return Outcome(lines=[f"{name:{width}}  {why}" for name, why in whys.items()], facts={"scenarios": whys})

@@ -1,4 +1,4 @@
-"""The sample site: the commands of sample.yaml, one after the other, and a page that says what each left."""
+"""The sample site: the results of sample.yaml's commands."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RunCommand = Callable[[list[str]], Outcome]
 
 
 class Entry(BaseModel):
-    """One command of the list, as it is typed after ``plimsoll``, and what its page shows."""
+    """A command as typed after ``plimsoll``, and its page's text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -46,16 +46,14 @@ class Entry(BaseModel):
 
     @property
     def is_campaign(self) -> bool:
-        """A campaign has a name, by which it goes on where it stopped."""
         return self.command.split()[0] in {kinds.of(name).command for name in kinds.names()}
 
     @property
     def settings_file(self) -> str:
-        """Relative to the site; empty where the command needs none."""
+        """Relative to the site; empty without settings."""
         return f"{SETTINGS}/{self.name}.yaml" if self.settings else ""
 
     def words(self, places: Places) -> list[str]:
-        """The command line, for these places."""
         words = shlex.split(self.command)
         if self.settings_file:
             words += ["--settings", str(places.site / self.settings_file)]
@@ -65,11 +63,7 @@ class Entry(BaseModel):
 
 
 def read_list(path: Path = LIST) -> list[Entry]:
-    """The list, in its order.
-
-    Raises:
-        BadInput: it is no such list.
-    """
+    """Read the list; raise BadInput if it has another format."""
     told = parse(read_text(path, "The list of the sample site"), path)
     try:
         return TypeAdapter(list[Entry]).validate_python(told)
@@ -78,11 +72,7 @@ def read_list(path: Path = LIST) -> list[Entry]:
 
 
 def chosen(entries: Sequence[Entry], only: str | None) -> list[Entry]:
-    """Those that are named, with commas between; all where none is.
-
-    Raises:
-        BadInput: a name is none of the list.
-    """
+    """Return the entries in ``only``, by default all; raise BadInput for unknown names."""
     names = kinds.split_words(only) if only else [entry.name for entry in entries]
     known = [entry.name for entry in entries]
     for name in names:
@@ -92,17 +82,13 @@ def chosen(entries: Sequence[Entry], only: str | None) -> list[Entry]:
 
 
 def make_sample(folder: Path, only: str | None) -> Outcome:
-    """Run what was not made yet, and write the page after each.
-
-    Raises:
-        BadInput: a name is none of the list; nothing was started.
-    """
+    """Run missing entries, rewriting the page after each; raise BadInput for unknown names."""
     entries = read_list()
     return make(entries, chosen(entries, only), Places.beside(folder / "runs"), run_command)
 
 
 def make(entries: Sequence[Entry], wanted: Sequence[Entry], places: Places, run: RunCommand) -> Outcome:
-    """The same with any way to run a command; one that leaves no page does not keep the others from theirs."""
+    """Run missing entries; go on after one without a page."""
     page = _write_page(entries, places)
     left = [entry for entry in wanted if entry.name not in _made(places)]
     errors = []
@@ -118,13 +104,12 @@ def make(entries: Sequence[Entry], wanted: Sequence[Entry], places: Places, run:
             errors.append(f"{entry.name} came to no result: {outcome.error or 'it left no page'}")
         page = _write_page(entries, places)
     if errors:
-        errors.append("What is missing is made when the same command is given again.")
+        errors.append("Run the same command again to make what is missing.")
     facts = {"page": page, "made": sorted(_made(places))}
     return Outcome(UNKNOWN if errors else 0, [f"page: {page}"], facts, "\n".join(errors))
 
 
 def _prepared(entry: Entry, places: Places) -> list[str]:
-    """Its command line, once its settings are where that says."""
     if entry.settings_file:
         file = places.site / entry.settings_file
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -144,7 +129,7 @@ def _made(places: Places) -> Mapping[str, Made]:
 
 
 def _keep(entry: Entry, outcome: Outcome, took_s: float, places: Places) -> bool:
-    """Note what a command left; False where that is no page, or one of what broke off."""
+    """Return False without a page or after an abort."""
     facts = outcome.facts
     if not facts.get("page") or (outcome.code == UNKNOWN and outcome.error):
         return False

@@ -1,4 +1,4 @@
-"""Commands that serve and clean up: archive, clean, up, down, spark-cluster."""
+"""Commands that serve and clean up."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from operators import airflow_home, metrics_endpoint, service, spark_cluster
 
 
 def list_archive(runs: str | Path, *, rebuild: bool, metrics: Path | None = None) -> Outcome:
-    """A line for each judged run of this machine or of an object store; writes the page over everything.
+    """List judged runs and write the index page.
 
-    ``rebuild`` writes the rows anew from the run folders first; ``metrics`` is a file for them as OpenMetrics.
+    ``rebuild`` first rewrites the rows from run folders; ``metrics`` is an OpenMetrics file.
 
     Raises:
-        BadInput: the store cannot be reached, or there is no folder for the file.
+        BadInput: the store cannot be reached, or the file's folder does not exist.
     """
-    from campaigns import archive_metrics, site  # heavy
+    from campaigns import archive_metrics, site  # slow import
     from campaigns.places import Places
     from history import archive
 
@@ -46,16 +46,14 @@ def list_archive(runs: str | Path, *, rebuild: bool, metrics: Path | None = None
 
 
 def remove_leftovers(*, everything: bool) -> Outcome:
-    """Remove what dead runs and Spark clusters left, or of all of them, and say of which; what resists is told, keeps
-    nothing else from going, and makes the outcome unknown.
-    """
-    from clusters.run import experiment  # heavy
+    """Remove leftovers of dead runs, or all; continue after failures."""
+    from clusters.run import experiment  # slow import
 
     code, error = PASS, ""
     try:
         removed = remove_each(
             [
-                airflow_home.remove_leftovers,  # first: an Airflow that outlived its command would start nodes anew
+                airflow_home.remove_leftovers,  # first: Airflow would start new nodes
                 partial(experiment.reap, all_runs=everything),
                 partial(spark_cluster.remove_leftovers, everything=everything),
                 remove_scratch,
@@ -68,13 +66,13 @@ def remove_leftovers(*, everything: bool) -> Outcome:
 
 
 def start_airflow(port: int, database: str | None, metrics_port: int | None = None) -> Outcome:
-    """Start Airflow and the pages beside it, and the metrics where they have a port, unless they run.
+    """Start Airflow, pages and metrics, unless they run.
 
     Raises:
-        BadInput: a port is in use, or the address is no PostgreSQL's.
-        HarnessError: it did not come up; nothing of it is left.
+        BadInput: a port is in use, or the address is not PostgreSQL's.
+        HarnessError: it did not start; everything was removed again.
     """
-    from campaigns.places import Places  # heavy
+    from campaigns.places import Places  # slow import
     from campaigns.site import write_index
 
     say("starting Airflow … (about 15 s)")
@@ -89,17 +87,17 @@ def start_airflow(port: int, database: str | None, metrics_port: int | None = No
 
 
 def stop_airflow() -> Outcome:
-    """End all of Airflow, if it runs."""
+    """Stop Airflow, if it runs."""
     was_up = service.down()
     return Outcome(lines=["Airflow is down" if was_up else "Airflow was not up"], facts={"was_up": was_up})
 
 
 def start_spark_cluster() -> Outcome:
-    """Start a Spark cluster of this host, unless it runs, and say how to judge there.
+    """Start this host's Spark cluster, unless it runs.
 
     Raises:
-        BadInput: this user or host cannot make network namespaces.
-        HarnessError: it did not come up; nothing of it is left.
+        BadInput: network namespaces are not possible.
+        HarnessError: it did not start; everything was removed again.
     """
     spark_cluster.check_possible()
     say("starting Spark's master and workers … (about 15 s)")
@@ -113,7 +111,7 @@ def start_spark_cluster() -> Outcome:
 
 
 def stop_spark_cluster() -> Outcome:
-    """End the Spark cluster of this host, if it runs."""
+    """Stop this host's Spark cluster, if it runs."""
     was_up = spark_cluster.down()
     return Outcome(
         lines=["Spark's cluster is down" if was_up else "Spark's cluster was not up"], facts={"was_up": was_up}

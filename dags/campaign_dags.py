@@ -1,4 +1,4 @@
-"""One DAG for each kind of campaign, as its package declares it; only nightly runs have a schedule."""
+"""A DAG per kind of campaign; only nightly runs have a schedule."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ NIGHTLY: dict[str, Any] = {
         NightlyWebhook(campaign=PLANNED),
         *(NightlyNotifier(receiver=receiver, campaign=PLANNED) for receiver in RECEIVERS),
     ],
-    "schedule": os.environ.get(SCHEDULE, "0 2 * * *") or None,  # empty: only when asked for
-    # It takes the host for an hour each night: who has not asked for a schedule unpauses it on Airflow's page.
+    "schedule": os.environ.get(SCHEDULE, "0 2 * * *") or None,  # empty: manual
+    # it occupies the host for an hour: unpause it on Airflow's page
     "is_paused_upon_creation": SCHEDULE not in os.environ,
-    "catchup": False,  # and no start_date: with one, Airflow would begin last night's run as soon as it is up
+    "catchup": False,  # without start_date, so that last night's run is not made up
 }
 
 dags: dict[str, DAG] = {

@@ -1,7 +1,4 @@
-"""One DAG per scenario: its grid is the experiment's timeline.
-
-The run is recorded, collected, torn down, and only then judged; docs/dev/architecture.md says why in that order.
-"""
+"""A DAG per scenario; docs/dev/architecture.md explains why a run is judged after teardown."""
 
 from __future__ import annotations
 
@@ -71,7 +68,7 @@ PARAMS = {
 
 
 def build(name: str) -> DAG:
-    """The DAG of one scenario, given by name or by the path of its file."""
+    """Build a scenario's DAG, given by name or file."""
     scenario = load_scenario(name)
     with DAG(
         scenario.name,
@@ -80,18 +77,18 @@ def build(name: str) -> DAG:
         doc_md=doc_of(scenario),
         schedule=None,
         params=PARAMS,
-        default_args={"owner": "plimsoll", "retries": 0},  # a second try would be another experiment
+        default_args={"owner": "plimsoll", "retries": 0},  # a retry would be another experiment
         tags=tags(scenario),
     ) as dag:
         resolve = PrepareRun(task_id=RESOLVE.name, scenario=name, execution_timeout=RESOLVE.limit(scenario))
-        run: Any = resolve.output  # Airflow puts the path in its place
+        run: Any = resolve.output
         recording = {stage: _task(stage, run, scenario) for stage in stages(scenario)}
         judge = Judge(task_id=JUDGE.name, run=run, **_settings(JUDGE, scenario))
         publish = Publish(task_id=PUBLISH.name, run=run, **_settings(PUBLISH, scenario))
         chain(resolve, *recording.values(), judge, publish)
         setups = [task for stage, task in recording.items() if stage.role in ("start", "setup")]
         recording[TEAR_DOWN].as_teardown(setups=setups, on_failure_fail_dagrun=True)
-        watched = [task for task in dag.tasks if not task.is_setup]  # what follows a failed setup is red, too
+        watched = [task for task in dag.tasks if not task.is_setup]  # failed setups fail their successors, too
         watch(watched, last=publish)
     return dag
 
@@ -103,13 +100,13 @@ def _task(stage: Stage, run: Any, scenario: Scenario) -> RunStep:
 
 
 def _settings(stage: Stage, scenario: Scenario) -> dict[str, Any]:
-    """Time limit and trigger rule: after a failure what there is gets collected and judged, where there is a run."""
+    """Collect and judge even after a failure."""
     rule = TriggerRule.ALL_DONE_MIN_ONE_SUCCESS if stage.role == "end" else TriggerRule.ALL_SUCCESS
     return {"execution_timeout": stage.limit(scenario), "trigger_rule": rule}
 
 
 def build_all() -> Iterator[DAG]:
-    """Every scenario's; one that cannot be read is left out, because the others may have runs that live."""
+    """Skip unreadable scenarios, because others may have live runs."""
     for name in scenario_names():
         try:
             yield build(name)
@@ -117,7 +114,7 @@ def build_all() -> Iterator[DAG]:
             logging.getLogger("plimsoll.dags").warning("Scenario %s has no DAG: %s", name, error)
 
 
-# A run from the command line needs no other scenario, and should not stumble over one.
+# a run must not fail over another scenario
 _only = os.environ.get("PLIMSOLL_SCENARIO")
 for _dag in [build(_only)] if _only else build_all():
     globals()[_dag.dag_id] = _dag

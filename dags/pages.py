@@ -1,4 +1,4 @@
-"""The page over all runs and campaigns, written anew whenever the archive grows."""
+"""Rewrites the index page when the archive grows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removes what expired runs left behind, each hour."""
+"""Removes leftovers of expired runs, hourly."""
 
 from __future__ import annotations
 

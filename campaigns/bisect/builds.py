@@ -1,4 +1,4 @@
-"""Build the versions of a bisection with a command, on demand."""
+"""Build a bisection's versions on demand."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from clusters.paths import CACHE
 from history.errors import HarnessError
 from history.folder import write_atomically
 
-MADE = CACHE / "bisect"  # one file per build, holding the path of its folder of jars
+MADE = CACHE / "bisect"  # a file per build with its path of jars
 
 log = logging.getLogger("plimsoll")
 
 
 def made(settings: Mapping[str, Any], build: str) -> str:
-    """Return the value of ``kafka`` for a run: the build itself, or its jars, which the command builds once.
+    """Return a run's ``kafka``: the build, or its jars, which the command builds once.
 
     Raises:
         HarnessError: the command failed.

@@ -1,4 +1,4 @@
-"""Evaluate a bisection: how bad builds differ from good ones, each build's answer, and the next build to run."""
+"""Evaluate a bisection: answers and the next build."""
 
 from __future__ import annotations
 
@@ -25,15 +25,11 @@ from history.metrics import METRICS, metric_of, why_not_in
 from history.results.bisect import BisectResult, Judged, JudgedAs
 
 Row = Mapping[str, Any]
-GOOD, BUILD = "good", "build"  # roles of a pair's two runs
+GOOD, BUILD = "good", "build"  # roles in a pair
 
 
 class Settings(BaseModel):
-    """The settings. ``builds`` go from good to bad; ``command`` builds each one and leaves it at ``kafka``.
-
-    Without ``metric``, a bad build violates a guarantee in at least ``least`` percent of its runs. With one, the metric
-    is worse by at least ``least`` percent.
-    """
+    """``builds`` go from good to bad; ``command`` leaves each at ``kafka``; ``least`` is in percent."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -65,7 +61,7 @@ class Settings(BaseModel):
     def _judges(cls, value: str) -> str:
         if value and (value not in METRICS or METRICS[value].better is None):
             known = ", ".join(name for name, metric in METRICS.items() if metric.better)
-            raise ValueError(f"it is no metric of which more or less is better; those are {known}")
+            raise ValueError(f"it has no better direction; metrics with one: {known}")
         return value
 
     @field_validator("phase")
@@ -77,12 +73,7 @@ class Settings(BaseModel):
 
 
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
-    """Plan the runs of both ends, in alternating order.
-
-    Raises:
-        BadInput: a setting is wrong, or an end is not a Kafka build.
-        HarnessError: an end cannot be built.
-    """
+    """Plan both ends' runs, alternately; raise BadInput or HarnessError for an end that is no build."""
     asked = KIND.check(Settings, settings)
     told, scenario = asked.model_dump(), load_scenario(asked.scenario)
     phases = [phase.name for phase in scenario.phases]
@@ -103,12 +94,12 @@ def _ends(campaign: Campaign, asked: Settings) -> Iterator[Item]:
     kafka, last = campaign.settings["ends"][-1], len(asked.builds) - 1
     for number in range(1, asked.tries + 1):
         tried = [*([] if asked.metric else items_of(campaign, 0, number)), *items_of(campaign, last, number, kafka)]
-        # drift of the host favours neither; pairs alternate by themselves
+        # drift of the host favours neither; pairs alternate anyway
         yield from tried if number % 2 or asked.metric else tried[::-1]
 
 
 def items_of(campaign: Campaign, index: int, number: int, kafka: str = "") -> list[Item]:
-    """Return one try of a build: a run, or for a metric a pair with the good end, in alternating order."""
+    """Return a build's try: a run or, for a metric, a pair with the good end."""
     good = str(campaign.settings["ends"][0])
     item = _item(campaign, index, number, BUILD, kafka or good)
     if not campaign.settings["metric"]:
@@ -129,7 +120,7 @@ def _item(campaign: Campaign, index: int, number: int, role: str, kafka: str) ->
     )
 
 
-def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:  # noqa: ARG001  # as of every kind
+def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:  # noqa: ARG001
     """Return nothing: the next build depends on the previous one."""
     return []
 
@@ -139,7 +130,7 @@ def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:  # noqa: A
 
 @dataclass(frozen=True)
 class Violation:
-    """A bad build violates one of ``names`` in a share of at least ``least`` of its runs."""
+    """A bad build violates one of ``names`` in a share of at least ``least`` of runs."""
 
     names: frozenset[str]
     least: float
@@ -161,10 +152,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class Slower:
-    """A bad build's metric is worse than a good build's by at least ``least``; the bad end's is worse by ``effect``.
-
-    Both are log-ratios.
-    """
+    """A bad build's metric is worse than a good one's by ``least``, the bad end's by ``effect`` (log-ratios)."""
 
     metric: str
     phase: str
@@ -177,14 +165,14 @@ class Slower:
     def words(self, tries: Sequence[Sequence[Run]]) -> str:
         found = log_ratios(tries, self.metric, self.phase)
         mean = percent(sum(found) / len(found)) if found else 0.0
-        return f"{_metric(self.metric, self.phase)}: {mean:+.1f} % beside the good build, by {len(found)} pairs."
+        return f"{_metric(self.metric, self.phase)}: {mean:+.1f} % against the good build, in {len(found)} pairs."
 
     @property
     def sentence(self) -> str:
         least, change = percent(self.least), percent(self.effect)
         of = _metric(self.metric, self.phase)
         bad_end = f"{change:+.1f} % in the bad end"
-        return f"In a bad build {of} changes by {least:+.0f} % or more beside the good one; {bad_end}."
+        return f"In a bad build {of} changes by {least:+.0f} % or more against the good one; {bad_end}."
 
 
 Difference = Violation | Slower
@@ -195,7 +183,7 @@ def _metric(metric: str, phase: str) -> str:
 
 
 def names_of(run: Run) -> set[str]:
-    """Return a run's anomalies and invariants that may be violations; empty if the run passes."""
+    """Return what may be a run's violations, unless it passes."""
     return violations(run) if run.verdict != "pass" else set()
 
 
@@ -204,12 +192,11 @@ def _single(tries: Iterable[Sequence[Run]]) -> list[Run]:
 
 
 def _telling(tries: Iterable[Sequence[Run]]) -> list[Run]:
-    """Drop runs without information: verdict unknown, and no violation visible either."""
     return [run for run in _single(tries) if run.verdict != "unknown" or names_of(run)]
 
 
 def log_ratios(tries: Iterable[Sequence[Run]], metric: str, phase: str) -> list[float]:
-    """Return the log-ratios of the pairs whose two values can be trusted."""
+    """Return the log-ratios of pairs with two trusted values."""
     found = []
     for tried in tries:
         by_role = {run.label("role"): run for run in tried if run.why_not(metric, phase) is None}
@@ -222,7 +209,7 @@ def log_ratios(tries: Iterable[Sequence[Run]], metric: str, phase: str) -> list[
 
 
 class Search:
-    """The state of a bisection after its judged runs; ``refused`` are builds that could not be built or run."""
+    """A bisection after its judged runs; ``refused`` builds cannot be built or run."""
 
     def __init__(self, campaign: Campaign, rows: Iterable[Row], refused: Iterable[int] = ()) -> None:
         self.campaign = campaign
@@ -246,7 +233,7 @@ class Search:
     def _violation(self, least: float) -> Difference | str:
         good, bad = (_telling(self.tries_of(end)) for end in (0, self.last))
         if not good or not bad:
-            return "No run of one of the ends has a verdict, so that nothing can be told from them."
+            return "One of the ends has no run with a verdict, so the builds cannot be bisected."
         names = frozenset().union(*map(names_of, bad)).difference(*map(shown, good))
         if not names:
             also = ", which the good one violates, too" if any(map(names_of, bad)) else ""
@@ -277,7 +264,6 @@ class Search:
         return Slower(metric, phase, worse, effect.mean)
 
     def answer(self, index: int) -> JudgedAs:
-        """Return good, bad, open (more tries may decide), undecided, or not run."""
         if index in (0, self.last):
             return "good" if index == 0 else "bad"
         if index in self.refused:
@@ -292,14 +278,13 @@ class Search:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """Return the last known good build and the first known bad one."""
         known = {index: self.answer(index) for index in {0, self.last, *self.tries}}
         bad = min(index for index, answer in known.items() if answer == "bad")
         return max(index for index, answer in known.items() if answer == "good" and index < bad), bad
 
     @property
     def next(self) -> int | None:
-        """Return the undecided build nearest to the middle; None at the end of the search."""
+        """Return the undecided build nearest to the middle, or None at the end."""
         if isinstance(self.difference, str):
             return None
         good, bad = self.bounds
@@ -338,7 +323,7 @@ class Search:
 
 
 def tries_that_show(least: float) -> int:
-    """Return how many runs show, with 95 % certainty, an event that occurs in a share ``least`` of runs."""
+    """Return how many runs show, at 95 %, an event of share ``least``."""
     return math.ceil(math.log(0.05) / math.log1p(-least))
 
 
@@ -350,7 +335,7 @@ def _interval(effect: Effect) -> str:
 
 
 def result(campaign: Campaign, rows: Sequence[Row]) -> BisectResult:
-    """Return the first bad build, or the two builds that enclose it."""
+    """Return the first bad build, or two that enclose it."""
     search = Search(campaign, rows)
     judged = search.judged()
     good, bad = search.bounds
@@ -387,12 +372,12 @@ def _sentence(search: Search, candidates: Sequence[str], last_good: str) -> str:
         return search.difference
     if len(candidates) == 1:
         return f"{candidates[0]} is the first bad build; {last_good}, the one before it, is good."
-    ahead = "It is searched on by the same command." if search.next is not None else _why_open(search)
+    ahead = "The same command continues the search." if search.next is not None else _why_open(search)
     return f"The first bad build is one of {len(candidates)}: after {last_good} and up to {candidates[-1]}. {ahead}"
 
 
 def _why_open(search: Search) -> str:
     limit = search.campaign.settings["limit"]
     if isinstance(search.difference, Violation) and limit < (runs := clean_runs(search.difference.least)):
-        return f"Those between stayed open after LIMIT={limit} runs; {runs} without the violation call a build good."
-    return f"Those between could not be run, or stayed open after LIMIT={limit}; a larger LIMIT or LEAST may decide."
+        return f"Builds in between are undecided after LIMIT={limit} runs; {runs} without the violation are good."
+    return f"Builds in between failed to run, or are undecided after LIMIT={limit}; a larger LIMIT or LEAST may decide."

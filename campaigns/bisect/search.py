@@ -1,4 +1,4 @@
-"""Bisect the builds between good and bad; each try is an item of the campaign, so that a search can be resumed."""
+"""Bisect builds; each try is a campaign item, which makes the search resumable."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ Say = Callable[[str], object]
 
 
 def search(folder: CampaignFolder, options: Mapping[str, Any], places: Places, say: Say) -> list[str]:  # noqa: ARG001
-    """Build, record and judge builds until the first bad one is known, then write the result; return no lines.
-
-    A build that cannot be built or run counts for neither side.
-    """
+    """Judge builds until the first bad one is known; those that cannot be built or run count for neither side."""
     campaign, refused = folder.read_plan(), set[int]()
     index: int | None = None
     while True:

@@ -1,4 +1,4 @@
-"""How much a cluster carries: its load steps and catch-up runs. docs/capacity.md says what follows from them."""
+"""Plan a capacity campaign's load steps and catch-up runs; see docs/capacity.md."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from clusters.scenario.values import Share
 from history.results.capacity import CapacityResult
 
 TOPIC = "orders"
-AWAY = "A"  # the broker that goes
-SMALLEST_SHARE = 0.05  # below it a record's own number and checksum are more than that share
-SHORTEST_DOWN_S = 12.0  # the controller misses a broker after its session time-out of 9 s
+AWAY = "A"
+SMALLEST_SHARE = 0.05  # below it, record number and checksum take a larger share
+SHORTEST_DOWN_S = 12.0  # above the session timeout of 9 s
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 MbPerSecond = Annotated[float, Field(gt=0, le=100_000)]
 Downtime = Annotated[float, Field(ge=SHORTEST_DOWN_S, le=86_400)]
 
 
-Steps = dict[str, list[dict[str, Any]]]  # a phase as a scenario's file has it: its name and its steps
+Steps = dict[str, list[dict[str, Any]]]  # name and steps, as in a scenario file
 
 
 class _Model(BaseModel):
@@ -42,15 +42,13 @@ def _range(value: object) -> object:
 
 
 class Question(_Model):
-    """What is to be carried, and how well. MB are 10^6 bytes after compression, ``record_bytes`` before it.
+    """The load and its targets. MB are 10^6 bytes after compression, ``record_bytes`` before it.
 
-    ``burst`` is the peak over the mean; ``downtime_s`` how long a broker is away when it goes; ``growth_per_month`` a
-    share such as 0.03, or the smallest and the largest. ``tls``: clients and brokers talk to brokers by TLS.
-    ``compresses_to`` is the share of their bytes to which the real records are compressed. ``demand`` is a file with
-    the metrics of a cluster, of ``demand_weeks`` whole weeks, by which load, burst, groups and growth are known where
-    nothing is said of them. ``disk_gb`` is what logs may fill of a broker's disk, ``disk_mb_per_s`` what it reads or
-    writes, ``retention_gb`` what is kept of a partition at most, ``old_reads_share`` what groups read from disk of all
-    that they read. ``racks``: each has as many brokers, and each replica of a partition lies in another one.
+    ``burst`` is peak over mean, ``downtime_s`` how long a broker is away, ``growth_per_month`` a share such as 0.03 or
+    a range. ``compresses_to`` is the compressed share of real records. ``demand`` is a file of a cluster's metrics over
+    ``demand_weeks``: default load, burst, groups and growth. ``disk_gb`` and ``disk_mb_per_s`` are a broker's,
+    ``retention_gb`` is a partition's limit, ``old_reads_share`` the share of groups' reads from disk. ``racks`` have
+    equally many brokers, and replicas of a partition are in different ones.
     """
 
     demand: str = ""
@@ -111,19 +109,18 @@ class Question(_Model):
 
     @property
     def stored_bytes(self) -> float:
-        """Of a record, as brokers carry it."""
         return self.record_bytes * (1.0 if self.compresses_to is None else self.compresses_to)
 
 
 class Target(NamedTuple):
-    """A point of the plane of load and downtime."""
+    """A load and a downtime."""
 
     write_mb_per_s: MbPerSecond
     down_s: Downtime
 
 
 class Grid(_Model):
-    """Every load with every downtime, each so many times."""
+    """Every load with every downtime, repeated."""
 
     write_mb_per_s: list[MbPerSecond] = Field(min_length=2)
     down_s: list[Downtime] = Field(min_length=2)
@@ -134,25 +131,25 @@ class Grid(_Model):
         return [Target(load, down_s) for load in self.write_mb_per_s for down_s in self.down_s]
 
     def surrounds(self, point: Target) -> bool:
-        """Whether a point lies between the fitted ones, where any smooth curve would predict it."""
+        """Check that a point is inside, where any smooth curve would predict it."""
         loads, downs = self.write_mb_per_s, self.down_s
         return min(loads) <= point.write_mb_per_s <= max(loads) and min(downs) <= point.down_s <= max(downs)
 
 
 class Measurement(_Model):
-    """What is run, on as many brokers as a partition has replicas. ``resource_limits`` is what each broker may use."""
+    """``resource_limits`` apply to each of as many brokers as replicas."""
 
     kafka: str
     runtime: str = "docker"
     resource_limits: Allowance
-    load_steps: list[MbPerSecond] = Field(min_length=3)  # MB/s
-    degraded_steps: list[MbPerSecond] = Field(default_factory=list, validate_default=True)  # none: the same
+    load_steps: list[MbPerSecond] = Field(min_length=3)
+    degraded_steps: list[MbPerSecond] = Field(default_factory=list, validate_default=True)  # default: ``load_steps``
     repetitions: int = Field(default=3, ge=1, le=MAX_TIMES)
     warm_up_s: Positive = 20.0
     step_s: Positive = 30.0
     grid: Grid
-    cold: Grid | None = None  # the same with a backlog that has left the page cache
-    partitions: list[Annotated[int, Field(ge=1)]] = Field(default_factory=list)  # on each broker, at the first load
+    cold: Grid | None = None  # with a backlog outside the page cache
+    partitions: list[Annotated[int, Field(ge=1)]] = Field(default_factory=list)  # per broker, at the first load
     held_out: list[Target] = Field(default_factory=list)
     give_up_s: Positive = 240.0
 
@@ -199,25 +196,21 @@ class Settings(_Model):
 
     @property
     def measured_partitions(self) -> int:
-        """As many replicas on each measured broker as on one of the question, and no more than are tried apart."""
+        """Return partitions for as many replicas per broker as asked, at most the largest measured number."""
         question = self.question
         asked = math.ceil(question.partitions * question.replication_factor / question.brokers)
         return min([asked, *self.measurement.partitions[-1:]])
 
 
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
-    """Load steps first, then the grid in random order so that a drifting host is no slope, held-out points last.
-
-    Raises:
-        BadInput: one sentence says what is wrong with the settings.
-    """
+    """Plan load steps, the grid in random order (a drifting host is no slope), then held-out points."""
     question = settings.get("question")
     told = {**settings, "question": demand.asked(question)} if isinstance(question, Mapping) else settings
     asked = KIND.check(Settings, told)
     rng = random.Random(seed)
     items = [*_knees(asked, rng), *_grid(asked, rng), *_partitions(asked, rng), *_held_out(asked, rng)]
     for item in {item.labels["role"]: item for item in items}.values():
-        load_scenario(item.scenario, item.changes)  # refuses what cannot be run
+        load_scenario(item.scenario, item.changes)  # rejects impossible runs
     return Campaign(
         campaign_id=campaign_id,
         kind="capacity",
@@ -228,13 +221,13 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
     )
 
 
-def follow_up(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> list[Item]:  # noqa: ARG001 - as of every kind
-    """Nothing: points chosen after looking would no longer test the model."""
+def follow_up(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> list[Item]:  # noqa: ARG001
+    """Return nothing: points chosen after looking would not test the model."""
     return []
 
 
 def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> CapacityResult:
-    """The plan that the campaign's runs support; ``rows`` are those of the archive."""
+    """Return the capacity plan that the archive's rows support."""
     return answer.result(campaign, rows)
 
 
@@ -242,7 +235,7 @@ def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> CapacityRes
 
 
 def _knees(asked: Settings, rng: random.Random) -> Iterator[Item]:
-    """Healthy and degraded in turn, so that both see the same host."""
+    """Alternate healthy and degraded, so that both see the same host."""
     measured = asked.measurement
     phases = {
         "knee": _steps(asked, measured.load_steps),
@@ -264,7 +257,7 @@ def _steps(asked: Settings, loads: Sequence[float]) -> list[Steps]:
 
 
 def _degraded_steps(asked: Settings, loads: Sequence[float]) -> list[Steps]:
-    """A phase for each load, as a fault ends with its phase; latency counts from the offer until the broker is back."""
+    """One phase per load, since a fault ends with its phase; latency counts until the broker is back."""
     gone: list[dict[str, Any]] = [{"stop": AWAY}, {"wait": {"for": {"out_of_isr": AWAY}, "limit": 60}}]
     back = [{"start": AWAY}, _isr_full(asked)]
     return [
@@ -277,7 +270,6 @@ def _degraded_steps(asked: Settings, loads: Sequence[float]) -> list[Steps]:
 
 
 def _grid(asked: Settings, rng: random.Random) -> Iterator[Item]:
-    """The grid of warm and of cold points, mixed, as often as each is to be repeated."""
     grids = {"cached": asked.measurement.grid, "cold": asked.measurement.cold}
     points = [
         (backlog, turn, point)
@@ -293,7 +285,6 @@ def _grid(asked: Settings, rng: random.Random) -> Iterator[Item]:
 
 
 def _partitions(asked: Settings, rng: random.Random) -> Iterator[Item]:
-    """For each number of partitions the smallest load held, then a broker killed and back; in random order."""
     measured = asked.measurement
     load, down_s = min(measured.load_steps), min(measured.grid.down_s)
     runs = [(count, turn) for turn in range(1, measured.repetitions + 1) for count in measured.partitions]
@@ -348,7 +339,7 @@ def _item(
     question, measured = asked.question, asked.measurement
     partitions = int(labels.get("partitions", asked.measured_partitions))
     letters = [chr(ord("A") + index) for index in range(question.replication_factor)]
-    resource_limits = measured.resource_limits.model_dump()  # with nulls: a merge patch drops the scenario's own
+    resource_limits = measured.resource_limits.model_dump()  # nulls drop the scenario's own limits
     security = {"security": {"tls": "one_way"}} if question.tls else {}
     payload = {"payload": {"compresses_to": question.compresses_to}} if question.compresses_to else {}
     return Item(

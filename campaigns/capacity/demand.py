@@ -1,4 +1,4 @@
-"""What a cluster was asked for so far, by its own metrics: load, peak and growth. docs/capacity.md has the rules."""
+"""A cluster's past load, peak and growth; docs/capacity.md has the rules."""
 
 from __future__ import annotations
 
@@ -23,19 +23,16 @@ from history.errors import BadInput
 
 WEEK_S = 7 * 86_400.0
 MIN_WEEKS = 4
-WHOLE = 0.9  # the share of a week's rows that must be there for it to count
-FIRST_S, LAST_S = 3e8, 3e11  # years 1979 to 11476: units of a thousand apart do not overlap
+WHOLE = 0.9  # of a week's rows, for it to count
+FIRST_S, LAST_S = 3e8, 3e11  # years 1979 to 11476: units 1000 apart do not overlap
 IRREGULAR = 0.1  # of a step: local days of 23 and 25 hours differ by less
-DRIFT = 0.01  # of the usual step, by which the mean one may differ
-LEAST_MB_PER_S = 1e-4  # a load below it is no load of a cluster, but a figure that was misread
+DRIFT = 0.01  # of the usual step, for the mean step
+LEAST_MB_PER_S = 1e-4  # a lower cluster load was misread
 MAX_WARNINGS = 5
 
 
 class Row(NamedTuple):
-    """Seconds since 1970, and MB/s in and out from then on; ``mb_out`` is None if the file does not report it.
-
-    ``series`` is how many series, such as one for each broker, the sum is of.
-    """
+    """MB/s in and out from ``at_s`` on; ``mb_out`` is None if unreported; ``series`` counts the summed ones."""
 
     at_s: float
     mb_in: float
@@ -44,10 +41,7 @@ class Row(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """The mean of the last whole week, the highest row of the last four over their mean, consumer groups by bytes out
-    over bytes in (None: not reported), growth by month at 90 % (None: too few whole weeks), and of how many whole
-    weeks. ``doubts`` are sentences on what is missing from the rows.
-    """
+    """Load of the last whole week, peak over mean of four weeks, growth per month at 90 %; None: too little data."""
 
     write_mb_per_s: float
     burst: float
@@ -58,18 +52,17 @@ class Demand(NamedTuple):
 
 
 class Metrics(NamedTuple):
-    """The rows of a file, oldest first, and sentences on what the file says is missing or may be counted twice."""
+    """Rows, oldest first, and doubts about missing or doubly counted data."""
 
     rows: list[Row]
     doubts: tuple[str, ...] = ()
 
 
 def read(path: Path) -> Metrics:
-    """Read a file: CSV with bytes by hour (or any other step), or Prometheus' answer to query_range with bytes a
-    second.
+    """Read CSV (bytes per step) or a Prometheus query_range answer (bytes per second).
 
     Raises:
-        BadInput: the file is missing, has neither form, or one of its values is wrong; the sentence has its place.
+        BadInput: the file is missing or wrong; names the place.
     """
     try:
         text = _decoded(path.read_bytes())
@@ -119,7 +112,6 @@ def _of_csv(lines: Sequence[str]) -> list[Row]:
 
 
 def _cells(reader: csv.DictReader[str]) -> list[tuple[dict[str, str], int]]:
-    """Return the fields of each row as they are in the file, without blanks around them, and its line."""
     found = []
     try:
         for row in reader:
@@ -132,7 +124,7 @@ def _cells(reader: csv.DictReader[str]) -> list[tuple[dict[str, str], int]]:
 
 
 def _plain(text: str, is_decimal_comma: bool) -> str:
-    """Where semicolons or tabs separate, spreadsheets write decimal commas."""
+    """Spreadsheets that separate by semicolons or tabs write decimal commas."""
     return text.replace(",", ".") if is_decimal_comma else text
 
 
@@ -141,7 +133,7 @@ def _csv_bytes(text: str, place: str, is_decimal_comma: bool) -> float | None:
 
 
 def _refuse_no_load(rows: Sequence[Row], cells: Sequence[tuple[Mapping[str, str], int]]) -> None:
-    """Refuse numbers so small that they are something else than bytes: 36.571 may be meant as 36,571."""
+    """Reject implausibly small numbers: 36.571 may mean 36,571."""
     most = max(row.mb_in for row in rows)
     if not 0 < most < LEAST_MB_PER_S:
         return
@@ -158,7 +150,7 @@ def _has_thousands(text: str) -> bool:
 
 
 def _times(told: Sequence[tuple[str, str]], is_decimal_comma: bool = False) -> list[float]:
-    """Seconds since 1970; numbers may also be milli-, micro- or nanoseconds, all in one unit."""
+    """Accept seconds, milli-, micro- or nanoseconds since 1970."""
     times, units = [], set[float]()
     for text, place in told:
         try:
@@ -185,7 +177,6 @@ def _of_iso(text: str, place: str) -> float:
 
 
 def _bytes(value: Any, place: str, text: Any, remedy: str) -> float:
-    """Return a number of bytes; ``text`` is what the file has for it, ``remedy`` what to do where it is no number."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -200,7 +191,6 @@ def _bytes(value: Any, place: str, text: Any, remedy: str) -> float:
 
 
 def _of_prometheus(text: str) -> Metrics:
-    """Sum the series: one for each broker, as a rule."""
     answer = _answer(text)
     found = [_series(each) for each in _matrix(answer)]
     sums: dict[float, list[float]] = defaultdict(list)
@@ -235,7 +225,7 @@ def _labels(each: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _warnings(answer: Mapping[str, Any]) -> list[str]:
-    """What Prometheus says of its own answer; ``isPartial`` is what those say that ask several stores."""
+    """Return Prometheus' warnings; queries of several stores set ``isPartial``."""
     told = answer.get("warnings")
     texts = [" ".join(str(each).split())[:200].rstrip(". ") for each in told] if isinstance(told, list) else []
     found = [f"Prometheus warned of its answer: {text}" for text in dict.fromkeys(texts) if text]
@@ -247,7 +237,6 @@ def _warnings(answer: Mapping[str, Any]) -> list[str]:
 
 
 def _answer(text: str) -> dict[str, Any]:
-    """Return the whole answer, unless it is an error."""
     try:
         answer = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -267,7 +256,6 @@ def _no_answer(got: str) -> WrongError:
 
 
 def _matrix(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the series of an answer; none is a part of another by its labels."""
     data = answer.get("data")
     kind = data.get("resultType") if isinstance(data, dict) else None
     found = data.get("result") if isinstance(data, dict) else None
@@ -283,11 +271,7 @@ def _is_series(each: Any) -> bool:
 
 
 def _regular_step_s(told: Sequence[tuple[float, str]]) -> float:
-    """Return the usual step of times with their places. Bytes are divided by it, so that each row must have it.
-
-    Raises:
-        WrongError: a time is there twice, or is no whole number of steps after the one before it.
-    """
+    """Return the step; raise WrongError if a time is repeated or off the step."""
     by_time = sorted(told)
     _refuse_equal_times(by_time)
     step_s = _step_s([at_s for at_s, _ in by_time])
@@ -329,13 +313,10 @@ def _step_s(at_s: Sequence[float]) -> float:
 
 
 def demand(rows: Sequence[Row], known: Sequence[str] = ()) -> Demand:
-    """Return load, peak, groups and growth; ``known`` are doubts that the file itself gives.
+    """Return load, peak, groups and growth.
 
-    Growth is the slope of ln(load) over whole weeks, so that weekdays cancel out; its interval is the t interval of
-    that line.
-
-    Weeks with fewer series than the last one are not counted: the sum may lack brokers. Neither are rows with fewer
-    series than their week.
+    Growth is the slope of ln(load) over whole weeks, which cancels weekdays. Weeks with fewer series than the last one
+    and rows with fewer than their week do not count: brokers may be missing.
 
     Raises:
         BadInput: there is no whole week, or one without load.
@@ -352,7 +333,7 @@ def demand(rows: Sequence[Row], known: Sequence[str] = ()) -> Demand:
     return Demand(
         write_mb_per_s=means[-1],
         burst=max(1.0, max(row.mb_in for row in recent) / fmean(row.mb_in for row in recent)),
-        # What is read twice by chance is no group.
+        # occasional second reads are no group
         consumer_groups=None if fan_out is None else math.ceil(fan_out - 0.05),
         growth_per_month=_growth([number for number, _ in weeks], means) if len(weeks) >= MIN_WEEKS else None,
         weeks=len(weeks),
@@ -361,7 +342,6 @@ def demand(rows: Sequence[Row], known: Sequence[str] = ()) -> Demand:
 
 
 def _whole_weeks(rows: Sequence[Row]) -> tuple[list[tuple[int, list[Row]]], list[str]]:
-    """Return the whole weeks with as many series as the last one, oldest first, and what is missing in words."""
     weeks: list[tuple[int, list[Row], int]] = []
     doubts = []
     for number, week in _weeks(rows):
@@ -383,7 +363,6 @@ def _whole_weeks(rows: Sequence[Row]) -> tuple[list[tuple[int, list[Row]]], list
 
 
 def _other_series(usual: int, last: int, days: Sequence[str]) -> str:
-    """Name the weeks that have another number of series than the last one."""
     if len(days) == 1:
         weeks, have, are = f"the week from {days[0]}", "has", "the week is"
     else:
@@ -401,7 +380,7 @@ def _day(week: Sequence[Row]) -> str:
 
 
 def _weeks(rows: Sequence[Row]) -> list[tuple[int, list[Row]]]:
-    """The whole weeks, counted back from the last row, with their numbers; oldest first."""
+    """Number whole weeks, counted back from the last row."""
     if len(rows) < 2:
         return []
     end_s, step_s = rows[-1].at_s, _step_s([row.at_s for row in rows])
@@ -413,7 +392,7 @@ def _weeks(rows: Sequence[Row]) -> list[tuple[int, list[Row]]]:
 
 def _growth(numbers: Sequence[int], means: Sequence[float]) -> tuple[float, float]:
     line = stats.linregress(numbers, [math.log(mean) for mean in means])
-    error = 0.0 if math.isnan(line.stderr) else float(line.stderr)  # a load that never changes
+    error = 0.0 if math.isnan(line.stderr) else float(line.stderr)  # a constant load
     reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(means) - 2)) * error
     weeks_a_month = DAYS_A_MONTH / 7
     low, high = (math.expm1((float(line.slope) + side * reach) * weeks_a_month) for side in (-1, 1))
@@ -421,11 +400,7 @@ def _growth(numbers: Sequence[int], means: Sequence[float]) -> tuple[float, floa
 
 
 def asked(question: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a question whose ``demand`` names a file with the figures of that file; what it gives itself stays.
-
-    Raises:
-        BadInput: the file cannot be used, or has too few weeks for a growth that the question does not give.
-    """
+    """Fill in missing figures from the ``demand`` file; raise BadInput if it is unusable or too short for growth."""
     if not question.get("demand"):
         return dict(question)
     found = demand(*read(Path(str(question["demand"])).expanduser()))

@@ -1,4 +1,4 @@
-"""What a plan says of the brokers' disks: what they hold, with one away, and when they are full."""
+"""A plan's disks: contents, also with a broker away, and dates when full."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from campaigns.statistics.disk import GB_PER_MB_HOUR, Retention, Stored
 
 
 class Disks:
-    """The disks that the question names; the mean load decides, as a day's peak and trough are both stored."""
+    """The question's disks; the mean load decides, since peak and trough are both stored."""
 
     def __init__(self, question: Mapping[str, Any]) -> None:
         self.question = question
@@ -29,16 +29,15 @@ class Disks:
         )
 
     def needed_gb(self, mean: float, brokers: int) -> float:
-        """On each broker with another one away, or a whole rack where there are racks."""
+        """Return GB per broker with another, or a rack, away."""
         total_gb = self.stored(mean, brokers).total_gb
         return disk.most_with_one_away(total_gb, brokers=brokers, copies=self.copies, racks=self.racks)
 
     def fit(self, mean: float, brokers: int) -> bool:
-        """Whether it fits; any load does where nothing was said of disks."""
         return self.disk_gb is None or self.needed_gb(mean, brokers) <= self.disk_gb
 
     def as_json(self, brokers: int, growth: float, made: date) -> dict[str, Any]:
-        """Today and at the end of the horizon, when the load has grown by the factor ``growth``."""
+        """Return figures today and after growth by the factor ``growth``."""
         today: float = self.question["write_mb_per_s"]
         kept, load = self.stored(today, brokers), capacity.load_of_a_broker(today, self.copies, brokers)
         full = self._full_mb_per_s(brokers)
@@ -73,5 +72,5 @@ class Disks:
 
 
 def iso(day: date | None) -> str | None:
-    """As JSON has it."""
+    """Format a date for JSON."""
     return None if day is None else day.isoformat()

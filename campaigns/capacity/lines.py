@@ -1,4 +1,4 @@
-"""A capacity plan as a table: a line for each figure, with its interval and what it was taken from."""
+"""A capacity plan as a table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from history.results.capacity import CapacityResult, Interval, Plan, PlanLine
 
 
 def plan_table(result: CapacityResult, plan: Plan) -> Iterator[PlanLine]:
-    """The plan, a line for each figure: what, its value, its interval, and what it was taken from."""
+    """Yield a line per figure, with interval and source."""
     question, catch_up, throttled = result.question, result.catch_up, result.throttle
     runs = f"{catch_up.fitted_runs} runs with a broker away"
     steps = "load steps, by each broker's share"
@@ -97,7 +97,6 @@ def _line(what: str, value: str, interval: str, source: str) -> PlanLine:
 
 
 def _of(what: str, interval: Interval | None, unit: str, source: str) -> PlanLine:
-    """An estimate with its interval; a bound that does not exist is said to be open."""
     if interval is None:
         return _line(what, amount(None), "", source)
     low, high = (amount(bound) if bound is not None else "open" for bound in (interval.low, interval.high))

@@ -1,4 +1,4 @@
-"""What follows from a capacity study: the answer to its question, its alternatives, and how sure it is."""
+"""The answer to a capacity question, its alternatives, and its confidence."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from campaigns.statistics.capacity import Interval, Measured, as_json
 from history.results.capacity import Recommended
 
 MB = 1e6
-MIN_INSIDE = 0.8  # of the held-out runs: intervals of 90 % that hold fewer are no intervals of 90 %
+MIN_INSIDE = 0.8  # of held-out runs; fewer refute intervals of 90 %
 
 
 class Doubt(NamedTuple):
-    """One thing that keeps the confidence down; with some, enough brokers are no pass."""
+    """One reason for less confidence; with any, enough brokers are no pass."""
 
     text: str
     forbids_a_pass: bool = False
 
 
 class Plan:
-    """The answer to the question, for the brokers that it names and for their alternatives."""
+    """The answer for the question's brokers, and for alternatives."""
 
     def __init__(self, study: Study, measured: Measured) -> None:
         question = study.question
@@ -46,7 +46,7 @@ class Plan:
         self.racks: int | None = question.get("racks")
         self.disks = Disks(question)
         self.down_s: float = question["downtime_s"]
-        # The ISR must be full early enough for leadership to be balanced within the target, too.
+        # balancing leadership after the ISR is full must also end within the target
         self.target_s = question["target_recovery_s"] - study.leadership_s
         self._hopeful_target_s = question["target_recovery_s"] - study.least_leadership_s
         self.needed_now = self._needed(self.today)
@@ -54,7 +54,7 @@ class Plan:
         self.at_least = self._needed(self.today * self.growth, for_sure=False)
 
     def _needed(self, mean: float, *, for_sure: bool = True) -> int | None:
-        """Return the fewest brokers for the peak of a mean load and for what is stored of it; None: no number."""
+        """Return the fewest brokers for a mean load's peak and stored data, if any."""
         target_s = self.target_s if for_sure else self._hopeful_target_s
         if target_s <= 0:
             return None
@@ -110,7 +110,6 @@ class Plan:
         return capacity.load_of_a_broker(write, self._copies, brokers)
 
     def _rebuild_s(self, load: float, rate: float) -> float:
-        """Of an empty broker at the peak load: what is stored comes in, and is written, no faster than its disk is."""
         stored_mb = 1000 * self.disks.stored(self.today, self.have).total_gb
         return capacity.rebuild_s(stored_mb, load, min(rate, self.question.get("disk_mb_per_s") or math.inf))
 
@@ -137,19 +136,17 @@ class Plan:
 
     @property
     def _possible_latency(self) -> float:
-        """The write load above which p99 misses its target for sure."""
         return self.measured.possible_latency_load(self.have, self.racks)
 
     @property
     def _possible_recovery(self) -> float:
-        """The write load above which recovery misses its target for sure."""
         if self._hopeful_target_s <= 0:
             return 0.0
         return self.measured.possible_recovery_load(self.have, self.down_s, self._hopeful_target_s)
 
     @property
     def _tried(self) -> float:
-        """The write load of this many brokers up to which a catch-up was measured."""
+        """Return the write load up to which catch-up was measured."""
         return float(self.measured.tried * self.have / self._copies)
 
     # --- alternatives ---
@@ -193,7 +190,7 @@ class Plan:
     # --- resources ---
 
     def _at_steps(self, metric: str) -> list[tuple[float, float]]:
-        """(load, value) of a metric of all brokers, at the healthy steps that kept the target."""
+        """Return (load, value) of all brokers at healthy steps within the target."""
         within = self.measured.healthy.load.estimate
         return [
             (load, float(row["value"]))
@@ -205,12 +202,11 @@ class Plan:
 
     @cached_property
     def _cpu_s_per_mb(self) -> float | None:
-        """The median over those steps."""
         found = [value / 1000 for _, value in self._at_steps("broker_cpu_s_per_gb")]
         return median(found) if found else None
 
     def _over_rule(self, resource: str) -> float | None:
-        """How much more a resource was used than its rule says, at the median step."""
+        """Return a resource's use over its rule's, at the median step."""
         outs = MEASURED_GROUPS + self._copies - 1
         times = outs if resource == "network_out" else self._copies
         found = [value / (load * times) for load, value in self._at_steps(f"{resource}_mb_per_s")]
@@ -218,7 +214,6 @@ class Plan:
 
     @cached_property
     def _measured_limits(self) -> dict[str, float | None]:
-        """Of the brokers that were run."""
         allowed = self.study.measurement["resource_limits"]
         return {
             "cpu": allowed.get("cpus"),
@@ -227,7 +222,6 @@ class Plan:
         }
 
     def _rows(self, write: float) -> list[capacity.Demand]:
-        """Of the question's brokers, by its groups and disks."""
         disk = self.question.get("disk_mb_per_s")
         disks = {"disk_read": disk, "disk_write": disk} if disk else {}
         return self._demands_of(
@@ -264,7 +258,6 @@ class Plan:
         ]
 
     def _bottleneck(self) -> dict[str, Any] | None:
-        """The resource nearest to its limit where latency leaves its target, with one of the measured brokers away."""
         knee = self.measured.degraded.load.estimate
         if knee == 0:
             return None
@@ -338,13 +331,12 @@ class Plan:
         }
 
     def _verdict(self) -> Recommended:
-        """Too few only where the runs exclude that these brokers do."""
+        """Return under only if the runs exclude that these brokers suffice."""
         if self.needed_later is not None and self.needed_later <= self.have:
             return "over" if self.needed_later < self.have else "right"
         return "unknown" if self.at_least is not None and self.at_least <= self.have else "under"
 
     def _undecided(self) -> Iterator[str]:
-        """What the runs leave open about the question's brokers at the end of the horizon, and what would decide it."""
         if self._verdict() != "unknown":
             return
         load = self.later * self.study.brokers / self.have
@@ -357,7 +349,7 @@ class Plan:
             yield self._undecided_recovery()
 
     def _undecided_latency(self, role: str, state: str, load: float) -> Iterator[str]:
-        """``load`` is of the measured cluster."""
+        """``load`` is the measured cluster's."""
         knee = self.measured.degraded if role == "degraded" else self.measured.healthy
         if load <= knee.safe:
             return
@@ -390,7 +382,6 @@ class Plan:
 
     @cached_property
     def doubts(self) -> list[Doubt]:
-        """What keeps the confidence down, in the order in which it is told."""
         return [*self._doubts_of_the_scale(), *self._doubts_of_the_runs(), *self._doubts_of_the_model()]
 
     def _doubts_of_the_scale(self) -> Iterator[Doubt]:

@@ -1,4 +1,4 @@
-"""A capacity campaign's result: what was measured, what follows, and both in words."""
+"""A capacity campaign's result, in figures and words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOTHING_FOLLOWS = {"recommendation": Recommendation(verdict="unknown", doubts=[]
 
 
 def result(campaign: Campaign, rows: Sequence[Row]) -> CapacityResult:
-    """Everything that the page and a machine need; None where something is unknown, and ``missing`` says why."""
+    """Return the result; None is unknown, and ``missing`` explains it."""
     study = Study(campaign, runs_of(campaign, rows))
     follows = Plan(study, study.measured).as_json() if study.measured else NOTHING_FOLLOWS
     measured = CapacityResult.model_validate(

@@ -1,4 +1,4 @@
-"""The series of an answer of Prometheus, and which of them would be counted twice. docs/capacity.md has the rules."""
+"""Find series of a Prometheus answer that would count twice; docs/capacity.md has the rules."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ QUERY = 'sum(rate(kafka_server_brokertopicmetrics_bytesin_total{topic=""}[1h]))'
 REPLICA_LABELS = frozenset({"prometheus_replica", "replica", "__replica__"})  # of two Prometheus with one target
 SCRAPER_LABELS = REPLICA_LABELS | {"prometheus"}  # "prometheus" also differs between clusters with equal host names
 METRIC_LABELS = ("__name__", "name", "metric", "metric_name", "attribute", "direction", "type")
-SAME = 0.01  # two loads that differ by less are the same
-NEARLY_ALL = 0.95  # of the common times
-MIN_TIMES = 10  # that two series must share before their values say anything
+SAME = 0.01  # relative difference of equal loads
+NEARLY_ALL = 0.95  # of common times
+MIN_TIMES = 10
 _TOTALS = frozenset({"total", "all", "sum", "overall", "aggregate", "cluster", "alltopics", "allbrokers"})
 
 Labels = Mapping[str, str]
 
 
 class WrongError(ValueError):
-    """What is wrong with a file, where, and what to do; the caller names the file."""
+    """A file's mistake, place and remedy; the caller names the file."""
 
 
 class Series(NamedTuple):
-    """Labels, none of them empty, and MB/s by seconds since 1970."""
+    """Non-empty labels, and MB/s by seconds since 1970."""
 
     labels: Labels
     values: Mapping[float, float]
@@ -39,11 +39,7 @@ def shown(labels: Labels) -> str:
 
 
 def check_labels(found: Sequence[Labels]) -> None:
-    """Check that no two series have the labels of one, of two metrics, or of a total and its part.
-
-    Raises:
-        WrongError: two series have; the sentence names them.
-    """
+    """Raise WrongError for repeated labels, different metrics, or a total with its part."""
     _refuse_metrics(found)
     known: dict[frozenset[tuple[str, str]], Labels] = {}
     for labels in found:
@@ -52,7 +48,7 @@ def check_labels(found: Sequence[Labels]) -> None:
             raise WrongError(_same_series(known[key], labels))
         known[key] = labels
     names = Counter(name for labels in found for name in labels)
-    of_parts = {name for name, count in names.items() if count < len(found)}  # labels that some series lack
+    of_parts = {name for name, count in names.items() if count < len(found)}
     for labels in found:
         total = _without(labels, of_parts | REPLICA_LABELS)
         if of_parts & set(labels) and total in known:
@@ -72,17 +68,16 @@ def _counted_twice(which: str) -> WrongError:
 
 
 def _refuse_metrics(found: Sequence[Labels]) -> None:
-    """Metrics have different names, or labels such as name=BytesInPerSec and name=BytesOutPerSec."""
+    """Metrics differ in name, or in labels such as name=BytesInPerSec."""
     for label in METRIC_LABELS:
         metrics = sorted({labels[label] for labels in found if label in labels})
-        # Brokers may have a label called "name", too.
+        # a label of brokers may also be called "name"
         if len(metrics) > 1 and (label == "__name__" or _are_metrics(metrics)):
             named = " and ".join((", ".join(metrics[:-1]), metrics[-1]))
             raise WrongError(f"it has series of several metrics, {named:.300}; query bytes in alone, such as {QUERY}")
 
 
 def _are_metrics(values: Sequence[str]) -> bool:
-    """Kafka's names of rates, or names that differ in nothing but In and Out."""
     if sum(value.lower().endswith("persec") for value in values) > 1:
         return True
     words = {tuple(word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", value)) for value in values}
@@ -90,17 +85,13 @@ def _are_metrics(values: Sequence[str]) -> bool:
 
 
 def check_values(found: Sequence[Series]) -> list[str]:
-    """Compare the values of the series, and return doubts about what may be counted twice.
-
-    Raises:
-        WrongError: one series has the values of another one or of a sum of others, or series have different times.
-    """
+    """Return doubts about double counting; raise WrongError for repeated values, totals, or different times."""
     _refuse_different_times(found)
     return [*_of_two_scrapers(found), *_of_totals(found)]
 
 
 def _refuse_different_times(found: Sequence[Series]) -> None:
-    """Two queries with different starts never have a value at the same time, so that a sum would lack one of them."""
+    """Queries with different starts share no time, so that a sum would lack one."""
     steps = [step for each in found if (step := _usual_step(each.values))]
     whole = _usual_step({at_s: 0.0 for each in found for at_s in each.values})
     if steps and whole and median(steps) > 1.5 * whole:
@@ -112,7 +103,7 @@ def _usual_step(values: Mapping[float, float]) -> float:
 
 
 def _of_two_scrapers(found: Sequence[Series]) -> Iterator[str]:
-    """Series whose labels differ in ``prometheus`` alone: one broker seen twice, or two brokers of equal name."""
+    """Labels that differ only in ``prometheus``: one broker twice, or two of equal name."""
     known: dict[frozenset[tuple[str, str]], Series] = {}
     for each in found:
         other = known.setdefault(_without(each.labels, SCRAPER_LABELS), each)
@@ -136,12 +127,11 @@ def _share(pairs: Sequence[tuple[float, float]]) -> float:
 
 
 def _of_totals(found: Sequence[Series]) -> Iterator[str]:
-    """A series that is the sum of the others, of all series or of those with one label in common (one broker's)."""
     for group in _groups(found):
         for total, parts in _sums(group):
             named = ", ".join(shown(part.labels) for part in parts[:3]) + (", …" if len(parts) > 3 else "")
             doubt = f"{shown(total.labels)} is within {SAME:.0%} the sum of {named}"
-            # One of a topic's brokers may lead as many of its partitions as the others together.
+            # a topic's leading broker may carry as much as the others together
             is_whole = len(parts) + 1 == len(found)
             if _is_said_to_be_total(total, parts) or (is_whole and len(parts) >= 3):
                 raise _counted_twice(doubt)
@@ -159,14 +149,14 @@ def _groups(found: Sequence[Series]) -> Iterator[Sequence[Series]]:
 
 
 def _sums(group: Sequence[Series]) -> Iterator[tuple[Series, Sequence[Series]]]:
-    """Series with the others whose sum they are; a sum of all that has one twice over is the total and its parts."""
+    """Yield series with those whose sum they are; a series twice in it is the total."""
     sums: dict[float, list[float]] = defaultdict(list)
     for each in group:
         for at_s, value in each.values.items():
             sums[at_s].append(value)
     whole = {at_s: (math.fsum(values), len(values)) for at_s, values in sums.items()}
     for each in group:
-        usual = max(1, min(2, len(group) - 1))  # brokers that follow each other are no total of one another
+        usual = max(1, min(2, len(group) - 1))  # so that a broker that mirrors another is no total
         pairs = [
             (value, whole[at_s][0] - value)
             for at_s, value in each.values.items()
@@ -177,7 +167,7 @@ def _sums(group: Sequence[Series]) -> Iterator[tuple[Series, Sequence[Series]]]:
 
 
 def _is_said_to_be_total(total: Series, parts: Sequence[Series]) -> bool:
-    """Whether it has a label such as topic=__total__, or other labels than two parts or more."""
+    """Recognise a label such as topic=__total__, or labels unlike those of two or more parts."""
     shared = [item for item in total.labels.items() if all(item in part.labels.items() for part in parts)]
     own = {re.sub(r"[^a-z]", "", value.lower()) for name, value in total.labels.items() if (name, value) not in shared}
     if own & _TOTALS:

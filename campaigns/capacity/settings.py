@@ -1,4 +1,4 @@
-"""The settings file of a capacity plan."""
+"""The settings of a capacity plan."""
 
 from __future__ import annotations
 
@@ -9,11 +9,7 @@ from history.yaml_files import read_mapping
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Read the settings; ``question.demand`` is relative to their file.
-
-    Raises:
-        BadInput: the file is missing, or no YAML.
-    """
+    """Read the file, to which ``question.demand`` is relative; raise BadInput if it is missing or not YAML."""
     settings = read_mapping(path, "The settings")
     question = settings.get("question")
     if isinstance(question, dict) and isinstance(question.get("demand"), str) and question["demand"]:

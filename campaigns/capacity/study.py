@@ -1,4 +1,4 @@
-"""What a capacity campaign measured: knees out of load steps, and the model of catching up with its check."""
+"""A capacity campaign's knees and checked catch-up model."""
 
 from __future__ import annotations
 
@@ -19,24 +19,21 @@ from campaigns.statistics.partitions import Cost
 from history.errors import BadInput
 
 MIN_ACHIEVED = 0.995
-MIN_WRITTEN = 0.9  # a failover costs a killed leader's records some seconds, and no more
+MIN_WRITTEN = 0.9  # a failover costs only seconds of records
 CURVE_POINTS = 16
 MEASURED_GROUPS = 1  # the load's own consumer
 AWAY_PHASE = "away and back"
-STEADY_PHASE = "steady"  # of a run that measures what partitions cost
+STEADY_PHASE = "steady"  # of partition-cost runs
 Row = Mapping[str, Any]
 
 
 def phase_of(role: str, write_mb_per_s: float) -> str:
-    """The phase of a load step; the campaign's plan and its result must agree on it."""
+    """Name a load step's phase, for both plan and result."""
     return f"{write_mb_per_s:g} MB/s" + (", one away" if role == "degraded" else "")
 
 
 class CaughtUp(NamedTuple):
-    """A run with a broker away, and after how long leadership was balanced again, if that was seen.
-
-    ``cold``: what it missed had left the page cache of its peers.
-    """
+    """A run with a broker away; ``cold``: its backlog was outside the page cache."""
 
     point: Point
     write: float
@@ -49,7 +46,7 @@ class CaughtUp(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """A judged run of the campaign: its labels and its rows by metric and phase."""
+    """A judged run: labels, and rows by metric and phase."""
 
     about: Row
     rows: Mapping[tuple[str, str], Row]
@@ -64,7 +61,7 @@ class Run:
 
     @property
     def broken(self) -> str | None:
-        """A run that violated a guarantee is neither slow nor fast."""
+        """Exclude runs that violated a guarantee: they are neither slow nor fast."""
         return f"its verdict is fail: {self.about['sentence']}" if self.about["verdict"] == "fail" else None
 
     def found(self, metric: str, phase: str) -> Row | None:
@@ -72,12 +69,11 @@ class Run:
         return row if row and row["value"] is not None else None
 
     def of(self, metric: str) -> Iterator[Row]:
-        """Every phase that has the metric."""
         return (row for (name, _), row in self.rows.items() if name == metric and row["value"] is not None)
 
 
 def runs_of(campaign: Campaign, rows: Iterable[Row]) -> list[Run]:
-    """The campaign's runs in the order in which they were started."""
+    """Return the campaign's runs in starting order."""
     by_run: dict[str, list[Row]] = {}
     for row in rows:
         if row["labels"].get("campaign") == campaign.campaign_id:
@@ -87,7 +83,7 @@ def runs_of(campaign: Campaign, rows: Iterable[Row]) -> list[Run]:
 
 
 class Study:
-    """The campaign's measurements: steps, catch-up runs, and the model that they determine."""
+    """Measured steps and catch-up runs, and the fitted model."""
 
     def __init__(self, campaign: Campaign, runs: Sequence[Run]) -> None:
         self.campaign = campaign
@@ -127,7 +123,6 @@ class Study:
                     yield step
 
     def _step(self, run: Run, phase: str, load: float) -> Step | None:
-        """What a run says of one load; None where it says nothing, which is then listed with its reason."""
         achieved, p99 = run.found("achieved_ratio", phase), run.found("latency_p99_ms", phase)
         if achieved is None:
             self._leave_out(run, phase, "the phase was not recorded")
@@ -177,7 +172,7 @@ class Study:
     def _point(self, run: Run, row: Row) -> CaughtUp:
         write = float(run.about["labels"]["write_mb_per_s"]) * _written(run)
         load = capacity.load_of_a_broker(write, self.question["replication_factor"], self.brokers)
-        down = run.found("down_s", AWAY_PHASE)  # the order to kill, its proof and the hold; about what was asked for
+        down = run.found("down_s", AWAY_PHASE)  # includes kill command, verification and hold
         down_s = float(down["value"]) if down else float(run.about["labels"]["down_s"])
         balanced = run.found("rebalanced_s", AWAY_PHASE)
         recovered = None if balanced is None or balanced["censored"] else max(balanced["value"], row["value"])
@@ -188,7 +183,7 @@ class Study:
         return CaughtUp(point, write, asked_s, run.role, recovered, cold, float(labels["write_mb_per_s"]))
 
     def _fitted(self, *, cold: bool) -> CatchUp | None:
-        """Two fits, for reads from the page cache and from the disk are two rates."""
+        """Fit page cache and disk separately: they differ in rate."""
         try:
             points = [run.point for run in self.caught_up if run.role == "catch_up" and run.cold == cold]
             return capacity.fit(points, self.most_shared)
@@ -198,17 +193,16 @@ class Study:
 
     @property
     def most_shared(self) -> float:
-        """What a MB/s of load takes from catching up at most: as much as peers send of it, to the group as well."""
+        """Return the most that a MB/s of load takes from catch-up: what peers send of it."""
         return float(MEASURED_GROUPS + self.question["replication_factor"] - 1)
 
     @property
     def largest_load(self) -> float:
-        """Into one broker, of the runs that the model is fitted on."""
         return max((run.point.load for run in self.caught_up if run.role == "catch_up"), default=0.0)
 
     @property
     def tried(self) -> float:
-        """The largest offered load, into one broker, under which a warm catch-up was measured, held out or not."""
+        """Return the largest offered load into a broker with a warm catch-up."""
         warm = (run.asked_write for run in self.caught_up if not run.cold)
         copies = self.question["replication_factor"]
         return capacity.load_of_a_broker(max(warm, default=0.0), copies, self.brokers)
@@ -219,20 +213,18 @@ class Study:
 
     @property
     def leadership_s(self) -> float:
-        """The longest time that leadership took to be balanced after the ISR was full; 0 where it was never seen."""
+        """Return the longest time from full ISR to balanced leadership; 0 if never observed."""
         later = [run.recovered_s - run.point.took_s for run in self.caught_up if run.recovered_s is not None]
         return max(later, default=0.0)
 
     @property
     def least_leadership_s(self) -> float:
-        """The shortest such time."""
         later = [run.recovered_s - run.point.took_s for run in self.caught_up if run.recovered_s is not None]
         return min(later, default=0.0)
 
     # --- partitions ---
 
     def _costs(self) -> Iterator[Cost]:
-        """What each run with another number of partitions tells; one that failed or tells nothing is left out."""
         for run in self.runs:
             if run.role != "partitions":
                 continue
@@ -240,13 +232,13 @@ class Study:
             p99_ms = self._trusted(run, "latency_p99_ms", STEADY_PHASE)
             recovery_s = self._trusted(run, "catch_up_s", AWAY_PHASE)
             if run.broken or (cpu_s, p99_ms, recovery_s) == (None, None, None):
-                self._leave_out(run, STEADY_PHASE, run.broken or "it tells nothing of what partitions cost")
+                self._leave_out(run, STEADY_PHASE, run.broken or "it has no usable cost of partitions")
                 continue
             count = int(run.about["labels"]["partitions"])
             yield Cost(count, None if cpu_s is None else cpu_s / 1000, p99_ms, recovery_s, run_id=run.run_id)
 
     def _trusted(self, run: Run, metric: str, phase: str) -> float | None:
-        """A value that is exact; what was given up or disturbed is listed instead."""
+        """Return an exact value, or list why there is none."""
         row = run.found(metric, phase)
         if row is None:
             return None
@@ -257,12 +249,10 @@ class Study:
 
     @property
     def partitions_asked(self) -> float:
-        """Replicas on each broker of the question."""
         question = self.question
         return float(question["partitions"] * question["replication_factor"] / question["brokers"])
 
     def partitions_as_json(self) -> dict[str, Any] | None:
-        """The curve, and what lies on it at the question's number; None where none was asked for."""
         counts: Sequence[int] = self.measurement.get("partitions") or []
         if not counts:
             return None
@@ -281,7 +271,6 @@ class Study:
     # --- as JSON ---
 
     def provenance(self) -> dict[str, Any]:
-        """What was measured when, where and with what."""
         abouts = [run.about for run in self.runs]
         recorded = {about["labels"]["item"] for about in abouts}
         return {
@@ -345,7 +334,6 @@ class Study:
         }
 
     def _curves(self, fitted: CatchUp) -> Iterator[dict[str, Any]]:
-        """Predicted T over the load for each downtime that was measured."""
         to_write = self.brokers / self.question["replication_factor"]
         loads = [run.point.load for run in self.caught_up]
         for down_s in sorted({run.asked_down_s for run in self.caught_up if not run.cold}):
@@ -356,10 +344,9 @@ class Study:
             yield {"down_s": down_s, "rows": rows}
 
     def model_check(self) -> dict[str, Any]:
-        """Held-out runs inside their own prediction interval; one that was given up is inside if T may be longer.
+        """Count held-out runs inside their prediction interval; a censored one is, if T may be longer.
 
-        An interval without an upper end proves nothing: its run counts as judged and not as inside. ``width`` is the
-        median factor between the ends of the others.
+        Without an upper end, none is. ``width`` is the other intervals' median ratio of ends.
         """
         held_out = [(run.point, self._predicted(run)) for run in self.caught_up if run.role == "held_out"]
         judged = [(point, predicted) for point, predicted in held_out if predicted is not None]
@@ -378,7 +365,6 @@ class Study:
 
 
 def _written(run: Run) -> float:
-    """The share of the load that was acknowledged while a broker was away and back."""
     offered, acked = run.found("offered_per_s", AWAY_PHASE), run.found("acked_per_s", AWAY_PHASE)
     return min(1.0, float(acked["value"] / offered["value"])) if offered and acked else 1.0
 
@@ -390,5 +376,5 @@ def _inside(point: Point, predicted: Interval) -> bool:
 
 
 def finite(value: float) -> float | None:
-    """JSON has no infinity."""
+    """Return None for infinity, which JSON lacks."""
     return value if math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""A capacity plan in sentences: the answer, and what it does not say."""
+"""A capacity plan in sentences, with its limits."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ RESOURCES = {
     "catch_up_out": "network out while a broker catches up",
     "catch_up_disk_read": "disk read while a broker catches up",
 }
-EXPLAINS = 0.7  # Cruise Control's own capacity threshold of a CPU: below it, a resource is not what ends the curve
+EXPLAINS = 0.7  # Cruise Control's CPU capacity threshold; below it, a resource does not explain the knee
 
 
 def sentence(result: CapacityResult) -> str:
-    """The answer in one sentence, with its condition."""
+    """Return the answer with its condition."""
     question = result.question
     if result.plan is None:
         why = _lower(result.missing[0]) if result.missing else "nothing was run."
@@ -45,15 +45,13 @@ def sentence(result: CapacityResult) -> str:
 
 
 def _undecided(result: CapacityResult, plan: Plan, aim: str) -> str:
-    """What these runs cannot tell, and how many would."""
     question, advised = result.question, result.recommendation
     load = f"{amount(plan.later_mb_per_s)} MB/s, the peak in {question.horizon_months} months,"
-    what = f"these runs cannot tell whether {question.brokers} brokers carry {load} with {aim}"
+    what = f"these runs do not decide whether {question.brokers} brokers carry {load} with {aim}"
     return f"{what}: {'; and '.join(advised.undecided)}"
 
 
 def _missed(plan: Plan, question: Question, aim: str) -> str:
-    """Which target these brokers miss, today or at the end of the horizon."""
     latency, recovery = (
         math.inf if most is None else most for most in (plan.possible_latency_mb_per_s, plan.possible_recovery_mb_per_s)
     )
@@ -77,21 +75,21 @@ def _no_catch_up(plan: Plan) -> str:
 
 
 def between(low: float, high: float, unit: str) -> str:
-    """Return an interval in words; a bound that does not exist is named."""
+    """Format an interval; name an open bound."""
     if not math.isfinite(high):
         return f"{amount(low)} {unit} or more" if low else "anything"
     return f"{amount(low)} to {amount(high)} {unit}" if low else f"up to {amount(high)} {unit}"
 
 
 def runs_that_decide(runs: int | None, which: str, made: int) -> str:
-    """Return how many runs would decide, if they spread as those that were made."""
+    """Return how many runs would decide at the measured spread."""
     if runs is None:
         return f"not even {MOST_RUNS:,} runs {which} would decide at this spread"
     return f"{max(runs, made + 1)} runs {which} would decide if they spread as the {made} that were made"
 
 
 def spoken(result: CapacityResult) -> Spoken:
-    """Everything else that the page says in sentences."""
+    """Return the page's other sentences."""
     if result.plan is None or result.exhaustion is None or result.throttle is None:
         return Spoken(model_check=model_check(result), partitions=partitions(result.partitions))
     return Spoken(
@@ -119,7 +117,6 @@ def _recovery(plan: Plan, question: Question) -> str:
 
 
 def _instead(result: CapacityResult) -> str:
-    """What other number of brokers would be right, today or at the end of the horizon."""
     advised, question = result.recommendation, result.question
     have, needed, now = question.brokers, advised.brokers, advised.brokers_now
     if advised.verdict == "right" or (advised.verdict == "unknown" and needed is None):
@@ -131,24 +128,25 @@ def _instead(result: CapacityResult) -> str:
         return f"; {needed} would do"
     if now == needed:
         return f"; {needed} do"
-    return f"; {needed} are enough for sure" if advised.verdict == "unknown" else f"; {later} take {needed}"
+    return f"; {needed} are enough" if advised.verdict == "unknown" else f"; {later} take {needed}"
 
 
 def _at_least(brokers: int | None) -> str:
     if brokers is None:
         return "no number of brokers meets both targets"
-    return f"at least {brokers} are needed, and these runs cannot tell how many are enough"
+    return f"at least {brokers} are needed; these runs do not decide how many are enough"
 
 
 def recommendation(result: CapacityResult, plan: Plan) -> str:
-    """How many brokers, how sure, and what the horizon asks for."""
+    """Name the number of brokers, the confidence, and the horizon's need."""
     advised, question = result.recommendation, result.question
     have, needed = question.brokers, advised.brokers
     what = {
         "right": f"Keep {have} brokers",
         "under": f"{have} brokers are too few: plan {needed}" if needed else f"{have} brokers are too few",
         "over": f"{needed} of the {have} brokers would do",
-        "unknown": f"These runs cannot tell whether {have} brokers do" + (f"; {needed} do for sure" if needed else ""),
+        "unknown": f"These runs do not decide whether {have} brokers are enough"
+        + (f"; {needed} are enough" if needed else ""),
     }[advised.verdict]
     later = f"{amount(plan.later_mb_per_s)} MB/s at the peak in {question.horizon_months} months"
     none = f"; {_at_least(advised.at_least)}" if needed is None and advised.verdict == "under" else ""
@@ -156,10 +154,10 @@ def recommendation(result: CapacityResult, plan: Plan) -> str:
 
 
 def model_check(result: CapacityResult) -> str:
-    """How many held-out runs the model predicted within its own interval."""
+    """Count held-out runs within their prediction interval."""
     check = result.model_check
     if not check.of:
-        return "The catch-up model has not been tried on a run that it was not fitted on."
+        return "The catch-up model was not tested on held-out runs."
     of, bounds = check.of, f"{check.low:.0%} to {check.high:.0%}"
     waiting = f"; {check.planned - of} more were planned" if check.planned > of else ""
     width = f", between whose ends there is a factor of {amount(check.width)} (median)" if check.width else ""
@@ -171,7 +169,7 @@ def model_check(result: CapacityResult) -> str:
 
 
 def bottleneck(result: CapacityResult) -> str:
-    """Which resource ends the load, as far as the limits that were set can tell."""
+    """Name the limiting resource, as far as limits were set."""
     nearest = result.bottleneck
     if nearest is None:
         return "No bottleneck can be named: no limit was set, or the smallest load left the target already."
@@ -185,25 +183,25 @@ def bottleneck(result: CapacityResult) -> str:
 
 
 def exhaustion(result: CapacityResult, ends: Exhaustion) -> str:
-    """When growth uses up what is safe."""
+    """Say when growth exhausts the safe load."""
     growth = result.question.growth_per_month
     if growth[1] <= 0:
-        return "The load was said not to grow, so nothing runs out."
+        return "The settings have no growth, so the safe load is never exceeded."
     rate = " to ".join(f"{100 * share:.3g} %" for share in dict.fromkeys(growth))
     if ends.first is None:
-        return f"Growing by {rate} a month, the load stays below what is safe for a century."
+        return f"Growing by {rate} a month, the load stays safe for a century."
     today = result.created_at[:10]
     if ends.last == today:
-        return "The peak load is above what is safe already."
+        return "The peak load already exceeds the safe load."
     if ends.first == today:
-        later = f"; growing by {rate} a month it is by {ends.last}" if ends.last else ""
-        return f"The peak load may be above what is safe already{later}."
+        later = f"; growing by {rate} a month, it does by {ends.last}" if ends.last else ""
+        return f"The peak load may already exceed the safe load{later}."
     last = f"between {ends.first} and {ends.last}" if ends.last else f"not before {ends.first}"
-    return f"Growing by {rate} a month, the load leaves what is safe {last}."
+    return f"Growing by {rate} a month, the load exceeds the safe load {last}."
 
 
 def throttle(bounds: Throttle, plan: Plan) -> str:
-    """Which replication throttle makes sense for the returning broker."""
+    """Describe bounds of the replication throttle."""
     rate = plan.rate_mb_per_s.estimate
     least, most = bounds.target, bounds.latency
     progress = f"Below {amount(bounds.progress)} MB/s a throttle never lets the broker catch up"
@@ -221,7 +219,7 @@ def throttle(bounds: Throttle, plan: Plan) -> str:
 
 
 def disk(found: Disk) -> str:
-    """What each disk holds, and when it is full."""
+    """Describe each disk's contents, and when it is full."""
     kept_hours = seconds(3600 * found.kept_hours)
     rule = f"retention by size, which keeps {kept_hours}" if found.by_size else "retention by time"
     kept = f"{amount(found.retained_gb)} GB by {rule}, and up to {amount(found.segments_gb)} GB in unfinished segments"
@@ -229,7 +227,7 @@ def disk(found: Disk) -> str:
     rack = "" if found.rack_gb is None else f", with a rack away {amount(found.rack_gb)} GB"
     stored = f"Each broker stores {kept}; {others}{rack}"
     if found.disk_gb is None:
-        return f"{stored}. No size of a disk was named, so nothing is said of when it is full."
+        return f"{stored}. Set disk_gb to see when a disk is full."
     of = f"{stored}, of {amount(found.disk_gb)} GB"
     if found.full_mb_per_s is None:
         return f"{of}. No load fills it, as retention is by size."
@@ -240,7 +238,7 @@ def _full(found: Disk) -> str:
     if found.needed_gb > (found.disk_gb or 0.0):
         return "already"
     if found.first is None:
-        return "growing as said, not within a century"
+        return "not within a century at this growth"
     first, last = found.first[:7], found.last and found.last[:7]
     if last is None:
         return f"not before {first}"
@@ -248,7 +246,7 @@ def _full(found: Disk) -> str:
 
 
 def partitions(found: Partitions | None) -> str:
-    """What the question's partitions cost, or that so many were not run."""
+    """Describe the partitions' cost, or that it was not measured."""
     if found is None:
         return ""
     if not found.curve:
@@ -258,7 +256,7 @@ def partitions(found: Partitions | None) -> str:
     ran = f"{fewest.partitions:.0f} to {most.partitions:.0f} were run"
     if found.at_asked is None:
         side = "above" if found.asked > most.partitions else "below"
-        return f"{asked}, {side} what was measured: {ran}, and their cost is not carried on beyond."
+        return f"{asked}, {side} what was measured: {ran}, and their cost is not extrapolated."
     costs = [
         f"{name} {amount(value)} {unit}{_times(value, base)}"
         for name, unit, value, base in (
@@ -268,9 +266,7 @@ def partitions(found: Partitions | None) -> str:
         )
         if value is not None
     ]
-    beside = (
-        f"beside what {fewest.partitions:.0f} cost" if found.asked > fewest.partitions else "the fewest that were run"
-    )
+    beside = f"relative to {fewest.partitions:.0f}" if found.asked > fewest.partitions else "the fewest that were run"
     return f"{asked} ({ran}): {', '.join(costs)}, at {found.write_mb_per_s:g} MB/s; in brackets {beside}."
 
 
@@ -285,7 +281,7 @@ def _compressed(question: Question) -> str:
 
 
 def limits(result: CapacityResult) -> Iterator[str]:
-    """What the plan does not say."""
+    """List the plan's limits."""
     question, runs = result.question, result.runs
     yield (
         "All brokers shared one host and its page cache. The figures hold against each other and for these "
@@ -298,7 +294,7 @@ def limits(result: CapacityResult) -> Iterator[str]:
     if question.demand:
         yield (
             f"Load and peak are those of {PurePath(question.demand).name}: {question.demand_weeks} whole weeks. A line "
-            "through past weeks knows of nothing that is planned."
+            "through past weeks does not include planned changes."
         )
     about = f"Records of {question.record_bytes} bytes, {_compressed(question)}"
     yield f"{about}; another size or codec has other costs per MB."
@@ -308,18 +304,16 @@ def limits(result: CapacityResult) -> Iterator[str]:
             "so the cost of handshakes is not."
         )
     else:
-        yield (
-            "TLS was not measured: it adds CPU to every byte, and brokers no longer send from the page cache as it is."
-        )
+        yield ("TLS was not measured: it adds CPU to every byte, and brokers cannot send pages of the cache unchanged.")
     yield (
-        "p99 is held to its target with one broker away, and not while that broker catches up: what goes to it then "
-        "queues with what acknowledgements wait for."
+        "p99 meets its target with one broker away, but not necessarily while that broker catches up: its traffic then "
+        "queues with the replication that acknowledgements wait for."
     )
     yield from _limits_of_the_scale(result)
     if result.catch_up.cold_rate is None:
-        yield "Catching up was measured from the page cache; what has left it is read from disk, with another R."
+        yield "Catch-up was measured from the page cache; from disk, R differs."
     else:
-        yield "The plan counts on a backlog in the page cache of the peers; R from disk stands beside it."
+        yield "The plan assumes that the backlog is in the peers' page cache; R from disk is shown next to it."
     yield (
         "A broker gets its CPU limit once it is registered, so T0 holds the start of an unhindered JVM; logs were "
         "small, so their recovery after a kill takes longer in production."
@@ -331,14 +325,13 @@ def limits(result: CapacityResult) -> Iterator[str]:
 
 
 def _limits_of_the_scale(result: CapacityResult) -> Iterator[str]:
-    """What is arithmetic because the cluster that was run is small."""
     question = result.question
     if result.partitions is None:
-        yield "What partitions cost was not measured apart: every figure holds for this number on each broker."
+        yield "The cost of partitions was not measured: every figure holds for this number on each broker."
     if question.racks:
         yield (
-            "Racks are arithmetic: brokers were not in racks, and what lies between racks (its delay, its price) was "
-            "not there. The plan counts on one thing away, a broker or a rack, not on a broker beside a rack."
+            "Racks are calculated: the measured brokers had no racks, nor a network between racks (its delay, its "
+            "price). The plan covers one broker or one rack away, not both."
         )
     else:
         yield "A plan without racks holds with one broker away, not with all that share its power or switch."
@@ -352,12 +345,12 @@ def _limits_of_the_scale(result: CapacityResult) -> Iterator[str]:
 
 
 def amount(value: float | None) -> str:
-    """A rate or a load; a dash where it is not known."""
+    """Format a rate or load; a dash if unknown."""
     return "–" if value is None else f"{float(f'{value:.3g}'):,.10g}"
 
 
 def seconds(value: float | None) -> str:
-    """A time, in the unit in which people say it."""
+    """Format a time in a readable unit."""
     if value is None:
         return "–"
     if value < 120:

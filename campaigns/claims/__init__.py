@@ -13,10 +13,10 @@ KIND = Kind(
     examples=("claims --kafka 4.3.0",),
     docs_page="docs/claims.md",
     options=(
-        Option("kafka", "the version that is asked, a release", "4.3.0"),
+        Option("kafka", "the release to check", "4.3.0"),
         Option(
             "mode",
-            "where metadata is kept, kraft or zookeeper; where nothing is said, as the version has it",
+            "where metadata is kept, kraft or zookeeper; by default the version's usual mode",
             "zookeeper",
             choices=("kraft", "zookeeper"),
         ),

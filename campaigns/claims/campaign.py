@@ -1,4 +1,4 @@
-"""Answer the claims on one version of Kafka: ``make claims``. docs/claims.md has the answers of many versions."""
+"""Answer the claims on one version; docs/claims.md has the answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from history.results.claims import Answered, Claim, ClaimsResult, Walkthrough
 
 
 class Question(BaseModel):
-    """The settings; a claim that only left-out ``experiments`` show is not observable."""
+    """The settings; claims of left-out ``experiments`` are not observable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -45,11 +45,7 @@ class Question(BaseModel):
 
 
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
-    """Plan one run per experiment.
-
-    Raises:
-        BadInput: a setting is wrong, or the version is unknown.
-    """
+    """Plan one run per experiment; raise BadInput for wrong settings or an unknown version."""
     asked = KIND.check(Question, settings)
     changes = {"cluster": {"mode": asked.mode}} if asked.mode else {}
     items = [
@@ -66,16 +62,13 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
     )
 
 
-def follow_up(campaign: Campaign, rows: Iterable[Mapping[str, Any]]) -> list[Item]:  # noqa: ARG001  # as of every kind
-    """Return nothing: a claim that its run cannot decide is reported as such."""
+def follow_up(campaign: Campaign, rows: Iterable[Mapping[str, Any]]) -> list[Item]:  # noqa: ARG001
+    """Return nothing: undecided claims are reported as such."""
     return []
 
 
 def result(campaign: Campaign, runs: Mapping[str, Path]) -> ClaimsResult:
-    """Answer the claims from the run folders of each experiment.
-
-    The runs must be complete: an event after an abort would count as one that does not happen.
-    """
+    """Answer claims from complete runs: after an abort, events would count as absent."""
     recordings = read_runs(runs)
     answered = answers(recordings)
     counts = Counter(answer.verdict for answer in answered.values())

@@ -1,4 +1,4 @@
-"""Clients of several releases against one version of the brokers: a run and a verdict each."""
+"""Run several releases' clients against one version of the brokers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = Mapping[str, Any]
 
 
 class Settings(BaseModel):
-    """The settings. ``clients`` is a number of the latest releases, or a list of releases."""
+    """``clients`` is a number of latest releases, or a list."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -56,11 +56,7 @@ class Settings(BaseModel):
 
 
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
-    """Plan a run per client, all with the same seed.
-
-    Raises:
-        BadInput: a setting is wrong, or the scenario's only load does not use a Java client.
-    """
+    """Plan a run per client with one seed; raise BadInput if the only load uses no Java client."""
     asked = KIND.check(Settings, settings)
     scenario = load_scenario(asked.scenario)
     if scenario.loads:
@@ -93,7 +89,7 @@ def follow_up(_campaign: Campaign, _rows: Sequence[Row]) -> list[Item]:
 
 
 def result(campaign: Campaign, rows: Sequence[Row]) -> ClientsResult:
-    """Summarise: fail if a client's run failed, unknown if one is unknown or missing."""
+    """Fail if a run failed, else unknown if one is unknown or missing."""
     own = {row["labels"]["item"]: row for row in rows if row["labels"].get("campaign") == campaign.campaign_id}
     runs = [_run(item, own.get(item.name)) for item in campaign.items]
     return ClientsResult(

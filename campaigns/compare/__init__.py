@@ -40,8 +40,8 @@ KIND = Kind(
         Option("pairs", "fresh clusters on each side", "10", int, default="10"),
         Option(
             "of_knee",
-            "the load as a share of the rate that both sides sustain on this host, which is measured first; the "
-            "scenario's own rate where nothing is said",
+            "the load as a share of the rate that both sides sustain on this host, which is measured first; by "
+            "default the scenario's own rate",
             "0.5",
         ),
         Option(

@@ -1,4 +1,4 @@
-"""Compare two versions of Kafka: plan the runs and compute the result. See docs/comparison.md."""
+"""Compare two versions of Kafka: plan and result. See docs/comparison.md."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from history.results.compare import (
 )
 from history.yaml_files import parse
 
-# few metrics, since each one reduces the power of the others: latency, CPU cost, and recovery time
+# few, since each metric reduces the power of the others
 USUAL_PRIMARY = {"latency_p99_ms": 0.10, "end_to_end_p99_ms": 0.10, "broker_cpu_s_per_gb": 0.05}
 USUAL_RECOVERY = {"catch_up_s": 0.20}
 _TAKES_A_BROKER = ("kill", "stop", "pause")
 BENCHMARK = {"jvm": "production", "metrics": True}
 LONGER_WAITS_S = 60.0
-# Kafka's defaults of timers that all scenarios shorten (clusters/kafka/servers.py)
+# Kafka's defaults of shortened timers (clusters/kafka/servers.py)
 _SHIPPED = {
     "auto.leader.rebalance.enable": "true",
     "controlled.shutdown.retry.backoff.ms": "5000",
@@ -56,7 +56,6 @@ _SHIPPED_OF_MODE: dict[str, dict[str, Any]] = {
     "kraft": {"session_timeout": "9s", "config": {"broker.heartbeat.interval.ms": "2000"}},
     "zookeeper": {"session_timeout": "18s"},  # since 2.5 (KIP-537)
 }
-# verdict → state on the index page
 _STATES: dict[Overall, State] = {
     "correctness regression": "fail",
     "regression": "fail",
@@ -74,7 +73,7 @@ class _Model(BaseModel):
 
 
 class Side(_Model):
-    """A version, and a merge patch (RFC 7396) on the scenario's file for this side only."""
+    """A version, and a merge patch (RFC 7396) for this side only."""
 
     kafka: str
     name: str = ""
@@ -87,11 +86,7 @@ class Side(_Model):
 
 
 class InjectedSlowdown(_Model):
-    """A slowdown injected into head to test whether the comparison detects it.
-
-    ``size`` is the intended worsening of the metric as a share, such as 0.10. ``shows_in`` names a metric that verifies
-    the injection, such as the time of the delayed request.
-    """
+    """``size`` is the intended worsening, such as 0.10; ``shows_in`` a metric that verifies it."""
 
     metric: str
     size: float | None = Field(default=None, gt=0, lt=1)
@@ -103,13 +98,9 @@ class InjectedSlowdown(_Model):
 class Settings(_Model):
     """The question. ``primary`` maps ``<metric>@<phase>``, or ``<metric>`` of the whole run, to its margin.
 
-    ``changes`` apply to both sides, ``change`` to head in addition to its own; ``resource_limits`` apply to each
-    broker. ``of_knee`` sets the offered load as a share of what both sides sustain; None keeps the scenario's load.
-    Views:
-
-    - ``same_settings`` keeps the scenario's settings and isolates the code's effect.
-    - ``default_settings`` drops the scenario's short timers and shows what an upgrade changes.
-    - ``unfinalised`` runs head at base's protocol and metadata version, as during an upgrade.
+    ``changes`` apply to both sides, ``change`` also to head. ``of_knee`` offers a share of the load that both sides
+    sustain (None: the scenario's). Views: ``same_settings`` isolates the code's effect; ``default_settings`` drops
+    scenarios' short timers, as an upgrade would show; ``unfinalised`` keeps base's protocol and metadata version.
     """
 
     base: Side
@@ -120,7 +111,7 @@ class Settings(_Model):
     aa_pairs: int = Field(default=5, ge=2, le=MAX_TIMES)
     primary: dict[str, float] = Field(default_factory=dict)
     secondary_margin: float = Field(default=0.10, gt=0)
-    view: View | None = None  # default_settings for two versions, same_settings for one
+    view: View | None = None  # default: default_settings for two versions, else same_settings
     changes: dict[str, Any] = Field(default_factory=dict)
     change: dict[str, Any] = Field(default_factory=dict)
     resource_limits: dict[str, Any] | None = Field(default_factory=lambda: {"cpus": 1.0})
@@ -191,11 +182,7 @@ class Settings(_Model):
 
 
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
-    """Plan all runs in order: base against itself first, then base and head in ABBA order.
-
-    Raises:
-        BadInput: describes the wrong setting in one sentence.
-    """
+    """Plan base against itself, then base and head in ABBA order; raise BadInput for wrong settings."""
     asked = _checked(settings)
     items = list(_knee_items(asked, seed)) if asked.of_knee else _all_pairs(asked, seed)
     return Campaign(
@@ -209,10 +196,7 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
 
 
 def follow_up(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> list[Item]:
-    """Return all pairs once the offered rate is measured, else nothing.
-
-    The pairs are fixed, whatever the first ones show.
-    """
+    """Return all pairs, whatever the first show, once the offered rate is measured."""
     knee = _knee(campaign, rows)
     if knee is None or knee.rate_per_s is None:
         return []
@@ -227,7 +211,7 @@ def _knee(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> Knee | None:
 
 
 def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> CompareResult:
-    """Compute the result from the archive's rows; docs/comparison.md explains its parts."""
+    """Compute the result from archive rows; docs/comparison.md explains it."""
     knee = _knee(campaign, rows)
     if campaign.settings.get("of_knee"):
         pairs = follow_up(campaign, rows) if knee else _all_pairs(_asked(campaign), campaign.seed)
@@ -290,11 +274,7 @@ def _seen(effect: Effect) -> SeenEffect:
 
 
 def _overall(guarantees: Correctness, effects: Sequence[Effect], refused: Sequence[str]) -> Overall:
-    """Return the worst finding, correctness first, as the overall verdict.
-
-    Runs that violate a guarantee are in no effect, so base's violations may leave metrics inconclusive; the counts
-    still decide.
-    """
+    """Violating runs are in no effect, so metrics may be inconclusive; counts still decide."""
     if guarantees.verdict == "regression":
         return "correctness regression"
     verdicts = {effect.verdict for effect in effects if effect.role == "primary"}
@@ -312,10 +292,7 @@ def _overall(guarantees: Correctness, effects: Sequence[Effect], refused: Sequen
 
 
 def _state(verdict: Overall, guarantees: Correctness, runs: Runs, missed: Sequence[MissedLoad]) -> State:
-    """Return the state for the exit code.
-
-    It is never pass if runs are missing, both sides violate guarantees, or head misses significantly more load.
-    """
+    """Missing runs, violations on both sides, or head's missed load exclude pass."""
     open_ = runs.recorded < runs.planned or guarantees.verdict == "both" or any(row.surely for row in missed)
     state = _STATES[verdict]
     return "unknown" if state == "pass" and open_ else state
@@ -344,7 +321,7 @@ def _checked(settings: Mapping[str, Any]) -> Settings:
 
 
 def _usual_primary(scenario: Scenario) -> dict[str, float]:
-    """Return default primary metrics: in the longest phase without a fault, and in each phase with a broker away."""
+    """Choose the longest phase without a fault, and each phase with a broker away."""
     held = {
         phase.name: sum(step.seconds for step in phase.steps if isinstance(step, Hold))
         for phase in scenario.phases
@@ -358,7 +335,6 @@ def _usual_primary(scenario: Scenario) -> dict[str, float]:
 
 
 def _check_knee(asked: Settings, told: Sequence[Scenario]) -> None:
-    """Reject settings that need more than one rate, or that also set a rate."""
     if len(told) > 1 or len(told[0].named_loads) != 1:
         raise BadInput("of_knee finds the rate of one load; name one scenario that has one, or leave of_knee out.")
     for named in (asked.changes, asked.base.changes, asked.head.changes):
@@ -395,7 +371,6 @@ def _warm_ups(asked: Settings) -> dict[str, list[str]]:
 
 
 def _named(asked: Settings) -> tuple[Side, Side]:
-    """Give the sides two different names: their versions, or a description of the change if those are equal."""
     base, head = asked.base, asked.head
     injected = f", injected slowdown: {asked.injected_slowdown.words}" if asked.injected_slowdown else ""
     other = injected or (_changed(head) if base.changes != head.changes else ", again") * (base.kafka == head.kafka)
@@ -419,7 +394,6 @@ def _leaves(changes: Mapping[str, Any], above: str = "") -> Iterator[str]:
 
 
 def _version_name(kafka: str) -> str:
-    """Return ``Kafka 3.9.1``; for a custom build also its folder."""
     version = reported_version(kafka)
     return f"Kafka {version}" if version == kafka else f"Kafka {version} ({Path(kafka).name})"
 
@@ -450,7 +424,7 @@ def _all_pairs(asked: Settings, seed: int) -> list[Item]:
 
 
 def _pairs(part: str, roles: tuple[str, str], pairs: int, asked: Settings, rng: random.Random) -> Iterator[Item]:
-    """Order the pairs AB BA AB BA …, or BA AB …, so that steady drift of the host favours neither side."""
+    """Order the pairs AB BA AB BA …, or BA AB …, so that drift favours neither side."""
     first = rng.randrange(2)
     names = {name: _scenario_of(asked, "base", name).name for name in asked.scenarios}
     for pair in range(1, pairs + 1):
@@ -470,11 +444,7 @@ def _pairs(part: str, roles: tuple[str, str], pairs: int, asked: Settings, rng: 
 
 
 def _scenario_of(asked: Settings, role: str, scenario: str) -> Scenario:
-    """Return the scenario as this side runs it.
-
-    Raises:
-        BadInput: it cannot run, for example because the version lacks its metadata mode.
-    """
+    """Return this side's scenario; raise BadInput if it cannot run, such as without the version's metadata mode."""
     told = load_scenario(scenario, _changes(asked, role, scenario))
     side = asked.head if role == "head" else asked.base
     check_storage(reported_version(side.kafka), _mode(side, told), told.cluster)
@@ -491,7 +461,7 @@ def _changes(asked: Settings, role: str, scenario: str) -> dict[str, Any]:
 
 
 def combined(first: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, Any]:
-    """Combine two merge patches into one; nulls stay, since they delete keys of the file."""
+    """Combine two merge patches; nulls stay, since they delete keys."""
     both = dict(first)
     for key, value in then.items():
         below = both.get(key)
@@ -520,7 +490,7 @@ def _mode(side: Side, told: Scenario) -> Mode:
 
 
 def _patient(phase: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    """Lengthen the limits of the phase's waits, since default timers are longer."""
+    """Lengthen waits for default timers."""
     return {
         name: [
             {

@@ -1,4 +1,4 @@
-"""The effects of a comparison per metric, with verdicts, and the noise of the host."""
+"""A comparison's effects and verdicts, and the host's noise."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from history.results.compare import (
 )
 from judge.measures.metrics import least_load
 
-SIZE_IN_MARGINS = 2  # the worsening for which pairs are proposed; one within the margin is never called a regression
+SIZE_IN_MARGINS = 2  # for proposed pairs; a worsening within the margin is never a regression
 USUAL_PAIRS = 10
 INJECTED_SIZES = (0.03, 0.05, 0.10, 0.20)
 LATENCIES = ("latency_p50_ms", "latency_p99_ms", "latency_p999_ms")
@@ -35,14 +35,14 @@ APART = "another run of the comparison was started between the two of this pair"
 
 
 class Measured(NamedTuple):
-    """An effect, and the function that gives its verdict from the adjusted p; None if there is nothing to judge."""
+    """An effect, and the function from adjusted p to verdict."""
 
     effect: Effect
     judge: Callable[..., Verdict] | None
 
 
 def compared(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[Effect]:
-    """Return all effects: primary, secondary, then ``why``, which explain others and have no verdict."""
+    """Return primary and secondary effects, and ``why``, which has no verdict."""
     families: dict[Role, list[Measured]] = {role: [] for role in ROLES}
     for role, key, margin in _roles(settings, keys_of(pairs, settings)):
         if too_little_load(role, key, pairs):
@@ -55,17 +55,14 @@ def compared(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[Effect]
 
 
 def not_asked(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[NotAsked]:
-    """Return the judged metrics whose phase has too little load."""
+    """Return judged metrics whose phase has too little load."""
     roles = _roles(settings, keys_of(pairs, settings))
     found = [too_little_load(role, key, pairs) for role, key, _ in roles]
     return [each for each in found if each]
 
 
 def too_little_load(role: Role, key: Key, pairs: Sequence[Pair]) -> NotAsked | None:
-    """Return the load that a phase lacks for a metric; None if it suffices, or every run is unknown.
-
-    Only the largest offered load counts: a side that answers nothing must not be excused.
-    """
+    """Return the missing load from the largest offer: a side that answers nothing has no excuse."""
     decided = [run for pair in pairs if pair.scenario == key.scenario for run in pair.runs if run.verdict != "unknown"]
     rows = [run.measured.get((name, key.phase)) for run in decided for name in ("offered_per_s", key.metric)]
     offered = max((row["samples"] or 0 for row in rows if row), default=0)
@@ -76,7 +73,7 @@ def too_little_load(role: Role, key: Key, pairs: Sequence[Pair]) -> NotAsked | N
 
 
 def _roles(settings: Mapping[str, Any], keys: Sequence[Key]) -> Iterator[tuple[Role, Key, float]]:
-    """Yield each metric with role and margin; a primary metric stays primary if it was never measured."""
+    """A primary metric stays primary if never measured."""
     primary: dict[Key, float] = {}
     for name, margin in settings["primary"].items():
         metric, _, phase = name.partition("@")
@@ -90,7 +87,7 @@ def _roles(settings: Mapping[str, Any], keys: Sequence[Key]) -> Iterator[tuple[R
 
 
 def measured(role: Role, key: Key, pairs: Sequence[Pair], margin: float) -> Measured:
-    """Return a metric's effect; the verdict needs the p-values of the other metrics."""
+    """Return a metric's effect; the verdict needs the family's p-values."""
     used, left_out = _used(key, pairs)
     metric = metric_of(key.metric)
     effect = Effect(
@@ -185,7 +182,6 @@ def _zeros(used: Sequence[PairOfRuns]) -> str:
 
 
 def _judged(family: Sequence[Measured]) -> list[Effect]:
-    """Adjust the family's p-values (Holm), then set each verdict, or the reason for none."""
     adjusted = iter(effects.holm([effect.p or 0.0 for effect, judge in family if judge]))
     judged = [_verdict(effect, judge, next(adjusted) if judge else None) for effect, judge in family]
     return [_changed(own, needed=_needed(own, len(family))) if _is_open(own) else own for own in judged]
@@ -196,7 +192,6 @@ def _is_open(effect: Effect) -> bool:
 
 
 def _needed(effect: Effect, tests: int) -> int | None:
-    """Return the number of pairs that detect a worsening of twice the margin in four of five cases."""
     size = math.log1p(SIZE_IN_MARGINS * effect.margin)
     return effects.pairs_needed(size, sd=effect.sd_log or 0.0, margin=effect.margin, tests=tests)
 
@@ -208,7 +203,7 @@ def _verdict(effect: Effect, judge: Callable[..., Verdict] | None, p_holm: float
 
 
 def _without_survivors(effect: Effect) -> Effect:
-    """Reject "as good" and "better" if too few pairs are usable; "worse" needs no minimum."""
+    """Require enough usable pairs for "as good" and "better", but not for "worse"."""
     why = too_few(effect)
     if why and effect.verdict in ("equivalent", "improvement"):
         return _changed(effect, verdict="inconclusive", why=why)
@@ -219,7 +214,7 @@ def _without_survivors(effect: Effect) -> Effect:
 
 
 def noise(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[Noise]:
-    """Measure the noise by comparing base with itself: each judged metric's noise, verdict, and detectable change."""
+    """Compare base with itself: each metric's noise and detectable change."""
     return [
         Noise(**{**dict(own), **_detected(own, settings["pairs"], len(family))})
         for family in _families(settings, calibrated)
@@ -229,7 +224,7 @@ def noise(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[Noise
 
 
 def without_noise(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[Effect]:
-    """Return the judged metrics with unknown noise, with the runs that could not be used."""
+    """Return judged metrics with unknown noise."""
     families = _families(settings, calibrated)
     return [own for family in families for own, _ in family if own.method != "paired"]
 
@@ -243,7 +238,6 @@ def _families(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[l
 
 
 def _detected(own: Effect, pairs: int, tests: int) -> dict[str, Any]:
-    """Return the smallest worsening detected in four of five cases, and the detection rates of others."""
     pairs = pairs or USUAL_PAIRS
     rule: dict[str, Any] = {"pairs": pairs, "margin": own.margin, "tests": tests}
     sd, size = own.sd_log or 0.0, SIZE_IN_MARGINS * own.margin
@@ -263,7 +257,7 @@ def _detected(own: Effect, pairs: int, tests: int) -> dict[str, Any]:
 
 
 def phases(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[PhaseLatency]:
-    """Return latency by phase: the values of each arm's usable runs."""
+    """Return latency by phase from each arm's usable runs."""
     rows = []
     for key in keys_of(pairs, settings):
         if key.metric not in LATENCIES:

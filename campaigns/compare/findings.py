@@ -1,4 +1,4 @@
-"""Findings that are counted in runs: violated guarantees, losses, duplicates, and one-sided behaviour."""
+"""Findings counted in runs: violated guarantees, losses, duplicates, one-sided behaviour."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from history.results.compare import (
 from judge.checks.known_bugs import explained
 from judge.measures.metrics import MIN_ACHIEVED
 
-OPEN = {"undrained", "unseen"}  # missing evidence, not violated guarantees
+OPEN = {"undrained", "unseen"}  # missing evidence, not violations
 BY_DESIGN = "behaviour_change"
 
 
@@ -36,7 +36,7 @@ def _finding(what: str, runs: Sequence[Run], having: Sequence[Run]) -> Finding:
 
 
 def shown(run: Run) -> set[str]:
-    """Return a run's anomalies and violated invariants; a known bug replaces the invariants that reveal it."""
+    """Return a run's anomalies and violated invariants; known bugs replace the latter."""
     names = {*(name for name, cases in run.about["anomalies"].items() if cases), *run.about["broken"]}
     return explained(names, run.about["sentence"])
 
@@ -47,9 +47,8 @@ def shown(run: Run) -> set[str]:
 def correctness(runs: Sequence[Run], names: Arms[str]) -> Correctness:
     """Compare violated guarantees by arm.
 
-    One run of head that violates a guarantee which base keeps is a regression, since guarantees always hold. An
-    improvement needs Fisher's exact test, since few runs without a violation prove little. ``at_most`` is the highest
-    failure rate, at 95 %, of an arm that never failed.
+    One in head alone is a regression, since guarantees always hold; an improvement needs Fisher's exact test.
+    ``at_most`` bounds an arm without failures, at 95 %.
     """
     judged = [run for run in runs if run.verdict != "unknown"]
     failed = [run for run in judged if run.verdict == "fail"]
@@ -73,14 +72,14 @@ def correctness(runs: Sequence[Run], names: Arms[str]) -> Correctness:
 
 
 def _blamed(run: Run, runs: Sequence[Run]) -> set[str]:
-    """Return what violated the guarantee; names that this arm's passing runs also show are allowed."""
+    """Exclude names that this arm's passing runs also show."""
     passing = [other for other in runs if other.arm == run.arm and other.verdict == "pass"]
     permitted = {name for other in passing for name in shown(other)}
     return violations(run) - permitted
 
 
 def violations(run: Run) -> set[str]:
-    """Return a run's names except missing evidence and behaviour by design; some may be allowed."""
+    """Return names except missing evidence and behaviour by design."""
     return shown(run) - OPEN - {BY_DESIGN}
 
 
@@ -108,7 +107,7 @@ def _guarantee(base: Verdicts, head: Verdicts, findings: Sequence[Finding], p: f
 
 
 def counts(runs: Sequence[Run]) -> list[Finding]:
-    """Count runs with losses or duplicates, with the largest share; shares may be 0, so they have no ratio."""
+    """Count runs with losses or duplicates; shares may be 0, so they have no ratio."""
     rows = []
     for name, metric in METRICS.items():
         own = [run for run in runs if run.value(name) is not None]
@@ -123,10 +122,7 @@ def counts(runs: Sequence[Run]) -> list[Finding]:
 
 
 def missed_loads(runs: Sequence[Run]) -> list[MissedLoad]:
-    """Return phases whose load head missed significantly more often, or base never missed; the smallest p first.
-
-    Such runs have no latency, so no effect covers them. Runs that the host disturbed do not count.
-    """
+    """Return loads that head missed significantly more often, or base never; they have no latency, hence no effect."""
     rows = []
     for scenario, phase in {(str(run.about["scenario"]), at): None for run in runs for _, at in run.measured}:
         own = [run for run in runs if run.about["scenario"] == scenario and run.achieved(phase) is not None]
@@ -139,7 +135,7 @@ def missed_loads(runs: Sequence[Run]) -> list[MissedLoad]:
 
 
 def behaviour(runs: Sequence[Run]) -> list[Finding]:
-    """Return behaviour that differs by design, and findings of one side only."""
+    """Return behaviour that differs by design, and one-sided findings."""
     by_design = _finding(BY_DESIGN, runs, [run for run in runs if run.about["anomalies"].get(BY_DESIGN)])
     first = [by_design] if by_design.base.having or by_design.head.having else []
     if {run.arm for run in runs} < set(ARMS):

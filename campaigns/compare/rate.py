@@ -1,7 +1,4 @@
-"""Choose the offered load: a share of what both sides sustain on this host, measured by one run of each beforehand.
-
-A fixed rate is negligible on one host and too high on another; neither separates two versions.
-"""
+"""Choose the offered load: a share of what both sides sustain here. A fixed rate may separate no versions."""
 
 from __future__ import annotations
 
@@ -14,15 +11,15 @@ from history.steady import MIN_SECONDS
 
 PART = "knee"
 METRIC = "sustainable_rate_per_s"
-LIMIT = "1s"  # limit of p99; a backlog exceeds it by the end of a step, the noise of a busy host does not
+LIMIT = "1s"  # p99 limit: a backlog exceeds it within a step, a busy host's noise does not
 STEPS_MB_PER_S = (0.5, 1, 2, 4, 8, 16, 32)
-STEP_S = MIN_SECONDS + 10  # enough to detect a steady state; three replicas of all steps need 11 GB
+STEP_S = MIN_SECONDS + 10  # detects a steady state; three replicas need 11 GB
 WARM_UP = {"wait": {"for": {"steady_state": True}, "limit": "4m"}}
 Row = Mapping[str, Any]
 
 
 def steps(scenario: Scenario) -> dict[str, Any]:
-    """Return a merge patch that gives a scenario with one load rising rates."""
+    """Return a merge patch that gives a single-load scenario rising rates."""
     (load,) = scenario.named_loads.values()
     rates = [f"{max(round(step * 1e6 / load.sizes.mean), 1)}/s" for step in STEPS_MB_PER_S]
     phases: list[dict[str, Any]] = [{"warm up": [{"set_rate": rates[1]}, WARM_UP]}]
@@ -34,7 +31,7 @@ def steps(scenario: Scenario) -> dict[str, Any]:
 
 
 def knee_of(settings: Mapping[str, Any], rows: Iterable[Row]) -> Knee | None:
-    """Return the result of the runs with rising rates; None until all are judged. ``rows`` are the campaign's."""
+    """Return the rising rates' result once all are judged."""
     own = [row for row in rows if row["labels"].get("part") == PART]
     sides = [_sustained(arm, [row for row in own if row["labels"]["role"] == arm]) for arm in arms(settings["pairs"])]
     sustained = [side for side in sides if side]
@@ -50,7 +47,7 @@ def knee_of(settings: Mapping[str, Any], rows: Iterable[Row]) -> Knee | None:
 
 
 def arms(pairs: int) -> tuple[Arm, ...]:
-    """Return the sides that run: base alone if it is compared with itself."""
+    """Return the sides that run: base alone for a self-comparison."""
     return ("base", "head") if pairs else ("base",)
 
 

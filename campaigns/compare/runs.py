@@ -1,4 +1,4 @@
-"""The runs of a comparison, read from the archive: by side, in pairs, and why some cannot be compared."""
+"""A comparison's archived runs by side and pair."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ARMS: tuple[Arm, Arm] = ("base", "head")
 
 
 class Key(NamedTuple):
-    """A metric where it was measured; the phase "" is the whole run."""
+    """A metric and its phase; "" is the whole run."""
 
     scenario: str
     metric: str
@@ -25,7 +25,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """A judged run; ``about`` is any of its rows, ``measured`` its rows by metric and phase."""
+    """A judged run: ``about`` is any of its rows, ``measured`` all by metric and phase."""
 
     about: Row
     measured: Mapping[tuple[str, str], Row]
@@ -36,7 +36,6 @@ class Run:
 
     @property
     def arm(self) -> Arm:
-        """Return the side; calibration runs count as base."""
         return "head" if self.label("role") == "head" else "base"
 
     @property
@@ -55,12 +54,11 @@ class Run:
         return None if row is None else row["value"]
 
     def achieved(self, phase: str) -> float | None:
-        """Return the share of a phase's load that was acknowledged in time; None if the host disturbed it."""
         row = self.measured.get(("achieved_ratio", phase))
         return row["value"] if row and row["trusted"] and self.verdict != "unknown" else None
 
     def why_not(self, metric: str, phase: str) -> str | None:
-        """Explain why a value cannot be compared; None if it can. After a violated guarantee, no value counts."""
+        """Explain why a value cannot be compared, such as after a violation."""
         if self.verdict != "pass":
             return f"its verdict is {self.verdict}: {self.about['sentence']}"
         row = self.measured.get((metric, phase))
@@ -74,10 +72,7 @@ class Run:
 
 
 class Pair(NamedTuple):
-    """Two runs next to each other, first and second by role; one that is not recorded is None.
-
-    ``split``: another run of the campaign started between the two, so that the pair is not usable.
-    """
+    """Neighbouring runs by role (None: not recorded); ``split``: another run came between, so unusable."""
 
     scenario: str
     number: str
@@ -91,19 +86,19 @@ class Pair(NamedTuple):
 
     @property
     def ran_first(self) -> int:
-        """Return 0 or 1 by the actual times, since an aborted run is repeated later than planned."""
+        """Return 0 or 1 by time: aborted runs are repeated later."""
         began = [(run.started_at, run.label("order")) for run in self.runs]
         return began.index(min(began))
 
 
 def runs_of(campaign: Campaign, rows: Iterable[Row]) -> list[Run]:
-    """Return the judged run of each item, in the order of the plan."""
+    """Return judged runs in the plan's order."""
     by_item = runs_by_item(campaign, rows)
     return [by_item[item.name] for item in campaign.items if item.name in by_item]
 
 
 def runs_by_item(campaign: Campaign, rows: Iterable[Row]) -> dict[str, Run]:
-    """Map items to judged runs, including items that are not in the plan."""
+    """Map items, planned or not, to judged runs."""
     by_item: dict[str, list[Row]] = {}
     for row in rows:
         if row["labels"].get("campaign") == campaign.campaign_id:
@@ -115,7 +110,7 @@ def runs_by_item(campaign: Campaign, rows: Iterable[Row]) -> dict[str, Run]:
 
 
 def log_of(first: Run, second: Run, metric: str, phase: str) -> float | None:
-    """Return the log-ratio of two usable runs; None if a value is 0 or censored."""
+    """Return a usable pair's log-ratio; None if a value is 0 or censored."""
     rows = [run.measured[metric, phase] for run in (first, second)]
     values = [row["value"] for row in rows]
     has_ratio = min(values) > 0 and not any(row["censored"] for row in rows)
@@ -123,7 +118,7 @@ def log_of(first: Run, second: Run, metric: str, phase: str) -> float | None:
 
 
 def listed(campaign: Campaign, runs: Sequence[Run]) -> Runs:
-    """List the runs and the missing items of the plan."""
+    """List runs and missing items."""
     labels = ("item", "part", "role", "pair", "order")
     columns = ("run_id", "started_at", "scenario", "kafka_version", "verdict", "sentence")
     recorded = {run.label("item") for run in runs}
@@ -139,7 +134,7 @@ def listed(campaign: Campaign, runs: Sequence[Run]) -> Runs:
 
 
 def pairs_of(campaign: Campaign, runs: Sequence[Run], part: str, roles: tuple[str, str]) -> list[Pair]:
-    """Return the pairs of a part, "calibration" or "comparison", recorded or not."""
+    """Return a part's pairs ("calibration" or "comparison"), recorded or not."""
     by_item = {run.label("item"): run for run in runs}
     found: dict[tuple[str, str], dict[str, Run | None]] = {}
     for item in campaign.items:
@@ -157,7 +152,7 @@ def _is_split(pair: Pair, starts: Sequence[str]) -> bool:
 
 
 def keys_of(pairs: Sequence[Pair], settings: Mapping[str, Any]) -> list[Key]:
-    """Return everything measured outside warm-ups, in the order of the table of metrics, then of the phases."""
+    """Return everything measured outside warm-ups, in order of metrics, then phases."""
     phases, warm_ups = settings["phases"], settings.get("warm_ups", {})
     measured = {Key(pair.scenario, *place) for pair in pairs for run in pair.runs for place in run.measured}
     found = [key for key in measured if key.phase not in warm_ups.get(key.scenario, [])]
@@ -172,7 +167,7 @@ def keys_of(pairs: Sequence[Pair], settings: Mapping[str, Any]) -> list[Key]:
 
 
 def refusals(runs: Sequence[Run]) -> list[str]:
-    """Return a sentence for each reason why these runs cannot be compared."""
+    """Return each reason why runs cannot be compared."""
     found = []
     hosts = {run.about["host"] for run in runs}
     if len(hosts) > 1:
@@ -183,7 +178,7 @@ def refusals(runs: Sequence[Run]) -> list[str]:
             found.append(f"The jars of {arm} changed between its runs; a version under comparison must stay the same.")
         digests = {(run.about["scenario"], run.about["scenario_digest"]) for run in own}
         if len(digests) > len({scenario for scenario, _ in digests}):
-            found.append(f"A scenario of {arm} changed between its runs; compare again with one that stays as it is.")
+            found.append(f"A scenario of {arm} changed between its runs; compare again with an unchanged one.")
     for what, wanted in (("jvm", "production"), ("runtime", "docker")):
         if other := sorted({run.about[what] for run in runs} - {wanted}):
             found.append(f"Some runs have {what} {other[0]}; a comparison needs {what} {wanted}.")
@@ -191,7 +186,7 @@ def refusals(runs: Sequence[Run]) -> list[str]:
 
 
 def sides(settings: Mapping[str, Any], runs: Sequence[Run]) -> Arms[Side]:
-    """Describe each side; name ZooKeeper or KRaft if the runs' modes differ."""
+    """Describe each side, with its mode if these differ."""
     differ = len({run.about["mode"] for run in runs}) > 1
     base, head = (_side(settings[arm], [run for run in runs if run.arm == arm], differ) for arm in ARMS)
     return Arms[Side](base=base, head=head)

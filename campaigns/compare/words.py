@@ -1,4 +1,4 @@
-"""Sentences of a comparison: advice for an upgrade, and open questions."""
+"""Sentences of a comparison: upgrade advice and open questions."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from history.results.compare import (
 from judge.checks.invariants import INVARIANTS
 from reports.cells import change, detectable, p_value
 
-MAX_NAMED = 2  # in one sentence
-MIN_USED = 0.8  # of the planned pairs; unusable ones may be missing because they were slow
+MAX_NAMED = 2
+MIN_USED = 0.8  # of the planned pairs; slow ones may be missing
 
 
 def metric(effect: Effect | NotAsked, *, several: bool = False) -> str:
-    """Return the metric's name with its place."""
+    """Return the metric's name and place."""
     return f"{effect.words}{_place(effect, several=several)}"
 
 
@@ -35,7 +35,7 @@ def _place(where: Effect | NotAsked | MissedLoad, *, several: bool) -> str:
 
 
 def estimate(effect: Effect) -> str:
-    """Format the estimate with its interval and the number of pairs."""
+    """Format estimate, interval and number of pairs."""
     if effect.method == "paired" and None not in (effect.mean, effect.low, effect.high):
         interval = f"{change(effect.low or 0.0)} to {change(effect.high or 0.0)}"
         return f"{change(effect.mean or 0.0)} (95 % interval {interval}, {effect.n} pairs)"
@@ -62,12 +62,12 @@ def inconclusive(effect: Effect) -> str:
 
 
 def planned_pairs(effect: Effect) -> int:
-    """Count the planned pairs, usable or not."""
+    """Count planned pairs, usable or not."""
     return len(effect.pairs) + len({left.pair for left in effect.left_out})
 
 
 def too_few(effect: Effect) -> str:
-    """Explain why too few pairs are usable to show that head is as good or better; empty if there are enough."""
+    """Explain too few usable pairs for "as good" or "better"."""
     used, planned = len(effect.pairs), planned_pairs(effect)
     if used >= MIN_USED * planned:
         return ""
@@ -78,7 +78,7 @@ def too_few(effect: Effect) -> str:
 
 
 def first_sentence(result: CompareResult) -> str:
-    """Return the most important result: violated guarantees of either side, else performance."""
+    """Return the main result: violated guarantees, else performance."""
     if result.verdict == "calibration" and not result.refusals:
         return proposal(result)
     sentence = result.correctness.sentence if _leads_with_correctness(result) else _performance(result)
@@ -106,21 +106,24 @@ def _performance(result: CompareResult) -> str:
         return f"{head} is better than {base}: {better}."
     if open_:
         return _undecided(result)
-    return f"{head} is equivalent to {base} within the margins: {same}." if same else "No primary metric is compared."
+    return (
+        f"{head} is equivalent to {base} within the margins: {same}."
+        if same
+        else "There is no primary metric to compare."
+    )
 
 
 def _undecided(result: CompareResult) -> str:
-    """Describe an undecided comparison: the pairs, the guarantees, and the pairs needed to decide."""
     used = max(len(own.pairs) for own in _primary(result)["inconclusive"])
     pairs = "1 pair" if used == 1 else f"{used or 'No'} pairs"
     cannot = "cannot decide" if used else "decide yet"
     sentence = f"{pairs} {cannot} whether {result.sides.head.name} differs from {result.sides.base.name}."
-    guarantees = "No guarantee was violated." if result.correctness.verdict == "none" else ""
+    guarantees = "All guarantees were kept." if result.correctness.verdict == "none" else ""
     return " ".join(filter(None, (sentence, guarantees, pairs_that_decide(result))))
 
 
 def further_sentences(result: CompareResult) -> list[str]:
-    """Return the details that would make the first sentence too long."""
+    """Return details too long for the first sentence."""
     if result.verdict == "calibration":
         return [part for part in (_not_asked(result), _restless(result)) if part]
     correctness = result.correctness
@@ -170,7 +173,6 @@ def _not_asked(result: CompareResult) -> str:
 
 
 def _survivors(result: CompareResult) -> str:
-    """List the metrics with too few usable pairs to call head as good or better."""
     few = [(own, too_few(own)) for own in _primary(result)["inconclusive"] if own.method != "none"]
     named = [f"{metric(own, several=result.several)}: {why}" for own, why in few if why]
     return f"Too few usable pairs of {'; '.join(named[:MAX_NAMED])}." if named else ""
@@ -204,7 +206,7 @@ def _detected(result: CompareResult) -> str:
 
 
 def proposal(result: CompareResult) -> str:
-    """Propose the number of pairs that detects a worsening of each primary metric, given this host's noise."""
+    """Propose pairs that detect worsenings, given the noise."""
     own = [each for each in result.noise if each.role == "primary"]
     if not own:
         left_out = (left for each in result.without_noise if each.role == "primary" for left in each.left_out)
@@ -222,7 +224,7 @@ def proposal(result: CompareResult) -> str:
 
 
 def pairs_that_decide(result: CompareResult) -> str:
-    """Estimate, from the scatter of their pairs, how many pairs would decide the open primary metrics."""
+    """Estimate the pairs that would decide open metrics."""
     open_ = [own for own in _primary(result)["inconclusive"] if own.method == "paired"]
     if not open_:
         return ""
@@ -253,9 +255,9 @@ def _injected(result: CompareResult) -> str:
 
 
 def correctness_sentence(guarantees: Correctness, names: Arms[str]) -> str:
-    """Summarise guarantees; the side that violates what the other keeps, or violates more often, comes first."""
+    """Summarise guarantees; the side that violates more comes first."""
     if guarantees.verdict == "none":
-        return f"No guarantee was violated in any run that could be judged ({_judged(guarantees.arms)})."
+        return f"All runs that could be judged kept their guarantees ({_judged(guarantees.arms)})."
     if guarantees.verdict == "unknown":
         return f"Correctness is not known: {_judged(guarantees.arms)} could be judged."
     first, second = _worse_first(guarantees)
@@ -268,7 +270,7 @@ def correctness_sentence(guarantees: Correctness, names: Arms[str]) -> str:
         own, other = (f"{each.failed} of {each.decided}" for each in map(guarantees.arms.of, (first, second)))
     told = f"Fisher's exact {p_value(p)}"
     if p >= ALPHA and guarantees.verdict in ("regression", "base only"):
-        told += f"; too few runs to tell whether {names.of(second)} keeps what {names.of(first)} violates"
+        told += f"; too few runs to decide whether {names.of(second)} keeps what {names.of(first)} violates"
     each = ", ".join(
         f"{_named(row.what)} in {len(row.of(first).having)} against {len(row.of(second).having)}"
         for row in found[:MAX_NAMED]

@@ -16,20 +16,14 @@ from history.results.schedules import SchedulesResult
 
 
 class Settings(randomised.Question):
-    """The settings of a fuzz campaign."""
+    """Settings of a fuzz campaign."""
 
     schedules: int = Field(default=20, ge=1, le=MAX_TIMES)
     seconds: float = Field(default=90, gt=0, le=randomised.MAX_S)
 
 
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
-    """Plan one schedule per seed, from this seed on.
-
-    Every second one has a load; the others only write in steps, if the fault mix allows that.
-
-    Raises:
-        BadInput: a setting is wrong, or the fault mix yields no schedule.
-    """
+    """Plan a schedule per seed, every second one with a load; raise BadInput for settings without a schedule."""
     question = KIND.check(Settings, settings)
     mix = randomised.fault_mix(question.fault_mix, question.runtime)
     items = []
@@ -47,11 +41,11 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
     )
 
 
-def follow_up(campaign: Campaign, rows: kinds.Rows) -> list[Item]:  # noqa: ARG001  # as of every kind
-    """Return nothing: the next smaller schedule depends on the previous one."""
+def follow_up(campaign: Campaign, rows: kinds.Rows) -> list[Item]:  # noqa: ARG001
+    """Return nothing: each smaller schedule depends on the previous one."""
     return []
 
 
 def result(campaign: Campaign, runs: Mapping[str, Path]) -> SchedulesResult:
-    """Summarise the run folders of the schedules."""
+    """Summarise the schedules' run folders."""
     return randomised.result("fuzz", campaign, runs)

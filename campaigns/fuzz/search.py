@@ -1,7 +1,4 @@
-"""Shrink a schedule that violates a guarantee.
-
-Each smaller schedule is an item of the campaign, so that none is recorded twice.
-"""
+"""Shrink a violating schedule; each smaller one is a campaign item."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ Execute = Callable[[Scenario], ScheduleRun]
 
 @dataclass(frozen=True)
 class Counterexample:
-    """A schedule that violates a guarantee, as drawn and as shrunk, with a run of each."""
+    """A violating schedule, drawn and shrunk, with a run of each."""
 
     drawn: Scenario
     first: ScheduleRun
@@ -38,10 +35,7 @@ class Counterexample:
 
 
 def search(folder: CampaignFolder, options: Mapping[str, Any], places: Places, say: Say) -> list[str]:
-    """Shrink the first schedule that violated a guarantee; return lines for the terminal.
-
-    The smaller schedule is stored in the campaign's folder.
-    """
+    """Shrink the first violating schedule and store it; return terminal lines."""
     campaign = folder.read_plan()
     recorded = recorded_runs(campaign, places)
     runs = ((item, randomised.run_of(item, recorded.get(item.name))) for item in campaign.items)
@@ -65,17 +59,14 @@ def search(folder: CampaignFolder, options: Mapping[str, Any], places: Places, s
 
 
 def name_of(schedule: Scenario) -> str:
-    """Return the item name of a smaller schedule."""
+    """Name a smaller schedule's item."""
     return f"shrunk-{schedule.digest[:12]}"
 
 
 def shrunk(
     drawn: Scenario, first: ScheduleRun, execute: Execute, *, limit: int, known: set[str], say: Say
 ) -> Counterexample:
-    """Return the smallest schedule, found within ``limit`` runs, that violates one of the same guarantees.
-
-    Items in ``known`` are already recorded and do not count against ``limit``.
-    """
+    """Return the smallest schedule found with a same violation; ``known`` items do not count against ``limit``."""
     best, last, spent, stopped = drawn, first, 0, False
 
     def shows(smaller: Scenario) -> bool:
@@ -100,7 +91,7 @@ def shrunk(
 
 
 def executor(folder: CampaignFolder, seed: int, places: Places) -> Execute:
-    """Return a function that records and judges a schedule as an item; one that fails to run violates nothing."""
+    """Return a function that records and judges; a failed run violates nothing."""
     campaign = folder.read_plan()
 
     def execute(schedule: Scenario) -> ScheduleRun:

@@ -16,9 +16,9 @@ KIND = Kind(
     examples=("known-bugs --bugs kafka-18991 --tries 1", "known-bugs --kafka 3.9.1"),
     docs_page="docs/known-bugs.md",
     options=(
-        Option("bugs", "issue numbers with commas between; all where nothing is said", "kafka-13091,kafka-14704"),
+        Option("bugs", "issue numbers with commas between; default: all", "kafka-13091,kafka-14704"),
         Option("kafka", "versions to try instead of each bug's own two", "3.0.1,3.9.1"),
-        Option("mode", "kraft or zookeeper, for these versions; the usual one where nothing is said", "zookeeper"),
+        Option("mode", "kraft or zookeeper, for these versions; by default the usual one", "zookeeper"),
         Option("tries", "fresh clusters for each bug and version", "10", int, default="10"),
     ),
     benchmark=False,

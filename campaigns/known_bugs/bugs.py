@@ -1,8 +1,4 @@
-"""The known bugs as data: the scenario that provokes each, the affected versions, and the expected finding.
-
-A recipe is specific to its bug; the detection is not: ``shown_as`` names invariants that the judge checks in every run,
-or ``behaviour_change``.
-"""
+"""Known bugs: provoking scenario, affected versions, and the finding that shows each (``shown_as``)."""
 
 from __future__ import annotations
 
@@ -16,11 +12,7 @@ from history.kafka_versions import Mode, affected, usual_mode
 
 @dataclass(frozen=True)
 class Bug:
-    """A known bug: ``bad`` and ``good`` are versions with and without it (None: no version in this mode is without it).
-
-    ``bad_changes`` and ``good_changes`` are merge patches on the scenario, for bugs that also depend on settings.
-    ``variant`` distinguishes two recipes for one issue.
-    """
+    """``bad`` and ``good`` are versions with and without it (None: none in this mode); changes patch the scenario."""
 
     issue: str
     title: str
@@ -34,7 +26,6 @@ class Bug:
 
     @property
     def name(self) -> str:
-        """Return the name in commands, such as ``kafka-13091``."""
         return "-".join(filter(None, [self.issue.lower(), self.variant]))
 
     @property
@@ -42,7 +33,7 @@ class Bug:
         return self.bad_changes != self.good_changes
 
     def affects(self, kafka: str, mode: Mode | None = None) -> bool:
-        """Return whether a version has the bug, by default in the mode in which the recipe runs."""
+        """Check that a version has the bug, by default in the recipe's mode."""
         told: Mode | None = mode or load_scenario(self.scenario, self.bad_changes).cluster.mode
         return affected(self.issue, kafka, told or usual_mode(kafka))
 
@@ -143,6 +134,6 @@ BUGS = (
         good="3.9.1",
         shown_as=("I38",),
         bad_changes={"cluster": {"session_timeout": "6s"}},
-        good_changes={"cluster": {"session_timeout": "18s"}},  # longer than the disconnection lasts
+        good_changes={"cluster": {"session_timeout": "18s"}},  # outlasts the disconnection
     ),
 )

@@ -1,4 +1,4 @@
-"""Try known bugs on versions of Kafka: found, clean, or window missed. docs/known-bugs.md has such a result."""
+"""Try known bugs on versions; see docs/known-bugs.md."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from history.results.known_bugs import Expected, KnownBugsResult, Outcome, Try
 
 Row = Mapping[str, Any]
 DECIDED = ("found", "clean")
-MAX_NAMED = 4  # versions in the first sentence
+MAX_NAMED = 4  # per sentence
 
 
 class Settings(BaseModel):
-    """The settings. ``kafka`` replaces each bug's own two versions, in ``mode`` or the usual one; no ``bugs``: all."""
+    """``kafka`` replaces the bugs' own versions; no ``bugs``: all."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -60,7 +60,7 @@ class Settings(BaseModel):
 
 
 class Arm(NamedTuple):
-    """A bug on a version: the arm's name, its patch, and the expected outcome (None: unknown)."""
+    """A bug on a version, and the expected outcome (None: unknown)."""
 
     bug: Bug
     name: str
@@ -70,11 +70,7 @@ class Arm(NamedTuple):
 
 
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
-    """Plan every bug on every version, one try after the other, so that an aborted campaign has equally many of each.
-
-    Raises:
-        BadInput: a setting is wrong, or nothing can be run.
-    """
+    """Plan tries in turns, so that an aborted campaign has equally many per bug; raise BadInput if nothing can run."""
     asked = KIND.check(Settings, settings)
     arms, left_out = _runnable(asked)
     return Campaign(
@@ -88,13 +84,9 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
 
 
 def _runnable(asked: Settings) -> tuple[list[Arm], list[str]]:
-    """Return the arms that these versions can run, and a sentence for each other one.
-
-    Raises:
-        BadInput: a bug named in the settings cannot be run, or none can.
-    """
+    """Return arms, and why others cannot run; raise BadInput if a named bug or all cannot."""
     arms: list[Arm] = []
-    left_out: dict[str, None] = {}  # in order, each once
+    left_out: dict[str, None] = {}  # an ordered set
     for arm in _arms(asked.bugs, asked.kafka, asked.mode):
         try:
             _check(arm)
@@ -128,7 +120,7 @@ def _arms(bugs: Sequence[str], versions: Sequence[str], mode: Mode | None) -> It
 
 
 def _expected(bug: Bug, kafka: str, mode: Mode | None) -> Expected | None:
-    """Return the outcome expected from the affected versions; None for custom jars."""
+    """None for custom jars."""
     if not _is_release(kafka):
         return None
     return "found" if bug.affects(kafka, mode) else "clean"
@@ -165,13 +157,7 @@ def _item(arm: Arm, number: int, seed: int) -> Item:
 
 
 def outcome(row: Row, bug: Bug) -> Outcome:
-    """Return the outcome of a judged run for a bug.
-
-    - ``found``
-    - ``unknown``: no verdict.
-    - ``window missed``: the race was impossible, so the run proves nothing.
-    - ``clean``: also if another guarantee was violated, since the version may have another bug.
-    """
+    """Return a run's outcome; ``clean`` also after another violation, ``window missed`` if the race was impossible."""
     if shown(row, bug):
         return "found"
     if row["verdict"] == "unknown":
@@ -182,7 +168,7 @@ def outcome(row: Row, bug: Bug) -> Outcome:
 
 
 def shown(row: Row, bug: Bug) -> list[str]:
-    """Return the bug's names that this run's judge found."""
+    """Return the bug's names that the judge found."""
     found = {*row["broken"], *(name for name, cases in row["anomalies"].items() if cases)}
     return [name for name in bug.shown_as if name in found]
 
@@ -193,15 +179,11 @@ def also_broken(row: Row, bug: Bug) -> list[str]:
 
 
 def _runs(campaign: Campaign, rows: Sequence[Row]) -> dict[str, Row]:
-    """Map items to any row of their judged runs."""
     return {row["labels"]["item"]: row for row in rows if row["labels"].get("campaign") == campaign.campaign_id}
 
 
 def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:
-    """Plan one more try for each that missed its window or has no verdict.
-
-    The additional tries are not repeated.
-    """
+    """Plan one more try, once, after a missed window or no verdict."""
     runs, arms = _runs(campaign, rows), _arms_of(campaign)
     again: list[Item] = []
     used = Counter((item.labels["bug"], item.labels["arm"]) for item in campaign.items)
@@ -225,10 +207,7 @@ def _arms_of(campaign: Campaign) -> dict[tuple[str, str], Arm]:
 
 
 def result(campaign: Campaign, rows: Sequence[Row]) -> KnownBugsResult:
-    """Tabulate bug by version with counts of tries; ``state`` is pass if every arm has the expected outcome.
-
-    ``as_expected`` is None if the expectation is unknown, or if no try is decided.
-    """
+    """Count tries; ``as_expected`` is None without expectation or decided tries."""
     runs = _runs(campaign, rows)
     arms = [_counted(arm, [row for row in runs.values() if _is_of(row, arm)]) for arm in _arms_of(campaign).values()]
     missing = [item.name for item in campaign.items if item.name not in runs]
@@ -249,7 +228,6 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> KnownBugsResult:
 
 
 def _state(arms: Sequence[results.Arm], missing: Sequence[str]) -> State:
-    """Return fail if a version differs from the expectation, unknown if an arm has missing or only undecided tries."""
     if any(arm.as_expected is False for arm in arms):
         return "fail"
     return "unknown" if missing or not all(arm.decided for arm in arms) else "pass"
@@ -303,7 +281,7 @@ def _try(row: Row, bug: Bug) -> Try:
 def _sentence(arms: Sequence[results.Arm]) -> str:
     known = [arm for arm in arms if arm.expected is not None and arm.decided]
     if not known:
-        parts = [f"{_subject(arms)}: no try was decided on a version of which the expected result is known"]
+        parts = [f"{_subject(arms)}: versions with a known expected result have no decided try"]
     elif len({arm.issue for arm in arms}) == 1 and len(known) <= MAX_NAMED:
         parts = [f"{arms[0].issue} was found in {', and in '.join(map(_found, known))}"]
     else:
@@ -343,7 +321,7 @@ def _subject(arms: Sequence[results.Arm]) -> str:
 
 
 def table_of(arms: Sequence[results.Arm]) -> list[str]:
-    """Return the result as lines of text, one for each bug and version."""
+    """Return a line for each bug and version."""
     head = (
         "bug",
         "Kafka",
@@ -379,6 +357,5 @@ def _counts(names: Mapping[str, int]) -> str:
 
 
 def _version(arm: Arm) -> str:
-    """Return the version, with the cluster setting if that decides: ``4.3.0 elr: true``."""
     changed = arm.changes.get("cluster", {})
     return " ".join([arm.kafka, *(f"{name}: {str(value).lower()}" for name, value in changed.items())])

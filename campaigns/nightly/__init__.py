@@ -9,11 +9,11 @@ KIND = Kind(
     why="To see the morning after that a build lost records or became slower.",
     phases=(
         "The control scenario, every scenario on every version, the control again; judged and compared with "
-        "the runs before; what looks slower is rerun beside a release that cannot have changed."
+        "earlier runs. Candidate regressions are rerun in pairs with a release, which cannot have changed."
     ),
     expected=(
-        "No alert. A correctness failure alerts at once, a slower series only once reruns confirmed it; the "
-        "webhook is told."
+        "No alert. A correctness failure alerts at once, a slower series only once reruns confirm it; the "
+        "webhook receives the summary."
     ),
     reading="The page begins with the alerts; each leads to the runs that show it.",
     examples=("nightly", "nightly --name 2026-03-01"),

@@ -1,8 +1,4 @@
-"""Plan and evaluate a nightly run: every scenario on every version, compared with earlier nightly runs.
-
-Correctness failures alert at once. Slowdowns alert once interleaved reruns confirm them, since screening many series
-gives false alarms on many quiet nightly runs (rates in docs/trust.md). See docs/nightly.md.
-"""
+"""Plan and evaluate a nightly run (docs/nightly.md). Only reruns confirm a slowdown: screening gives false alarms."""
 
 from __future__ import annotations
 
@@ -47,7 +43,7 @@ from history.results.nightly import (
 from judge.checks.known_bugs import ISSUES, explained
 
 SHOWN_NIGHTLY_RUNS = 90
-MAX_NAMED = 2  # in one sentence
+MAX_NAMED = 2  # per sentence
 NO_BENCHMARKS = "there are no benchmarks, so nothing was measured"
 NO_RUN = "There is no run: the harness broke, or the nightly run was interrupted."
 
@@ -56,13 +52,7 @@ NO_RUN = "There is no run: the harness broke, or the nightly run was interrupted
 
 
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
-    """Plan the correctness scenarios, the control, the benchmarks, and the control again.
-
-    Each repetition of a matrix has a new random order.
-
-    Raises:
-        BadInput: a setting is wrong, or a scenario does not exist.
-    """
+    """Plan correctness, the control, benchmarks in random order, the control again; raise BadInput."""
     asked = check(settings)
     drawn = random.Random(seed)
     staged = stage(asked.subject) if asked.subject else None
@@ -82,10 +72,7 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
 
 
 def _matrix(asked: Settings, drawn: random.Random, staged: Staged | None, *, role: str) -> list[Item]:
-    """Plan every scenario of the role on every version, repeatedly.
-
-    With a subject, the order of the versions reverses with each repetition, so that drift of the host favours none.
-    """
+    """With a subject, versions alternate in order, so that drift of the host favours none."""
     of_role = asked.correctness if role == "correctness" else asked
     versions = [*([staged.kafka] if staged else []), *asked.versions]
     items: list[Item] = []
@@ -100,10 +87,7 @@ def _matrix(asked: Settings, drawn: random.Random, staged: Staged | None, *, rol
 
 
 def follow_up(campaign: Campaign, rows: Iterable[Row], decisions: Iterable[Decision] = ()) -> list[Item]:
-    """Plan reruns of candidate regressions, in pairs with a pinned release; the largest changes first.
-
-    Only the nightly run's own runs decide, so that it can be resumed. ``decisions`` are those of earlier reruns.
-    """
+    """Plan reruns of candidates with a pinned release; its own rows alone decide, so it can be resumed."""
     return _follow_up(NightlyRun(campaign, rows, decisions))
 
 
@@ -146,7 +130,7 @@ def _item(asked: Settings, scenario: str, kafka: str, ending: str, staged: Stage
 
 
 def result(campaign: Campaign, rows: Iterable[Row], decisions: Iterable[Decision] = ()) -> NightlyResult:
-    """Compute the result, with all sentences of the page."""
+    """Compute the result, with the page's sentences."""
     nightly_run = NightlyRun(campaign, rows, decisions)
     asked = nightly_run.settings
     runs = _runs(nightly_run)
@@ -218,7 +202,6 @@ def _run(item: Item, row: Row | None) -> NightlyItem:
 
 
 def _cells(runs: list[NightlyItem]) -> list[Cell]:
-    """Count verdicts per scenario and version, with control runs and reruns; list the worst run first."""
     cells: dict[tuple[str, str], list[NightlyItem]] = defaultdict(list)
     for run in runs:
         cells[run.scenario, run.kafka].append(run)
@@ -272,7 +255,7 @@ def _failure(nightly_run: NightlyRun, scenario: str, kafka: str, runs: list[Nigh
 
 
 def _excused(asked: Settings, kafka: str) -> set[str]:
-    """Return the bugs that need no alert; for the subject only those that the pinned release has too."""
+    """Return bugs that need no alert: the subject's only if the release has them."""
     if asked.subject is None or kafka != asked.subject.name:
         return set(ISSUES)
     return {issue for issue in ISSUES if affected(issue, asked.baseline.releases[0])}
@@ -289,7 +272,6 @@ def _status(
 
 
 def _first_seen(nightly_run: NightlyRun, scenario: str, kafka: str, found: set[str]) -> str | None:
-    """Return the first earlier nightly run with a run that showed everything in ``found``."""
     for row in sorted(nightly_run.rows, key=lambda row: str(row["started_at"])):
         same = (row["scenario"], row["kafka_version"], row["verdict"]) == (scenario, kafka, "fail")
         shown = {name for name, count in row["anomalies"].items() if count} | set(row["broken"])
@@ -334,10 +316,6 @@ def _is_of(row: Row, watched: Watched) -> bool:
 
 
 def _settle(nightly_run: NightlyRun, watched: Watched) -> tuple[SeriesState, str, Reruns | None]:
-    """Return a series' state after reruns, the reason, and the reruns.
-
-    Adds confirmed, refuted and inconclusive to the states of ``Watched``; candidate means not rerun.
-    """
     if watched.state != "candidate":
         return watched.state, watched.why, None
     reruns = nightly_run.decided(watched.key, nightly_run.name) or nightly_run.settled(watched)
@@ -389,7 +367,7 @@ def _confirmation(reruns: Reruns, nightly_run: NightlyRun) -> Confirmation:
 
 
 def _point(nightly_run: NightlyRun, point: Point) -> Point:
-    """Move a point to the start of its nightly run, so that all series of a nightly run share one time."""
+    """All series of a nightly run share its start time."""
     rounded = {name: _rounded(getattr(point, name)) for name in ("value", "low", "high")}
     return point.model_copy(update={**rounded, "at": nightly_run.began[point.nightly_run].isoformat()})
 
@@ -403,7 +381,7 @@ def _rounded(value: float) -> float:
 
 
 def _control(nightly_run: NightlyRun, series: list[Series]) -> Control:
-    """Decide whether the host changed: steady, moved, no basis, or missing, with a sentence."""
+    """Decide whether the host changed: steady, moved, no basis, or missing."""
     control = nightly_run.settings.control
     name = f"The control ({control.scenario} on {control.kafka})"
     own = [each for each in series if each.role == "control"]
@@ -430,11 +408,7 @@ def _control(nightly_run: NightlyRun, series: list[Series]) -> Control:
 
 
 def _alerts(nightly_run: NightlyRun, failures: list[Failure], series: list[Series]) -> tuple[list[Alert], list[Alert]]:
-    """Return the raised and the suppressed alerts.
-
-    A correctness failure alerts unless it is waived or known bugs explain all of it. A confirmed slowdown alerts once
-    per scenario and version, within the nightly run's budget: new ones first, then the largest change in margins.
-    """
+    """Correctness failures alert unless waived or explained; slowdowns once per scenario and version, within budget."""
     raised = [
         Alert(kind="correctness", status=failure.status, text=failure.text, runs=failure.runs)
         for failure in failures
@@ -487,7 +461,6 @@ def _waivers(nightly_run: NightlyRun, failures: list[Failure]) -> list[WaiverUse
 
 
 def _sentence(result: NightlyResult) -> str:
-    """Summarise, such as ``27 runs of 3 scenarios on 3 versions: 1 correctness failure (new), …``."""
     done = [run for run in result.runs if run.run_id]
     states = Counter(each.state for each in result.series if each.role == "matrix")
     statuses = Counter(failure.status for failure in result.failures)
@@ -539,7 +512,7 @@ def _end(result: NightlyResult, states: Counter[SeriesState]) -> str:
     if not result.measures:
         return NO_BENCHMARKS
     if states["no basis"] and not states.keys() - {"no basis", "no figure"}:
-        return f"no series is compared before it has {MIN_NIGHTLY_RUNS + 1} nightly runs on one host"
+        return f"a series is compared once it has {MIN_NIGHTLY_RUNS + 1} nightly runs on one host"
     if with_it := _hosts(result.series):
         return f"the control changed together with {_named(with_it)}, so the host is the likely cause"
     words = {
@@ -555,7 +528,7 @@ def _count(count: int, one: str, many: str = "") -> str:
 
 
 def _state(result: NightlyResult) -> State:
-    """Return the state: ``fail`` needs attention now, ``unknown`` lacks evidence, ``pass`` needs nothing."""
+    """``fail`` needs attention now, ``unknown`` lacks evidence, ``pass`` needs nothing."""
     if result.alerts or result.suppressed:
         return "fail"
     unclear = {"missing", "unknown"}.intersection(run.verdict for run in result.runs)
@@ -564,7 +537,6 @@ def _state(result: NightlyResult) -> State:
 
 
 def _notes(nightly_run: NightlyRun) -> list[str]:
-    """List the series that restarted in this nightly run, and why."""
     if len(nightly_run.began) == 1:
         return []
     last = list(nightly_run.began)[-2]

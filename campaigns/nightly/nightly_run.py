@@ -1,7 +1,4 @@
-"""One nightly run in comparison with earlier ones: its series, their changes, and the results of reruns.
-
-Later nightly runs are ignored, so that the result of an old one never changes.
-"""
+"""A nightly run compared with earlier ones only, so that its result never changes."""
 
 from __future__ import annotations
 
@@ -27,17 +24,14 @@ Row = Mapping[str, Any]
 State = Literal["no figure", "missing data", "no basis", "steady", "better", "moved", "host", "waived", "candidate"]
 
 ROLES = ("correctness", "matrix", "control", "candidate", "baseline")
-SLACK = 2  # in nightly runs; the estimated start of a change may shift that far as more nightly runs are recorded
-FINAL = ("confirmed", "refuted")  # further reruns of the same nightly run may decide an inconclusive result
-ALPHA = 0.05  # of a confirmation, shared by all candidate regressions of one scenario and version
+SLACK = 2  # by which a change's estimated start may move
+FINAL = ("confirmed", "refuted")  # only an inconclusive result may have more reruns
+ALPHA = 0.05  # shared by all candidates of a scenario and version
 
 
 @dataclass(frozen=True)
 class Watched:
-    """A series in this nightly run: its state, the reason, and its change, if any.
-
-    ``visible`` is the log-ratio that one nightly run needs to be detected half the time.
-    """
+    """A series' state, reason, and any change; ``visible`` is the log-ratio detected half the time."""
 
     key: Key
     role: str
@@ -51,7 +45,7 @@ class Watched:
 
     @property
     def before(self) -> list[str]:
-        """Return the nightly runs of the level before the change, or else all before the newest."""
+        """Return the nightly runs at the level before the change, or all before the newest."""
         first, until = (self.change.first, self.change.until) if self.change else (0, len(self.window) - 1)
         return [point.nightly_run for point in self.window[first : max(until, 0)]]
 
@@ -62,7 +56,7 @@ class Watched:
 
 @dataclass(frozen=True)
 class Reruns:
-    """The result of a nightly run's reruns of a candidate, the release they compare with, and their run ids."""
+    """A rerun candidate's result, its reference release, and run ids."""
 
     nightly_run: str
     release: str
@@ -71,12 +65,12 @@ class Reruns:
 
 
 def when(text: str) -> datetime:
-    """Parse a time of the archive or of a plan."""
+    """Parse a time of the archive or a plan."""
     return datetime.fromisoformat(text)
 
 
 class NightlyRun:
-    """One nightly run, computed from the archive's rows and from decisions of earlier reruns."""
+    """A nightly run, from archive rows and earlier decisions."""
 
     def __init__(self, campaign: Campaign, rows: Iterable[Row], decisions: Iterable[Decision] = ()) -> None:
         self.campaign = campaign
@@ -117,7 +111,6 @@ class NightlyRun:
 
     @cached_property
     def watched(self) -> list[Watched]:
-        """Screen every series of this nightly run, also those that have no value now; the control's first."""
         found = []
         for role, points in (("control", self.control), ("matrix", self.matrix)):
             rows: dict[Key, list[Row]] = defaultdict(list)
@@ -159,11 +152,7 @@ class NightlyRun:
         return changes.is_beyond(change, self.margin(key))
 
     def _without_figure(self, told: Watched) -> Watched:
-        """Return missing data if earlier nightly runs had values and a run passed: it may be too slow to measure.
-
-        Failed and unknown runs keep their own state. Metrics without regular values, such as latency during a fault,
-        are not missed.
-        """
+        """Return missing data where earlier nightly runs had values: it may be too slow to measure."""
         own = [row for row in self.current if row["labels"]["role"] == told.role]
         ran = [row for row in own if _conditions(row) == _conditions(told.key._asdict())]
         if not any(row["verdict"] == "pass" for row in ran) or not self._had_figures(told.points):
@@ -179,7 +168,6 @@ class NightlyRun:
         return [point for point in points if point.nightly_run in nightly_runs]
 
     def _explained(self, told: Watched, change: Change) -> Watched:
-        """Explain a change beyond the margin: the host, an improvement, a waiver, or a candidate regression."""
         key = told.key
         if told.role == "control":
             return replace(told, state="moved", why="the same release in every nightly run, so the host changed")
@@ -204,7 +192,7 @@ class NightlyRun:
         return replace(told, state="candidate", why=f"it looks worse since {told.after[0]}{together}{beyond}{unsure}")
 
     def _control_moved(self, told: Watched, change: Change) -> bool | None:
-        """Compare with control series of the same metric and phase, else metric, else better direction."""
+        """Compare with the same metric and phase, else metric, else better direction."""
         same_host = [other for other in self.control if other.host == told.key.host]
         alike = [other for other in same_host if other.metric == told.key.metric]
         exact = [other for other in alike if other.phase == told.key.phase]
@@ -216,7 +204,6 @@ class NightlyRun:
         return True if True in moves else False if False in moves else None
 
     def waiver(self, told: Watched) -> Waiver | None:
-        """Return the live waiver of a series; of several the one with the largest limit."""
         key = (told.key.scenario, told.key.kafka_version, told.key.metric, told.key.phase)
         own = [entry for entry in self.live if entry.covers_series(*key)]
         return max(own, key=lambda entry: entry.up_to or 0.0, default=None)
@@ -232,7 +219,7 @@ class NightlyRun:
 
     @cached_property
     def beside(self) -> list[Beside]:
-        """Compare the subject with the first pinned release per metric, using this nightly run's own pairs."""
+        """Compare the subject with the first pinned release, by this nightly run's own pairs."""
         if self.settings.subject is None:
             return []
         subject, release = self.settings.subject.name, self.settings.baseline.releases[0]
@@ -241,7 +228,7 @@ class NightlyRun:
         for key in sorted({changes.key_of(row) for row in rows if row["labels"].get(SUBJECT) == subject}):
             own = [row for row in rows if changes.key_of(row)._replace(kafka_version=subject) == key]
             roles = {subject: "candidate", release: "baseline"}
-            both = [_in_role(row, roles) for row in own if row["kafka_version"] in roles]  # other releases are left out
+            both = [_in_role(row, roles) for row in own if row["kafka_version"] in roles]
             effect = paired_effect(self._ratios(both, key))
             if effect:
                 found.append((key, effect))
@@ -266,7 +253,6 @@ class NightlyRun:
 
     @cached_property
     def candidates(self) -> dict[tuple[str, str], list[Watched]]:
-        """Return the series to rerun by scenario and version, as the plan names them; the largest change first."""
         items = {item.name: (item.scenario, item.kafka) for item in self.campaign.items}
         asked = {_cell(row): items[row["labels"]["item"]] for row in self.current if row["labels"]["item"] in items}
         waiting = [told for told in self.watched if told.state == "candidate" and self.settled(told) is None]
@@ -279,9 +265,9 @@ class NightlyRun:
         return abs(percent(told.change.log)) / 100 / self.margin(told.key) if told.change else 0.0
 
     def settled(self, told: Watched) -> Reruns | None:
-        """Return earlier reruns that decide this change: confirmed permanently, refuted for ``cool_down`` nightly runs.
+        """Return earlier reruns that decide this change; refutations hold for ``cool_down`` nightly runs.
 
-        Reruns from before the change cannot refute it, but they can confirm it, since its start is an estimate.
+        Reruns before the change can only confirm it, since its start is an estimate.
         """
         names = list(self.began)
         since = names.index(told.after[0])
@@ -295,11 +281,7 @@ class NightlyRun:
         return None
 
     def decided(self, key: Key, nightly_run: str) -> Reruns | None:
-        """Return the decision of a nightly run's reruns about a series; None without reruns.
-
-        A stored decision is final. Others are computed from that nightly run's candidates and window, since today's
-        differ.
-        """
+        """Return a decision on a series; stored ones are final, others use that nightly run's window."""
         kept = self.decisions.get((nightly_run, key))
         if kept and kept.verdict in FINAL:
             return _kept(kept)
@@ -336,10 +318,7 @@ class NightlyRun:
         return max(1, sum(other[:3] == key[:3] for other in candidates))
 
     def _ratios(self, runs: list[Row], key: Key) -> list[float]:
-        """Return log-ratios of candidate to release, for pairs with two good values.
-
-        A censored release is left out: a ratio to "at least" bounds nothing. A censored candidate is a lower bound.
-        """
+        """Censored candidates are lower bounds; a censored release bounds nothing and is left out."""
         floor = self.settings.floors()[key.metric]
         pairs: dict[str, dict[str, float]] = defaultdict(dict)
         for row in runs:
@@ -350,7 +329,6 @@ class NightlyRun:
         return [log_ratio(pair["baseline"], pair["candidate"]) for pair in whole]
 
     def _ratios_before(self, told: Watched, release: str) -> list[float]:
-        """Return the same log-ratios for the nightly runs before the change, without censored values."""
         reference = self.matrix.get(told.key._replace(kafka_version=release), [])
         of_release = {point.nightly_run: point.value for point in reference if not point.censored}
         before = [point for point in told.window if point.nightly_run in told.before and not point.censored]
@@ -359,10 +337,7 @@ class NightlyRun:
 
 
 def _by_machine(row: Row, machines: Mapping[str, str]) -> Row:
-    """Return a row with its machine as ``host``, so that a software patch does not start a new series.
-
-    Rows of old archives take the machine of a row with the same digest, if any.
-    """
+    """A software patch starts no new series; old rows take the machine by digest."""
     return {**row, "host": row.get("machine") or machines.get(row["host"], row["host"])}
 
 
@@ -379,7 +354,6 @@ def _kept(decided: results.Confirmation) -> Reruns:
 
 
 def _in_role(row: Row, roles: Mapping[str, str]) -> Row:
-    """Relabel a row of the matrix as a rerun of the subject, of the release, or of neither."""
     return {**row, "labels": {**row["labels"], "role": roles.get(row["kafka_version"], "")}}
 
 
@@ -397,7 +371,6 @@ def _is_rerun(row: Row, key: Key) -> bool:
 
 
 def _why_no_figure(rows: list[Row]) -> str:
-    """Explain why no run of this nightly run has a usable value, the most frequent reason first."""
     if not rows:
         return "no run measured it"
     return "; ".join(why for why, _ in Counter(map(_why_bad, rows)).most_common())

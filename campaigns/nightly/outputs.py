@@ -1,4 +1,4 @@
-"""Outputs of a nightly run: the webhook's summary, stored decisions, and deletion of old run folders."""
+"""A nightly run's summary, stored decisions, and deletion of old run folders."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def conclude(
 
 
 def keep_decisions(folder: CampaignFolder, result: NightlyResult) -> None:
-    """Store the decisions of this nightly run's reruns; stored decisions never change."""
+    """Store the reruns' decisions; stored ones never change."""
     kept = {_series_of(each): each for each in _decisions(folder.path)}
     for series in result.series:
         decided = series.confirmation
@@ -50,16 +50,12 @@ def keep_decisions(folder: CampaignFolder, result: NightlyResult) -> None:
 
 
 def read_decisions(nightly_runs: Path) -> list[Decision]:
-    """Return the decisions of all nightly runs' reruns; ``nightly_runs`` is the folder of their results."""
+    """Return all nightly runs' stored decisions."""
     return [decision for path in sorted(nightly_runs.glob(f"*/{DECISIONS}")) for decision in _decisions(path.parent)]
 
 
 def _decisions(nightly_run: Path) -> list[Decision]:
-    """Return the stored decisions of one nightly run.
-
-    Raises:
-        EvidenceError: the file has another format.
-    """
+    """Raise EvidenceError if the file has another format."""
     file = nightly_run / DECISIONS
     try:
         return [Decision.model_validate(each) for each in json.loads(file.read_bytes())]
@@ -99,7 +95,7 @@ def summary(result: NightlyResult) -> dict[str, Any]:
 
 
 def linked(result: NightlyResult) -> set[str]:
-    """Return the runs to which failures and alerts link; their folders are kept."""
+    """Return runs that failures and alerts link to; their folders are kept."""
     of_failures = {run for failure in result.failures for run in failure.runs}
     return of_failures | {run for alert in (*result.alerts, *result.suppressed) for run in alert.runs}
 
@@ -107,11 +103,7 @@ def linked(result: NightlyResult) -> set[str]:
 def expired(
     runs: Iterable[Mapping[str, Any]], settings: Settings, now: datetime, kept: Collection[str] = ()
 ) -> list[str]:
-    """Return the ids of nightly runs' runs whose folders may be deleted, oldest first; the archive keeps their rows.
-
-    ``runs`` are rows of the archive. Failed runs, those in ``kept`` (see ``linked``), and runs of other campaigns are
-    not deleted.
-    """
+    """Return ids of deletable runs; failed ones, ``kept`` ones and other campaigns' stay."""
     started = {
         row["run_id"]: when(row["started_at"])
         for row in runs
@@ -126,16 +118,13 @@ def expired(
 def prune(
     runs: Path, nightly_runs: Path, rows: Iterable[Mapping[str, Any]], settings: Settings, now: datetime
 ) -> list[str]:
-    """Delete expired run folders; return their run ids.
-
-    ``nightly_runs`` is the folder of all nightly runs; runs that any of their results links to are kept.
-    """
+    """Delete expired run folders, unless a result links to them; return their ids."""
     kept: set[str] = set()
     for path in nightly_runs.glob("*/result.json"):
-        with suppress(EvidenceError):  # of an earlier format
+        with suppress(EvidenceError):  # an earlier format
             kept |= linked(NightlyResult.read(path))
     may_go = expired(rows, settings, now, kept)
-    # others may write to the archive: delete only direct subfolders of the folder of the runs
+    # others may write the archive: delete only direct subfolders
     removed = [run for run in may_go if (runs / run).is_dir() and (runs / run).resolve().parent == runs.resolve()]
     for run in removed:
         shutil.rmtree(runs / run)

@@ -1,4 +1,4 @@
-"""The settings of a nightly run: ``nightly.yaml`` and ``waivers.yaml``; docs/nightly.md explains each."""
+"""The settings in ``nightly.yaml`` and ``waivers.yaml``; see docs/nightly.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from campaigns.statistics.effects import Better
 from history.metrics import METRICS
 from history.yaml_files import read_mapping
 
-RESOLUTION_S = 0.1  # resolution of the prober: shorter times count as equal
+RESOLUTION_S = 0.1  # the prober's resolution: shorter times are equal
 
 
 class _Model(BaseModel):
@@ -23,14 +23,14 @@ class _Model(BaseModel):
 
 
 class ControlScenario(_Model):
-    """The same scenario on the same release, first and last in every nightly run; it detects changes of the host."""
+    """A fixed scenario and release that detects host changes."""
 
     scenario: str
     kafka: str
 
 
 class Correctness(_Model):
-    """Scenarios whose verdicts count and whose metrics are not watched; ``changes`` apply to them alone."""
+    """Scenarios whose verdicts count, not their metrics; ``changes`` apply only to them."""
 
     scenarios: list[str] = Field(default_factory=list)
     repetitions: int = Field(default=1, ge=1, le=MAX_TIMES)
@@ -38,11 +38,7 @@ class Correctness(_Model):
 
 
 class Subject(_Model):
-    """The build under test, a new one in every nightly run; its series carry ``name``.
-
-    ``kafka`` is a folder of jars, an archive or an image, which ``command`` builds first. ``build_id`` names the
-    environment variable with the build's number; ``link`` is an address with ``{commit}``.
-    """
+    """The build under test: jars, an archive or an image, which ``command`` builds."""
 
     name: str = Field(default="subject", pattern=r"^[A-Za-z][\w.-]*$")
     kafka: str
@@ -52,10 +48,7 @@ class Subject(_Model):
 
 
 class Watch(_Model):
-    """A watched metric: ``margin`` is the smallest change worth an alert, as a ratio's distance from 1.
-
-    Values below ``floor`` count as equal. Without ``phases`` all phases are watched.
-    """
+    """``margin`` is a ratio's distance from 1; values below ``floor`` are equal."""
 
     margin: float = Field(gt=0, lt=1)
     floor: float | None = Field(default=None, ge=0)
@@ -63,11 +56,7 @@ class Watch(_Model):
 
 
 class Baseline(_Model):
-    """The reference: the last ``nightly_runs`` good nightly runs, and ``pinned`` ones that never expire.
-
-    Candidate regressions are rerun against the first of ``releases`` that is another version, since a release never
-    changes.
-    """
+    """The last ``nightly_runs`` good ones and ``pinned`` ones; reruns use the first other version in ``releases``."""
 
     nightly_runs: int = Field(default=30, ge=10)
     pinned: list[str] = Field(default_factory=list)
@@ -75,10 +64,7 @@ class Baseline(_Model):
 
 
 class Confirm(_Model):
-    """Reruns: ``pairs`` per candidate, at most ``candidates`` (scenario and version) per nightly run.
-
-    A refuted candidate is not rerun for ``cool_down`` nightly runs.
-    """
+    """Reruns: ``pairs`` per candidate, ``candidates`` per nightly run, none for ``cool_down`` after a refutation."""
 
     pairs: int = Field(default=5, ge=3, le=MAX_TIMES)
     candidates: int = Field(default=2, ge=0)
@@ -86,17 +72,16 @@ class Confirm(_Model):
 
 
 class Retention(_Model):
-    """Limits of run folders: those older than ``days`` and all but the newest ``runs`` may be deleted."""
+    """Run folders older than ``days``, and all but the newest ``runs``, may be deleted."""
 
     days: int = Field(default=30, ge=1)
     runs: int = Field(default=300, ge=1)
 
 
 class Waiver(_Model):
-    """A known problem without an alert: of a series (``metric``, ``phase``), or of a failing run (``found``).
+    """A known problem without an alert, through the day ``until``.
 
-    It holds through the day ``until``. ``kafka`` and ``phase`` default to all. A series is covered while it is worse by
-    at most ``up_to`` percent. ``found`` names anomalies and invariants; a failure that shows any other is not covered.
+    It covers a series up to ``up_to`` percent worse, or a failure that shows nothing outside ``found``.
     """
 
     scenario: str
@@ -132,11 +117,9 @@ class Waiver(_Model):
 
 
 class Settings(_Model):
-    """A nightly run: every scenario on every version, ``repetitions`` times, with the control before and after.
+    """The settings: ``scenarios`` are benchmarks; those of ``correctness`` run first.
 
-    ``scenarios`` are benchmarks with watched metrics; those of ``correctness`` run before them. ``changes`` apply to
-    benchmarks and the control. ``alerts`` limits performance alerts per nightly run; ``webhook`` names the environment
-    variable with the address, which may be secret.
+    ``webhook`` names the environment variable with its address.
     """
 
     subject: Subject | None = None
@@ -176,7 +159,7 @@ class Settings(_Model):
     @model_validator(mode="after")
     def _subject_is_no_version(self) -> Self:
         if self.subject and self.subject.kafka in self.versions:
-            raise ValueError(f"the subject is {self.subject.kafka}, which is one of the versions that it is run beside")
+            raise ValueError(f"the subject is {self.subject.kafka}, which is also one of the versions to compare with")
         return self
 
     @model_validator(mode="after")
@@ -201,7 +184,6 @@ class Settings(_Model):
         return self
 
     def floors(self) -> dict[str, float]:
-        """Return, per watched metric, the value below which all values count as equal."""
         usual = {name: RESOLUTION_S if METRICS[name].kind == "time" else 0.0 for name in self.watch}
         return {name: usual[name] if watch.floor is None else watch.floor for name, watch in self.watch.items()}
 
@@ -215,11 +197,7 @@ def better(metric: str) -> Better:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Read settings, and the waivers from the file that ``waivers`` names, relative to the settings.
-
-    Raises:
-        BadInput: a file is missing, or not YAML.
-    """
+    """Read settings, and waivers relative to them; raise BadInput for a missing file or no YAML."""
     settings = read_mapping(path, "The settings")
     name = settings.get("waivers")
     if isinstance(name, str):
@@ -228,9 +206,5 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def check(settings: Mapping[str, Any]) -> Settings:
-    """Validate the settings and fill in defaults.
-
-    Raises:
-        BadInput: names the first error and its place.
-    """
+    """Fill in defaults; raise BadInput with the first error and its place."""
     return KIND.check(Settings, settings)

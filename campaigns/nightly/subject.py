@@ -1,4 +1,4 @@
-"""The build that a nightly run tests: build it, copy it, and name it."""
+"""Build, copy and name the build that a nightly run tests."""
 
 from __future__ import annotations
 
@@ -13,25 +13,21 @@ from campaigns.nightly.settings import Subject
 from clusters.kafka.builds import OWN, build_of
 from history.errors import BadInput
 
-SUBJECT, BUILD, LINK = "subject", "build", "link"  # labels of its runs
+SUBJECT, BUILD, LINK = "subject", "build", "link"  # labels of runs
 SHORT = 12  # characters of a commit
 
 log = logging.getLogger("plimsoll")
 
 
 class Staged(NamedTuple):
-    """The subject's value of ``kafka`` and its labels, for its runs."""
+    """The subject's ``kafka`` and labels."""
 
     kafka: str
     labels: dict[str, str]
 
 
 def stage(subject: Subject) -> Staged:
-    """Build the subject, if a command is set, and copy its jars, so that all its runs use the same ones.
-
-    Raises:
-        BadInput: the command failed, or its result is not a Kafka build.
-    """
+    """Build the subject and copy its jars, so that all runs use the same; raise BadInput without a Kafka build."""
     if subject.command:
         log.info("building %s: %s", subject.name, subject.command)
         code = subprocess.run(["bash", "-c", subject.command], check=False).returncode
@@ -48,12 +44,12 @@ def stage(subject: Subject) -> Staged:
 
 
 def staged_in(items: Sequence[Item]) -> Staged | None:
-    """Return the subject of a plan, if it has one."""
+    """Return a plan's subject, if any."""
     names = (SUBJECT, BUILD, LINK)
     own = next((item for item in items if SUBJECT in item.labels), None)
     return Staged(own.kafka, {name: own.labels[name] for name in names}) if own else None
 
 
 def by_name(row: Mapping[str, object], labels: Mapping[str, str]) -> dict[str, object]:
-    """Return an archive row; the subject's has its name as version, since its reported version may change."""
+    """Use the subject's name as its version, since its reported version may change."""
     return {**row, "kafka_version": labels.get(SUBJECT, row["kafka_version"])}

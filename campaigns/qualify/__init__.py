@@ -12,7 +12,7 @@ KIND = Kind(
         "that only one side has, clients and pairs for performance run on fresh clusters; then all runs are judged."
     ),
     expected="Go, no-go, or not yet with each reason.",
-    reading="A row for each thing that was asked, with its answer, its evidence and links to its runs.",
+    reading="A row for each question, with its answer, its evidence and links to its runs.",
     examples=(
         "qualify --from 3.9.0 --to 3.9.1",
         "qualify --from 3.9.1 --to 4.3.1 --scenario ours.yaml --pairs 5",
@@ -36,7 +36,7 @@ KIND = Kind(
             default="survived_faults,group_members,exactly_once",
         ),
         Option("tries", "runs of each scenario and of each bug on each side", "3", int, default="2"),
-        Option("pairs", "pairs of runs for performance in each view; 0: it is not asked", "5", int, default="3"),
-        Option("clients", "how many of the last releases of the Java client; 0: none is asked", "5", int, default="3"),
+        Option("pairs", "pairs of runs for performance in each view; 0: none", "5", int, default="3"),
+        Option("clients", "how many of the last releases of the Java client; 0: none", "5", int, default="3"),
     ),
 )

@@ -1,4 +1,4 @@
-"""Go or no-go for an upgrade, combined from its questions; docs/qualify.md has the rules."""
+"""Go or no-go for an upgrade; docs/qualify.md has the rules."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PERFORMANCE: dict[str, Answer] = {
 
 
 class Settings(BaseModel):
-    """The settings: ``base`` is today's version, ``head`` the one to upgrade to."""
+    """``base`` is today's version, ``head`` the new one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -59,11 +59,7 @@ class Settings(BaseModel):
 
 
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
-    """Plan the runs of all questions, one question after the other.
-
-    Raises:
-        BadInput: a setting is wrong, or a question does not apply to these versions.
-    """
+    """Plan all questions' runs; raise BadInput for wrong settings, or a question that does not fit the versions."""
     told = KIND.check(Settings, settings)
     parts = questions(told.asked, campaign_id=campaign_id, created_at=created_at, seed=seed)
     return Campaign(
@@ -99,7 +95,7 @@ def _rows_of(campaign: Campaign, rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 
 def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:
-    """Plan to rerun, on today's version, what failed on the new one; and bug tries that missed their window."""
+    """Rerun the new version's failures on today's, and bug tries that missed their window."""
     own, asked = _rows_of(campaign, rows), _settings(campaign).asked
     scenarios, releases = (
         {row["labels"][name]: None for row in own.get(question, []) if _failed_on_head(row)}
@@ -134,7 +130,7 @@ def _settings(campaign: Campaign) -> Settings:
 
 
 def result(campaign: Campaign, rows: Sequence[Row]) -> QualifyResult:
-    """Combine the answers; the worst one is the verdict."""
+    """Combine the answers; the worst decides."""
     told, own = _settings(campaign), _rows_of(campaign, rows)
     lines = list(_lines(campaign, own))
     verdict: Answer = next((each for each in STATES if any(line.answer == each for line in lines)), "not yet")
@@ -176,7 +172,7 @@ def _lines(campaign: Campaign, own: Mapping[str, Sequence[Row]]) -> Iterator[Lin
 
 
 def _complete(line: Line, missing: Sequence[str]) -> Line:
-    """Replace all answers except no-go by "not yet" while planned runs are missing."""
+    """Unless no-go, missing runs make the answer "not yet"."""
     if not missing:
         return line
     answer: Answer = "no-go" if line.answer == "no-go" else "not yet"
@@ -210,7 +206,7 @@ def _answered(campaign: Campaign, own: Mapping[str, Sequence[Row]]) -> Iterator[
 
 
 def _of_performance(question: str, compared: CompareResult) -> Line:
-    """Answer a performance question: you decide on a regression; noise is a note, missing evidence "not yet"."""
+    """You decide on a regression; noise is a note, missing evidence "not yet"."""
     answer, words = _PERFORMANCE.get(compared.verdict, "go"), compared.sentence
     unjudged = sum(run.verdict == "unknown" for run in compared.runs.each)
     if answer == "note":
@@ -232,7 +228,6 @@ def _of_runs(question: str, what: str, items: Sequence[Item], rows: Sequence[Row
 
 
 def _counted(runs: Sequence[Row], planned: int) -> str:
-    """Return ``2 of 2 runs pass.``, with the worst run's sentence if one does not."""
     passed = sum(row["verdict"] == "pass" for row in runs)
     worst = next((row for verdict in ("fail", "unknown") for row in runs if row["verdict"] == verdict), None)
     return f"{passed} of {planned} runs pass.{' ' + worst['sentence'] if worst else ''}"
@@ -243,7 +238,7 @@ def _ids(rows: Iterable[Row]) -> list[str]:
 
 
 def _of_both_sides(question: str, what: str, items: Sequence[Item], rows: Sequence[Row]) -> Line:
-    """Answer for the new version; a failure on both sides is a note, since the upgrade did not cause it."""
+    """A failure on both sides is a note: not the upgrade's."""
     base = list({row["labels"]["item"]: row for row in rows if row["labels"].get("side") == "base"}.values())
     line = _of_runs(question, what, items, rows)
     if line.answer != "no-go":
@@ -258,7 +253,6 @@ def _of_both_sides(question: str, what: str, items: Sequence[Item], rows: Sequen
 
 
 def _of_bug(base: Arm, head: Arm) -> Line:
-    """Answer by the side whose tries showed the bug, or by the expectation if none did."""
     answer: Answer
     told = f"found on {base.version} in {base.found} of {base.decided} tries, on {head.version} in {head.found} of "
     told += f"{head.decided}."
@@ -310,9 +304,9 @@ def _by_design(sides: Sides) -> Iterator[str]:
 
 def _doubts(told: Settings, lines: Sequence[Line]) -> Iterator[str]:
     if not told.pairs:
-        yield "Performance was not asked (PAIRS=0)."
+        yield "Performance was not compared (PAIRS=0)."
     if not told.clients:
-        yield "Java clients were not asked (CLIENTS=0)."
+        yield "Java clients were not tested (CLIENTS=0)."
     for line in lines:
         if line.question in _VIEWS.values() and line.answer == "note":
             yield f"{line.question.capitalize()}: {line.sentence}"

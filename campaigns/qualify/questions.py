@@ -1,4 +1,4 @@
-"""The questions of a qualification: an upgrade and a rollback with faults, and other campaigns as parts."""
+"""A qualification's questions: upgrade and rollback with faults, and other campaigns."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from clusters.kafka.servers import choose_mode
 from clusters.scenario.scenario import load_scenario
 from history.errors import BadInput
 
-VIEWS = ("default_settings", "same_settings")  # default settings first, as users see them after an upgrade
+VIEWS = ("default_settings", "same_settings")  # default settings first, as after an upgrade
 MEASURED = "benchmark"
 _LIMIT = "90s"
 
 
 class Sides(NamedTuple):
-    """Today's version and the one to upgrade to, as given."""
+    """Today's version and the new one, as given."""
 
     base: str
     head: str
@@ -39,7 +39,7 @@ class Sides(NamedTuple):
 
 @dataclass(frozen=True)
 class Asked:
-    """The validated settings of a qualification."""
+    """A qualification's validated settings."""
 
     sides: Sides
     scenario: str
@@ -50,11 +50,7 @@ class Asked:
 
 
 def questions(asked: Asked, *, campaign_id: str, created_at: str, seed: int) -> dict[str, Campaign]:
-    """Return the qualification's campaigns by name, in running order; their items have no prefix.
-
-    Raises:
-        BadInput: a campaign's settings are wrong.
-    """
+    """Return the campaigns in running order, without item prefixes; raise BadInput for wrong settings."""
     about: dict[str, Any] = {"campaign_id": campaign_id, "created_at": created_at, "seed": seed}
     sides = asked.sides
     found = {
@@ -129,10 +125,7 @@ Phases = list[Mapping[str, Sequence[Mapping[str, Any]]]]
 
 
 def upgrade_phases(topic: str, kafka: str, release: str | None) -> Phases:
-    """Upgrade node by node to another Kafka; leaders die halfway, before finalising, and after.
-
-    ``release`` is the version to finalise; None if both belong to one minor release.
-    """
+    """Upgrade node by node; leaders die halfway, before finalising ``release`` (None: same minor), and after."""
     finalised: Phases = [{"finalised": [{"finalise": release}, {"hold": "2s"}]}] if release else []
     return [
         {"steady": [{"hold": "4s"}]},
@@ -146,7 +139,7 @@ def upgrade_phases(topic: str, kafka: str, release: str | None) -> Phases:
 
 
 def rollback_phases(topic: str, kafka: str) -> Phases:
-    """Upgrade all nodes to another Kafka and roll back; leaders die in between and after."""
+    """Upgrade all nodes and roll back; leaders die in between and after."""
     back = [{"rollback": "brokers"}, {"rollback": "controllers"}]
     return [
         {"steady": [{"hold": "4s"}]},
@@ -158,7 +151,7 @@ def rollback_phases(topic: str, kafka: str) -> Phases:
 
 
 def _all_to(kafka: str) -> list[Mapping[str, Any]]:
-    """Upgrade all nodes; KRaft controllers first."""
+    """Upgrade KRaft controllers first."""
     return [{"upgrade": {"node": node, "kafka": kafka}} for node in ("controllers", "brokers")]
 
 
@@ -181,7 +174,7 @@ def _leader_dies(topic: str) -> list[Mapping[str, Any]]:
 
 
 def correctness(side: str, asked: Asked, seed: int, only: Sequence[str] | None = None) -> Iterator[Item]:
-    """Yield each scenario on a side, ``base`` or ``head``, once per try."""
+    """Yield each scenario on a side (``base``, ``head``), once per try."""
     for number in range(1, asked.tries + 1):
         for scenario in asked.scenarios if only is None else only:
             name = load_scenario(scenario).name.replace("_", "-")

@@ -1,4 +1,4 @@
-"""Plan the schedule of a soak and summarise its violations."""
+"""Plan a soak's schedule and summarise its violations."""
 
 from __future__ import annotations
 
@@ -16,17 +16,13 @@ from history.results.schedules import SchedulesResult
 
 
 class Settings(randomised.Question):
-    """The settings of a soak."""
+    """A soak's settings."""
 
     minutes: float = Field(default=10, gt=0, le=randomised.MAX_S / 60)
 
 
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
-    """Plan one schedule from this seed.
-
-    Raises:
-        BadInput: a setting is wrong, or the fault mix yields no schedule.
-    """
+    """Plan one schedule from this seed; raise BadInput for settings without a schedule."""
     question = KIND.check(Settings, settings)
     mix = randomised.fault_mix(question.fault_mix, question.runtime)
     schedule = randomised_schedule(mix, seed=seed, length_s=60 * question.minutes)
@@ -40,11 +36,11 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
     )
 
 
-def follow_up(campaign: Campaign, rows: kinds.Rows) -> list[Item]:  # noqa: ARG001  # as of every kind
+def follow_up(campaign: Campaign, rows: kinds.Rows) -> list[Item]:  # noqa: ARG001
     """Return nothing."""
     return []
 
 
 def result(campaign: Campaign, runs: Mapping[str, Path]) -> SchedulesResult:
-    """Summarise the run folder of the schedule."""
+    """Summarise the run folder."""
     return randomised.result("soak", campaign, runs)

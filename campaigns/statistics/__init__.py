@@ -1,1 +1,1 @@
-"""Intervals, effects, change points and the capacity model: pure functions over runs."""
+"""Pure functions over runs: intervals, effects, change points, capacity."""

@@ -1,7 +1,7 @@
-"""Capacity: catch-up time of a returned broker, the largest load within the target latency, and the resulting plan.
+"""The capacity model: catch-up of a returned broker, load within the target latency, and the plan.
 
-Pure functions over a few dozen numbers; a run is the unit. Loads and rates are in MB/s (10^6 bytes) after compression.
-docs/capacity.md and docs/dev/adr/0009-capacity-model.md explain the model, its error and its limits.
+The unit is a run; loads and rates are MB/s (10^6 bytes) after compression. See docs/capacity.md and
+docs/dev/adr/0009-capacity-model.md.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from history.errors import BadInput
 
 Array = NDArray[np.float64]
 CONFIDENCE = 0.90  # two-sided: one new run in twenty exceeds the upper bound
-FEWEST_RUNS = 4  # three unknowns, and one run to estimate the noise
+FEWEST_RUNS = 4  # three unknowns, and one for noise
 CELLS, SIGMAS, SHARES, ROUNDS = 26, 9, 6, 4
-NEGLIGIBLE = 9.0  # parameters less likely than the best by e^9 change no shown figure
+NEGLIGIBLE = 9.0  # parameters e^9 times less likely than the best
 LONGEST_S = 1e7
-FASTEST = 1e6  # MB/s: represents an unlimited rate
+FASTEST = 1e6  # represents an unlimited rate
 DAYS_A_MONTH = 365.25 / 12
-MOST_BROKERS = 10_000  # beyond the largest known clusters
-MOST_RUNS = 1_000  # that a plan suggests
+MOST_BROKERS = 10_000  # above the largest known clusters
+MOST_RUNS = 1_000
 
 
 class Interval(NamedTuple):
-    """An estimate between two bounds; ``inf`` means no upper bound."""
+    """An estimate and its bounds; ``inf`` means no upper bound."""
 
     estimate: float
     low: float
@@ -47,10 +47,7 @@ class Interval(NamedTuple):
 
 
 class Point(NamedTuple):
-    """One run: a broker was down for ``down_s`` at a load into its own replicas, and needed ``took_s`` to catch up.
-
-    ``took_s`` counts from the start command until the ISR was full; ``censored``: at least that long.
-    """
+    """A run with a broker down; ``took_s`` runs from its start command to the full ISR (``censored``: at least)."""
 
     load: float
     down_s: float
@@ -60,32 +57,28 @@ class Point(NamedTuple):
 
 
 def catch_up_s(load: float, down_s: float, rate: float, start_s: float = 0.0) -> float:
-    """Return T = T0 + w (D + T0) / (R - w): the backlog until fetching began, caught up during live load.
-
-    Returns infinity if R <= w: catch-up never ends.
-    """
+    """Return T = T0 + w (D + T0) / (R - w): backlog caught up during live load; infinity if R <= w."""
     if rate <= load:
         return math.inf
     return start_s + load * (down_s + start_s) / (rate - load)
 
 
 def rebuild_s(stored_mb: float, load: float, rate: float) -> float:
-    """Return T with an empty disk, or after downtime past the retention: all stored data, during live load."""
+    """Return T for an empty disk, or after downtime past the retention."""
     return math.inf if rate <= load else stored_mb / (rate - load)
 
 
 def needed_headroom(down_s: float, target_s: float, start_s: float = 0.0) -> float:
-    """Return the least R/w that keeps T within the target: (T* + D) / (T* - T0), or 1 + D/T* without a start-up."""
+    """Return the least R/w within the target: (T* + D) / (T* - T0)."""
     return math.inf if target_s <= start_s else (target_s + down_s) / (target_s - start_s)
 
 
 @dataclass(frozen=True)
 class CatchUp:
-    """Estimates of R, T0 and their noise: weighted sets of parameters.
+    """Estimates of R, T0 and noise as weighted sets of parameters.
 
-    R falls with the load into the broker, since peers serve both: R = 1 / ``slowness`` - ``shared`` w; slowness 0 is
-    unlimited. ln T of a run is normal about ln of the model's T with standard deviation ``sigma``. Weights are
-    normalised likelihoods under priors flat in slowness, shared, T0 and ln sigma.
+    R = 1 / ``slowness`` - ``shared`` w, since peers serve both; slowness 0 is unlimited. ln T is normal about the
+    model's with ``sigma``; priors are flat in slowness, shared, T0 and ln sigma.
     """
 
     slowness: Array
@@ -98,40 +91,35 @@ class CatchUp:
     rate_is_bounded: bool  # the runs exclude an unlimited R
 
     def rate(self, load: float, confidence: float = CONFIDENCE) -> Interval:
-        """Return R at a load, with its interval; without an upper bound if the start alone explains every run."""
+        """Return R at a load; without upper bound if the start alone explains all runs."""
         with np.errstate(divide="ignore"):
             rates = np.maximum(np.minimum(1 / self.slowness, FASTEST) - self.shared * load, 0)
         middle, low, high = (_quantile(rates, self.weight, p) for p in _levels(confidence))
         return Interval(middle, low, high if self.rate_is_bounded else math.inf)
 
     def shared_with(self, confidence: float = CONFIDENCE) -> Interval:
-        """Return how much R falls for each MB/s of load."""
         return Interval(*(_quantile(self.shared, self.weight, p) for p in _levels(confidence)))
 
     def start(self, confidence: float = CONFIDENCE) -> Interval:
-        """Return T0 with its interval, in seconds."""
         return Interval(*(_quantile(self.start_s, self.weight, p) for p in _levels(confidence)))
 
     def noise(self) -> float:
-        """Return the spread of runs about the model, as a standard deviation of ln T."""
         return _quantile(self.sigma, self.weight, 0.5)
 
     def predict(self, load: float, down_s: float, confidence: float = CONFIDENCE) -> Interval:
-        """Predict T of one new run; a bound is infinite if that much of the weight has no finite catch-up."""
+        """Predict T of a new run; bounds are infinite if that weight never catches up."""
         middle, low, high = (self._predicted(load, down_s, p) for p in _levels(confidence))
         return Interval(middle, low, high)
 
     def chance(self, load: float, down_s: float, target_s: float) -> float:
-        """Return the probability that a new run catches up within the target."""
         log_t, sigma, weight = self._finite(load, down_s)
         return float(weight @ special.ndtr((math.log(target_s) - log_t) / sigma)) if len(weight) else 0.0
 
     def longest_down_s(self, load: float, target_s: float, confidence: float = CONFIDENCE) -> Interval:
-        """Return the longest downtime after which T stays within the target; 0 if even an instant restart misses it."""
+        """Return the longest downtime within the target; 0 if even an instant restart misses it."""
         return self._largest(lambda down_s: self.chance(load, down_s, target_s), LONGEST_S, confidence)
 
     def largest_load(self, down_s: float, target_s: float, confidence: float = CONFIDENCE) -> Interval:
-        """Return the largest load into the broker at which T stays within the target after this downtime."""
         fastest = 1 / max(float(self.slowness.min()), 1e-6)
         return self._largest(lambda load: self.chance(load, down_s, target_s), fastest, confidence)
 
@@ -154,11 +142,10 @@ class CatchUp:
 
 
 def fit(points: Sequence[Point], most_shared: float = 0.0) -> CatchUp:
-    """Estimate R and T0 from measured runs; a censored run counts as "at least that long".
+    """Estimate R and T0; a censored run counts as "at least".
 
-    The likelihood is evaluated on a grid that narrows to where it is not negligible, without start values or random
-    numbers; the pole at R = w is harmless. The error is log-normal, since T is a product of rates and never negative.
-    ``most_shared`` limits the fall of R for each MB/s of load: what peers send to others.
+    The likelihood's grid narrows to where it matters; the pole at R = w is harmless. The error is log-normal, since T
+    is a product of rates. ``most_shared`` limits R's fall per MB/s.
 
     Raises:
         BadInput: fewer than FEWEST_RUNS runs caught up.
@@ -196,14 +183,13 @@ def fit(points: Sequence[Point], most_shared: float = 0.0) -> CatchUp:
 
 
 def _log_took(load: float, down_s: float, slowness: Array, shared: Array, start_s: Array) -> Array:
-    """Return ln T; infinite if R <= w."""
     net = 1 - (1 + shared) * load * slowness
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(net > 0, np.log(start_s + load * slowness * (down_s + start_s) / net), np.inf)
 
 
 def _log_likelihood(points: Iterable[Point], slowness: Array, shared: Array, start_s: Array, sigma: Array) -> Array:
-    """Return the log-likelihood of all parameters, with the axes slowness, shared, start and sigma."""
+    """Axes: slowness, shared, start, sigma."""
     total = np.zeros((len(slowness), len(shared), len(start_s), len(sigma)))
     axes = slowness[:, None, None], shared[None, :, None], start_s[None, None, :]
     for point in points:
@@ -230,7 +216,6 @@ def _quantile(values: Array, weight: Array, level: float) -> float:
 
 
 def _last_above(chance: Callable[[float], float], level: float, limit: float) -> float:
-    """Return the last value at which a falling probability is at least ``level``."""
     if chance(0.0) < level:
         return 0.0
     if chance(limit) >= level:
@@ -242,7 +227,7 @@ def _last_above(chance: Callable[[float], float], level: float, limit: float) ->
 
 
 class Step(NamedTuple):
-    """One offered load of one run; a missed load has an infinite p99."""
+    """A run's offered load; a missed one has infinite p99."""
 
     load: float
     p99_ms: float
@@ -251,36 +236,32 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Knee:
-    """The largest offered load at which p99 stays within its target.
+    """The largest offered load with p99 within its target.
 
-    ``load.low`` is where the upper bound of p99 exceeds the target. ``offered`` is the largest tried load; beyond it an
-    open interval means unknown. ``runs`` is the fewest runs of any step up to the knee.
+    ``load.low``: p99's upper bound exceeds the target. Beyond ``offered``, the largest tried load, an open interval
+    means unknown. ``runs`` is the fewest of any step.
     """
 
     load: Interval
     offered: float
     runs: int
-    curve: list[dict[str, float]]  # per offered load: load, estimate, low, high of p99 in ms, runs
+    curve: list[dict[str, float]]  # by load: estimate, low, high of p99 in ms, runs
 
     @property
     def safe(self) -> float:
-        """Return the load that can be relied on, at most the offered one."""
         return min(self.load.low, self.offered)
 
 
 def knee(steps: Iterable[Step], target_ms: float, confidence: float = CONFIDENCE) -> Knee:
-    """Return the knee over repeated runs, where the t interval of mean ln p99 crosses the target.
+    """Return where the t interval of mean ln p99 crosses the target; a single run has safe load 0.
 
-    Percentiles are never averaged: each run's p99 is one observation. One run has no interval, so its safe load is 0.
-
-    Raises:
-        BadInput: there is no step.
+    Each run's p99 is one observation; percentiles are never averaged. Raises BadInput without steps.
     """
     by_load: dict[float, list[float]] = defaultdict(list)
     for step in steps:
         by_load[step.load].append(step.p99_ms)
     if not by_load:
-        raise BadInput("No load step was measured, so there is no knee; run the load steps first.")
+        raise BadInput("Without measured load steps there is no knee; run the load steps first.")
     curve = [{"load": load, **_p99(found, confidence), "runs": len(found)} for load, found in sorted(by_load.items())]
     crossings = {name: _crossing(curve, name, target_ms) for name in ("estimate", "low", "high")}
     return Knee(
@@ -292,7 +273,7 @@ def knee(steps: Iterable[Step], target_ms: float, confidence: float = CONFIDENCE
 
 
 def _p99(found: Sequence[float], confidence: float) -> dict[str, float]:
-    """Return the mean of ln p99 with its t interval; it is unbounded if only some runs missed the load."""
+    """Unbounded if only some runs missed the load."""
     missed = sum(map(math.isinf, found))
     if missed:
         return {"estimate": math.inf, "low": math.inf if missed == len(found) else 0.0, "high": math.inf}
@@ -305,7 +286,7 @@ def _p99(found: Sequence[float], confidence: float) -> dict[str, float]:
 
 
 def _crossing(curve: Sequence[dict[str, float]], name: str, target_ms: float) -> float:
-    """Return where the curve first exceeds the target, linear in ln p99: 0 if at once, infinity if never."""
+    """Linear in ln p99: 0 if exceeded at once, infinity if never."""
     held = 0.0, 0.0
     for row in curve:
         load, p99 = row["load"], row[name]
@@ -319,7 +300,7 @@ def _crossing(curve: Sequence[dict[str, float]], name: str, target_ms: float) ->
 
 
 def p99_at(curve: Sequence[Mapping[str, float]], load: float) -> dict[str, float] | None:
-    """Return estimate, low and high of p99 (ms) at a load, linear in ln p99 between steps; None above the last step."""
+    """Return p99 (ms) and bounds at a load, linear in ln p99; None above the last step."""
     loads = [row["load"] for row in curve]
     if load > loads[-1]:
         return None
@@ -332,13 +313,12 @@ def p99_at(curve: Sequence[Mapping[str, float]], load: float) -> dict[str, float
 
 
 def _between(first: float, last: float, share: float) -> float:
-    """Interpolate linearly in the logarithm; an unbounded end makes the value unbounded."""
     unbounded = [end for end in (first, last) if end <= 0 or math.isinf(end)]
     return unbounded[0] if unbounded else math.exp((1 - share) * math.log(first) + share * math.log(last))
 
 
 def spread_of(steps: Iterable[Step]) -> float | None:
-    """Return the standard deviation of ln p99 between runs of one load, pooled; None if no load has two runs."""
+    """Return the pooled standard deviation of ln p99 at one load; None without repeated loads."""
     by_load: dict[float, list[float]] = defaultdict(list)
     for step in steps:
         if math.isfinite(step.p99_ms):
@@ -351,10 +331,7 @@ def spread_of(steps: Iterable[Step]) -> float | None:
 def runs_to_decide(
     estimate: float, target: float, spread: float, *, of_one_run: bool = False, confidence: float = CONFIDENCE
 ) -> int | None:
-    """Return the fewest runs whose t interval, at this estimate and spread of the logarithm, excludes the target.
-
-    The interval is of the mean, or of a new run. None: more than ``MOST_RUNS``.
-    """
+    """Return the fewest runs whose t interval, of the mean or ``of_one_run``, excludes the target; None: too many."""
     runs = np.arange(2, MOST_RUNS + 1)
     reach = stats.t.ppf((1 + confidence) / 2, runs - 1) * spread * np.sqrt(of_one_run + 1 / runs)
     enough = np.flatnonzero(reach < abs(math.log(target / estimate)))
@@ -365,41 +342,35 @@ def runs_to_decide(
 
 
 def load_of_a_broker(write: float, replication_factor: int, brokers: int) -> float:
-    """Return w: the write load into one broker's replicas, evenly spread."""
+    """Return w: the write load into a broker's replicas, evenly spread."""
     return write * replication_factor / brokers
 
 
 class Away(NamedTuple):
-    """One of ``units`` is away; ``remade``: its replicas can be recreated on the others."""
+    """One of ``units`` is away; ``remade``: the others recreate its replicas."""
 
     units: int
     remade: bool
 
     def taken_over(self, times: float, lost: int) -> float:
-        """Return the factor by which each other unit's share grows: U / (U - 1).
-
-        If no replica is recreated, a byte passes the resource ``lost`` of ``times`` times less.
-        """
+        """Return U / (U - 1); without recreation, a byte passes ``lost`` of ``times`` times less."""
         return self.units / (self.units - 1) * (1.0 if self.remade else 1 - lost / times)
 
 
 def broker_away(brokers: int, copies: int, racks: int | None = None) -> Away:
-    """Return the units among brokers, or within a rack if each rack has a replica of everything."""
+    """Return the units among brokers, or within a rack if each rack holds a full copy."""
     if racks == copies and brokers > racks:
         return Away(brokers // racks, remade=True)
     return Away(brokers, remade=brokers > copies)
 
 
 def rack_away(racks: int, copies: int) -> Away:
-    """Return the units among racks; with as many racks as copies, no replica can be recreated."""
+    """Return the units among racks; as many racks as copies recreate nothing."""
     return Away(racks, remade=racks > copies)
 
 
 class Demand(NamedTuple):
-    """One broker's need of one resource: ``healthy``, ``degraded`` (another broker is away), and its ``limit``.
-
-    ``rack_away`` is with a whole rack away, None without racks.
-    """
+    """A broker's need of a resource: ``healthy``, ``degraded`` (a broker is away), ``rack_away`` (None: no racks)."""
 
     resource: str
     unit: str
@@ -411,7 +382,6 @@ class Demand(NamedTuple):
 
     @property
     def use(self) -> float | None:
-        """Return the largest demand with a broker or rack away, as a share of the limit."""
         return None if self.limit is None else max(self.degraded, self.rack_away or 0.0) / self.limit
 
 
@@ -427,19 +397,16 @@ def demands(
     old_reads: float = 0.0,
     racks: int | None = None,
 ) -> list[Demand]:
-    """Return the demands per broker: CPU, network, disk, and what a peer must spare while another catches up at rate R.
+    """Return demands per broker: CPU, network, disk, and what peers spare for a catch-up at R (``catch_up``).
 
-    With one broker away, the others take B/(B-1) of their share, as if its replicas had moved to them; with RF racks
-    only those of its rack do. If B is RF, nothing can move: bytes arrive RF - 1 times and leave G + RF - 2 times. For
-    racks the same holds with racks in place of brokers.
-
-    ``catch_up`` is R, ``old_reads`` the share of groups' reads that has left the page cache. Bytes arrive RF times and
-    leave G + RF - 1 times, as in the sizing equation of Amazon MSK.
+    Bytes arrive RF and leave G + RF - 1 times (Amazon MSK's sizing equation). With a broker away, the others of the
+    cluster or, with RF racks, its rack take B/(B-1); if B is RF, nothing can move: bytes arrive RF - 1 times and leave
+    G + RF - 2 times. ``old_reads`` is the share of groups' reads from disk.
     """
     share = 1 / brokers
     spare = max(catch_up - load_of_a_broker(write, replication_factor, brokers), 0.0)
     copies, outs = replication_factor, consumer_groups + replication_factor - 1
-    told: list[tuple[str, str, float | None, int, str]] = [  # times a byte passes it; times fewer without one copy
+    told: list[tuple[str, str, float | None, int, str]] = [  # passes of a byte; fewer without one copy
         ("cpu", "cores", cpu_s_per_mb, 0, "CPU s per MB · W / B"),
         ("network_in", "MB/s", copies, 1, "W · RF / B"),
         ("network_out", "MB/s", outs, 1, "W · (G + RF - 1) / B"),
@@ -468,7 +435,7 @@ def demands(
     ]
 
     def catching_up(units: int, times: float) -> float:
-        """Add live traffic, which includes the returning ones, and each other one's share of the backlog."""
+        """Live traffic includes the returning ones'."""
         return write * times * share * units / (units - 1) + spare / (units - 1)
 
     def row(name: str, limit: str, times: float, rule: str) -> Demand:
@@ -484,31 +451,31 @@ def demands(
 
 
 def bottleneck(rows: Iterable[Demand]) -> Demand | None:
-    """Return the resource nearest to its limit; None without limits."""
+    """Return the resource nearest to its limit, if any."""
     return max((row for row in rows if row.use is not None), key=lambda row: row.use or 0.0, default=None)
 
 
 class Throttle(NamedTuple):
-    """Bounds of ``follower.replication.throttled.rate``, in MB/s into the returning broker."""
+    """Bounds of ``follower.replication.throttled.rate``, MB/s into the broker."""
 
     progress: float  # at or below, it never catches up
     target: float  # the least for the target recovery
-    latency: float  # above, the peers may exceed the target latency
+    latency: float  # above, peers may miss the target latency
 
 
 def throttle(
     load: float, *, down_s: float, target_s: float, start_s: float, spare_out: float, unthrottled: float
 ) -> Throttle:
-    """Return lower bounds by progress and target, and an upper bound by the peers' spare capacity (``spare_out``).
+    """Return bounds by progress, target, and the peers' spare capacity; ``unthrottled`` is R.
 
-    The first is from Kafka's operations guide: no progress while max(BytesInPerSec) > throttle. KIP-73 throttles only
-    replicas outside the ISR. ``unthrottled`` is R.
+    Kafka's operations guide: no progress while max(BytesInPerSec) > throttle. KIP-73 throttles only replicas outside
+    the ISR.
     """
     return Throttle(load, load * needed_headroom(down_s, target_s, start_s), min(load + max(spare_out, 0), unthrottled))
 
 
 class Ledger(NamedTuple):
-    """One line of the headroom ledger, in MB/s of write load."""
+    """A line of the headroom ledger, in MB/s of write load."""
 
     item: str
     amount: float
@@ -516,7 +483,7 @@ class Ledger(NamedTuple):
 
 
 def ledger(knee_load: float, reserves: Sequence[tuple[str, float]]) -> list[Ledger]:
-    """List what each reserve takes from the healthy knee, and the remainder after it."""
+    """List each reserve taken from the healthy knee, and the remainder."""
     lines = [Ledger("healthy knee", knee_load, knee_load)]
     for item, amount in reserves:
         lines.append(Ledger(item, amount, lines[-1].left - amount))
@@ -524,7 +491,7 @@ def ledger(knee_load: float, reserves: Sequence[tuple[str, float]]) -> list[Ledg
 
 
 def months_until(load: float, limit: float, growth: float) -> float:
-    """Return the months until a load growing by 1 + ``growth`` each month reaches a limit; infinity: never."""
+    """Return months until a load growing monthly by 1 + ``growth`` reaches a limit."""
     if load >= limit:
         return 0.0
     return math.log(limit / load) / math.log1p(growth) if growth > 0 else math.inf
@@ -533,7 +500,7 @@ def months_until(load: float, limit: float, growth: float) -> float:
 def exhaustion(
     today: date, load: float, limit: Interval, growth: tuple[float, float]
 ) -> tuple[date | None, date | None]:
-    """Return when the limit may be reached: early bound with fast growth, late bound with slow growth."""
+    """Return when the limit may be reached, with fast and with slow growth."""
     ends = months_until(load, limit.low, max(growth)), months_until(load, limit.high, min(growth))
     first, last = (today + timedelta(days=months * DAYS_A_MONTH) if months < 1200 else None for months in ends)
     return first, last
@@ -541,52 +508,44 @@ def exhaustion(
 
 @dataclass(frozen=True)
 class Measured:
-    """Measurements on a cluster of ``brokers``, scaled to other numbers of brokers by per-broker shares."""
+    """Measurements on ``brokers``, scaled per broker to other numbers."""
 
     brokers: int
     replication_factor: int
     healthy: Knee
     degraded: Knee
     catch_up: CatchUp
-    tried: float  # the largest load into one broker under which it caught up
+    tried: float  # largest load into a broker that caught up
 
     def healthy_knee(self, brokers: int) -> Interval:
-        """Return the healthy knee as the cluster's write load."""
         return self.healthy.load.scaled(brokers / self.brokers)
 
     def degraded_knee(self, brokers: int) -> Interval:
-        """Return the knee with one broker away and its replicas not moved: the others' write load stays the same."""
+        """Assume that its replicas did not move: the others' write load stays the same."""
         return self.degraded.load.scaled(brokers / self.brokers)
 
     def safe_latency_load(self, brokers: int, racks: int | None = None) -> float:
-        """Return the write load at which the upper bound of p99 stays within its target with one broker away.
-
-        With racks, also with a whole rack away whose replicas were recreated: the rest is a healthy cluster with racks
-        / (racks - 1) of its load. Before that, a missing rack is to partitions like one of RF brokers.
-        """
+        """Return the load; after a rack's recreation, the others carry racks / (racks - 1)."""
         rest = (racks - 1) / racks if racks else 1.0
         return min(self.degraded.safe, self.healthy.safe * rest) * brokers / self.brokers
 
     def safe_recovery_load(self, brokers: int, down_s: float, target_s: float) -> float:
-        """Return the write load at which the upper bound of T stays within its target; at most the tried load."""
+        """Return the load by T's upper bound, at most the tried load."""
         safe = min(self.catch_up.largest_load(down_s, target_s).low, self.tried)
         return safe * brokers / self.replication_factor
 
     def safe_load(self, brokers: int, down_s: float, target_s: float, racks: int | None = None) -> float:
-        """Return the write load at which both targets hold with a broker away, by their upper bounds."""
         return min(self.safe_latency_load(brokers, racks), self.safe_recovery_load(brokers, down_s, target_s))
 
     def possible_latency_load(self, brokers: int, racks: int | None = None) -> float:
-        """Return the write load above which even the lower bound of p99 misses its target with one broker away."""
+        """Return the load above which even p99's lower bound misses its target."""
         rest = (racks - 1) / racks if racks else 1.0
         return min(self.degraded.load.high, self.healthy.load.high * rest) * brokers / self.brokers
 
     def possible_recovery_load(self, brokers: int, down_s: float, target_s: float) -> float:
-        """Return the write load above which even the lower bound of T misses its target."""
         return self.catch_up.largest_load(down_s, target_s).high * brokers / self.replication_factor
 
     def possible_load(self, brokers: int, down_s: float, target_s: float, racks: int | None = None) -> float:
-        """Return the write load above which a target is missed; between the safe load and this one it is undecided."""
         recovery = self.possible_recovery_load(brokers, down_s, target_s)
         return min(self.possible_latency_load(brokers, racks), recovery)
 
@@ -600,11 +559,7 @@ class Measured:
         fits: Callable[[int], bool] = lambda _: True,
         for_sure: bool = True,
     ) -> int | None:
-        """Return the fewest brokers that carry ``write`` safely, or possibly; None: more than ``MOST_BROKERS``.
-
-        The number is a multiple of ``racks``. ``fits`` returns whether the disks of a number of brokers, and so of
-        every larger one, suffice.
-        """
+        """Return the fewest brokers, a multiple of ``racks``; ``fits`` must hold for more brokers, too."""
         carried = self.safe_load if for_sure else self.possible_load  # both grow with the brokers
         step = racks or 1
         options = range(step * math.ceil(max(self.replication_factor, 2) / step), MOST_BROKERS + 1, step)
@@ -615,5 +570,5 @@ class Measured:
 
 
 def as_json(interval: Interval) -> dict[str, Any]:
-    """Return the interval as JSON, with null for infinite bounds."""
+    """Convert an interval; null for infinite bounds."""
     return {name: value if math.isfinite(value) else None for name, value in interval._asdict().items()}

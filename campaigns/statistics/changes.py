@@ -1,8 +1,7 @@
-"""Detect changes in a series of nightly runs with change points (ruptures); pure functions over archive rows.
+"""Change points (ruptures) in series of nightly runs, as log-ratios of later to earlier.
 
-A nightly run is one point, the median of its good runs: they share the host's state and so are repeated measures, and a
-median of three removes an outlier. Effects are log-ratios of later to earlier, so that halving and doubling weigh the
-same. See docs/dev/adr/0008-change-points.md for the library and the test, docs/trust.md for detection rates.
+A point is the median of a nightly run's good runs, since they share the host's state
+(docs/dev/adr/0008-change-points.md).
 """
 
 from __future__ import annotations
@@ -16,23 +15,23 @@ from statistics import fmean, median
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import ruptures  # type: ignore[import-untyped]  # it ships no types
+import ruptures  # type: ignore[import-untyped]
 from scipy import stats
 
 from campaigns.statistics.effects import Better, percent
 from history.results.nightly import Point
 
-ALPHA = 0.001  # of the best split: 2 to 3 % of series with 30 quiet points have a false change
-MIN_NIGHTLY_RUNS = 8  # before the screened one; fewer are too few to estimate the noise
-MIN_BEFORE = 3  # nightly runs of the level before a change; fewer are not a level
-CONTROL_ALPHA = 0.01  # a false move of the control costs a nightly run, a missed one two reruns
+ALPHA = 0.001  # 2 to 3 % false changes in 30 quiet points
+MIN_NIGHTLY_RUNS = 8  # before the screened one, to estimate noise
+MIN_BEFORE = 3  # of the level before a change
+CONTROL_ALPHA = 0.01  # a false move costs a nightly run, a missed one two reruns
 MIN_PAIRS = 3
 
 Row = Mapping[str, Any]
 
 
 class Key(NamedTuple):
-    """The conditions of comparable points; a new digest or machine (``host``) starts a new series."""
+    """The conditions of comparable points; a new digest or machine (``host``) starts a series."""
 
     scenario: str
     scenario_digest: str
@@ -43,10 +42,9 @@ class Key(NamedTuple):
 
 
 class Change(NamedTuple):
-    """Two levels of a series; the later one lasts until the series' end.
+    """Two levels of a series; ``log`` is the log-ratio with its 95 % interval.
 
-    ``first`` is the index of the earlier level's first nightly run, ``until`` of the first one after that level,
-    ``since`` of the later level's first. ``log`` is the log-ratio, with its 95 % interval.
+    Indices: ``first`` and ``until`` bound the earlier level, ``since`` starts the later one.
     """
 
     first: int
@@ -61,7 +59,7 @@ class Change(NamedTuple):
 
 
 class Confirmation(NamedTuple):
-    """The result of interleaved reruns: the change as a log-ratio with its interval, and the numbers behind it."""
+    """Interleaved reruns' result: a log-ratio with interval, and the numbers behind it."""
 
     verdict: Literal["confirmed", "refuted", "inconclusive"]
     why: str
@@ -76,20 +74,19 @@ class Confirmation(NamedTuple):
 
 
 def is_good(row: Row) -> bool:
-    """Return whether a run may be a baseline: it passed, and its value exists and is trusted."""
+    """Check that a run may be a baseline: passed, with a trusted value."""
     return bool(row["verdict"] == "pass" and row["trusted"] and row["value"] is not None)
 
 
 def key_of(row: Row) -> Key:
-    """Return the series of a row."""
+    """Return a row's series."""
     return Key(*(row[name] for name in Key._fields))
 
 
 def series(rows: Iterable[Row], floors: Mapping[str, float]) -> dict[Key, list[Point]]:
-    """Return the points of every series, the oldest nightly run first.
+    """Return each series' points, the oldest first.
 
-    ``floors`` maps the wanted metrics to the value below which all values count as equal (0: none). Rows that are not
-    good and values that are not above 0, which have no logarithm, are left out.
+    ``floors`` maps wanted metrics to the value below which all are equal. Values not above 0 are left out.
     """
     found: dict[Key, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
@@ -99,7 +96,7 @@ def series(rows: Iterable[Row], floors: Mapping[str, float]) -> dict[Key, list[P
 
 
 def _points(nightly_runs: Mapping[str, list[Row]], floor: float) -> list[Point]:
-    """Return the points of a series in order, each with the software changes since the previous one."""
+    """Add the software changes since the previous point."""
     in_order = sorted((_point(name, runs, floor) for name, runs in nightly_runs.items()), key=lambda p: p.at)
     software = [_software(nightly_runs[point.nightly_run][0]) for point in in_order]
     changed = [[], *starmap(_changed, pairwise(software))]
@@ -107,7 +104,6 @@ def _points(nightly_runs: Mapping[str, list[Row]], floor: float) -> list[Point]:
 
 
 def _software(row: Row) -> dict[str, str]:
-    """Return a run's software besides Kafka, as far as the archive has it."""
     own = {"Plimsoll": row.get("plimsoll"), "the judge": row.get("judge")}
     return {**(row.get("environment") or {}), **{name: told for name, told in own.items() if told}}
 
@@ -136,17 +132,16 @@ def _point(nightly_run: str, runs: list[Row], floor: float) -> Point:
 
 
 def window(points: Sequence[Point], nightly_runs: int, pinned: Collection[str] = ()) -> list[Point]:
-    """Return the newest point and its reference: the last ``nightly_runs`` before it, and all pinned ones.
+    """Return the newest point and its reference: ``nightly_runs`` before it, and pinned ones, which prevent drift.
 
-    The best value ever is not a reference: one lucky nightly run would make all later ones look slow. Pinned nightly
-    runs keep a slow drift from becoming the baseline.
+    The best value ever is no reference: one lucky nightly run would make later ones look slow.
     """
     kept = points[-nightly_runs - 1 :]
     return [*(point for point in points[: -nightly_runs - 1] if point.nightly_run in pinned), *kept]
 
 
 def logs(points: Iterable[Point]) -> list[float]:
-    """Return the logarithms of the points' values."""
+    """Return the values' logarithms."""
     return [math.log(point.value) for point in points]
 
 
@@ -154,16 +149,15 @@ def logs(points: Iterable[Point]) -> list[float]:
 
 
 def missing_nightly_runs(points: Sequence[Point]) -> int:
-    """Count the nightly runs that a series lacks before it can be screened."""
+    """Count the nightly runs that screening still lacks."""
     return max(0, MIN_NIGHTLY_RUNS + 1 - len(points))
 
 
 def latest_change(values: Sequence[float], alpha: float = ALPHA) -> Change | None:
-    """Return the last change of level in a series of logarithms; None without a significant one.
+    """Return the last significant change of level, if any.
 
-    The best split (ruptures, least squares) is tested (t test, pooled variance, so that one later nightly run
-    suffices). The values after a change are searched again, so that a fixed regression is not reported. A split with
-    fewer than ``MIN_BEFORE`` earlier nightly runs has no level before it; only the later values are searched.
+    Best split by least squares, then a t test with pooled variance, so that one later nightly run suffices. Later
+    values are searched again, so that a fixed regression is not reported.
     """
     found = None
     start = 0
@@ -178,10 +172,9 @@ def latest_change(values: Sequence[float], alpha: float = ALPHA) -> Change | Non
 
 
 def worst_change(values: Sequence[float], better: Better, *, pinned: int = 0, alpha: float = ALPHA) -> Change | None:
-    """Return the largest significant worsening of the newest level against any earlier one, else None.
+    """Return the newest level's largest significant worsening.
 
-    ``latest_change`` misses the rest of a partial fix, and the sum of small steps. Tests against every earlier level
-    and the first ``pinned`` values share ``alpha``.
+    ``latest_change`` misses a partial fix's rest, and the sum of small steps. All tests share ``alpha``.
     """
     *earlier, (newest, _) = _levels_of(values, 0, len(values), alpha)
     others = {
@@ -195,10 +188,7 @@ def worst_change(values: Sequence[float], better: Better, *, pinned: int = 0, al
 
 
 def screened(values: Sequence[float], better: Better, *, margin: float, pinned: int = 0) -> Change | None:
-    """Return the change to report, in either direction and of any size; None without one.
-
-    It is the latest change, unless the newest level is even worse against an earlier one, beyond the margin.
-    """
+    """Return the latest change, or a worse one beyond the margin against an earlier level."""
     latest, worst = latest_change(values), worst_change(values, better, pinned=pinned)
     if worst is None or not is_beyond(worst, margin):
         return latest
@@ -206,12 +196,12 @@ def screened(values: Sequence[float], better: Better, *, margin: float, pinned: 
 
 
 def is_beyond(change: Change, margin: float) -> bool:
-    """Return whether a change is at least the margin, in either direction."""
+    """Check that a change is at least the margin, in either direction."""
     return abs(percent(change.log)) >= 100 * margin
 
 
 def _levels_of(values: Sequence[float], first: int, until: int, alpha: float) -> list[tuple[int, int]]:
-    """Return every level between two indices, splitting at changes recursively."""
+    """Split at changes, recursively."""
     if until - first > MIN_BEFORE:
         since = first + _best_split(values[first:until])
         if levels(values[:until], first, since).p < alpha:
@@ -227,10 +217,10 @@ def _best_split(values: Sequence[float]) -> int:
 def levels(
     values: Sequence[float], first: int, since: int, confidence: float = 0.95, *, until: int | None = None
 ) -> Change:
-    """Compare the values from ``since`` on with those before it, or before ``until``; p is nan if all are equal."""
+    """Compare values from ``since`` on with earlier ones; p is nan if all are equal."""
     until = since if until is None else until
     before, after = values[first:until], values[since:]
-    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # levels without any noise
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # levels without noise
         test = stats.ttest_ind(after, before)
         low, high = test.confidence_interval(confidence)
     log = fmean(after) - fmean(before)
@@ -244,10 +234,7 @@ def is_worse(log: float, better: Better) -> bool:
 
 
 def visible(values: Sequence[float], alpha: float = ALPHA) -> float | None:
-    """Return the log-ratio of one nightly run to a steady series that the screen detects half the time.
-
-    None for too few nightly runs. Smaller changes need more nightly runs.
-    """
+    """Return the log-ratio of a nightly run that the screen detects half the time; None for too few."""
     n = len(values)
     if n < MIN_NIGHTLY_RUNS:
         return None
@@ -257,11 +244,7 @@ def visible(values: Sequence[float], alpha: float = ALPHA) -> float | None:
 def control_moved(
     control: Sequence[Point], before: Collection[str], after: Collection[str], log: float, among: int = 1
 ) -> bool | None:
-    """Return whether the control changed likewise in the same nightly runs, so that the host is the likely cause.
-
-    Same direction, at least half the size, and significant among ``among`` tested series. None if the control has too
-    few of these nightly runs.
-    """
+    """Check that the control changed likewise: same direction, at least half the size, significant among ``among``."""
     earlier = logs(point for point in control if point.nightly_run in before)
     later = logs(point for point in control if point.nightly_run in after)
     if len(earlier) < MIN_BEFORE or not later:
@@ -276,19 +259,17 @@ def control_moved(
 def confirm(
     reruns: Sequence[float], before: Sequence[float], *, margin: float, better: Better, alpha: float = 0.05
 ) -> Confirmation:
-    """Decide whether a candidate is worse than before, relative to a release, which cannot have changed.
+    """Decide whether a candidate worsened relative to a release, which cannot change.
 
-    ``reruns`` are log-ratios of candidate to release in consecutive runs, ``before`` those of each nightly run before
-    the change. Whatever slows both down cancels out of their difference. The interval is the wider of Welch's and of
-    one that counts all these reruns as one nightly run. Confirmed: it excludes 0, and the estimate is beyond the
-    margin. Refuted: it ends below the margin.
+    Common slowdowns cancel. The interval is the wider of Welch's and one that counts all reruns as one nightly run.
+    Confirmed: it excludes 0, the estimate exceeds the margin. Refuted: it ends below the margin.
     """
     if len(reruns) < MIN_PAIRS or len(before) < MIN_BEFORE:
         had = f"{len(reruns)} pairs and {len(before)} nightly runs before"
         why = f"{had}; at least {MIN_PAIRS} and {MIN_BEFORE} are needed"
         return Confirmation("inconclusive", why, len(reruns), len(before))
     current = levels([*before, fmean(reruns)], 0, len(before), 1 - alpha)
-    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # pairs without any noise
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # pairs without noise
         welch = stats.ttest_ind(reruns, before, equal_var=False).confidence_interval(1 - alpha)
     log, low, high = current.log, min(current.low, float(welch.low)), max(current.high, float(welch.high))
     worst = (log, low, high) if better == "lower" else (-log, -high, -low)

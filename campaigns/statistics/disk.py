@@ -1,4 +1,4 @@
-"""A broker's stored data by retention, and the load at which its disk is full. GB are 10^9 bytes."""
+"""Stored data per broker, and the load that fills a disk. GB are 10^9 bytes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ from campaigns.statistics.capacity import broker_away, load_of_a_broker, rack_aw
 
 SEGMENT_GB = 2**30 / 1e9  # log.segment.bytes
 SEGMENT_HOURS = 168.0  # log.roll.hours
-GB_PER_MB_HOUR = 3.6  # an MB/s for an hour
+GB_PER_MB_HOUR = 3.6
 LARGEST_LOAD = 1e9  # MB/s: represents an unlimited load
 
 
 class Stored(NamedTuple):
-    """GB on one broker: retained data, plus segments that Kafka keeps until all of their records have expired.
-
-    ``by_size``: retention by size deletes earlier than retention by time.
-    """
+    """GB on a broker: retained data, and segments kept until all their records expire; ``by_size``: limited by size."""
 
     retained_gb: float
     segments_gb: float
@@ -31,14 +28,14 @@ class Stored(NamedTuple):
 
 
 class Retention(NamedTuple):
-    """Retention time in hours, and the limit in GB per partition (None: no limit)."""
+    """Hours, and GB per partition (None: no limit)."""
 
     hours: float
     partition_gb: float | None = None
 
 
 def stored(write: float, *, brokers: int, copies: int, partitions: int, retention: Retention) -> Stored:
-    """Return W · RF · retention / B, or the limit by size if smaller, plus up to one segment per replica."""
+    """Return W · RF · retention / B, or the size limit if smaller, plus a segment per replica."""
     replicas = partitions * copies / brokers
     by_time = load_of_a_broker(write, copies, brokers) * GB_PER_MB_HOUR * retention.hours
     by_size = math.inf if retention.partition_gb is None else replicas * retention.partition_gb
@@ -47,12 +44,12 @@ def stored(write: float, *, brokers: int, copies: int, partitions: int, retentio
 
 
 def with_one_away(total_gb: float, *, brokers: int, copies: int, racks: int | None = None) -> float:
-    """Return GB on each other broker after one broker's replicas were recreated on them, if they can be."""
+    """Return GB per broker after one's replicas were recreated, if they can be."""
     return total_gb * broker_away(brokers, copies, racks).taken_over(copies, lost=1)
 
 
 def with_a_rack_away(total_gb: float, *, racks: int, copies: int) -> float:
-    """Return GB on each other broker after a whole rack's replicas were recreated."""
+    """Return GB per broker after a rack's replicas were recreated."""
     return total_gb * rack_away(racks, copies).taken_over(copies, lost=1)
 
 
@@ -65,7 +62,7 @@ def most_with_one_away(total_gb: float, *, brokers: int, copies: int, racks: int
 def load_that_fills(
     disk_gb: float, *, brokers: int, copies: int, partitions: int, retention: Retention, racks: int | None = None
 ) -> float:
-    """Return the mean write load that fills disks with one broker or rack away; infinity if size limits prevent it."""
+    """Return the mean write load that fills disks with one away; infinity under size limits."""
 
     def beyond(write: float) -> float:
         kept = stored(write, brokers=brokers, copies=copies, partitions=partitions, retention=retention)

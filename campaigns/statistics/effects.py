@@ -1,7 +1,4 @@
-"""Effects between two arms of runs. Pure functions; the unit is a run, and two consecutive runs are a pair.
-
-Effects are means of log-ratios, head against base: symmetric, and without units. See docs/comparison.md.
-"""
+"""Effects: means of log-ratios, head to base; the unit is a run. See docs/comparison.md."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ Better = Literal["lower", "higher"]
 
 
 class Effect(NamedTuple):
-    """Mean and standard deviation of ``n`` log-ratios, the t interval of the mean at 1 - ALPHA, two-sided p."""
+    """Mean and standard deviation of ``n`` log-ratios, t interval at 1 - ALPHA, two-sided p."""
 
     n: int
     mean: float
@@ -34,27 +31,23 @@ class Effect(NamedTuple):
     p: float
 
 
-_BEYOND = math.log(10_000)  # limit for an interval from two pairs; pages print "beyond" from a factor of 1,000
+_BEYOND = math.log(10_000)  # limit for two pairs' intervals; pages print "beyond" from 1,000
 
 
 def log_ratio(base: float, head: float) -> float:
-    """Return ln(head / base): 0 if equal, ln 2 for twice as much.
-
-    Raises:
-        BadInput: a value is not above 0.
-    """
+    """Return ln(head / base); raise BadInput unless both are above 0."""
     if not (base > 0 and head > 0):
         raise BadInput(f"{head:g} against {base:g} is no ratio that has a logarithm: both must be above 0.")
     return math.log(head) - math.log(base)
 
 
 def percent(log: float) -> float:
-    """Convert a log-ratio to a change in percent, limited to a factor of 10,000."""
+    """Convert a log-ratio to percent, up to a factor of 10,000."""
     return 100 * math.expm1(min(log, _BEYOND))
 
 
 def paired_effect(log_ratios: Sequence[float]) -> Effect | None:
-    """Return the paired t interval of log-ratios, one per pair; None for fewer than two pairs."""
+    """Return one log-ratio per pair as an effect; None for fewer than two."""
     n = len(log_ratios)
     if n < 2:
         return None
@@ -66,7 +59,7 @@ def paired_effect(log_ratios: Sequence[float]) -> Effect | None:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return Holm's adjusted p-values of a family, in the given order."""
+    """Return a family's p-values, adjusted by Holm, in the given order."""
     order = sorted(range(len(p_values)), key=lambda index: p_values[index])
     adjusted = [0.0] * len(p_values)
     least = 0.0
@@ -77,10 +70,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def verdict_of(effect: Effect, *, margin: float, better: Better, p_adjusted: float) -> Verdict:
-    """Return one of the four verdicts; ``margin`` is a ratio's distance from 1, such as 0.05.
+    """Return the verdict; ``margin`` is a ratio's distance from 1.
 
-    A difference needs an interval without 0, an estimate beyond the margin, and an adjusted p below ALPHA. Equivalence
-    needs the whole interval inside the margins: two one-sided tests, each at ALPHA / 2.
+    A difference needs an interval without 0, an estimate beyond the margin, and an adjusted p below ALPHA; equivalence
+    the interval inside the margins: two one-sided tests at ALPHA / 2.
     """
     bound = math.log1p(margin)
     excludes_0 = effect.low > 0 or effect.high < 0
@@ -97,28 +90,25 @@ def _direction(log: float, better: Better) -> Verdict:
 
 
 def sd_interval(sd: float, n: int) -> tuple[float, float]:
-    """Return the interval, at 1 - ALPHA, of a standard deviation estimated from ``n`` values."""
+    """Return the interval, at 1 - ALPHA, of a standard deviation of ``n`` values."""
     low, high = (sd * math.sqrt((n - 1) / float(stats.chi2.ppf(tail, n - 1))) for tail in (1 - ALPHA / 2, ALPHA / 2))
     return low, high
 
 
 def detection_rate(log: float, *, sd: float, pairs: int, margin: float, tests: int = 1) -> float:
-    """Return how often a true worsening by ``log`` is called a regression, if log-ratios are normal with ``sd``.
-
-    ``tests`` is the number of primary metrics: Holm's first step needs ALPHA / tests.
-    """
+    """Return how often a true ``log`` is called a regression; ``tests`` counts primary metrics (Holm)."""
     if sd == 0:
         return float(log > math.log1p(margin))
     error = sd / math.sqrt(pairs)
     needed = float(stats.t.ppf(1 - ALPHA / (2 * tests), pairs - 1))
-    # a normal sample's mean and variance are independent: integrate over the mean
+    # mean and variance are independent: integrate over the mean
     means = np.linspace(0, 1, 2_001) * 16 * error + max(math.log1p(margin), log - 8 * error)
     small_enough = stats.chi2.cdf((pairs - 1) * (means / (needed * error)) ** 2, pairs - 1)
     return float(np.trapezoid(stats.norm.pdf(means, log, error) * small_enough, means))
 
 
 def smallest_effect(*, sd: float, pairs: int, margin: float, tests: int = 1) -> float | None:
-    """Return the smallest worsening, as a log-ratio, called a regression with POWER; None for fewer than two pairs."""
+    """Return the smallest log-ratio called a regression with POWER; None for fewer than two pairs."""
     if pairs < 2:
         return None
     bound = math.log1p(margin)
@@ -135,10 +125,7 @@ def smallest_effect(*, sd: float, pairs: int, margin: float, tests: int = 1) -> 
 
 
 def pairs_needed(log: float, *, sd: float, margin: float, tests: int = 1) -> int | None:
-    """Return the fewest pairs by which a true worsening by ``log`` is called a regression with POWER.
-
-    None if MAX_PAIRS do not suffice; no number does for a worsening within the margin.
-    """
+    """Return the fewest pairs that detect ``log`` with POWER; None beyond MAX_PAIRS or within the margin."""
 
     def found(pairs: int) -> bool:
         return detection_rate(log, sd=sd, pairs=pairs, margin=margin, tests=tests) >= POWER
@@ -150,13 +137,13 @@ def pairs_needed(log: float, *, sd: float, margin: float, tests: int = 1) -> int
 
 
 def fisher(head_events: int, head_runs: int, base_events: int, base_runs: int) -> float:
-    """Return Fisher's exact two-sided p of events in each arm's runs; 1 if an arm has no run."""
+    """Return Fisher's exact two-sided p; 1 if an arm has no run."""
     table = [[head_events, head_runs - head_events], [base_events, base_runs - base_events]]
     return float(stats.fisher_exact(table).pvalue) if head_runs and base_runs else 1.0
 
 
 class Times(NamedTuple):
-    """One arm's times: ended ones, Kaplan-Meier median (None: not reached), mean up to a common limit."""
+    """An arm's times: ended ones, Kaplan-Meier median (None: not reached), mean up to a common limit."""
 
     runs: int
     ended: int
@@ -165,10 +152,7 @@ class Times(NamedTuple):
 
 
 class CensoredEffect(NamedTuple):
-    """Both arms up to ``limit``, to which both were observed; ``p`` is that of the log-rank test.
-
-    ``log`` compares the restricted means; None if one of them is 0.
-    """
+    """Both arms up to the commonly observed ``limit``: log-rank p, and ``log`` of restricted means (None: one is 0)."""
 
     base: Times
     head: Times
@@ -178,10 +162,7 @@ class CensoredEffect(NamedTuple):
 
 
 def censored_effect(base: Sequence[tuple[float, bool]], head: Sequence[tuple[float, bool]]) -> CensoredEffect | None:
-    """Compare times as (value, censored), one per run; None for an empty arm.
-
-    The arms are compared as a whole, since a ratio with a censored time is not a value.
-    """
+    """Compare (value, censored) per run, as whole arms, since a censored ratio is no value."""
     if not base or not head:
         return None
     limit = min(_observed_to(base), _observed_to(head))
@@ -196,14 +177,13 @@ def censored_effect(base: Sequence[tuple[float, bool]], head: Sequence[tuple[flo
 
 
 def censored_verdict(effect: CensoredEffect, *, margin: float, better: Better, p_adjusted: float) -> Verdict:
-    """Return the verdict; a difference needs log-rank and the margin, and equivalence is never shown."""
+    """A difference needs log-rank and the margin; equivalence is never shown."""
     beyond = effect.log is None or abs(effect.log) > math.log1p(margin)
     difference = effect.head.restricted_mean - effect.base.restricted_mean
     return _direction(difference, better) if beyond and difference and p_adjusted < ALPHA else "inconclusive"
 
 
 def _observed_to(arm: Sequence[tuple[float, bool]]) -> float:
-    """Return up to when all ends are known: infinity, unless the longest time is censored."""
     value, censored = max(arm)
     return value if censored else math.inf
 

@@ -1,4 +1,4 @@
-"""Intervals for rates and effects over runs. Pure functions; a run is the unit, never a record."""
+"""Intervals for rates over runs; a run is the unit, never a record."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ from history.errors import BadInput
 
 
 def clopper_pearson(events: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Return the exact interval of a rate of ``events`` in ``trials``; [0, 1] for no trials.
-
-    Raises:
-        BadInput: more events than trials, or a negative number.
-    """
+    """Return a rate's exact interval, [0, 1] without trials; raise BadInput for impossible counts."""
     if not 0 <= events <= trials:
         raise BadInput(f"{events} events in {trials} trials is no count: events must lie between 0 and the trials.")
     if trials == 0:
@@ -24,5 +20,5 @@ def clopper_pearson(events: int, trials: int, confidence: float = 0.95) -> tuple
 
 
 def none_in(trials: int, confidence: float = 0.95) -> float:
-    """Return the one-sided upper bound of a rate after zero events (the exact form of the rule of three)."""
+    """Return a rate's one-sided upper bound after zero events (the exact rule of three)."""
     return 1.0 if trials == 0 else float(1 - (1 - confidence) ** (1 / trials))

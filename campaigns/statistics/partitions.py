@@ -1,4 +1,4 @@
-"""The cost of partitions: medians of runs at one load with different numbers of partitions, interpolated linearly."""
+"""The cost of partitions: medians of runs, interpolated linearly."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ import numpy as np
 
 
 class Cost(NamedTuple):
-    """The costs at a number of replicas per broker; None if not measured.
-
-    CPU seconds of all brokers per MB written, p99, and the time from a killed broker's start until every ISR is full.
-    """
+    """CPU seconds of all brokers per MB, p99, and time from a killed broker's start to full ISRs."""
 
     partitions: float
     cpu_s_per_mb: float | None
@@ -25,7 +22,7 @@ class Cost(NamedTuple):
 
 
 def curve(runs: Iterable[Cost]) -> list[Cost]:
-    """Return the median costs for each number of partitions, fewest first."""
+    """Return median costs, fewest partitions first."""
     by_count: dict[float, list[Cost]] = defaultdict(list)
     for run in runs:
         by_count[run.partitions].append(run)
@@ -42,7 +39,7 @@ def curve(runs: Iterable[Cost]) -> list[Cost]:
 
 
 def at(partitions: float, costs: Sequence[Cost]) -> Cost | None:
-    """Interpolate the cost of a number of partitions; None outside the measured range."""
+    """Interpolate a cost; None outside the measured range."""
     if not costs or not costs[0].partitions <= partitions <= costs[-1].partitions:
         return None
     return Cost(

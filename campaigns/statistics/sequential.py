@@ -1,9 +1,8 @@
-"""Sequential tests that call a build good or bad; looking after every run is allowed.
+"""Sequential tests that call a build good or bad; stopping after any run is allowed.
 
-A bad build is known only by a least share of runs, or a least change of a metric. Each direction has an e-process,
-whose expected value is at most 1 at any stopping time if the answer is wrong. So it reaches ``1 / ERROR`` in at most
-``ERROR`` of such cases, however long the test goes on (Ville, 1939; Ramdas et al., 2023, "Game-theoretic statistics and
-safe anytime-valid inference"). Evidence is the logarithm: above 0 for bad, below 0 for good.
+Each direction's e-process has an expected value of at most 1 if the answer is wrong, so it reaches ``1 / ERROR`` in at
+most ``ERROR`` of such cases (Ville, 1939; Ramdas et al., 2023, "Game-theoretic statistics and safe anytime-valid
+inference"). Evidence is its logarithm: above 0 for bad.
 """
 
 from __future__ import annotations
@@ -14,18 +13,17 @@ from statistics import fmean, stdev
 
 from scipy import special
 
-ERROR = 0.01  # of each direction
+ERROR = 0.01  # per direction
 ENOUGH = -math.log(ERROR)
-FALSE_ALARM = 0.01  # highest share of a good build's runs with a violation; none was observed (docs/trust.md)
+FALSE_ALARM = 0.01  # highest share of a good build's violating runs; none was observed (docs/trust.md)
 _SPREAD = 4.0  # prior variance of an effect in standard deviations: few pairs detect large and small effects
 
 
 def evidence_of_events(seen: Sequence[bool], least: float) -> float:
-    """Return the evidence of runs with or without an event that a bad build shows in a share of at least ``least``.
+    """Return the evidence for an event in a share of at least ``least``.
 
-    Against a good build (the event in at most FALSE_ALARM of runs): the likelihood ratio, averaged over all shares from
-    ``least`` to 1. Against a bad one: the largest likelihood ratio of those shares. Whichever share is true, the
-    process stays below that share's own, which is a martingale.
+    Against a good build: the likelihood ratio, averaged over shares from ``least`` to 1. Against a bad one: the largest
+    of them, which stays below the true share's, a martingale.
     """
     runs, events = len(seen), sum(seen)
     if not runs:
@@ -46,11 +44,10 @@ def clean_runs(least: float) -> int:
 
 
 def evidence_of_effects(log_ratios: Sequence[float], least: float) -> float:
-    """Return the evidence of pairs with a good build: a bad one's log-ratios lie around or beyond ``least``.
+    """Return the evidence of pairs: a bad build's log-ratios are around or beyond ``least``, a good one's around 0.
 
-    A good build's lie around 0 or have the other sign. The pairs' scatter is unknown: each direction is a one-sided t
-    test with a normal prior on the effect in standard deviations and the right Haar prior on the standard deviation
-    (Rouder et al., 2009). A true effect beyond the bound only lowers its t.
+    One-sided t tests, a normal prior on the effect in standard deviations, the right Haar prior on these (Rouder et
+    al., 2009). A true effect beyond the bound only lowers its t.
     """
     side = math.copysign(1.0, least)
     worse = [side * log_ratio for log_ratio in log_ratios]
@@ -59,7 +56,7 @@ def evidence_of_effects(log_ratios: Sequence[float], least: float) -> float:
 
 
 def _beyond(values: Sequence[float]) -> float:
-    """Return the log of the evidence that the mean of normal values is above 0; 0.0 without any."""
+    """Return the log evidence that normal values' mean is above 0."""
     n = len(values)
     if n < 2 or fmean(values) <= 0:
         return 0.0

@@ -1,7 +1,6 @@
 """Inject faults, verify their effect, heal them, and verify the recovery.
 
-Another observer than the injecting command verifies both: the wire probe and other brokers' metadata, never the return
-code of a signal.
+The wire probe or other brokers' metadata verify both, never a signal's return code.
 """
 
 from __future__ import annotations
@@ -14,10 +13,7 @@ Evidence = dict[str, Any]
 
 
 class Fault(Protocol):
-    """Define the interface of a fault that is active on some nodes.
-
-    ``verify_injected`` and ``verify_cleared`` return the observations as evidence, or raise WaitTimeout.
-    """
+    """Define a fault; ``verify_*`` return evidence or raise WaitTimeout."""
 
     @property
     def key(self) -> str: ...

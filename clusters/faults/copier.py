@@ -17,7 +17,7 @@ LIMIT_S = 60.0
 
 @dataclass
 class KilledCopier:
-    """Kill the copier with SIGKILL, possibly within a transaction."""
+    """Kill the copier (SIGKILL), possibly within a transaction."""
 
     world: World
     key: ClassVar[str] = "kill_copier"
@@ -34,10 +34,9 @@ class KilledCopier:
         return {"process": "ended"}
 
     def heal(self) -> None:
-        summary_file(self.world, COPIER).unlink(missing_ok=True)  # written by the killed process
+        summary_file(self.world, COPIER).unlink(missing_ok=True)  # the killed process wrote it
         self.world.start(client_node(self.world, COPIER))
 
     def verify_cleared(self) -> Evidence:
-        """Wait until the restarted copier has committed a transaction."""
         wait_until(partial(is_ready, self.world, COPIER), limit_s=LIMIT_S, what="the copier to copy again")
         return {"copies": True}

@@ -1,8 +1,4 @@
-"""Fill, write-protect, wipe, truncate or corrupt a broker's disk, or delete a checkpoint.
-
-Files are opened without following symbolic links (``opened``). ``fill_disk`` needs a disk of the broker's own, in
-memory.
-"""
+"""Damage a broker's disk or files, never through symbolic links (``opened``)."""
 
 from __future__ import annotations
 
@@ -42,7 +38,7 @@ _FREE = "df -B1 --output=avail /disk | tail -1"
 
 @dataclass
 class LogDirFailure(Ended):
-    """Make a broker's only log directory fail, so that the broker ends itself."""
+    """Make a broker's only log directory fail, so that the broker exits."""
 
     said: ClassVar[tuple[str, ...]]
     signal: ClassVar[str] = "its disk's failure"
@@ -54,7 +50,6 @@ class LogDirFailure(Ended):
             self.break_disk(node)
 
     def verify_injected(self) -> Evidence:
-        """Wait until connections are refused and the broker's log names the disk error."""
         return {
             **super().verify_injected(),
             "log": [
@@ -83,7 +78,7 @@ class LogDirFailure(Ended):
 
 @dataclass
 class FullDisk(LogDirFailure):
-    """Fill the broker's own disk until no byte is free."""
+    """Fill the broker's own disk to the last byte."""
 
     disks: Disks = field(kw_only=True)
     key: ClassVar[str] = "fill_disk"
@@ -112,7 +107,7 @@ class FullDisk(LogDirFailure):
 
 @dataclass
 class ReadOnlyDisk(LogDirFailure):
-    """Remove the write permission from the log directory."""
+    """Make the log directory read-only."""
 
     key: ClassVar[str] = "read_only_disk"
     said: ClassVar[tuple[str, ...]] = ("AccessDenied", "Permission denied", "Read-only file system")
@@ -126,9 +121,9 @@ class ReadOnlyDisk(LogDirFailure):
 
 @dataclass
 class FailedLogDir(Ended):
-    """Remove the write permission from one of several log directories, while the broker runs on.
+    """Make one of several log directories read-only; the broker runs on.
 
-    Healing restarts the broker, because Kafka does not take back a failed log directory.
+    Healing restarts it, because Kafka does not take back a failed log directory.
     """
 
     partition: TopicPartition = field(kw_only=True)
@@ -150,7 +145,6 @@ class FailedLogDir(Ended):
         _forbid_writing(self.node, self._folder)
 
     def verify_injected(self) -> Evidence:
-        """Wait until the broker logs the failed directory and answers, and others list the replica as offline."""
         line = wait_until(
             partial(_line_of, self.node, self._log_size, (f"Stopping serving logs in dir {self._folder}\n",)),
             limit_s=LIMIT_S,
@@ -179,10 +173,10 @@ class FailedLogDir(Ended):
         return {"leader": view.leader, "isr": view.isr, "offline": view.offline}
 
     def heal(self) -> None:
-        if self._folder.name:  # inject has set it
+        if self._folder.name:
             allow_writing(self.node, self._folder)
         if self.world.runtime.state(self.node.name) == "running":
-            super().inject()  # if another fault ended the broker, that fault restarts it
+            super().inject()  # another fault's broker is restarted by that fault
         super().heal()
 
     def verify_cleared(self) -> Evidence:
@@ -202,7 +196,7 @@ def _forbid_writing(node: Node, folder: Path) -> None:
 
 
 def allow_writing(node: Node, folder: Path) -> None:
-    """Give the owner write permission on a node's folder and everything in it, except symbolic links.
+    """Make a node's folder writable again, except symbolic links.
 
     Raises:
         HarnessError: the folder itself is a link.
@@ -215,24 +209,23 @@ def _change_modes(node: Node, folder: Path, change: Callable[[int], int]) -> Non
         _change_mode(".", top, change)
         for _, folders, files, within in os.fwalk(".", dir_fd=top):
             for name in (*folders, *files):
-                with suppress(FileNotFoundError):  # brokers replace their checkpoints all the time
+                with suppress(FileNotFoundError):  # brokers replace checkpoints
                     _change_mode(name, within, change)
 
 
 def _change_mode(name: str, folder: int, change: Callable[[int], int]) -> None:
-    """Change the mode of a file through its descriptor, so that a link put there meanwhile is not followed."""
+    """Change the mode by descriptor: a link put there meanwhile is not followed."""
     file = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=folder)
     try:
         mode = os.fstat(file).st_mode
         before, after = mode & 0o777, change(mode & 0o777)
         if after != before and not stat.S_ISLNK(mode):
-            Path(f"/proc/self/fd/{file}").chmod(after)  # fchmod does not accept an O_PATH descriptor
+            Path(f"/proc/self/fd/{file}").chmod(after)  # fchmod rejects O_PATH descriptors
     finally:
         os.close(file)
 
 
 def _line_of(node: Node, after: int, said: Sequence[str]) -> str | None:
-    """Return the end of the first line after byte ``after`` that contains one of the texts."""
     with node.log.open(errors="replace") as log:
         log.seek(after)
         return next((line.strip()[-200:] for line in log if any(words in line for words in said)), None)
@@ -240,7 +233,7 @@ def _line_of(node: Node, after: int, said: Sequence[str]) -> str | None:
 
 @dataclass
 class Damaged:
-    """Damage a broker's files; only Kafka repairs them, from the other replicas."""
+    """Damage files that only Kafka repairs, from other replicas."""
 
     world: World
     node: Node
@@ -254,7 +247,6 @@ class Damaged:
         """Do nothing: Kafka repairs the files."""
 
     def verify_cleared(self) -> Evidence:
-        """Wait until the broker reports its partitions' offsets and is in each ISR, by other brokers' metadata."""
         partitions = self.world.partitions_of(broker_id(self.node))
         wait_until(
             lambda: not self._out_of_sync(partitions),
@@ -274,14 +266,14 @@ class Damaged:
         ]
 
     def must_be_down(self) -> None:
-        """Wait until the process of a stopped broker has ended: it refuses connections before its last write.
+        """Wait for the end: a stopping broker refuses connections before its last write.
 
         Raises:
             HarnessError: the broker still accepts connections.
         """
         name = self.node.name
         if self.world.probe_error(broker_id(self.node)) != "unreachable":
-            raise HarnessError(f"{name} runs; {self.key} needs it down, kill or stop it before.")
+            raise HarnessError(f"{name} runs, but {self.key} needs it down; kill or stop it first.")
         wait_until(
             lambda: self.world.runtime.state(name) not in ("running", "paused"),
             limit_s=LIMIT_S,
@@ -289,7 +281,7 @@ class Damaged:
         )
 
     def last_copy_of(self, partitions: list[TopicPartition]) -> list[str]:
-        """Return the partitions without another live ISR member, according to other brokers' metadata."""
+        """Return the partitions that have no other live ISR member."""
         others = self.world.brokers.keys() - {broker_id(self.node)}
         alive = {number for number in others if self.world.probe_error(number) is None}
         views = self.world.partition_views(partitions)
@@ -298,7 +290,7 @@ class Damaged:
 
 @dataclass
 class Wiped(Damaged):
-    """Delete all topic data; the files that identify the broker and the cluster remain."""
+    """Delete all topic data, but not what identifies broker and cluster."""
 
     key: ClassVar[str] = "wipe"
     _last: list[str] = field(default_factory=list)
@@ -324,7 +316,7 @@ class Wiped(Damaged):
 
 @dataclass
 class Truncated(Damaged):
-    """Cut the end off the last segment: a number of records (rounded up to whole batches) or of bytes."""
+    """Cut whole batches or bytes off the end of the last segment."""
 
     partition: TopicPartition
     records: int | None
@@ -332,7 +324,7 @@ class Truncated(Damaged):
     key: ClassVar[str] = "truncate"
     _last: list[str] = field(default_factory=list)
     _segment: Path = Path()
-    _bytes: tuple[int, int] = (0, 0)  # before and after
+    _bytes: tuple[int, int] = (0, 0)
 
     def inject(self) -> None:
         self.must_be_down()
@@ -375,7 +367,7 @@ class DeletedCheckpoint(Damaged):
     def inject(self) -> None:
         self.must_be_down()
         if not all(file.exists() for file in self._files):
-            raise HarnessError(f"{self.node.name} has no {self.what} yet; let it run for longer before.")
+            raise HarnessError(f"{self.node.name} has no {self.what} yet; let it run longer first.")
         for file in self._files:
             with opened(self.node, file.parent, FOLDER) as log_dir:
                 os.unlink(file.name, dir_fd=log_dir)
@@ -401,7 +393,7 @@ class DeletedCheckpoint(Damaged):
 
 @dataclass
 class FlippedBit(Damaged):
-    """Flip one bit of a batch on one replica and leave it, for the judge to find."""
+    """Flip one bit of a batch, for the judge to find."""
 
     partition: TopicPartition
     offset: int
@@ -442,7 +434,7 @@ class FlippedBit(Damaged):
 
 
 def segments(data: Path, partition: TopicPartition) -> list[Path]:
-    """Return a replica's segment files in the order of their base offsets."""
+    """Return a replica's segment files by base offset."""
     return sorted((data / str(partition)).glob("*.log"))
 
 
@@ -456,7 +448,6 @@ def _content(file: int) -> bytes:
 
 
 def _cut(segment: bytes, records: int) -> int:
-    """Return the batch boundary that cuts off at least ``records`` records."""
     found = whole_batches(segment)
     last = last_offsets(found)[-1] if len(found) else 0
     enough = found["position"][last - found["base_offset"] + 1 >= records]

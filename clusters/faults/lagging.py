@@ -1,11 +1,8 @@
 """Keep a live follower behind its leader, with a closed loop on the follower's log end offset.
 
-Data reaches the follower late, in large fetches. Each fetch offset reaches the leader's log end offset of the previous
-fetch, which keeps a replica caught up (``lastCaughtUpTimeMs``). So the follower stays in the ISR and holds back the
-high watermark. A much smaller share of the traffic starves it until it is evicted.
-
-On Docker the senders shape the follower's incoming traffic. On the process runtime the follower is paused and resumed
-in turn: long pauses, short runs.
+Data arrives late in large fetches, each up to the previous fetch's log end offset: the follower counts as caught up
+(``lastCaughtUpTimeMs``), stays in the ISR and holds back the high watermark. A much smaller share evicts it. Docker
+shapes its traffic; the process runtime pauses and resumes it.
 """
 
 from __future__ import annotations
@@ -30,26 +27,26 @@ from history.partition import TopicPartition
 
 TICK_S = 0.1
 MOMENT_S = 0.003
-FETCH_LIMIT_S = 0.5  # a resumed follower finishes its fetch within this time
-PROTOCOL_OVERHEAD = 1.06  # TCP/IP and fetch headers, relative to log bytes
-SHARES = (0.3, 2.0)  # least and largest share of the produce rate
-DAMPED = 1 / 3  # exponent of the loop
-REACTION_S = 2.0  # approximate delay until a new share takes effect
+FETCH_LIMIT_S = 0.5  # time for a resumed follower's fetch
+PROTOCOL_OVERHEAD = 1.06  # relative to log bytes
+SHARES = (0.3, 2.0)  # least and largest, of the produce rate
+DAMPED = 1 / 3
+REACTION_S = 2.0  # until a new share takes effect
 STARVED_SHARE = 0.1
-REJOIN_SHARE = 10.0  # for an evicted follower: it holds back the high watermark only in the ISR
-PATIENCE_S = 2.0  # time allowed outside of half the wanted lag to TOO_FAR times it
+REJOIN_SHARE = 10.0  # an evicted follower does not hold back the high watermark
+PATIENCE_S = 2.0  # outside of half the wanted lag to TOO_FAR times it
 LESS = 0.6
 TOO_FAR = 2.0
-PROOF_S = 20.0  # in addition to the time to fall behind
-MEASURED_S = 6  # most seconds to wait for a steady produce rate
-OF_LATE_S = 3.0  # window of the recent produce rate
-# Longest pause that keeps a session alive, relative to its timeout: ZooKeeper clients send a heartbeat every third.
+PROOF_S = 20.0  # on top of the time to fall behind
+MEASURED_S = 6
+OF_LATE_S = 3.0
+# Of the session timeout: ZooKeeper clients send a heartbeat every third.
 LONGEST_STOP = 0.65
 
 
 @dataclass(frozen=True)
 class Observation:
-    """Hold what the probes of follower and leader returned at about the same time."""
+    """Hold simultaneous answers of follower and leader."""
 
     t_ns: int
     lag: int
@@ -63,7 +60,7 @@ class Observation:
         return f"lag {self.lag}, {leader}, follower LEO {self.follower_leo}, {isr} the ISR"
 
 
-Sizes = Mapping[tuple[int, TopicPartition], int]  # bytes of a partition's log on a broker
+Sizes = Mapping[tuple[int, TopicPartition], int]
 
 
 class Valve(Protocol):
@@ -112,24 +109,19 @@ class LagFault:
             self._error = error
 
     def observe(self, world: World, follower_leo: int | None = None) -> Observation | None:
-        """Observe and remember the result; a paused follower needs ``follower_leo``."""
         seen = observe(world, self.node, self.partition, follower_leo)
         if seen:
             self._seen.append(seen)
         return seen
 
     def verify_injected(self) -> Evidence:
-        """Wait until the follower trails far enough.
-
-        For ``lag``: half of the wanted records, in the ISR and with the high watermark held back. For ``slow``: one
-        second of traffic; the step itself waits for the eviction.
-        """
+        """Wait for half of the wanted lag in the ISR; to starve, one second of traffic."""
         wanted = self.records / 2 if self.records else self.rate or 1
 
         def proven() -> bool:
             self._raise_error()
-            if self.world.runtime.network:  # otherwise the thread that pauses the follower observes it
-                self.observe(self.world)  # changing a limit can keep the valve busy for 1 s, as long as a lag lasts
+            if self.world.runtime.network:  # otherwise the pausing thread observes
+                self.observe(self.world)  # the valve can be busy for 1 s
             return self.reached() >= wanted
 
         wait_until(
@@ -142,9 +134,9 @@ class LagFault:
         return self.figures()
 
     def reached(self) -> int:
-        """Return the lag reached by three of the last ten observations in the ISR with the high watermark held back.
+        """Return the lag that three of the last ten observations reached, else their maximum.
 
-        If no lag was requested, return the largest of the ten.
+        Only those in the ISR with the high watermark held back count.
         """
         newest = list(self._seen)[-10:]
         if self.records is None:
@@ -170,28 +162,23 @@ class LagFault:
 
     @property
     def rate(self) -> float:
-        """Return the partition's records per second, assuming that its topic's are spread evenly."""
         topic = self.partition.topic
         return self.world.scenario.rate_of(topic) / self.world.scenario.topics[topic].partitions
 
     @property
     def least_share(self) -> float:
-        """Return the smallest safe share: less would overshoot the lag, or evict, before the loop could react."""
+        """Return the smallest share that lets the loop react before it overshoots."""
         in_time = 1 - self.records / (self.rate * REACTION_S) if self.records and self.rate else 0.0
         return max(SHARES[0], in_time)
 
     def _least_s(self, lag: float) -> float:
-        """Return the seconds until a follower at its least share trails by ``lag`` records."""
         return lag / (self.rate * (1 - self.least_share)) if self.rate else 0.0
 
     def _small_lag(self) -> float:
         return max(10.0, self.rate * 0.5)
 
     def figures(self) -> Evidence:
-        """Return the minimum, median and maximum lag while in the ISR, over all samples so far.
-
-        For ``lag``, also ``near``: the share of the samples between half and twice the wanted lag.
-        """
+        """Return the lag's range in the ISR; ``near`` is the share within half to twice the wanted lag."""
         lags = sorted(o.lag for o in list(self._seen) if o.in_isr)
         if not lags:
             return {"samples": 0}
@@ -207,19 +194,15 @@ class LagFault:
 
 
 def share_for(lag: int, records: int, least: float = SHARES[0]) -> float:
-    """Return the share of the produce rate to let through; it is 1 at the wanted lag.
+    """Return the share of the produce rate to let through; 1 at the wanted lag.
 
-    The next fetch brings ``lag / share`` and a change shows one or two fetches late, so less damping overshoots more.
+    A change shows one or two fetches late: less damping overshoots.
     """
     return float(min(max((max(lag, 0) / records) ** DAMPED, least), SHARES[1]))
 
 
 def steady(rates: Iterator[float]) -> float:
-    """Return the first rate within 25% of its predecessor, or the last one.
-
-    After an outage producers send their backlog in a burst; a share of the burst's rate would not slow the follower
-    down.
-    """
+    """Return the first rate within 25% of its predecessor, or the last: bursts after an outage mislead."""
     for before, rate in pairwise(rates):
         if abs(rate - before) <= before / 4:
             break
@@ -227,9 +210,9 @@ def steady(rates: Iterator[float]) -> float:
 
 
 def observe(world: World, node: Node, partition: TopicPartition, follower_leo: int | None = None) -> Observation | None:
-    """Sample the follower, then the leader, so that the lag is never understated; return None if an answer is missing.
+    """Sample the follower before the leader, so that the lag is never understated; None without an answer.
 
-    The high watermark shows what the follower fetched in between: no ISR member's log ends below it.
+    The high watermark shows fetches in between.
     """
     number = broker_id(node)
     if follower_leo is None:
@@ -240,7 +223,7 @@ def observe(world: World, node: Node, partition: TopicPartition, follower_leo: i
     if view is None or leader is None or leader.log_end_offset is None or follower_leo is None:
         return None
     high_watermark, in_isr = leader.high_watermark or 0, number in view.isr
-    if in_isr:  # the log end offset was sampled before the high watermark, which may be larger
+    if in_isr:  # the high watermark was sampled later
         follower_leo = max(follower_leo, min(high_watermark, leader.log_end_offset))
     return Observation(
         t_ns=leader.received_ns,
@@ -254,15 +237,15 @@ def observe(world: World, node: Node, partition: TopicPartition, follower_leo: i
 
 @dataclass
 class ShapedTraffic:
-    """Limit what the other brokers send to the follower's replica fetchers."""
+    """Limit the other brokers' traffic to the follower's replica fetchers."""
 
     world: World
     network: Network
     fault: LagFault
     _limit: float = 0.0
     _append_rate: float = 0.0
-    _trailed_s: float = 0.0  # last time at about the wanted lag, or of a correction
-    _grown: deque[tuple[float, Sizes]] = field(default_factory=lambda: deque(maxlen=60))  # sampling time, sizes
+    _trailed_s: float = 0.0
+    _grown: deque[tuple[float, Sizes]] = field(default_factory=lambda: deque(maxlen=60))
 
     def tick(self) -> None:
         if not self._append_rate:
@@ -278,11 +261,10 @@ class ShapedTraffic:
         self.fault.ended.wait(TICK_S)
 
     def _correct(self, seen: Observation, records: int) -> None:
-        """Correct the measured produce rate if the share alone does not reach the wanted lag.
+        """Correct the measured rate if the share alone does not reach the wanted lag.
 
-        Producers that wait for the follower fill larger batches, which compress to fewer bytes per record: the
-        follower then keeps up at the least share. If the producers stood still during the measurement, even the
-        largest share starves it until it leaves the ISR.
+        Waiting producers fill larger batches, which compress better: the follower then keeps up. Producers that stood
+        still during the measurement make even the largest share starve it.
         """
         now_s = time.monotonic()
         self._grown.append((now_s, self._log_sizes()))
@@ -313,7 +295,6 @@ class ShapedTraffic:
         return [other for other in self.world.brokers.values() if other != self.fault.node]
 
     def _append_rates(self) -> Iterator[float]:
-        """Yield the bytes per second that the partition's leader has for the follower, once per second."""
         for _ in range(MEASURED_S):
             before = (time.monotonic(), self._log_sizes())
             self.fault.ended.wait(1)
@@ -324,7 +305,7 @@ class ShapedTraffic:
         return self._rate(next(then for then in self._grown if then[0] >= now[0] - OF_LATE_S), now)
 
     def _rate(self, before: tuple[float, Sizes], after: tuple[float, Sizes]) -> float:
-        """Return the growth of all partitions that the partition's leader leads: one limit covers all of them."""
+        """Return the growth of all partitions of this leader, which share the limit."""
         (then_s, then), (now_s, now) = before, after
         views = self.world.partition_views({partition for _, partition in now})
         own = views.get(self.fault.partition)
@@ -334,7 +315,7 @@ class ShapedTraffic:
         return sum(now[log] - then[log] for log in led & now.keys() & then.keys()) / (now_s - then_s)
 
     def _log_sizes(self) -> Sizes:
-        """Return log sizes on the other brokers, from the files: a request each tick would disturb them."""
+        """Read other brokers' log sizes from files: requests would disturb them."""
         partitions = self.world.partitions_of(broker_id(self.fault.node))
         others = [(number, node) for number, node in self.world.brokers.items() if node != self.fault.node]
         return {(number, each): _size(node, each) for number, node in others for each in partitions}
@@ -352,15 +333,14 @@ def _size(node: Node, partition: TopicPartition) -> int:
 class DutyCycle:
     """Pause the follower until it trails far enough, then resume it for about one fetch.
 
-    That fetch brings the records that existed when it was sent, before the pause. If the run is long enough for a
-    second fetch, the follower catches up. In both cases the loop controls the lag at the end of the next pause.
+    That fetch brings the records from before the pause; a second one would catch up.
     """
 
     world: World
     fault: LagFault
     _stop_s: float = 0.0
-    _stopped: bool = False  # by this fault, not by another one
-    _reached: int | None = None  # the follower's latest log end offset
+    _stopped: bool = False
+    _reached: int | None = None
 
     def tick(self) -> None:
         before = self._reached if self._reached is not None else self._follower_leo()
@@ -374,7 +354,7 @@ class DutyCycle:
         self._reached = self._one_fetch(before) if seen and seen.in_isr else self._some_fetch(before)
 
     def _one_fetch(self, before: int) -> int | None:
-        """Run the follower in slices of MOMENT_S until the high watermark shows a fetch; a second could catch up."""
+        """Run the follower in slices until the high watermark shows a fetch."""
         deadline = time.monotonic() + FETCH_LIMIT_S
         while time.monotonic() < deadline and not self.fault.ended.is_set():
             self.open()
@@ -414,7 +394,7 @@ class DutyCycle:
         return min(self.fault.records / self.fault.rate, self._longest_s())
 
     def _longest_s(self) -> float:
-        """Return the longest pause: limited by the session to starve, else also well below replica.lag.time.max.ms."""
+        """Return the longest pause: below the session's and, for a lag, replica.lag.time.max.ms."""
         cluster = self.world.scenario.cluster
         of_session = LONGEST_STOP * cluster.session_timeout
         lag_time_max_s = float(cluster.config.get("replica.lag.time.max.ms", "30000")) / 1000
@@ -430,7 +410,6 @@ class DutyCycle:
             self._stopped = False
 
     def _send(self, signal: Callable[[str], None]) -> None:
-        """Signal the follower, unless another fault has ended it."""
         name = self.fault.node.name
         try:
             signal(name)

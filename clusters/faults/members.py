@@ -1,4 +1,4 @@
-"""Apply process faults to members of a consumer group, and verify them by whether the member polls."""
+"""Kill, stop or pause group members, verified by their polls."""
 
 from __future__ import annotations
 
@@ -29,11 +29,7 @@ def _wait_for_each(world: World, nodes: list[Node], condition: Callable[[World, 
 
 
 class _Watch:
-    """Observe a member's polls from its creation on.
-
-    The file's modification time is compared only with itself and its changes are timed here, because the host clock
-    may be set meanwhile.
-    """
+    """Observe polls; modification times are only compared with each other, since the clock may be set."""
 
     def __init__(self, world: World, node: Node) -> None:
         self._last_poll = partial(last_poll, world, node.name)
@@ -63,8 +59,6 @@ def _wait_for_silence(world: World, nodes: list[Node]) -> None:
 
 
 class _EndedMember:
-    """Verify a member's end, and start it again as a new group member."""
-
     world: World
     nodes: list[Node]
 
@@ -82,22 +76,22 @@ class _EndedMember:
         def is_back(world: World, name: str) -> bool:
             return is_ready(world, name) and watches[name].polls()
 
-        _wait_for_each(self.world, self.nodes, is_back, "poll and be given partitions")
+        _wait_for_each(self.world, self.nodes, is_back, "poll and get partitions")
         limit_clients(self.world, self.nodes)
         return {"member": "polls", "assigned": True}
 
 
 class KilledMember(_EndedMember, Killed):
-    """Kill members with SIGKILL: the group notices after the session timeout."""
+    """Kill members (SIGKILL): the group notices after the session timeout."""
 
 
 class StoppedMember(_EndedMember, Stopped):
-    """Stop members with SIGTERM: they commit what they have processed and leave the group."""
+    """Stop members (SIGTERM): they commit and leave the group."""
 
 
 @dataclass
 class PausedMember(Paused):
-    """Pause members: they neither poll nor send heartbeats to their coordinator."""
+    """Pause members: they send neither polls nor heartbeats."""
 
     def verify_injected(self) -> Evidence:
         _wait_for_silence(self.world, self.nodes)

@@ -1,7 +1,7 @@
-"""Cut, limit, delay or lose the traffic between nodes, with kernel rules set from outside the nodes.
+"""Cut, limit, delay or lose traffic between nodes, with kernel rules set from outside.
 
-The rules are in the node's network namespace, so that they also hold for a paused node. The kernel counts what they
-drop or hold back. No rule names the PROBE port: a disconnected node stays observable.
+Rules in the node's network namespace also hold for a paused node. None names the PROBE port: a disconnected node stays
+observable.
 """
 
 from __future__ import annotations
@@ -25,15 +25,13 @@ from history.errors import WaitTimeout
 Peer = Node | Literal["clients", "controller"]
 
 LIMIT_S = 10.0
-LATE = 0.8  # fraction of the requested delay
+LATE = 0.8
 _ASKED_AT = {"broker": "REPLICATION", "controller": "CONTROLLER", "zookeeper": "ZOOKEEPER"}
 
 
 @dataclass(frozen=True)
 class TcpPath:
-    """Describe connections between a node and ``peer`` (an address, or None for any) to a port of the node or the
-    peer.
-    """
+    """Describe connections to or from a port of the node or ``peer`` (None: any)."""
 
     node: str
     peer: str | None
@@ -54,7 +52,7 @@ class TcpPath:
 
 
 def tcp_paths(world: World, node: Node, peers: Sequence[Peer], direction: Direction) -> Iterator[TcpPath]:
-    """Yield the TCP paths between a node and its peers: ``in`` is requests to the node, ``out`` requests from it."""
+    """Yield the TCP paths to peers: ``in`` is requests to the node, ``out`` from it."""
     for peer in peers:
         if peer == "clients":
             yield TcpPath(node.address, None, PORTS["CLIENT"], own=True)
@@ -69,20 +67,19 @@ def tcp_paths(world: World, node: Node, peers: Sequence[Peer], direction: Direct
 
 
 def _asks(asking: Node, asked: Node) -> bool:
-    """Return whether one node sends requests to another: brokers to all, KRaft controllers to each other."""
     return asking.role in ("broker", asked.role)
 
 
 @dataclass
 class Dropping:
-    """Drop the packets at ``node`` that match one of ``matches``, in the kernel."""
+    """Drop the packets at ``node`` that match one of ``matches``."""
 
     world: World
     network: Network
     node: Node
     key: str
     matches: Sequence[str]
-    patience: float = 1.0  # factor on the time limit, for rules that drop only some packets
+    patience: float = 1.0  # for rules that drop only some packets
     _dropped: int | None = field(default=None, init=False)
 
     @property
@@ -91,14 +88,13 @@ class Dropping:
 
     @property
     def rule(self) -> str:
-        """Return a name unique to these matches."""
         return f"{self.key}-{hashlib.sha256(' '.join(self.matches).encode()).hexdigest()[:12]}"
 
     def inject(self) -> None:
         self.network.drop_packets(self.node, self.rule, list(self.matches))
 
     def verify_injected(self) -> Evidence:
-        """Wait until the kernel drops a packet; a paused node sends none, so check only that the rule exists."""
+        """Wait until a packet is dropped; a paused node sends none, so check only the rule."""
         if self.world.runtime.state(self.node.name) == "paused":
             return self._in_place()
         packets = wait_until(
@@ -125,7 +121,7 @@ class Dropping:
 
 @dataclass
 class MultiNodeFault:
-    """Combine the same fault at several nodes into one."""
+    """Combine a fault at several nodes."""
 
     parts: Sequence[Dropping]
     key: str
@@ -160,16 +156,15 @@ def _added_up(found: list[Evidence]) -> Evidence:
 def disconnect_each(
     world: World, network: Network, nodes: Sequence[Node], peers: Sequence[Peer], direction: Direction
 ) -> MultiNodeFault:
-    """Disconnect several nodes from the same peers; leave out a node that is itself the only peer."""
+    """Disconnect nodes from the same peers; skip the only peer itself."""
     parts = [cut(world, network, node, peers, direction) for node in nodes]
     return MultiNodeFault([part for part in parts if part.matches] or parts, "disconnect")
 
 
 def cut(world: World, network: Network, node: Node, peers: Sequence[Peer], direction: Direction) -> Dropping:
-    """Block the traffic between a node and its peers on the ports that they use with each other.
+    """Block the traffic between a node and its peers.
 
-    With ``answers``, drop only the last packet of each response to the node's requests: that packet has PSH set. Other
-    packets pass, since a TCP sender without acknowledgements soon stops sending.
+    ``answers`` drops only the last packet (PSH) of each response: without acknowledgements TCP senders soon stop.
     """
     if direction == "answers":
         matches = [f"{way.arriving} --tcp-flags PSH PSH" for way in tcp_paths(world, node, peers, "out")]
@@ -180,16 +175,16 @@ def cut(world: World, network: Network, node: Node, peers: Sequence[Peer], direc
 
 
 def lose(world: World, network: Network, node: Node, peers: Sequence[Node], percent: float) -> Dropping:
-    """Drop ``percent`` of the packets that other brokers send to the node, each at random."""
+    """Drop ``percent`` of other brokers' packets to the node."""
     chance = f"-m statistic --mode random --probability {percent / 100:.6f}"
     matches = [f"{way.arriving} {chance}" for way in tcp_paths(world, node, peers, "both")]
-    # Idle brokers exchange a few packets per second: at 20% the usual time limit is enough.
+    # Idle brokers exchange few packets.
     return Dropping(world, network, node, "lose", matches, patience=min(max(20 / percent, 1.0), 10.0))
 
 
 @dataclass
 class _Classed:
-    """Route what ``senders`` send to a node's replica fetchers through a traffic class of the kernel at each sender."""
+    """Route the senders' traffic to replica fetchers through a kernel traffic class."""
 
     world: World
     network: Network
@@ -201,7 +196,7 @@ class _Classed:
         return [self.node]
 
     def verify_injected(self) -> Evidence:
-        """Wait until every sender's class exists and one has counted bytes; a paused node may receive nothing."""
+        """Wait until a class has counted bytes; a paused node may receive nothing."""
         running = self.world.runtime.state(self.node.name) == "running"
 
         def through_the_classes() -> list[int] | None:
@@ -228,7 +223,7 @@ class _Classed:
 
 @dataclass
 class LimitedBandwidth(_Classed):
-    """Limit each sender's class to ``bytes_per_s``."""
+    """Limit each sender to ``bytes_per_s``."""
 
     bytes_per_s: float
     key: str = "limit_bandwidth"
@@ -243,10 +238,7 @@ class LimitedBandwidth(_Classed):
         super().heal()
 
     def verify_cleared(self) -> Evidence:
-        """Verify the recovery, and add what the limit passed and how often it held traffic back, if sampled.
-
-        The counters prove an effect only if something was held back: passed bytes alone do not show a limit.
-        """
+        """Verify the recovery; only traffic that was held back proves an effect."""
         return {**super().verify_cleared(), "passed_bytes": self._seen_bytes, "held_back": self._held_back}
 
     def _limited(self) -> list[LimitCounters | None]:
@@ -259,12 +251,12 @@ class LimitedBandwidth(_Classed):
 
 @dataclass
 class Delayed(_Classed):
-    """Delay each sender's packets by ``by_s``, except ``overtaking`` per cent of them; needs the kernel's sch_netem."""
+    """Delay packets, except ``overtaking`` per cent; needs the kernel's sch_netem."""
 
     by_s: float
     key: str = "delay"
     overtaking: float = 0.0
-    _quickest_s: dict[str, float] = field(default_factory=dict, init=False)  # sender → before
+    _quickest_s: dict[str, float] = field(default_factory=dict, init=False)
 
     def inject(self) -> None:
         self._quickest_s = {sender.name: min(self._round_trips_s(sender)) for sender in self.senders}

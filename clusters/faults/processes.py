@@ -31,16 +31,16 @@ def _wait_for_each(world: World, nodes: list[Node], condition: Callable[[Node], 
 
 @dataclass
 class Ended:
-    """End processes with a signal, and start them again to heal."""
+    """End processes; start them again to heal."""
 
     world: World
     nodes: list[Node]
     key: ClassVar[str]
     signal: ClassVar[str]
-    ends_to_heal: ClassVar[bool] = False  # True: the process runs on until heal ends it
-    _ended: dict[str, int] = field(default_factory=dict)  # node → its incarnation at the signal
-    _killed: list[str] = field(default_factory=list)  # had to be killed before their restart
-    _died: list[str] = field(default_factory=list)  # died during recovery, one entry each time
+    ends_to_heal: ClassVar[bool] = False  # the process runs until heal ends it
+    _ended: dict[str, int] = field(default_factory=dict)  # node → its incarnation
+    _killed: list[str] = field(default_factory=list)  # by force, before a restart
+    _died: list[str] = field(default_factory=list)  # once per death during recovery
 
     def inject(self) -> None:
         for node in self.nodes:
@@ -61,16 +61,12 @@ class Ended:
                 self.start_again(node)
 
     def _await_end(self, node: Node) -> None:
-        """Wait until the process has ended; kill it if it does not end by itself.
-
-        In controlled shutdown a broker refuses connections long before it has closed its logs; a start would interrupt
-        that.
-        """
+        """Wait for the end, else kill: a broker refuses connections long before its logs are closed."""
         try:
             _wait_for_each(self.world, [node], self._has_ended, "end by itself")
         except WaitTimeout:
             self._killed.append(node.name)
-            with suppress(HarnessError):  # it ended at this moment
+            with suppress(HarnessError):
                 end(self.world, node, "SIGKILL")
             _wait_for_each(self.world, [node], self._has_ended, "end by SIGKILL")
 
@@ -82,9 +78,9 @@ class Ended:
         self.world.start(node)
 
     def _await_session_end(self, node: Node) -> None:
-        """Wait for the end of a ZooKeeper session: a broker that returns earlier dies with NodeExistsException.
+        """Wait for the end of a ZooKeeper session: a broker that starts earlier dies with NodeExistsException.
 
-        After a timeout the start is tried anyway: ``verify_cleared`` restarts a broker that died this way.
+        After a timeout, ``verify_cleared`` restarts a broker that died this way.
         """
         others = [other for other in self.world.brokers if other != node.node_id]
         if self.world.plan.mode == "zookeeper" and any(self.world.view_of(other) for other in others):
@@ -96,10 +92,7 @@ class Ended:
                 )
 
     def verify_cleared(self) -> Evidence:
-        """Wait until the broker answers and other running brokers list it as alive.
-
-        A controller must also have fetched everything committed.
-        """
+        """Wait until others list the broker; a controller must have fetched everything committed."""
         _wait_for_each(self.world, self.nodes, self._is_back, "answer and be registered again")
         limit_brokers(self.world, [node for node in self.nodes if node.role == "broker"])
         limit_clients(self.world, [node for node in self.nodes if node.role == "controller"])
@@ -108,7 +101,7 @@ class Ended:
         return {"probe": "answers", "registered": True, **killed, **died}
 
     def _is_back(self, node: Node) -> bool:
-        if record_exits(self.world, [node]):  # for example, because its session had not ended
+        if record_exits(self.world, [node]):  # its session may not have ended
             self._died.append(node.name)
             self.world.start(node)
         number = broker_id(node)
@@ -121,7 +114,7 @@ class Ended:
 
 @dataclass
 class Killed(Ended):
-    """Kill nodes with SIGKILL: no controlled shutdown; the page cache keeps written data."""
+    """Kill nodes (SIGKILL): no controlled shutdown; the page cache keeps data."""
 
     key: ClassVar[str] = "kill"
     signal: ClassVar[str] = "SIGKILL"
@@ -129,7 +122,7 @@ class Killed(Ended):
 
 @dataclass
 class Stopped(Ended):
-    """Stop nodes with SIGTERM: a controlled shutdown moves leadership first."""
+    """Stop nodes (SIGTERM): a controlled shutdown."""
 
     key: ClassVar[str] = "stop"
     signal: ClassVar[str] = "SIGTERM"
@@ -137,7 +130,7 @@ class Stopped(Ended):
 
 @dataclass
 class Paused:
-    """Pause nodes with SIGSTOP: connections stay open, requests get no response."""
+    """Pause nodes (SIGSTOP): connections stay open without responses."""
 
     world: World
     nodes: list[Node]
@@ -149,7 +142,7 @@ class Paused:
             self.world.runtime.pause(node.name)
 
     def verify_injected(self) -> Evidence:
-        """Wait until requests time out rather than being refused: the kernel accepts, the broker does not answer."""
+        """Wait for timeouts: the kernel accepts connections, the broker does not answer."""
         _wait_for_each(self.world, self.nodes, self._silent, "stop answering")
         return {"probe": "timeout"}
 
@@ -162,9 +155,7 @@ class Paused:
                 self.world.runtime.resume(node.name)
 
     def note_ended(self, nodes: list[Node]) -> None:
-        """Record nodes ended by another fault, such as a leader elected while paused; healing that fault restarts
-        them.
-        """
+        """Record nodes ended by another fault, which restarts them."""
         self._ended += [node for node in self.nodes if node in nodes]
 
     def verify_cleared(self) -> Evidence:

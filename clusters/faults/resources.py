@@ -15,18 +15,18 @@ from clusters.waiting import wait_until
 LIMIT_S = 30.0
 THROTTLED_PERIODS = 25  # 0.5 s in total
 MIN_PROBE_BYTES = 65_536
-MIN_SHARE, MAX_SHARE = 0.8, 0.5  # of a write's duration at the limit: least with the limit, most without
+MIN_SHARE, MAX_SHARE = 0.8, 0.5  # of a write's duration at the limit: with and without it
 
 
 @dataclass
 class Limited:
-    """Limit a resource of brokers, and restore the scenario's limits to heal."""
+    """Limit brokers' resource; heal restores the scenario's limits."""
 
     world: World
     limits: ResourceLimits
     nodes: list[Node]
     key: ClassVar[str]
-    limit: ClassVar[str]  # the kernel's name of it
+    limit: ClassVar[str]
     _limits_before: dict[str, str] = field(default_factory=dict, init=False)
 
     def inject(self) -> None:
@@ -36,7 +36,7 @@ class Limited:
         self.hold()
 
     def hold(self) -> None:
-        """Set the limit, again after each restart: a new container has none."""
+        """Set the limit, also after restarts: a new container has none."""
         for node in self._running():
             self.set_limit(node)
 
@@ -78,7 +78,7 @@ class Limited:
 
 @dataclass
 class LimitedCpu(Limited):
-    """Limit the CPU time of brokers."""
+    """Limit brokers' CPU time."""
 
     cpus: float
     key: ClassVar[str] = "limit_cpu"
@@ -96,7 +96,6 @@ class LimitedCpu(Limited):
         self.limits.limit_cpu(node.name, resource_limits.cpus if resource_limits else None, None)
 
     def spell(self, limit: str) -> str:
-        """Return the quota in microseconds per period, or ``max``; without a quota the period has no meaning."""
         return limit.partition(" ")[0]
 
     def verify_injected(self) -> Evidence:
@@ -124,14 +123,13 @@ class LimitedCpu(Limited):
 class SlowDisk(Limited):
     """Limit the bytes per second that brokers can flush to disk.
 
-    The proof is a flushed write of about 1 s at the limit, timed by a separate process in the broker's control group:
-    the kernel's limit alone does not show that it applies to this disk.
+    A flushed write is timed in the broker's control group: a kernel limit may not apply to this disk.
     """
 
     rate: float
     key: ClassVar[str] = "slow_disk"
     limit: ClassVar[str] = "disk_write"
-    _write_s: dict[str, float] = field(default_factory=dict, init=False)  # before the limit
+    _write_s: dict[str, float] = field(default_factory=dict, init=False)
 
     @property
     def _probe_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""Change a running cluster as an operator does: move replicas and leaders, delete records, change settings."""
+"""Move replicas and leaders, delete records, and change settings."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from history.partition import TopicPartition
 from history.words import some_of
 
 LIMIT_S = 30.0
-HIGH_WATERMARK = -1  # DeleteRecords: everything up to the high watermark
+HIGH_WATERMARK = -1
 
 
 @dataclass
 class Reassigned:
-    """Move a topic's partitions to other brokers, and move them back to heal."""
+    """Move a topic's partitions to other brokers; heal moves them back."""
 
     world: World
     topic: str
@@ -48,7 +48,6 @@ class Reassigned:
         self.world.moved |= to
 
     def verify_injected(self) -> Evidence:
-        """Wait until metadata shows the new replicas as assignment and ISR, and each reports its log end offset."""
         return self._settled()
 
     def heal(self) -> None:
@@ -76,7 +75,6 @@ class Reassigned:
         return some_of([f"wanted on {self.world.replicas(partition)}, {view}" for partition, view in seen.items()])
 
     def _moving(self) -> list[TopicPartition]:
-        """Return the unfinished partitions, by metadata first, then by each new replica's log end offset."""
         views = self.world.partition_views(self._before)
         wanted = {partition: self.world.replicas(partition) for partition in self._before}
         moving = [partition for partition, view in views.items() if not _is_on(view, wanted[partition])]
@@ -91,11 +89,11 @@ def leader_first(world: World, partition: TopicPartition, number: int) -> list[i
     """Return a partition's assignment with the given replica first.
 
     Raises:
-        HarnessError: no broker's metadata shows that replica.
+        HarnessError: no metadata shows that replica.
     """
     view = world.partition_view(partition)
     if view is None or number not in view.replicas:
-        raise HarnessError(f"Broker {number} is known to have no replica of {partition} that could lead.")
+        raise HarnessError(f"Broker {number} has no known replica of {partition} that could lead.")
     return [number, *(other for other in view.replicas if other != number)]
 
 
@@ -103,8 +101,7 @@ def move_leader(world: World, partition: TopicPartition, order: list[int], limit
     """Reorder a partition's replicas and elect the first one; no data moves.
 
     Raises:
-        HarnessError: the controller rejected it, for example because the replica is not in sync, or the replica does
-            not lead in time.
+        HarnessError: it was rejected, or the replica does not lead in time.
     """
     world.ask(lambda broker: admin.reassign(broker, {partition: order}))
     leads = partial(_leads, world, partition, order)
@@ -112,7 +109,6 @@ def move_leader(world: World, partition: TopicPartition, order: list[int], limit
 
 
 def _leads(world: World, partition: TopicPartition, order: list[int]) -> bool:
-    """Return whether the first replica of the order leads; if it does not, request its election."""
     seen = world.partition_view(partition)
     if seen and seen.leader != order[0] and seen.replicas == order:
         world.ask(lambda broker: admin.elect_preferred(broker, [partition]))
@@ -121,7 +117,7 @@ def _leads(world: World, partition: TopicPartition, order: list[int]) -> bool:
 
 @dataclass
 class ChurnLeadership:
-    """Move a partition's leadership back and forth, and restore the assignment to heal."""
+    """Move leadership back and forth; heal restores the assignment."""
 
     world: World
     partition: TopicPartition
@@ -157,7 +153,7 @@ class ChurnLeadership:
             raise WaitTimeout(str(self._failure))
         epochs = [self._before.leader_epoch if self._before else 0, self._view().leader_epoch]
         if epochs[1] < epochs[0] + self.times:
-            raise WaitTimeout(f"{self.times} moves brought the leader epoch from {epochs[0]} to {epochs[1]} only.")
+            raise WaitTimeout(f"{self.times} moves raised the leader epoch only from {epochs[0]} to {epochs[1]} only.")
         return {"led": self._led, "epochs": epochs}
 
     def heal(self) -> None:
@@ -180,7 +176,7 @@ class ChurnLeadership:
 
 @dataclass
 class Deleted:
-    """Delete the records below an offset; there is nothing to heal."""
+    """Delete the records below an offset; heal does nothing."""
 
     world: World
     partition: TopicPartition
@@ -204,7 +200,7 @@ class Deleted:
         return {"partition": str(self.partition), "deleted_before": self._log_start, "log_starts": self._shared()}
 
     def heal(self) -> None:
-        """Do nothing: deleted records stay deleted."""
+        """Do nothing."""
 
     def verify_cleared(self) -> Evidence:
         return {"log_starts": self._shared()}
@@ -225,7 +221,7 @@ class Deleted:
 
 
 class Change(NamedTuple):
-    """Hold dynamic settings of a topic, or of a broker (named by its id as text)."""
+    """Hold dynamic settings of a topic, or of a broker id."""
 
     resource: Literal["topic", "broker"]
     name: str
@@ -234,7 +230,7 @@ class Change(NamedTuple):
 
 @dataclass
 class Configured:
-    """Change dynamic settings, and restore them to heal."""
+    """Change dynamic settings; heal restores them."""
 
     world: World
     changes: list[Change]
@@ -260,12 +256,12 @@ class Configured:
             admin.alter_config(itself, "broker", change.name, config)
 
     def _witnesses(self, change: Change) -> list[int]:
-        """Return the brokers to query: the broker itself for its own settings, every answering broker for a topic's."""
+        """Return the brokers to query: the broker itself, for a topic all."""
         if change.resource == "broker":
             return [int(change.name)]
         answering = [number for number, view in self.world.views().items() if view]
         if not answering:
-            raise HarnessError(f"No broker answers that could be told {dict(change.config)}; start one first.")
+            raise HarnessError(f"No broker answers to apply {dict(change.config)}; start one first.")
         return answering
 
     def _told(self, number: int, change: Change) -> dict[str, str | None]:
@@ -291,8 +287,8 @@ class Configured:
         )
 
     def heal(self) -> None:
-        """Restore a topic's configured settings; delete the others, so that the static values apply again."""
-        for change, _ in zip(self.changes, self._before, strict=False):  # only changes that were made
+        """Restore a topic's settings; delete a broker's, whose static values then apply."""
+        for change, _ in zip(self.changes, self._before, strict=False):
             own = self.world.scenario.topics[change.name].config if change.resource == "topic" else {}
             self._alter(change, {name: own.get(name) for name in change.config})
 
@@ -304,9 +300,7 @@ class Configured:
 
 
 def throttle(world: World, node: Node, bytes_per_s: float) -> list[Change]:
-    """Return the settings that limit a follower's replication rate while it is out of the ISR, for all topics
-    (KIP-73).
-    """
+    """Return the settings that limit an out-of-sync follower's replication (KIP-73)."""
     replicas = {
         topic: ",".join(f"{p.partition}:{node.node_id}" for p in world.partitions if p.topic == topic)
         for topic in world.scenario.topics

@@ -1,7 +1,7 @@
-"""Send admin requests to a cluster: topics, settings, elections, reassignments.
+"""Send admin requests; a rejected one raises Refused.
 
-With ZooKeeper they go to the controller, a broker; in KRaft any broker forwards them. Pinned versions: CreateTopics
-v4, IncrementalAlterConfigs v0, DescribeConfigs v1, DeleteRecords v1, ElectLeaders v1, AlterPartitionReassignments v0.
+KRaft brokers forward them; with ZooKeeper they go to the controller. Pinned versions: CreateTopics v4,
+IncrementalAlterConfigs v0, DescribeConfigs v1, DeleteRecords v1, ElectLeaders v1, AlterPartitionReassignments v0.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ SOURCES = {1: "topic", 2: "dynamic_broker", 3: "dynamic_default", 4: "static", 5
 RESOURCES = {"topic": 2, "broker": 4, "group": 32}
 SET, DELETE = 0, 1
 PREFERRED, UNCLEAN = 0, 1
-HARMLESS = {"ELECTION_NOT_NEEDED"}  # it already leads
-# Errors after which an election definitely changed nothing; after any other it may have.
+HARMLESS = {"ELECTION_NOT_NEEDED"}
+# Only these errors show that nothing changed.
 NOT_ELECTED = {
     *("ELECTION_NOT_NEEDED", "ELIGIBLE_LEADERS_NOT_AVAILABLE", "PREFERRED_LEADER_NOT_AVAILABLE"),
     "UNKNOWN_TOPIC_OR_PARTITION",
@@ -39,8 +39,7 @@ def controller(connection: Connection) -> Connection:
     """Return a new connection to the controller, found through any broker.
 
     Raises:
-        NoController: the brokers know of none at present.
-        OSError: the broker did not answer.
+        NoController: none is known at present.
     """
     view = metadata(connection, [])
     if view.controller_id not in view.brokers:
@@ -51,11 +50,7 @@ def controller(connection: Connection) -> Connection:
 def create_topic(
     connection: Connection, name: str, assignment: Mapping[int, Sequence[int]], config: Mapping[str, str]
 ) -> None:
-    """Create a topic with a fixed assignment: partition → broker ids, preferred leader first.
-
-    Raises:
-        HarnessError: the cluster rejected it.
-    """
+    """Create a topic from partition → broker ids, preferred leader first."""
     topic = CreateTopicsRequest.CreatableTopic
     request = CreateTopicsRequest[4](
         topics=[
@@ -80,11 +75,7 @@ def create_topic(
 def alter_config(
     connection: Connection, resource: Literal["topic", "broker", "group"], name: str, config: Mapping[str, str | None]
 ) -> None:
-    """Change dynamic settings of a topic, group, or broker (its id as text); None removes a setting.
-
-    Raises:
-        HarnessError: the cluster rejected it.
-    """
+    """Change dynamic settings; a broker's name is its id, None removes one."""
     alter = IncrementalAlterConfigsRequest.AlterConfigsResource
     request = IncrementalAlterConfigsRequest[0](
         resources=[
@@ -99,7 +90,7 @@ def alter_config(
         ],
         validate_only=False,
     )
-    # A ZooKeeper broker accepts its own dynamic settings only.
+    # A ZooKeeper broker accepts its own settings only.
     send = connection.send if resource == "broker" else lambda request: to_controller(connection, request)
     for answer in send(request).responses:
         check(f"set {dict(config)} on {resource} {name}", answer)
@@ -108,14 +99,9 @@ def alter_config(
 def describe_config(
     connection: Connection, resource: Literal["topic", "broker"], name: str, settings: Sequence[str]
 ) -> dict[str, dict[str, str]]:
-    """Return setting → {source: value}, the effective source first.
+    """Return setting → {source: value}, the effective source first, without unknown settings.
 
-    Sources: topic, dynamic_broker, dynamic_default, static, default (KIP-226). Settings unknown to this version are
-    missing.
-
-    Raises:
-        HarnessError: the broker rejected it.
-        OSError: the broker did not answer.
+    Sources: topic, dynamic_broker, dynamic_default, static, default (KIP-226).
     """
     request = DescribeConfigsRequest[1](
         resources=[
@@ -134,12 +120,7 @@ def describe_config(
 
 
 def delete_records(connection: Connection, partition: TopicPartition, before: int) -> int:
-    """Have the leader delete records before an offset (-1: its high watermark); return the new log start offset.
-
-    Raises:
-        HarnessError: the leader rejected it, for example above its high watermark.
-        OSError: the leader did not answer.
-    """
+    """Delete records before an offset (-1: high watermark); return the new log start."""
     of_topic = DeleteRecordsRequest.DeleteRecordsTopic
     request = DeleteRecordsRequest[1](
         topics=[
@@ -156,28 +137,20 @@ def delete_records(connection: Connection, partition: TopicPartition, before: in
 
 
 def elect_preferred(connection: Connection, partitions: Sequence[TopicPartition]) -> None:
-    """Elect the first replica of each assignment.
-
-    Raises:
-        Refused: the cluster rejected it.
-    """
+    """Elect the first replica of each assignment."""
     check_elected(_elect(connection, partitions, PREFERRED))
 
 
 def elect_unclean(connection: Connection, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Any]:
-    """Elect the first live replica where none is in sync; this may lose records.
+    """Elect the first live replica where none is in sync, which may lose records.
 
-    Return the answers per partition, for ``check_elected``: some may fail while others succeed.
+    ``check_elected`` takes the answers.
     """
     return _elect(connection, partitions, UNCLEAN)
 
 
 def check_elected(answers: Mapping[TopicPartition, Any]) -> None:
-    """Raise the first error among an election's answers.
-
-    Raises:
-        Refused: with the error's name and message.
-    """
+    """Raise an election's first error."""
     for partition, answer in answers.items():
         check(f"elect a leader of {partition}", answer)
 
@@ -192,7 +165,7 @@ def _elect(connection: Connection, partitions: Sequence[TopicPartition], kind: i
         timeout_ms=TIMEOUT_MS,
     )
     reply = to_controller(connection, request)
-    if reply.error_code:  # of the whole request
+    if reply.error_code:
         return dict.fromkeys(partitions, reply)
     return {
         TopicPartition(topic.topic, answer.partition_id): answer
@@ -202,11 +175,7 @@ def _elect(connection: Connection, partitions: Sequence[TopicPartition], kind: i
 
 
 def reassign(connection: Connection, assignment: Mapping[TopicPartition, Sequence[int]]) -> None:
-    """Start to move or reorder replicas; return before data has moved.
-
-    Raises:
-        HarnessError: the cluster rejected it.
-    """
+    """Start to move or reorder replicas; data moves later."""
     topic_of = AlterPartitionReassignmentsRequest.ReassignableTopic
     request = AlterPartitionReassignmentsRequest[0](
         timeout_ms=TIMEOUT_MS,
@@ -231,20 +200,16 @@ def reassign(connection: Connection, assignment: Mapping[TopicPartition, Sequenc
 
 
 def to_controller(connection: Connection, request: Any) -> Any:
-    """Send a request to the controller; errors as ``controller``."""
-    if connection.forwards_to_controller:  # KRaft reports any live broker as the controller, even a disconnected one
+    """Send a request to the controller."""
+    if connection.forwards_to_controller:  # KRaft reports any live broker as controller, even a disconnected one
         return connection.send(request)
     with controller(connection) as to:
         return to.send(request)
 
 
 def check(what: str, answer: Any) -> None:
-    """Raise an answer's error.
-
-    Raises:
-        Refused: with the error's name and message.
-    """
+    """Raise an answer's error as Refused."""
     error = error_name(answer.error_code)
     if error and error not in HARMLESS:
-        why = getattr(answer, "error_message", None) or "no more is said"
+        why = getattr(answer, "error_message", None) or "no details"
         raise Refused(f"Could not {what}: {error} ({why}).")

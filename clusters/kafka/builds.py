@@ -27,35 +27,28 @@ from history.kafka_versions import DEFAULT_RELEASE
 from history.scratch import scratch
 
 IMAGE = "image:"
-OWN = "own-"  # prefix of folders of unreleased builds
+OWN = "own-"
 _ARCHIVES = (".tgz", ".tar.gz", ".tar")
 _SERVER = re.compile(r"kafka_2\.1[23]-\d[\w.-]*\.jar")
 _CLIENTS = re.compile(r"kafka-clients-(\d[\w.-]*)\.jar")
 _NO_CLASSES = re.compile(r"-(sources|javadoc|scaladoc|test|test-sources)\.jar$")
-# slf4j picks one of several bindings; the run parses the lines of slf4j-simple.
+# slf4j picks any of several bindings; the run parses the lines of slf4j-simple.
 _BINDINGS = ("log4j-slf4j", "logback-classic", "slf4j-jdk14", "slf4j-log4j12", "slf4j-nop", "slf4j-reload4j")
 
 
 class Build(BaseModel):
-    """Describe a Kafka that can be started.
-
-    ``origin`` is None for a released version; ``commit`` is the one that its client library reports.
-    """
+    """A Kafka that can be started; a release's ``origin`` is None."""
 
     model_config = ConfigDict(frozen=True)
 
-    version: str  # as reported by its client library
+    version: str
     jars: Path
     origin: str | None = None
     commit: str = ""
 
 
 def reported_version(kafka: str) -> str:
-    """Return the version of a ``KAFKA=``, without fetching a released one.
-
-    Raises:
-        BadInput: as ``build_of``.
-    """
+    """Return a ``KAFKA=``'s version without fetching a release."""
     if is_release(kafka):
         version_of(kafka)
         return kafka
@@ -63,7 +56,7 @@ def reported_version(kafka: str) -> str:
 
 
 def build_of(kafka: str) -> Build:
-    """Return the build of a ``KAFKA=``, with its class path in ``.cache/kafka``.
+    """Return a ``KAFKA=``'s build, with its class path in ``.cache/kafka``.
 
     Raises:
         BadInput: it is not a Kafka, or older than 2.8.0.
@@ -86,7 +79,7 @@ def build_of(kafka: str) -> Build:
 
 
 def has_class(jars: Path, name: str) -> bool:
-    """Return whether a jar of the folder has the class, given by its full name."""
+    """Return whether a jar of the folder has the class."""
     entry = f"{name.replace('.', '/')}.class"
     for jar in sorted(jars.glob("*.jar")):
         with zipfile.ZipFile(jar) as archive:
@@ -96,7 +89,6 @@ def has_class(jars: Path, name: str) -> bool:
 
 
 def _path(kafka: str) -> Path:
-    """Return the path; ``~user`` stays if the user does not exist."""
     try:
         return Path(kafka).expanduser()
     except RuntimeError:
@@ -105,7 +97,7 @@ def _path(kafka: str) -> Path:
 
 def _of_folder(kafka: str, folder: Path) -> Build:
     if folder.resolve().parent == (CACHE / "kafka").resolve() and folder.name.startswith(OWN):
-        return _build(kafka, folder, f"folder {folder.name}")  # already staged
+        return _build(kafka, folder, f"folder {folder.name}")
     jars = _jars(folder / "libs") or _jars(folder)
     key = jars_digest(jars)
     return _staged(kafka, key, f"folder {folder.resolve().name}", lambda into: _copy(jars, into))
@@ -141,7 +133,6 @@ def _of_image(kafka: str) -> Build:
 
 
 def _extract(kafka: str, archive: Path, into: Path) -> None:
-    """Extract an archive's jars: those in a folder ``libs`` if it has one, else all."""
     try:
         with tarfile.open(archive) as tar:
             members = [member for member in tar.getmembers() if member.isfile() and member.name.endswith(".jar")]
@@ -153,11 +144,10 @@ def _extract(kafka: str, archive: Path, into: Path) -> None:
                         shutil.copyfileobj(source, target)
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
         why = " ".join(str(error).split())
-        raise BadInput(f"KAFKA={kafka} is no archive that can be read ({why}); give a .tgz as Kafka's own.") from error
+        raise BadInput(f"KAFKA={kafka} is not a readable archive ({why}); give a .tgz like Kafka's own.") from error
 
 
 def _staged(kafka: str, key: str, origin: str, fill: Callable[[Path], None]) -> Build:
-    """Stage jars in the cache once per content, with the logging that all brokers here use."""
     folder = CACHE / "kafka" / f"{OWN}{key[:16]}"
     with locked(CACHE / "kafka" / f".{folder.name}.lock"):
         if not folder.is_dir():
@@ -172,13 +162,12 @@ def _staged(kafka: str, key: str, origin: str, fill: Callable[[Path], None]) -> 
 
 
 def _build(kafka: str, folder: Path, origin: str) -> Build:
-    """Return the build by the version and commit in Kafka's client library; the jar's name is the fallback."""
     clients = next((jar for jar in folder.glob("*.jar") if _CLIENTS.fullmatch(jar.name)), None)
     servers = [jar for jar in folder.glob("*.jar") if _SERVER.fullmatch(jar.name)]
     if clients is None or not servers or not list(folder.glob("slf4j-api-*.jar")):
         raise BadInput(
-            f"KAFKA={kafka} holds no Kafka: kafka_2.13-….jar, kafka-clients-….jar and slf4j-api-….jar are needed, in "
-            "it or in its folder libs."
+            f"KAFKA={kafka} contains no Kafka: kafka_2.13-….jar, kafka-clients-….jar and slf4j-api-….jar are needed, "
+            "in it or in its folder libs."
         )
     try:
         with zipfile.ZipFile(clients) as jar:

@@ -1,4 +1,4 @@
-"""Issue a run's certificates: one authority, and one per node for its address."""
+"""Issue a run's certificates: one authority, and one per node's address."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from clusters.kafka.security import AUTHORITY
 
-VALID = timedelta(days=365)  # longer than any run
+VALID = timedelta(days=365)
 EARLIER = timedelta(days=1)  # for clocks that are behind
 
 Key = ec.EllipticCurvePrivateKey
 
 
 def issue(folder: Path, addresses: Mapping[str, str]) -> None:
-    """Write the authority's certificate, and ``<node>.pem`` (key and certificate) per node.
+    """Write the authority's certificate, and ``<node>.pem`` (key and certificate).
 
-    The authority's key is never written, so that no further certificate can be issued.
+    The authority's key is never written, so that no more can be issued.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     authority = (

@@ -1,7 +1,6 @@
-"""Make a class-data archive (JEP 310) of what servers load, so that later starts take less CPU.
+"""Make a class-data archive (JEP 310), so that later starts take less CPU.
 
-The servers of a build's first cluster list their classes. Once it runs, the archive is made next to the jars, and
-later starts map it. A JVM ignores an archive that does not fit its version or class path.
+A build's first cluster lists the classes. JVMs ignore an unsuitable archive.
 """
 
 from __future__ import annotations
@@ -26,24 +25,24 @@ from history.java import Java
 
 log = logging.getLogger("plimsoll.class_archive")
 
-LIST = "classes.txt"  # in a server's folder
+LIST = "classes.txt"
 _NUMBER = re.compile(r" id: \d+$")
 
 
 def archive_of(jars: Path, java: Java, mode: str) -> Path:
-    """Return the path of a build's archive, which may not exist."""
+    """Return a build's archive, which may not exist."""
     return jars / f"{mode}-{hashlib.sha256(str(java).encode()).hexdigest()[:8]}.jsa"
 
 
 def with_archive(node: Node, archive: Path) -> Node:
-    """Return the server with a JVM flag that maps the archive, or lists its classes if there is none."""
+    """Return the server with a flag that maps the archive, or lists classes."""
     flag = f"-XX:SharedArchiveFile={archive}" if archive.is_file() else f"-XX:DumpLoadedClassList={node.folder / LIST}"
     at = node.arguments.index("-cp")
     return replace(node, arguments=(*node.arguments[:at], flag, *node.arguments[at:]))
 
 
 def make(archive: Path, runtime: Runtime, java: Java, nodes: Sequence[Node]) -> None:
-    """Make an archive from running servers' class lists; if that fails, only log a warning."""
+    """Make an archive from class lists; failures only log a warning."""
     jars = archive.parent
     with locked(jars.parent / f".{jars.name}.lock"):
         if archive.is_file():
@@ -53,7 +52,7 @@ def make(archive: Path, runtime: Runtime, java: Java, nodes: Sequence[Node]) -> 
                 log.info("archiving the classes of Kafka %s for later starts, once (about 10 s)", jars.name)
                 _archive(archive, runtime, java, nodes[0], merged(lists))
         except (OSError, HarnessError) as error:
-            log.warning("no classes were archived: %s", error)
+            log.warning("could not archive the classes: %s", error)
 
 
 def _loaded(node: Node) -> str:
@@ -64,9 +63,6 @@ def _loaded(node: Node) -> str:
 
 
 def _archive(archive: Path, runtime: Runtime, java: Java, beside: Node, classes: str) -> None:
-    """Make the archive in a node, since it loads the build's classes, and copy it to the jars, which nodes cannot
-    write.
-    """
     tool = tool_node(java, archive.parent, beside, "class-archive")
     loaded, made, new = tool.folder / LIST, tool.folder / archive.name, archive.with_suffix(".new")
     asked = ("-Xshare:dump", f"-XX:SharedClassListFile={loaded}", f"-XX:SharedArchiveFile={made}")
@@ -86,10 +82,7 @@ def _archive(archive: Path, runtime: Runtime, java: Java, beside: Node, classes:
 
 
 def merged(lists: Iterable[str]) -> str:
-    """Merge class lists: each class once, in order, without ids, which refer to one JVM's custom loaders.
-
-    An incomplete last line is dropped.
-    """
+    """Merge class lists, without ids or an incomplete last line."""
     lines = (line for text in lists for line in text[: text.rfind("\n") + 1].splitlines())
     named = (_NUMBER.sub("", line) for line in lines if " source: " not in line)
     return "".join(f"{line}\n" for line in dict.fromkeys(named))

@@ -1,7 +1,7 @@
 """Read a cluster's finalised features, and raise metadata.version.
 
-KRaft: feature levels finalised for the cluster (KIP-584, KIP-778). ZooKeeper: each broker's
-inter.broker.protocol.version. Pinned versions: ApiVersions v3, UpdateFeatures v1.
+KRaft: feature levels (KIP-584, KIP-778). ZooKeeper: each broker's inter.broker.protocol.version. Pinned: ApiVersions
+v3, UpdateFeatures v1.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UPGRADE = 1
 
 
 def metadata_level(told: str) -> int:
-    """Return the metadata.version level of a release: ``3.9`` → 21, ``3.7-IV1`` → 16.
+    """Return a release's level: ``3.9`` → 21, ``3.7-IV1`` → 16.
 
     Raises:
         BadInput: the release is not in METADATA_LEVELS.
@@ -30,13 +30,13 @@ def metadata_level(told: str) -> int:
     releases, release = list(METADATA_LEVELS), Version.parse(wanted)
     if release not in releases[1:]:
         known = ", ".join(known.minor_release for known in releases[1:])
-        raise BadInput(f"The levels of metadata.version of {told} are not known; known: {known}.")
+        raise BadInput(f"The levels of metadata.version of {told} are unknown; known: {known}.")
     before = releases[releases.index(release) - 1]
     return METADATA_LEVELS[before] + 1 + int(step) if step else METADATA_LEVELS[release]
 
 
 def level_name(level: int) -> str:
-    """Return a level's name: 20 → ``3.8-IV0``; an unknown level as a number."""
+    """Return a level's name: 20 → ``3.8-IV0``; a number if unknown."""
     below = 0
     for release, last in METADATA_LEVELS.items():
         if below < level <= last and below:
@@ -46,12 +46,7 @@ def level_name(level: int) -> str:
 
 
 def finalised(connection: Connection, broker_id: int, mode: Mode) -> dict[str, str]:
-    """Return the finalised features that a broker reports, by name; features at level 0 are missing.
-
-    Raises:
-        OSError: the broker did not answer.
-        HarnessError: the broker rejected it.
-    """
+    """Return a broker's finalised features, except those at level 0."""
     if mode == "zookeeper":
         told = describe_config(connection, "broker", str(broker_id), [PROTOCOL_VERSION])
         return {PROTOCOL_VERSION: next(iter(told[PROTOCOL_VERSION].values()))}
@@ -63,11 +58,7 @@ def finalised(connection: Connection, broker_id: int, mode: Mode) -> dict[str, s
 
 
 def finalise_metadata(connection: Connection, level: int) -> None:
-    """Raise metadata.version for the whole cluster.
-
-    Raises:
-        HarnessError: the cluster rejected it.
-    """
+    """Raise metadata.version for the whole cluster."""
     update = UpdateFeaturesRequest.FeatureUpdateKey
     request = UpdateFeaturesRequest[1](
         timeout_ms=TIMEOUT_MS,

@@ -1,7 +1,4 @@
-"""Receive a connection's answers into two alternating buffers.
-
-kafka-python copies an answer six times, which costs a reader of full fetches more than the decoding.
-"""
+"""Receive answers into two alternating buffers: kafka-python's copies cost more than decoding."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import struct
 
 from kafka.errors import InvalidReceiveError
 
-MOST_BYTES = 100_000_000  # limit of one answer, as in kafka-python
+MOST_BYTES = 100_000_000  # as in kafka-python
 _FIRST_BYTES = 1 << 12
 _SIZE = struct.Struct(">i")
 
@@ -22,13 +19,13 @@ class Incoming:
         self._peer = peer
         self._buffer, self._other = memoryview(bytearray(_FIRST_BYTES)), memoryview(bytearray(_FIRST_BYTES))
         self._filled = 0
-        self._end = _SIZE.size  # first the size, then size and answer
+        self._end = _SIZE.size
 
     def receive(self, sock: socket.socket) -> memoryview | None:
-        """Read once; return the answer without its size when complete, valid until the answer after the next begins.
+        """Read once; return a complete answer, valid until the answer after the next.
 
         Raises:
-            OSError: as ``socket.recv``; ConnectionResetError if the peer closed the connection.
+            OSError: also if the peer closed the connection.
             InvalidReceiveError: the size is invalid.
         """
         count = sock.recv_into(self._buffer[self._filled : self._end])

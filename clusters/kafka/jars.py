@@ -1,4 +1,4 @@
-"""Fetch Kafka's released jars from Maven Central, with the Ivy that pyspark ships."""
+"""Fetch Kafka's jars from Maven Central, with pyspark's Ivy."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ log = logging.getLogger("plimsoll.jars")
 
 AGENT, AGENT_VERSION = "jmx_prometheus_javaagent", "1.0.1"
 _RELEASE = re.compile(r"\d+\.\d+\.\d+")
-_VERSION = re.compile(r"\d+\.\d+\.\d+([.-][\w.-]+)?")  # also of a custom build
-# Ivy also reports "not found" if access failed; its output then contains one of these.
+_VERSION = re.compile(r"\d+\.\d+\.\d+([.-][\w.-]+)?")
+# Ivy reports "not found" also for failed access; then its output has one of these.
 _UNREACHABLE = ("SERVER ERROR", "Server access error", "Host ")
 
 
 def version_of(kafka: str) -> Version:
-    """Parse a version such as ``3.9.1`` or ``3.9.1-SNAPSHOT``.
+    """Parse a version such as ``3.9.1-SNAPSHOT``.
 
     Raises:
         BadInput: it is not a version, or older than 2.8.0.
@@ -43,20 +43,20 @@ def version_of(kafka: str) -> Version:
 
 
 def is_release(kafka: str) -> bool:
-    """Return whether ``KAFKA=`` has the form of a released version."""
+    """Return whether ``KAFKA=`` looks like a release."""
     return _RELEASE.fullmatch(kafka) is not None
 
 
 def no_version(kafka: str) -> BadInput:
     """Return the error for an invalid ``KAFKA=``."""
     return BadInput(
-        f"KAFKA={kafka} is no version; give a released one from 2.8.0 on, such as {DEFAULT_RELEASE}, a folder or an "
+        f"KAFKA={kafka} is not a version; give a released one from 2.8.0 on, such as {DEFAULT_RELEASE}, a folder or an "
         "archive of jars, or image:<reference>."
     )
 
 
 def kafka_jars(version: str) -> Path:
-    """Return the folder of a release's class path, fetched once into ``.cache/kafka/<version>``.
+    """Return a release's class path folder, fetched once.
 
     Raises:
         BadInput: Maven Central has no such version.
@@ -73,11 +73,7 @@ def kafka_jars(version: str) -> Path:
 
 
 def metrics_agent() -> Path:
-    """Return the Prometheus JMX agent's jar, fetched once into ``.cache/kafka/jmx-<version>``.
-
-    Raises:
-        HarnessError: it could not be fetched.
-    """
+    """Return the Prometheus JMX agent's jar, fetched once."""
     folder = CACHE / "kafka" / f"jmx-{AGENT_VERSION}"
     with locked(CACHE / "kafka" / f".{folder.name}.lock"):
         if not folder.is_dir():
@@ -88,14 +84,10 @@ def metrics_agent() -> Path:
 
 
 def tools_jars(version: str) -> Path:
-    """Return the class path folder of a release's clients and tools, fetched once into
-    ``.cache/kafka/tools-<version>``.
-
-    Maven Central gets the tools of some releases late.
+    """Return the class path folder of a release's tools, fetched once.
 
     Raises:
-        BadInput: Maven Central has no kafka-tools of that version.
-        HarnessError: it could not be fetched.
+        BadInput: Maven Central has no kafka-tools of that version; some arrive late.
     """
     if not is_release(version):
         raise no_version(version)
@@ -115,21 +107,21 @@ def tools_jars(version: str) -> Path:
 
 
 def _whole(folder: Path) -> Path:
-    """Return the folder if its jars are intact: with a damaged one a broker only reports a missing class.
+    """Return the folder: a broker reports a damaged jar only as a missing class.
 
     Raises:
         HarnessError: a jar is not a zip archive.
     """
     if damaged := [jar.name for jar in sorted(folder.glob("*.jar")) if not zipfile.is_zipfile(jar)]:
         raise HarnessError(
-            f"{', '.join(damaged)} in {folder} cannot be read as a jar, cut or damaged; remove that folder, and the "
+            f"{', '.join(damaged)} in {folder} cannot be read as a jar; remove that folder, and the "
             "next run fetches it again."
         )
     return folder
 
 
 def jars_digest(jars: Iterable[Path]) -> str:
-    """Return the SHA-256 over the names and contents of jars."""
+    """Return the SHA-256 over jars' names and contents."""
     digest = hashlib.sha256()
     for jar in sorted(jars):
         digest.update(jar.name.encode())
@@ -145,17 +137,13 @@ def _fetch(version: str, folder: Path) -> None:
 
 
 def add_logging(folder: Path) -> None:
-    """Add slf4j's simple binding to a class path; without a binding brokers write no log.
-
-    Raises:
-        HarnessError: it could not be fetched.
-    """
+    """Add slf4j's simple binding: without one brokers write no log."""
     api = next(folder.glob("slf4j-api-*.jar"))
     _retrieve("org.slf4j", "slf4j-simple", api.stem.removeprefix("slf4j-api-"), folder)
 
 
 def _without_pom(cache: Path) -> list[str]:
-    """Remove and return modules without a pom: Ivy would permanently treat them as having no dependencies."""
+    """Remove modules without a pom, for which Ivy would never fetch dependencies; return them."""
     found = [file for file in cache.glob("*/*/ivy-*.xml") if b'default="true"' in file.read_bytes()]
     for file in found:
         file.with_name(f"ivydata-{file.stem.removeprefix('ivy-')}.properties").unlink(missing_ok=True)
@@ -164,7 +152,7 @@ def _without_pom(cache: Path) -> list[str]:
 
 
 def _trusted() -> list[str]:
-    """Return the JVM flag to trust Python's authorities (SSL_CERT_FILE), converted to a Java store."""
+    """Return the JVM flag to trust Python's authorities (SSL_CERT_FILE)."""
     file = os.environ.get("SSL_CERT_FILE")
     if not file:
         return []
@@ -190,7 +178,7 @@ def _retrieve(organisation: str, module: str, version: str, folder: Path) -> Non
     if pyspark is None or pyspark.origin is None:
         raise HarnessError("pyspark, whose Ivy fetches the jars, is not installed; run `make setup`.")
     (ivy,) = (Path(pyspark.origin).parent / "jars").glob("ivy-*.jar")
-    with locked(CACHE / ".ivy.lock"):  # a concurrent, half-done fetch looks like a missing pom
+    with locked(CACHE / ".ivy.lock"):  # a half-done fetch looks like a missing pom
         done = subprocess.run(
             [
                 *(java_of().command, *_trusted(), "-jar", str(ivy)),
@@ -213,5 +201,5 @@ def _retrieve(organisation: str, module: str, version: str, folder: Path) -> Non
     why = broken[0] if broken else output[-800:].strip()
     raise HarnessError(
         f"Ivy could not fetch {organisation}:{module}:{version}: {why}; let this host reach Maven Central "
-        "(docs/install.md tells how to name a proxy or certificates), or give KAFKA= a folder of jars."
+        "(docs/install.md describes proxies and certificates), or give KAFKA= a folder of jars."
     )

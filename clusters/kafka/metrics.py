@@ -1,7 +1,4 @@
-"""Read a broker's request and garbage collection metrics from its Prometheus JMX agent.
-
-``clusters/kafka/metrics.yaml`` configures what the agent exports.
-"""
+"""Read a broker's metrics from its Prometheus JMX agent (``metrics.yaml``)."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from pathlib import Path
 from clusters.runtimes.ports import PORTS
 
 RULES = Path(__file__).with_name("metrics.yaml")
-SCRAPE_LIMIT_S = 10.0  # the first scrape under a small CPU limit takes seconds
+SCRAPE_LIMIT_S = 10.0  # slow at first under a small CPU limit
 _LINE = re.compile(r"(\w+)(?:\{(.*?),?\})? (\S+)")
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 _PARTS = {
@@ -27,7 +24,7 @@ _PARTS = {
 
 
 def scrape(address: str) -> dict[str, float]:
-    """Return the counters of the broker at an address, empty if its agent does not answer."""
+    """Return a broker's counters, none if its agent does not answer."""
     try:
         with closing(HTTPConnection(address, PORTS["METRICS"], timeout=SCRAPE_LIMIT_S)) as connection:
             connection.request("GET", "/metrics")
@@ -41,8 +38,8 @@ def scrape(address: str) -> dict[str, float]:
 def counters(exposition: str) -> dict[str, float]:
     """Parse the agent's text into cumulative counters.
 
-    They are ``request_count{Produce}``; ``request_total_ms{Produce}`` and those of its parts (sums over requests: mean
-    times count); ``gc_ms`` and ``gc_count`` over all collectors. ``under_replicated_partitions`` is the current value.
+    ``request_total_ms{Produce}`` is mean times count, as are its parts; ``under_replicated_partitions`` is the current
+    value.
     """
     counts: dict[tuple[str, str], float] = {}
     means: dict[tuple[str, str], float] = {}

@@ -1,8 +1,7 @@
 """Configure TLS and SASL for brokers, client libraries and our own connections.
 
-All broker listeners (REPLICATION, CLIENT, PROBE) are secured alike. KRaft controllers, ZooKeeper and the metrics
-exporter stay plaintext. No setting contains a secret: brokers read keys (PEM, KIP-651) and the password from files
-(KIP-421, KIP-614). This module also runs inside client nodes.
+KRaft controllers, ZooKeeper and metrics stay plaintext. Brokers read secrets from files (KIP-651, KIP-421, KIP-614).
+Client nodes use this module, too.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Any
 from kafka.net.sasl import get_sasl_mechanism
 
 USER = "plimsoll"
-FOLDER = "security"  # below the run's work/
+FOLDER = "security"
 AUTHORITY, PASSWORD = "authority.pem", "password"
 _KAFKA_PYTHON = ("sasl_mechanism", "sasl_plain_username", "sasl_plain_password")
 _PROVIDER = {
@@ -33,10 +32,7 @@ _LOGIN_MODULES = {
 
 @dataclass(frozen=True)
 class Access:
-    """Hold a node's credentials; ``folder`` contains its keys and password.
-
-    ``tls`` is one_way or mutual, ``sasl`` a mechanism; one of them may be None.
-    """
+    """A node's credentials; ``tls`` (one_way, mutual) or ``sasl`` (a mechanism) may be None."""
 
     node: str
     folder: str
@@ -64,10 +60,7 @@ class Access:
         file.touch(mode=0o600)
         file.write_text(password)
 
-    # --- settings of each component ---------------------------------------------------------------
-
     def broker_settings(self, listeners: Iterable[str], plaintext: Iterable[str]) -> dict[str, str]:
-        """Return a broker's settings; secrets are references to files."""
         protocols = dict.fromkeys(listeners, self.protocol) | dict.fromkeys(plaintext, "PLAINTEXT")
         settings = {"listener.security.protocol.map": ",".join(f"{name}:{of}" for name, of in protocols.items())}
         settings |= _PROVIDER
@@ -104,7 +97,6 @@ class Access:
         }
 
     def _jaas(self) -> str:
-        """Return the JAAS login; for PLAIN with the accepted user (SCRAM's users are in the metadata)."""
         password = f'"{self._content_of(PASSWORD)}"'
         users = f" user_{USER}={password}" if self.sasl == "PLAIN" else ""
         return f'{_LOGIN_MODULES[self.sasl or ""]} required username="{USER}" password={password}{users};'
@@ -129,24 +121,16 @@ class Access:
     def _login(self, mechanism: str, username: str, password: str) -> dict[str, str]:
         return {mechanism: self.sasl, username: USER, password: self.password()} if self.sasl else {}
 
-    # --- our own connections -----------------------------------------------------------------------
-
     @cached_property
     def context(self) -> ssl.SSLContext:
-        """Return a context that trusts only the run's authority, and checks the called address in certificates."""
+        """Trust only the run's authority, and check addresses."""
         context = ssl.create_default_context(cafile=self.authority)
         if self.tls == "mutual":
             context.load_cert_chain(self.identity)
         return context
 
     def encrypted(self, sock: socket.socket, host: str) -> socket.socket:
-        """Return the connection, wrapped in TLS if configured.
-
-        Raises:
-            OSError: the handshake failed or timed out.
-        """
         return self.context.wrap_socket(sock, server_hostname=host) if self.tls else sock
 
     def conversation(self) -> Any:
-        """Return the client's side of a new SASL exchange (RFC 4616, RFC 5802): kafka-python's ``SaslMechanism``."""
         return get_sasl_mechanism(self.sasl)(**self._login(*_KAFKA_PYTHON))

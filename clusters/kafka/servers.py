@@ -1,4 +1,4 @@
-"""Make the configuration files and command lines of Kafka's server nodes, by version and mode."""
+"""Make configuration files and command lines of server nodes."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from history.errors import BadInput
 from history.java import Java
 from history.kafka_versions import FEATURES, Mode, Version, usual_mode
 
-CONTROLLER_ID = 100  # of the first one
+CONTROLLER_ID = 100
 PROTOCOL_VERSION = "inter.broker.protocol.version"
 ELR = "eligible.leader.replicas.version"
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"  # KIP-392
 _LISTENERS = ("REPLICATION", "CLIENT", "PROBE")
 SCRAM = "SCRAM-SHA-512"
-_SASL_CALLS_REMOVED = 23  # the Java that removed them (KAFKA-17078)
+_SASL_CALLS_REMOVED = 23  # in Java (KAFKA-17078)
 
-# Small heaps and a quick start: for correctness scenarios, never for benchmarks.
+# For correctness scenarios, never for benchmarks.
 QUICK_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-# As kafka-run-class.sh; the MaxInlineLevel=15 of some versions is Java 17's default.
+# As kafka-run-class.sh.
 _STOCK_JVM = (
     "-server",
     "-XX:+UseG1GC",
@@ -39,7 +39,7 @@ _STOCK_JVM = (
 )
 _GC_LOG = ("-Xlog:gc*:file=gc.log:time,tags:filecount=10,filesize=100M",)
 HEADLESS = "-Djava.awt.headless=true"
-_STOCK_HEAPS = {"broker": "1G", "controller": "1G", "zookeeper": "512M"}  # of the three start scripts
+_STOCK_HEAPS = {"broker": "1G", "controller": "1G", "zookeeper": "512M"}
 _QUICK_HEAPS = {"broker": "384m", "controller": "256m", "zookeeper": "256m"}
 _LOGGING = (
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
@@ -47,7 +47,7 @@ _LOGGING = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
 )
 _ZOOKEEPER = ("-Dzookeeper.admin.enableServer=false", "org.apache.zookeeper.server.quorum.QuorumPeerMain")
-# Keep scenarios short and exports small; a scenario may override each.
+# Short scenarios and small exports; a scenario may override each.
 QUICK = {
     "auto.leader.rebalance.enable": "false",
     "auto.create.topics.enable": "false",
@@ -61,13 +61,13 @@ QUICK = {
 
 @dataclass(frozen=True)
 class Release:
-    """Describe a Kafka version to run, with class path and Java."""
+    """A Kafka version to run, with class path and Java."""
 
     version: str
     jars: Path
     mode: Mode
     java: Java
-    agent: Path | None = None  # exports the brokers' metrics
+    agent: Path | None = None
 
     @property
     def class_path(self) -> str:
@@ -75,10 +75,10 @@ class Release:
 
 
 def choose_mode(version: str, wanted: Mode | None) -> Mode:
-    """Return the mode: by default ZooKeeper up to 3.2, KRaft from 3.3.
+    """Return the mode: by default ZooKeeper up to 3.2, KRaft from 3.3 (KIP-833).
 
     Raises:
-        BadInput: the version lacks that mode (KIP-833: KRaft is production-ready from 3.3; 4.0 has no ZooKeeper).
+        BadInput: the version lacks that mode.
     """
     release = version_of(version)
     if wanted is None:
@@ -98,10 +98,7 @@ def with_jars(node: Node, old: Path, new: Path) -> Node:
 
 
 def cluster_id(run_id: str) -> str:
-    """Derive a cluster id (16 bytes, base64 without padding) from the run's id.
-
-    It never begins with a dash (one in 64 would), which Kafka's storage tool parses as an option.
-    """
+    """Derive a cluster id, which never begins with a dash: Kafka's tool takes that for an option."""
     digest = hashlib.md5(run_id.encode(), usedforsecurity=False).digest()
     identity = base64.urlsafe_b64encode(digest).decode().rstrip("=")
     return f"A{identity[1:]}" if identity.startswith("-") else identity
@@ -111,8 +108,8 @@ def check_storage(version: str, mode: Mode, cluster: Cluster) -> None:
     """Check that the version supports the scenario's storage, metadata and SCRAM settings.
 
     Raises:
-        BadInput: it does not (KIP-778: metadata.version from 3.3; KIP-966: eligible leader replicas from 4.0; KIP-858:
-            several log directories in KRaft mode from 3.7; KIP-900: SCRAM in KRaft mode from 3.5).
+        BadInput: metadata.version needs 3.3 (KIP-778), eligible leader replicas 4.0 (KIP-966), several log directories
+            in KRaft 3.7 (KIP-858), SCRAM in KRaft 3.5 (KIP-900).
     """
     release = version_of(version)
     levels = [release, *([Version.parse(cluster.metadata_version)] if cluster.metadata_version else [])]
@@ -144,10 +141,10 @@ def check_storage(version: str, mode: Mode, cluster: Cluster) -> None:
 
 
 def check_java(version: str, cluster: Cluster, java: Java) -> None:
-    """Check that this version's brokers can use SASL on this Java.
+    """Check that brokers can use SASL on this Java.
 
     Raises:
-        BadInput: they cannot (KAFKA-17078: SASL on Java 23 and later needs 3.9.1).
+        BadInput: SASL on Java 23 and later needs 3.9.1 (KAFKA-17078).
     """
     sasl = cluster.security.sasl if cluster.security else None
     if sasl and java.feature >= _SASL_CALLS_REMOVED and version_of(version) not in FEATURES["sasl_from_java_23"]:
@@ -158,13 +155,13 @@ def check_java(version: str, cluster: Cluster, java: Java) -> None:
 
 
 def access_of(cluster: Cluster, work: Path, name: str) -> Access | None:
-    """Return a node's credentials, None for a plaintext cluster."""
+    """Return a node's credentials, None for plaintext."""
     security = cluster.security
     return Access(name, str(work / FOLDER), security.tls, security.sasl) if security else None
 
 
 def metadata_nodes_of(release: Release, cluster: Cluster, addresses: Sequence[str], work: Path) -> list[Node]:
-    """Return the KRaft controllers, or ZooKeeper, at the first of the addresses."""
+    """Return the KRaft controllers, or ZooKeeper."""
     if release.mode == "zookeeper":
         return [_java_node(release, cluster, "zookeeper", addresses[0], work, main=_ZOOKEEPER)]
     names = ["controller"] if cluster.controllers == 1 else [f"controller-{n + 1}" for n in range(cluster.controllers)]
@@ -175,7 +172,7 @@ def metadata_nodes_of(release: Release, cluster: Cluster, addresses: Sequence[st
 
 
 def broker_node(release: Release, cluster: Cluster, broker_id: int, address: str, work: Path) -> Node:
-    """Return a broker; its configuration file is ``server.properties`` in its folder."""
+    """Return a broker; its folder has its ``server.properties``."""
     return _java_node(release, cluster, f"broker-{broker_id}", address, work, node_id=broker_id)
 
 
@@ -226,7 +223,7 @@ def _jvm_flags(cluster: Cluster, role: str) -> tuple[str, ...]:
 
 
 def jvm_flags(node: Node) -> list[str]:
-    """Return a server's JVM flags, without class path and main class."""
+    """Return a server's JVM flags."""
     return list(node.arguments[: node.arguments.index("-cp")])
 
 
@@ -248,14 +245,13 @@ def metadata_node_config(
         "process.roles": "controller",
         "listeners": f"CONTROLLER://{node.address}:{PORTS['CONTROLLER']}",
         "log.dirs": str(node.folder / "data"),
-        # The controller elects leaders and applies topic defaults, so it needs the cluster's settings.
         **_replication_defaults(cluster),
         **cluster.config,
     }
 
 
 def broker_config(release: Release, cluster: Cluster, node: Node, metadata_nodes: Sequence[Node]) -> dict[str, str]:
-    """Return the configuration of a broker."""
+    """Return a broker's configuration."""
     addresses = ",".join(f"{name}://{node.address}:{PORTS[name]}" for name in _LISTENERS)
     common = {
         "listeners": addresses,
@@ -291,7 +287,7 @@ def _rack_config(cluster: Cluster, node: Node) -> dict[str, str]:
 
 
 def kraft_config(node: Node, voters: Sequence[Node]) -> dict[str, str]:
-    """Return the settings common to controllers, brokers and the storage tool."""
+    """Return the common part of controllers, brokers and the storage tool."""
     return {
         "node.id": str(node.node_id),
         "controller.quorum.voters": ",".join(f"{v.node_id}@{v.address}:{PORTS['CONTROLLER']}" for v in voters),
@@ -313,25 +309,24 @@ def _replication_defaults(cluster: Cluster) -> dict[str, str]:
 
 
 def render(config: Mapping[str, str]) -> str:
-    """Return a configuration as a properties file that Java's ``Properties.load`` reads back unchanged."""
+    """Return a properties file that Java's ``Properties.load`` reads back unchanged."""
     return "".join(f"{_escaped(name, ' :=#!')}={_escaped_value(value)}\n" for name, value in sorted(config.items()))
 
 
 def change(properties: str, settings: Mapping[str, str]) -> str:
-    """Return a file written by ``render`` with settings changed or added; other lines keep their bytes."""
+    """Change or add settings of a ``render``ed file; other lines stay."""
     lines = [*properties.splitlines(keepends=True), *render(settings).splitlines(keepends=True)]
     by_name = {re.split(r"(?<!\\)=", line, maxsplit=1)[0]: line for line in lines}
     return "".join(line for _, line in sorted(by_name.items()))
 
 
 def _escaped_value(text: str) -> str:
-    """Escape leading blanks of a value, which Java would drop."""
+    """Escape leading blanks, which Java would drop."""
     rest = text.lstrip(" ")
     return "\\ " * (len(text) - len(rest)) + _escaped(rest)
 
 
 def _escaped(text: str, signs: str = "") -> str:
-    r"""Escape line ends, backslashes and ``signs``, and each UTF-16 unit beyond ASCII as \uXXXX."""
     named = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\f": r"\f", "\\": r"\\", **{sign: f"\\{sign}" for sign in signs}}
     units = memoryview(text.encode("utf-16-le")).cast("H")
     return "".join(named.get(chr(unit), chr(unit)) if unit < 128 else f"\\u{unit:04x}" for unit in units)

@@ -1,4 +1,4 @@
-"""Run Kafka's command-line tools. The build under test runs only in nodes, without additional rights."""
+"""Run Kafka's command-line tools, in nodes without additional rights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from history.java import Java
 
 
 def tool_node(java: Java, jars: Path, beside: Node, name: str, *arguments: str) -> Node:
-    """Return a node that runs a program of a build in another node's network; make its folder."""
+    """Return a node that runs a build's program in another's network."""
     folder = beside.folder.parent / name
     folder.mkdir()
     return Node(
@@ -36,18 +36,14 @@ def tool_node(java: Java, jars: Path, beside: Node, name: str, *arguments: str) 
 
 @dataclass(frozen=True)
 class Tools:
-    """Run the tools of a cluster's Kafka; all calls may raise HarnessError with the tool's output."""
+    """Run a cluster's tools; HarnessError has a tool's output."""
 
     runtime: Runtime
     release: Release
     cluster: Cluster
 
     def format_storage(self, controllers: Sequence[Node], brokers: Sequence[Node], identity: str) -> None:
-        """Format the storage of a KRaft cluster with one call of Kafka's tool.
-
-        A JVM per node would take 1 s each. The tool formats every folder in ``log.dirs``, so it gets all nodes'
-        folders; afterwards only ``node.id`` in ``meta.properties`` has to change per node.
-        """
+        """Format all nodes' storage with one call; then only ``node.id`` in ``meta.properties`` differs."""
         nodes, first = [*controllers, *brokers], controllers[0]
         folders = {folder: node for node in nodes for folder in (*node.log_dirs, node.metadata_dir)}
         together = first.folder / "format.properties"
@@ -70,16 +66,14 @@ class Tools:
             _replace_in(node, folder / "meta.properties", f"node.id={first.node_id}", f"node.id={node.node_id}")
 
     def store_user(self, zookeeper: Node) -> None:
-        """Add SCRAM's user to ZooKeeper before the first broker starts, since brokers log in to each other as that
-        user.
-        """
+        """Add SCRAM's user to ZooKeeper before brokers log in as it."""
         if password := self._password(zookeeper):
             at = f"{zookeeper.address}:{PORTS['ZOOKEEPER']}"
             user = ("--entity-type", "users", "--entity-name", USER, "--add-config", f"{SCRAM}=[password={password}]")
             self._call(zookeeper, "kafka.admin.ConfigCommand", "--zookeeper", at, "--alter", *user)
 
     def _call(self, beside: Node, main: str, *arguments: str, writable: tuple[Path, ...] = ()) -> None:
-        """Call a tool with its arguments in a file, since other users of the host can read command lines."""
+        """Pass arguments in a file: other users can read command lines."""
         tool = tool_node(self.release.java, self.release.jars, beside, main)
         told = tool.folder / "arguments"
         told.touch(mode=0o600)
@@ -113,6 +107,5 @@ def _replace_in(node: Node, path: Path, old: str, new: str) -> None:
 
 
 def _quoted(argument: str) -> str:
-    """Quote an argument for a file that Java's launcher reads."""
     escaped = argument.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -1,13 +1,11 @@
 """Probe one broker's replicas over a plain socket.
 
 A Fetch v12 with an impossible offset and ``last_fetched_epoch`` returns the replica's high watermark, read first, and
-the end offset of that epoch. For the newest epoch in the replica's cache that is its log end offset (KAFKA-10554,
-KIP-595). Any replica answers from its own log. ``replica_id`` is always -1 (consumer), or -2 (debugging consumer) in
-ListOffsets, never a broker's: a follower's fetch would change the leader's view of the ISR. Replicas with an empty
-epoch cache need two requests.
-
-Every broker since 2.8 supports the pinned versions: Fetch v11/v12, ListOffsets v5, Metadata v7, Produce v7,
-SaslHandshake v1, SaslAuthenticate v1.
+that epoch's end offset; for the newest cached epoch that is the log end offset (KAFKA-10554, KIP-595). ``replica_id``
+is never a broker's: a follower's fetch would change the leader's view of the ISR. Replicas with an empty epoch cache
+need two requests.
+Brokers since 2.8 support the pinned versions: Fetch v11/v12, ListOffsets v5, Metadata v7, Produce v7, SaslHandshake v1,
+SaslAuthenticate v1.
 """
 
 from __future__ import annotations
@@ -39,33 +37,31 @@ from history.partition import TopicPartition
 
 CONSUMER = -1
 DEBUGGING_CONSUMER = -2  # ListOffsets: any replica answers, up to its log end offset
-LATEST, EARLIEST = -1, -2  # timestamps of ListOffsets
+LATEST, EARLIEST = -1, -2
 BEYOND_ANY_LOG = 2**62
 CONSUMED_BYTES = 1 << 20
-FETCHED_PARTITION_BYTES, FETCHED_BYTES = 1 << 20, 1 << 25  # the first is a consumer's default; more exceeds the cache
-_MOST_EPOCHS = 2**31 - 1  # of a fetch session; 1 follows
-_HEADER_BYTES = 64  # limit of an answer's header: its number, no tagged fields
-# Minimum for TLS and login: a freshly started JVM takes several hundred ms for its first handshake, and a client that
-# restarts earlier never connects.
-# handshake, and whoever gives up and begins anew before that never gets in.
+FETCHED_PARTITION_BYTES, FETCHED_BYTES = 1 << 20, 1 << 25  # a consumer's default; more exceeds the cache
+_MOST_EPOCHS = 2**31 - 1  # after a fetch session's last epoch follows 1
+_HEADER_BYTES = 64
+# Handshakes are slow on a fresh JVM; a client that retries earlier never connects.
 MIN_HANDSHAKE_S = 1.0
-# What kafka-python raises for a damaged batch; an invalid gzip stream is an OSError.
+# kafka-python's errors for a damaged batch; an invalid gzip stream is an OSError.
 UNDECODABLE = (
     *(kafka.errors.CorruptRecordError, kafka.errors.UnsupportedCodecError),
     *(zlib.error, BadGzipFile, EOFError, struct.error),
 )
 
-MAX_ROUNDS = 12  # of one probe; each moves the guessed cached epoch by one
+MAX_ROUNDS = 12  # each moves the guessed epoch by one
 
 NONE, OFFSET_OUT_OF_RANGE, UNKNOWN_LEADER_EPOCH = 0, 1, 75
 Told = TypeVar("Told")
-FENCED_LEADER_EPOCH = "FENCED_LEADER_EPOCH"  # the broker has a newer epoch than the request
-_NAMES = {-1: "UNKNOWN_SERVER_ERROR", 6: "NOT_LEADER_OR_FOLLOWER"}  # kafka-python names these differently
+FENCED_LEADER_EPOCH = "FENCED_LEADER_EPOCH"  # the broker has a newer epoch
+_NAMES = {-1: "UNKNOWN_SERVER_ERROR", 6: "NOT_LEADER_OR_FOLLOWER"}  # kafka-python's names differ
 UNREACHABLE, TIMEOUT, NEVER_SENT = "unreachable", "timeout", "never_sent"
 
 
 def error_name(code: int) -> str | None:
-    """Return the protocol's name of an error code, None for 0, ``ERROR_<code>`` if unknown."""
+    """Return an error code's protocol name, None for 0, ``ERROR_<code>`` if unknown."""
     if code == NONE:
         return None
     name = _NAMES.get(code) or str(kafka.errors.for_code(code).message)
@@ -73,18 +69,17 @@ def error_name(code: int) -> str | None:
 
 
 def transport_error_name(error: OSError) -> str:
-    """Return ``timeout`` if a connection existed but no answer came, else ``unreachable``."""
+    """Return ``timeout`` if a connection existed, else ``unreachable``."""
     return TIMEOUT if isinstance(error, TimeoutError) else UNREACHABLE
 
 
-# --- the connection ----------------------------------------------------------------------------
+# --- connection ------------------------------------------------------------------------------------
 
 
 class Connection:
-    """Connect to one broker on first use, and again after an error or when the broker has closed the connection.
+    """A connection to one broker, made again after errors or its end; not thread-safe.
 
-    Brokers close connections idle for ``connections.max.idle.ms``, 10 min. ``access`` is None on a plaintext listener.
-    ``forwards_to_controller``: the broker forwards requests for the controller (KRaft). Not thread-safe.
+    ``forwards_to_controller``: the broker forwards requests (KRaft).
     """
 
     def __init__(
@@ -104,7 +99,6 @@ class Connection:
         self._protocol, self._incoming = KafkaProtocol(client_id=client_id), Incoming(f"{host}:{port}")
 
     def to(self, host: str, port: int, timeout_s: float) -> Connection:
-        """Return a connection like this one to another broker, at its address on this listener."""
         return Connection(host, port, timeout_s, self._client_id, access=self._access)
 
     def __enter__(self) -> Self:
@@ -119,24 +113,21 @@ class Connection:
             self._socket = None
 
     def send(self, request: Any) -> Any:
-        """Send one request and return its answer; errors as ``exchange``."""
         return self.exchange([request])[0]
 
     def exchange(self, requests: Sequence[Any]) -> list[Any]:
-        """Write all requests, then read their answers; the broker handles them in order.
-
-        Requests without an answer (acks=0) yield none. An error closes the connection.
+        """Write all requests, then read their answers, none for acks=0; an error closes the connection.
 
         Raises:
-            TimeoutError: not all answers arrived within ``timeout_s``, not counting the time to connect.
+            TimeoutError: not all answers within ``timeout_s`` after connecting.
             OSError: no connection, a broken one, or an invalid answer.
         """
         try:
             return self._exchange(self._open(), requests, time.monotonic() + self.timeout_s)
         except kafka.errors.KafkaError as error:
             self.close()
-            raise ConnectionAbortedError(f"{self.host}:{self.port} sent no Kafka answer: {error}") from error
-        except BaseException:  # also an interrupt: the next request must not get this one's answer
+            raise ConnectionAbortedError(f"{self.host}:{self.port} sent an invalid answer: {error}") from error
+        except BaseException:  # after an interrupt, too: the next request must not get this answer
             self.close()
             raise
 
@@ -153,11 +144,6 @@ class Connection:
         return answers
 
     def _decoded(self, answer: memoryview) -> Any:
-        """Decode the answer to the oldest unanswered request.
-
-        Raises:
-            KafkaError: it is invalid.
-        """
         asked = self._protocol.in_flight_requests.popleft()
         kind = asked.get_response_class()
         start = BytesIO(answer[:_HEADER_BYTES])
@@ -185,7 +171,6 @@ class Connection:
         return self._socket
 
     def _log_in(self, sock: socket.socket, access: Access) -> None:
-        """Send SaslHandshake, then SaslAuthenticate until the mechanism is done (KIP-43, KIP-152)."""
         deadline, conversation = time.monotonic() + max(self.timeout_s, MIN_HANDSHAKE_S), access.conversation()
         try:
             self._accepted(sock, SaslHandshakeRequest[1](mechanism=access.sasl), deadline)
@@ -198,27 +183,22 @@ class Connection:
     def _accepted(self, sock: socket.socket, request: Any, deadline: float) -> Any:
         (answer,) = self._exchange(sock, [request], deadline)
         if answer.error_code:
-            raise ConnectionAbortedError(f"{self.host}:{self.port} lets nobody in: {error_name(answer.error_code)}")
+            raise ConnectionAbortedError(f"{self.host}:{self.port} rejects the login: {error_name(answer.error_code)}")
         return answer
 
 
 def _has_ended(idle: socket.socket) -> bool:
-    """Return whether an idle connection was closed, or got unexpected data."""
     poll = select.poll()
     poll.register(idle, select.POLLIN)
     return bool(poll.poll(0))
 
 
-# --- replicas ----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class ReplicaSample:
-    """Hold one replica as reported by its own broker; the columns of the ``replicas`` table.
+    """A replica as its own broker reports it; a row of ``replicas``.
 
-    ``leader_epoch`` is the epoch that the broker accepted as current; values are null if ``error`` is set.
-    ``single_reply``: both offsets are from one reply, the high watermark read first; otherwise the log end offset is
-    from an earlier request.
+    ``leader_epoch`` is the one that the broker accepted; values are null if ``error`` is set. ``single_reply``: both
+    offsets are from one reply, else the log end offset is older.
     """
 
     topic: str
@@ -236,16 +216,13 @@ class ReplicaSample:
 
 @dataclass
 class _Known:
-    """Hold what earlier answers showed of a replica: its leader epoch and its newest cached epoch (-1: none)."""
+    """Known leader epoch and newest cached epoch (-1: none)."""
 
     current: int
     cached: int
 
     def settle(self, at: Any | None, after: Any | None) -> Any | None:
-        """Return whichever answer, for epoch ``cached`` or ``cached + 1``, ends at the log's end, if any.
-
-        Move the guess by one epoch if the answers contradict it.
-        """
+        """Return the answer that ends at the log's end, if any, else correct the guess by one epoch."""
         if after and after.diverging_epoch:
             self.cached += 1
             return after if self.cached == self.current else None
@@ -260,9 +237,8 @@ class _Known:
 class BrokerProbe:
     """Sample all replicas of one broker, usually in one round trip.
 
-    A follower caches an epoch with its first batch, so its newest cached epoch may be older than its leader epoch. An
-    answer for epoch e is accepted only if e is current, or if a later answer on the same connection shows that e + 1
-    is not cached. Otherwise the end of e could be mistaken for the log's end.
+    A follower's newest cached epoch may be older than its leader epoch. So epoch e's answer is accepted only if e is
+    current, or a later answer on this connection shows that e + 1 is not cached.
     """
 
     connection: Connection
@@ -270,15 +246,9 @@ class BrokerProbe:
     _known: dict[TopicPartition, _Known] = field(default_factory=dict, init=False)
 
     def expect_epoch(self, replica: TopicPartition, leader_epoch: int) -> None:
-        """Set a replica's likely leader epoch; a wrong guess costs one more round trip."""
         self._known.setdefault(replica, _Known(leader_epoch, leader_epoch))
 
     def sample(self) -> list[ReplicaSample]:
-        """Return one sample per replica, ordered by topic and partition.
-
-        Raises:
-            OSError: the broker did not answer; see ``Connection.exchange``.
-        """
         samples = self._in_one_reply(self.replicas & self._known.keys())
         samples |= self._in_two_replies(self.replicas - samples.keys())
         return [about(samples, replica) for replica in sorted(self.replicas)]
@@ -301,10 +271,9 @@ class BrokerProbe:
         return samples
 
     def _in_two_replies(self, replicas: set[TopicPartition]) -> dict[TopicPartition, ReplicaSample]:
-        """Get log end offset and epoch by ListOffsets, the rest by a fetch at that end.
+        """Get log end and epoch by ListOffsets, the rest by a fetch there.
 
-        A freshly started ZooKeeper broker may report a log end without an epoch (-1), whose owner is unknown. It is
-        recorded as UNKNOWN_LEADER_EPOCH, which any fetch would return.
+        A fresh ZooKeeper broker may report no epoch (-1): UNKNOWN_LEADER_EPOCH, as fetches return.
         """
         if not replicas:
             return {}
@@ -332,11 +301,7 @@ class BrokerProbe:
 
 
 def probe(connection: Connection, topic: str, partition: int, known_epoch: int | None = None) -> ReplicaSample:
-    """Sample one replica once, in a single reply if the replica has an epoch.
-
-    Raises:
-        OSError: the broker did not answer; see ``Connection.exchange``.
-    """
+    """Sample one replica, in a single reply if it has an epoch."""
     replica = TopicPartition(topic, partition)
     return probe_all(connection, [replica], None if known_epoch is None else {replica: known_epoch})[0]
 
@@ -344,11 +309,7 @@ def probe(connection: Connection, topic: str, partition: int, known_epoch: int |
 def probe_all(
     connection: Connection, replicas: Iterable[TopicPartition], known_epochs: Mapping[TopicPartition, int] | None = None
 ) -> list[ReplicaSample]:
-    """Sample replicas of one broker as ``probe``, ordered by topic and partition.
-
-    Raises:
-        OSError: as ``probe``.
-    """
+    """Sample a broker's replicas, ordered by topic and partition."""
     broker = BrokerProbe(connection, set(replicas))
     for replica, epoch in (known_epochs or {}).items():
         broker.expect_epoch(replica, epoch)
@@ -384,7 +345,7 @@ def _seen(offset: int) -> int | None:
 
 
 def _divergence_request(asked: Iterable[tuple[TopicPartition, int, int]]) -> Any:
-    """Build a Fetch v12 for (replica, current leader epoch, epoch whose end is wanted)."""
+    """Build a Fetch v12 from (replica, current epoch, epoch whose end is wanted)."""
     partition = FetchRequest.FetchTopic.FetchPartition
     return _fetch_request(
         12,
@@ -403,7 +364,7 @@ def _divergence_request(asked: Iterable[tuple[TopicPartition, int, int]]) -> Any
 
 
 def _plain_fetch(ends: Mapping[TopicPartition, ListedOffset]) -> Any:
-    """Build a Fetch v11 at each replica's log end: any replica returns an empty answer from its own log (KIP-392)."""
+    """Build a Fetch v11 at log ends: any replica answers (KIP-392)."""
     partition = FetchRequest.FetchTopic.FetchPartition
     return _fetch_request(
         11,
@@ -421,11 +382,7 @@ def _plain_fetch(ends: Mapping[TopicPartition, ListedOffset]) -> Any:
 
 
 class Wanted(NamedTuple):
-    """Hold a consumer's position: ``leader_epoch`` to accept answers in, ``last_epoch`` of the batch before
-    ``offset``.
-
-    ``last_epoch`` is -1 if nothing was read.
-    """
+    """A consumer's position; ``last_epoch`` is that of the batch before (-1: none)."""
 
     offset: int
     leader_epoch: int
@@ -433,12 +390,7 @@ class Wanted(NamedTuple):
 
 
 class FetchSession:
-    """Fetch as a consumer from one broker, in an incremental session (KIP-227).
-
-    After the first fetch, requests contain only changed positions and answers only partitions with news: with
-    thousands of partitions both sides would otherwise spend their time on idle ones. Without a session, each fetch
-    lists all.
-    """
+    """Fetch as a consumer in an incremental session (KIP-227): idle partitions cost nothing."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -451,13 +403,9 @@ class FetchSession:
     def fetch(
         self, wanted: Mapping[TopicPartition, Wanted], isolation_level: int, max_wait_ms: int
     ) -> dict[TopicPartition, Any]:
-        """Fetch from partitions that this broker leads (Fetch v12); return those with news, after ``max_wait_ms`` at
-        most.
+        """Fetch from led partitions (Fetch v12); return those with news, such as a truncated log (KIP-320, KIP-595).
 
-        News includes a log truncated below the position (KIP-320, KIP-595).
-
-        Raises:
-            OSError: no answer, or an error; the next fetch starts a new session.
+        After an OSError the next fetch starts a new session.
         """
         changed = {where: of for where, of in wanted.items() if self._asked.get(where) != of}
         request = _fetch_request(12, {where: _wanted(where, of) for where, of in changed.items()}, FETCHED_BYTES)
@@ -488,7 +436,6 @@ def _wanted(where: TopicPartition, of: Wanted) -> Any:
 
 
 def _fetch_request(version: int, partitions: Mapping[TopicPartition, Any], max_bytes: int = 1) -> Any:
-    """Build a fetch without a session that never waits."""
     topics = [
         FetchRequest.FetchTopic(topic=topic, partitions=[partitions[replica] for replica in replicas])
         for topic, replicas in by_topic(partitions)
@@ -508,7 +455,7 @@ def _fetch_request(version: int, partitions: Mapping[TopicPartition, Any], max_b
 
 
 class Consumed(NamedTuple):
-    """Hold one consumed record; ``sound`` if its batch matches its CRC-32C."""
+    """A consumed record; ``sound`` if its batch matches its CRC-32C."""
 
     offset: int
     leader_epoch: int
@@ -519,13 +466,12 @@ class Consumed(NamedTuple):
 def consume(
     connection: Connection, replica: TopicPartition, offset: int, leader_epoch: int
 ) -> tuple[list[Consumed], str | None]:
-    """Return the available records from an offset on, from a leader or follower (KIP-392), and the partition's error.
+    """Return a leader's or follower's records from an offset on (KIP-392), and the partition's error.
 
-    The broker must be in the given leader epoch (KIP-320). With an error there are no records, for example beyond the
-    log's end during a truncation. Transaction markers are skipped.
+    The broker must be in the given leader epoch (KIP-320). With an error there are no records. Transaction markers are
+    skipped.
 
     Raises:
-        OSError: the broker did not answer.
         CorruptRecordError: a batch cannot be decoded.
     """
     answer = _as_consumer(connection, replica, offset, leader_epoch)
@@ -538,19 +484,13 @@ def consume(
 def preferred_replica(
     connection: Connection, replica: TopicPartition, offset: int, rack: str
 ) -> tuple[int | None, str | None]:
-    """Ask the leader which broker a consumer with this ``client.rack`` should read from (KIP-392).
-
-    Return the broker's id (None: the leader), and the partition's error.
-
-    Raises:
-        OSError: the broker did not answer.
-    """
+    """Return the broker that the leader names for a ``client.rack`` (None: itself), and its error (KIP-392)."""
     answer = _as_consumer(connection, replica, offset, -1, rack)
     return _seen(answer.preferred_read_replica), error_name(answer.error_code)
 
 
 def _as_consumer(connection: Connection, replica: TopicPartition, offset: int, epoch: int, rack: str = "") -> Any:
-    """Send a Fetch v11: the first version with a rack, and the last with topic names on every broker since 2.8."""
+    """Send a Fetch v11: the first version with a rack, the last with topic names on all brokers since 2.8."""
     asked = FetchRequest.FetchTopic.FetchPartition(
         partition=replica.partition,
         current_leader_epoch=epoch,
@@ -573,24 +513,16 @@ def _records(data: bytes, offset: int) -> Iterator[Consumed]:
 
 
 def about(answers: Mapping[TopicPartition, Told], replica: TopicPartition) -> Told:
-    """Return the requested partition's answer.
-
-    Raises:
-        ConnectionAbortedError: it is missing.
-    """
+    """Return the requested partition's answer, or raise ConnectionAbortedError."""
     if replica not in answers:
-        raise ConnectionAbortedError(f"an answer says nothing of {replica}, which was asked about")
+        raise ConnectionAbortedError(f"the answer lacks {replica}, which was requested")
     return answers[replica]
 
 
 def fetched(reply: Any) -> dict[TopicPartition, Any]:
-    """Return a fetch's answers by partition.
-
-    Raises:
-        ConnectionAbortedError: the broker rejected the whole fetch.
-    """
+    """Return a fetch's answers by partition, or raise ConnectionAbortedError."""
     if reply.error_code:
-        raise ConnectionAbortedError(f"the broker refused a fetch as a whole: {error_name(reply.error_code)}")
+        raise ConnectionAbortedError(f"the broker rejected the whole fetch: {error_name(reply.error_code)}")
     return {
         TopicPartition(topic.topic, answer.partition_index): answer
         for topic in reply.responses
@@ -599,7 +531,7 @@ def fetched(reply: Any) -> dict[TopicPartition, Any]:
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> Iterator[tuple[str, list[TopicPartition]]]:
-    """Group partitions by topic, as in requests."""
+    """Group partitions by topic."""
     topics: dict[str, list[TopicPartition]] = defaultdict(list)
     for replica in partitions:
         topics[replica.topic].append(replica)
@@ -607,13 +539,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> Iterator[tuple[str, list[T
 
 
 def read_batches(connection: Connection, replica: TopicPartition, offset: int, max_bytes: int = 1) -> bytes:
-    """Return the leader's record batches from the one with ``offset`` on, as a consumer (Fetch v11).
-
-    At least one batch is returned, whatever ``max_bytes``; none at the high watermark.
-
-    Raises:
-        OSError: no answer, or an error.
-    """
+    """Return the leader's batches from an offset on (Fetch v11), at least one below the high watermark."""
     asked = FetchRequest.FetchTopic.FetchPartition(
         partition=replica.partition,
         current_leader_epoch=-1,
@@ -631,7 +557,7 @@ def read_batches(connection: Connection, replica: TopicPartition, offset: int, m
 
 
 class ListedOffset(NamedTuple):
-    """Hold an answer to ListOffsets; offset and epoch are None if ``error`` is set."""
+    """An answer to ListOffsets; offset and epoch are None if ``error`` is set."""
 
     offset: int | None
     leader_epoch: int | None
@@ -647,13 +573,10 @@ def list_offsets(
     *,
     leader_epochs: Mapping[TopicPartition, int] | None = None,
 ) -> dict[TopicPartition, ListedOffset]:
-    """List one broker's offset per partition (ListOffsets v5), in the given leader epochs, by default any.
+    """List one broker's offset per partition (ListOffsets v5).
 
     For the debugging consumer any replica answers, and ``LATEST`` is its log end offset. For a ``CONSUMER`` only the
-    leader answers, and ``LATEST`` is the high watermark, or the last stable offset at isolation level 1.
-
-    Raises:
-        OSError: the broker did not answer.
+    leader answers with the high watermark, or the last stable offset at isolation level 1.
     """
     topic_of, partition_of = (
         ListOffsetsRequest.ListOffsetsTopic,
@@ -693,7 +616,7 @@ def list_offset(
 
 @dataclass(frozen=True)
 class PartitionView:
-    """Hold a broker's metadata of a partition; ``leader`` is -1 if there is none."""
+    """A broker's metadata of a partition; ``leader`` -1: none."""
 
     topic: str
     partition: int
@@ -710,7 +633,7 @@ class PartitionView:
 
 @dataclass(frozen=True)
 class ClusterView:
-    """Hold a broker's metadata of the cluster; ``brokers`` maps live brokers to (host, port)."""
+    """A broker's metadata of the cluster."""
 
     sent_ns: int
     received_ns: int
@@ -720,11 +643,7 @@ class ClusterView:
 
 
 def metadata(connection: Connection, topics: Iterable[str] | None) -> ClusterView:
-    """Return a broker's metadata cache (Metadata v7); unknown topics are missing, None requests all.
-
-    Raises:
-        OSError: the broker did not answer.
-    """
+    """Return a broker's metadata cache (Metadata v7), without unknown topics; None: all."""
     wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics]
     request = MetadataRequest[7](topics=wanted, allow_auto_topic_creation=False)
     sent_ns = time.monotonic_ns()
@@ -749,7 +668,7 @@ def metadata(connection: Connection, topics: Iterable[str] | None) -> ClusterVie
 
 @dataclass(frozen=True)
 class QuorumView:
-    """Hold the metadata quorum as its leader reports it; ``voters`` maps to log end offsets, -1 if unknown."""
+    """The metadata quorum; ``voters`` → log end offset, -1 if unknown."""
 
     leader: int
     leader_epoch: int
@@ -758,11 +677,7 @@ class QuorumView:
 
 
 def describe_quorum(connection: Connection) -> QuorumView | None:
-    """Return KRaft's metadata quorum (DescribeQuorum v0), or None if this controller is not its leader.
-
-    Raises:
-        OSError: the controller did not answer.
-    """
+    """Return KRaft's quorum (DescribeQuorum v0), or None if this controller does not lead."""
     topic = DescribeQuorumRequest.TopicData
     partition = topic.PartitionData(partition_index=0)
     request = DescribeQuorumRequest[0](topics=[topic(topic_name="__cluster_metadata", partitions=[partition])])
@@ -775,14 +690,12 @@ def describe_quorum(connection: Connection) -> QuorumView | None:
     return QuorumView(answer.leader_id, answer.leader_epoch, answer.high_watermark, voters)
 
 
-# --- produce -----------------------------------------------------------------------------------
-
 ACKS = {"0": 0, "1": 1, "all": -1}
 
 
 @dataclass(frozen=True)
 class Produced:
-    """Hold the answer to one produce request; ``base_offset`` is None if none was returned."""
+    """An answer to one produce request; ``base_offset`` is None if none was returned."""
 
     sent_ns: int | None
     done_ns: int | None
@@ -791,7 +704,7 @@ class Produced:
 
 
 def record_batch(values: Sequence[bytes], timestamp_ms: int) -> bytes:
-    """Encode values as one uncompressed record batch of format v2, without a producer id."""
+    """Encode an uncompressed record batch v2 without a producer id."""
     builder = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=1 << 30)
     for value in values:
         builder.append(timestamp_ms, None, value)
@@ -809,10 +722,9 @@ def produce(
     timeout_ms: int = 10_000,
     go_on: Callable[[], bool] = lambda: True,
 ) -> Iterator[Produced]:
-    """Send each batch in its own request (Produce v7), in order, without retries.
+    """Send each batch in its own request (Produce v7), without retries.
 
-    A broken connection ends the sequence: that batch gets ``timeout`` or ``unreachable``, later ones ``never_sent``.
-    So do all batches once ``go_on`` returns False.
+    After an error (``timeout``, ``unreachable``) or a False ``go_on``, the rest is ``never_sent``.
     """
     ended = False
     for values in batches:

@@ -51,7 +51,7 @@ from history.partition import TopicPartition
 
 LEAD_LIMIT_S = 20.0
 ISR_LIMIT_S = 60.0
-SEEN_LIMIT_S = 0.5  # for brokers to learn of an election
+SEEN_LIMIT_S = 0.5
 
 
 def _hold(run: PhaseRun, step: flow.Hold) -> None:
@@ -92,8 +92,8 @@ def _pause(run: PhaseRun, step: processes.Pause) -> None:
     nodes = run.nodes(step.node)
     if run.world.runtime.network is None and (lagging := run.active(nodes, ("lag", "slow"))):
         raise HarnessError(
-            f"{lagging[0].nodes[0].name} has {lagging[0].key} active, for which the process runtime stops and "
-            "continues it in turn, so that it cannot be paused; heal that before, or use RUNTIME=docker."
+            f"{lagging[0].nodes[0].name} has {lagging[0].key} active, for which the process runtime pauses and "
+            "resumes it, so that it cannot be paused; heal that first, or use RUNTIME=docker."
         )
     run.inject((PausedMember if step.node.of_members else Paused)(run.world, nodes), step)
 
@@ -155,7 +155,6 @@ def _start(run: PhaseRun, step: processes.Start) -> None:
 
 
 def _roll(run: PhaseRun, step: Step, nodes: Sequence[Node], meanwhile: Callable[[Node], None]) -> None:
-    """Restart nodes one by one, each once all replicas are in sync again."""
     for index, node in enumerate(nodes):
         for topic in run.world.scenario.topics if index else ():
             run.wait(Condition(isr_full=topic), ISR_LIMIT_S, step)
@@ -179,7 +178,7 @@ def _bounce(run: PhaseRun, step: processes.Bounce) -> None:
 def _crash_loop(run: PhaseRun, step: processes.CrashLoop) -> None:
     for turn in range(step.times):
         if turn:
-            threading.Event().wait(step.after)  # like a process that starts and later crashes
+            threading.Event().wait(step.after)  # as for a process that crashes after its start
         run.restart(Killed(run.world, run.nodes(step.node)), step)
 
 
@@ -199,7 +198,6 @@ def _rollback(run: PhaseRun, step: processes.Rollback) -> None:
 
 
 def _finalise(run: PhaseRun, step: processes.Finalise) -> None:
-    """Raise the cluster's version: in KRaft one request, with ZooKeeper a broker setting and a rolling restart."""
     world = run.world
     if world.plan.mode == "kraft":
         level = metadata_level(step.to)
@@ -221,7 +219,6 @@ def _heal(run: PhaseRun, _step: flow.Heal) -> None:
 
 
 def _elect(run: PhaseRun, step: topology.Elect) -> None:
-    """Elect leaders; the failure of a preferred replica out of sync is recorded, and the phase continues."""
     world = run.world
     if step.who == "preferred":
         ask = partial(world.ask, lambda broker: elect_preferred(broker, world.partitions))
@@ -233,24 +230,20 @@ def _elect(run: PhaseRun, step: topology.Elect) -> None:
 
 
 def _elect_unclean(broker: Connection, partitions: list[TopicPartition], unclean: list[str]) -> None:
-    """Elect, and add to ``unclean`` the partitions that may have been elected, and may lose records."""
+    """Elect; add to ``unclean`` the partitions that may have lost records."""
     try:
         answers = elect_unclean(broker, partitions)
-    except HarnessError:  # no controller is known, so none received the request
+    except HarnessError:  # no controller received the request
         raise
     except BaseException:
-        unclean.extend(map(str, partitions))  # it may be done nevertheless
+        unclean.extend(map(str, partitions))  # it may have happened
         raise
     unclean.extend(str(of) for of, answer in answers.items() if error_name(answer.error_code) not in NOT_ELECTED)
     check_elected(answers)
 
 
 def _record_election(run: PhaseRun, step: Step, elect: Callable[[], object], **told: Any) -> None:
-    """Record an election with the leaders before and after: the answer alone does not show a change.
-
-    Raises:
-        HarnessError: no broker or controller could be reached.
-    """
+    """Record the leaders before and after: the answer does not show a change."""
     before, refused = _led(run), None
     try:
         elect()
@@ -259,7 +252,7 @@ def _record_election(run: PhaseRun, step: Step, elect: Callable[[], object], **t
     except (Refused, WaitTimeout) as error:
         refused = str(error)
     except BaseException as error:
-        refused = str(error)  # recorded too: it may be done nevertheless
+        refused = str(error)  # it may have happened
         raise
     finally:
         led = {"before": before, "after": _led(run)}
@@ -308,10 +301,7 @@ def _throttle(run: PhaseRun, step: topology.Throttle) -> None:
 
 
 def _configured(run: PhaseRun, changes: list[Change], step: Step) -> None:
-    """Change settings, but reject those changed by an active fault.
-
-    The second change would end the first one's effect unnoticed, and neither could restore the original value.
-    """
+    """Change settings, unless an active fault did: its effect and original value would be lost."""
     active = run.active(list(run.world.brokers.values()), ("configure", "throttle"))
     earlier = [change for fault in active if isinstance(fault, Configured) for change in fault.changes]
     taken = {(change.resource, change.name, setting) for change in earlier for setting in change.config}
@@ -374,7 +364,7 @@ def _senders(run: PhaseRun, node: Node, targets: list[Target] | None) -> list[No
 
 
 def _check_unlimited(run: PhaseRun, node: Node) -> None:
-    """Check that no other limit is active: all of them use the same traffic class of the kernel."""
+    """Check that no other limit uses the kernel's one traffic class."""
     if run.active([node], ("limit_bandwidth", "delay", "reorder", "lag", "slow")):
         raise HarnessError(f"The traffic into {node.name} is limited or delayed already; end that first.")
 
@@ -409,7 +399,6 @@ def _lose(run: PhaseRun, step: network.Lose) -> None:
 
 
 def _transfer_leadership(run: PhaseRun, step: topology.TransferLeadership) -> None:
-    """Move leadership; the failure of a replica out of sync is recorded, and the phase continues."""
     world, number = run.world, broker_id(run.node(step.replica))
     partition = _partition(run, step.replica)
     order = leader_first(world, partition, number)
@@ -468,9 +457,5 @@ ACTIONS: dict[type[Step], Callable[[PhaseRun, Any], None]] = {
 
 
 def perform(run: PhaseRun, step: Step) -> None:
-    """Perform a step.
-
-    Raises:
-        HarnessError: the step could not be performed.
-    """
+    """Perform a step."""
     ACTIONS[type(step)](run, step)

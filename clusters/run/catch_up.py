@@ -1,4 +1,4 @@
-"""Wait until every reader has read to the end, and record the readers' positions."""
+"""Wait until every reader has read to the end, and record their positions."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from history.readers import CATCH_UP
 from history.tables import POSITIONS
 from history.words import some_of
 
-Positions = Mapping[str, int | None]  # by partition; None: nothing fetched yet
+Positions = Mapping[str, int | None]  # None: nothing fetched yet
 TOLD_S = 2.0  # readers report once per second
-PROGRESS_LIMIT_S = 45.0  # for readers that still progress
+PROGRESS_LIMIT_S = 45.0
 
 
 def catch_up(world: World) -> None:
-    """Wait for the live consumer and a consumer group, after the final drain, and write the table ``positions``.
+    """Wait for all readers after the final drain, and write ``positions``.
 
-    The wait ends when each reader is at the drain's end, or when none has moved for the time allowed without progress.
+    The wait ends early if no reader moves.
     """
     ends = drained_to(world)
     if not ends or not _running(world):
@@ -62,7 +62,7 @@ def catch_up(world: World) -> None:
 
 
 def drained_to(world: World) -> dict[str, int]:
-    """Return the final drain's end offset of each partition that it read completely."""
+    """Return the drain's end offset of each completely read partition."""
     drained: dict[str, Any] = summary_of(world, DRAIN).get("partitions", {})
     return {where: reached["end_offset"] for where, reached in drained.items() if reached["complete"]}
 
@@ -73,7 +73,7 @@ def _running(world: World) -> list[str]:
 
 
 def _told(world: World) -> dict[str, Any]:
-    """Return each running reader's last report, by its name in the tables; a busy reader has no ``positions``."""
+    """Return running readers' last reports; a busy one lacks ``positions``."""
     words = (summary_of(world, name) for name in _running(world))
     return {each["client_id"]: each["so_far"] for each in words if "so_far" in each}
 

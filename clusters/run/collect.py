@@ -1,4 +1,4 @@
-"""Turn a live run into evidence: the files of the servers, and the clients' streams as tables."""
+"""Turn a live run into evidence: servers' files, and clients' streams as tables."""
 
 from __future__ import annotations
 
@@ -23,20 +23,16 @@ from history.partitioned import Read, streams_to_parquet
 from history.streams import read_stream
 from history.tables import RECORDED
 
-Starts = dict[int, list[tuple[int, int]]]  # broker id → (started_ns, incarnation), in order
+Starts = dict[int, list[tuple[int, int]]]  # broker id → (started_ns, incarnation)
 
 OF_MEMBERS = ("group_reads", "rebalances", "commits", "share_reads", "share_acks")
 STREAMED = ("sends", "polls", "seeks", *OF_MEMBERS, "replicas", "isr")
 
 
 def collect_servers(world: World) -> None:
-    """Pause all servers at once, kill them with SIGKILL, and move their files to the evidence.
+    """Pause all servers at once, kill them (SIGKILL), and move their files to the evidence.
 
-    A clean stop would change ISR and epochs, and so the scenario's end; a copy would need the disk space twice. Safe
-    to repeat: moved files stay.
-
-    Raises:
-        HarnessError: a disk error.
+    A clean stop would change ISR and epochs; a copy would need twice the space. Safe to repeat.
     """
     if not world.has_addresses:
         return
@@ -45,7 +41,7 @@ def collect_servers(world: World) -> None:
     for node in live:
         world.runtime.pause(node.name)
     for node in world.servers:
-        if node.disk_bytes:  # in memory, lost with its server
+        if node.disk_bytes:  # lost with its server
             available(world.runtime.disks, "disk for each node").run_script(node, "cp -a --sparse=always /disk/. data/")
     for node in live:
         end(world, node, "SIGKILL")
@@ -63,25 +59,23 @@ def _collect_server(node: Node, target: Path) -> None:
             shutil.copy2(file, target)
     for folder in dict.fromkeys([*node.log_dirs, node.metadata_dir]):
         if folder.is_dir() and not folder.is_symlink():
-            allow_writing(node, folder)  # the run may have ended while the folder was read-only
+            allow_writing(node, folder)  # may still be read-only
         if folder.exists():
             folder.rename(target / folder.name)
     remove_links(target)
 
 
 def remove_links(folder: Path) -> None:
-    """Remove symbolic links from a server's files: Kafka makes none, and a link could point to any host file."""
+    """Remove symbolic links, which could point to any host file; Kafka makes none."""
     for file in folder.rglob("*"):
         if file.is_symlink():
             file.unlink()
 
 
 def collect_clients(world: World) -> None:
-    """Copy each client's log next to its summary, and the pairs of wall and monotonic time."""
+    """Copy clients' logs and clock readings."""
     for log in world.folder.work.glob("*/server.log"):
-        if not log.is_symlink() and any(
-            world.folder.clients.glob(f"{log.parent.name}.*json")
-        ):  # a member has one per incarnation
+        if not log.is_symlink() and any(world.folder.clients.glob(f"{log.parent.name}.*json")):
             shutil.copy(log, world.folder.clients / f"{log.parent.name}.log")
     clock = world.folder.work / "streams" / "clock.jsonl"
     if clock.exists():
@@ -89,7 +83,7 @@ def collect_clients(world: World) -> None:
 
 
 def write_tables(world: World) -> None:
-    """Convert every stream to Parquet; add to replica samples the incarnation of the broker."""
+    """Convert every stream to Parquet."""
     streams = world.folder.work / "streams"
     readers: dict[str, Read] = {
         "sends": sends_of,
@@ -112,7 +106,7 @@ def _broker_starts(world: World) -> Starts:
 
 
 def _replicas_of(stream: Path, starts: Starts) -> Iterator[pa.RecordBatch]:
-    """Yield a stream's samples with incarnations, in batches: a long run exceeds memory."""
+    """Yield samples in batches: a long run exceeds memory."""
     for batch in read_stream(stream):
         yield with_incarnations(batch, starts)
 

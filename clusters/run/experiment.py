@@ -1,6 +1,6 @@
-"""Perform a run call by call; ``clusters.run.stages`` defines the order.
+"""The calls of a run; ``clusters.run.stages`` defines their order.
 
-Every call gets the run's folder and finds everything else in it, so that each may come from another process.
+Each may come from another process: everything is in the run's folder. All raise HarnessError.
 """
 
 from __future__ import annotations
@@ -60,21 +60,14 @@ __all__ = ["check", "hold_lease", "prepare", "reap", "tear_down"]
 
 _FOLDERS = frozenset({"dataDir", "log.dirs", "metadata.log.dir"})
 READY_LIMIT_S, END_LIMIT_S = 60.0, 15.0
-LOG_LIMIT_S = 0.1  # for each partition, for brokers to create its logs: a small broker makes 100 per second
-COPIER_LIMIT_S = 90.0  # to copy to the end of its input
-SETTLE_LIMIT_S = 45.0  # for what a share group has not read yet
-QUIESCE_LIMIT_S = 30.0  # in addition to the transaction timeout, which the coordinator checks every 10 s
-
-
-# --- setting up --------------------------------------------------------------------------------
+LOG_LIMIT_S = 0.1  # a small broker creates 100 per second
+COPIER_LIMIT_S = 90.0
+SETTLE_LIMIT_S = 45.0
+QUIESCE_LIMIT_S = 30.0  # on top of the transaction timeout, checked every 10 s
 
 
 def start_cluster(run: Path) -> None:
-    """Start the metadata nodes and all brokers; on failure remove everything started.
-
-    Raises:
-        HarnessError: a node did not start, or the run was started before.
-    """
+    """Start the metadata nodes and all brokers; on failure remove everything started."""
     check_unstarted(run)
     with World.open(run) as world:
         try:
@@ -87,7 +80,7 @@ def start_cluster(run: Path) -> None:
 
 
 def _full_disk(world: World) -> str:
-    """Return the error text of a full disk, else an empty text: servers that cannot write do not report it."""
+    """Return a full disk's error: servers that cannot write do not report it."""
     try:
         Room(world.folder).check()
     except HarnessError as full:
@@ -96,13 +89,9 @@ def _full_disk(world: World) -> str:
 
 
 def check_unstarted(run: Path) -> None:
-    """Check that the run was not started before, since a failed start removes the run's cluster.
-
-    Raises:
-        HarnessError: it was.
-    """
+    """Check that the run is new: a failed start removes its cluster."""
     if (RunFolder(run).work / "prefix").exists():
-        raise HarnessError(f"{run.name} was started before; a run is never started twice, start a new one.")
+        raise HarnessError(f"{run.name} was started before; start a new run.")
 
 
 def _start_cluster(world: World) -> None:
@@ -136,7 +125,6 @@ def _start_cluster(world: World) -> None:
 
 
 def _secure(world: World) -> None:
-    """Make the certificates and the password of a secured cluster, for all possible nodes."""
     access = world.access(WORLD)
     if access is None:
         return
@@ -166,7 +154,7 @@ def _server_configs(world: World) -> dict[str, dict[str, str]]:
 
 
 def create_topics(run: Path) -> None:
-    """Create the scenario's topics, and wait until every broker has its replicas and knows the full ISRs."""
+    """Create the topics; wait until every broker has its replicas and knows the full ISRs."""
     with World.open(run) as world:
         any_broker = next(iter(world.brokers.values()))
         with world.connect(any_broker, "CLIENT", READY_LIMIT_S) as connection:
@@ -202,17 +190,11 @@ def _without_replica(world: World) -> list[str]:
 
 
 def start_clients(run: Path) -> None:
-    """Start all clients, and wait until each has seen its first sample, record or ack.
-
-    Raises:
-        HarnessError: a client did not start (then all are ended), or they were started before.
-    """
+    """Start all clients; wait for each one's first sample, record or ack. On failure end all."""
     with World.open(run) as world:
         streams = world.folder.work / "streams"
         if streams.exists():
-            raise HarnessError(
-                f"The clients of {run.name} were started before, and what they saw stays; start a new run."
-            )
+            raise HarnessError(f"The clients of {run.name} were started before; start a new run.")
         world.folder.clients.mkdir(exist_ok=True)
         streams.mkdir()
         producers = producer_names(world)
@@ -247,7 +229,6 @@ def _why_not_ready(world: World, client: Node) -> str:
 
 
 def _set_up_group(world: World) -> None:
-    """Set a share group's own settings before its first member starts."""
     group = world.scenario.group
     if isinstance(group, ShareGroup):
         any_broker = next(iter(world.brokers.values()))
@@ -255,26 +236,20 @@ def _set_up_group(world: World) -> None:
             alter_config(connection, "group", GROUP_ID, group.group_settings(world.scenario.isolation))
 
 
-# --- the experiment ----------------------------------------------------------------------------
-
-
 def capture(run: Path, label: str) -> None:
-    """Capture every replica's offsets and all nodes' usage under a label: before, after."""
+    """Capture every replica's offsets and all nodes' usage."""
     with World.open(run, REQUEST_LIMIT_S) as world:
         record_usage(world, label)
         capture_offsets(world, label)
 
 
 def run_phase(run: Path, index: int, name: str | None = None) -> None:
-    """Run one phase of the scenario and capture every replica at its end.
+    """Run one phase, and capture every replica at its end.
 
-    ``name`` is the caller's expected phase: its scenario may have been edited since the run was prepared.
-
-    Raises:
-        HarnessError: the run is over, the phase was begun before or is not ``name``, a client died, or a step failed.
+    ``name`` is the caller's expected phase: the scenario may have changed since.
     """
     if RunFolder(run).is_sealed:
-        raise HarnessError(f"{run.name} is collected and over; a phase cannot be run again, start a new run.")
+        raise HarnessError(f"{run.name} is collected; start a new run.")
     with World.open(run) as world:
         _check_next(world, index, name)
         phase = world.scenario.phases[index]
@@ -304,7 +279,7 @@ def _check_next(world: World, index: int, name: str | None) -> None:
 
 
 def stop_producers(run: Path) -> None:
-    """Stop the producers: they send no more, wait for answers, and record the rest as unknown."""
+    """Stop sending, wait for answers, record the rest as unknown."""
     with World.open(run) as world:
         _end_producers(world)
         end_clients(world, dict.fromkeys(_copiers(world), COPIER_LIMIT_S))
@@ -316,13 +291,13 @@ def _copiers(world: World) -> list[str]:
 
 
 def _end_producers(world: World) -> None:
-    """End the producers with a limit beyond their delivery timeouts: killed earlier, ledgers lack records in flight."""
+    """End producers after their delivery timeouts, so that ledgers are complete."""
     producers = world.scenario.producers
     end_clients(world, {each.name: each.load.delivery_timeout + END_LIMIT_S for each in producers})
 
 
 def stop_clients(run: Path) -> None:
-    """Stop prober, consumer and group members, and first any producers left by a failure."""
+    """Stop the other clients, and producers left by a failure."""
     with World.open(run) as world:
         _end_producers(world)
         catch_up(world)
@@ -332,7 +307,7 @@ def stop_clients(run: Path) -> None:
 
 
 def _settle_group(world: World) -> None:
-    """Wait until a share group has had no delivery for as long as the next one may take."""
+    """Wait until a share group has had no delivery for as long as one may take."""
     at_rest_s, since = settle_s(world.scenario), [(-1, time.monotonic())]
     if not at_rest_s:
         return
@@ -352,9 +327,9 @@ def _settle_group(world: World) -> None:
 
 
 def quiesce(run: Path) -> None:
-    """Wait until every in-sync replica is at the leader's end, and so are high watermark and last stable offset.
+    """Wait until in-sync replicas, high watermark and last stable offset reach the leader's end.
 
-    An open transaction holds back the last stable offset until the coordinator aborts it.
+    An open transaction delays this until the coordinator aborts it.
     """
     with World.open(run) as world:
         started = time.monotonic()
@@ -385,7 +360,6 @@ def _is_quiet(world: World) -> bool:
 
 
 def _is_at_rest(leader: int, samples: Mapping[int, ReplicaSample | None]) -> bool:
-    """Return whether all ISR members report the same log end, equal to the high watermark and last stable offset."""
     ends = {
         (sample.high_watermark, sample.log_end_offset) if sample and not sample.error else (None, -1)
         for sample in samples.values()
@@ -400,14 +374,10 @@ def _is_at_rest(leader: int, samples: Mapping[int, ReplicaSample | None]) -> boo
 
 
 def drain(run: Path) -> None:
-    """Read every record of every partition once more, up to the high watermark.
-
-    Raises:
-        HarnessError: the run was drained before.
-    """
+    """Read every record once more, up to the high watermark."""
     with World.open(run) as world:
         if (world.folder.work / DRAIN).exists():
-            raise HarnessError(f"{run.name} was drained before, and what was read stays; start a new run.")
+            raise HarnessError(f"{run.name} was drained before; start a new run.")
         node = client_node(world, DRAIN)
         world.start(node)
         try:
@@ -419,11 +389,8 @@ def drain(run: Path) -> None:
         record_exit(world, DRAIN)
 
 
-# --- the end -----------------------------------------------------------------------------------
-
-
 def collect(run: Path) -> None:
-    """Kill the servers, keep their files, convert the clients' streams to tables, and seal the folder."""
+    """Kill the servers, keep their files, write the tables, and seal the folder."""
     if RunFolder(run).is_sealed:
         return
     with World.open(run) as world:

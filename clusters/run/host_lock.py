@@ -1,6 +1,6 @@
-"""Lock the host: for one benchmark alone, or for correctness runs in parallel.
+"""Lock the host: for one benchmark alone, or for parallel correctness runs.
 
-The lock is per host, not per project, because two checkouts share the CPUs; it is released when its process ends.
+Checkouts share the CPUs, so the lock is per host; it ends with its process.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import psutil
 
 log = logging.getLogger("plimsoll.host")
 
-Tell = Callable[[str], object]  # shows a message to a person
-COMMAND = 160  # most characters shown of a command
-LOCK = Path("/tmp/plimsoll-host.lock")  # fixed, whatever TMPDIR is: all users need the same file
+Tell = Callable[[str], object]
+COMMAND = 160
+LOCK = Path("/tmp/plimsoll-host.lock")  # whatever TMPDIR is: all users need the same file
 
 
 @contextmanager
 def alone(lock: Path | None = None, tell: Tell = log.info) -> Iterator[None]:
-    """Hold the host for a benchmark; wait for all other runs, and report which."""
+    """Hold the host for a benchmark; wait for all other runs."""
     with _held(
         lock or LOCK, fcntl.LOCK_EX, "waiting until this host's other runs have ended: a benchmark runs alone", tell
     ):
@@ -34,7 +34,7 @@ def alone(lock: Path | None = None, tell: Tell = log.info) -> Iterator[None]:
 
 @contextmanager
 def beside_others(lock: Path | None = None, tell: Tell = log.info) -> Iterator[None]:
-    """Share the host for a correctness run; wait for a benchmark, and report which."""
+    """Share the host for a correctness run; wait for a benchmark."""
     with _held(lock or LOCK, fcntl.LOCK_SH, "waiting until this host's benchmark has ended", tell):
         yield
 
@@ -51,10 +51,7 @@ def _held(lock: Path, how: int, words: str, tell: Tell) -> Iterator[None]:
 
 
 def _held_by(file: IO[str]) -> list[str]:
-    """Describe the lock's holders from /proc/locks: ``process 4711 of ann: airflow dags test nightly …``.
-
-    The result is empty on a file system whose device numbers in /proc/locks differ from its files' (btrfs).
-    """
+    """Describe the lock's holders from /proc/locks; none on btrfs, whose device numbers differ."""
     about = os.fstat(file.fileno())
     place = f"{os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x}:{about.st_ino}"
     locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
@@ -64,18 +61,15 @@ def _held_by(file: IO[str]) -> list[str]:
 def _who(pid: int) -> str:
     try:
         process = psutil.Process(pid)
-        command = " ".join(process.cmdline()).split(" -m ")[-1]  # the module that Python runs
+        command = " ".join(process.cmdline()).split(" -m ")[-1]  # the module
         return f"process {pid} of {process.username()}: {textwrap.shorten(command, COMMAND, placeholder=' …')}"
-    except psutil.Error:  # it has ended, or is in another container
+    except psutil.Error:  # ended, or in another container
         return f"process {pid}"
 
 
 def _opened(lock: Path) -> IO[str]:
-    """Create the lock if missing, and open it read-only.
-
-    In a folder shared by all users the kernel forbids opening another user's file for writing.
-    """
+    """Open the lock read-only: shared folders forbid writing another user's file."""
     with suppress(FileExistsError):
         lock.touch(exist_ok=False)
-        lock.chmod(0o666)  # for every user, whatever the umask
+        lock.chmod(0o666)  # whatever the umask
     return lock.open()

@@ -1,4 +1,4 @@
-"""Hold runs by leases, and remove what is left of runs without a holder."""
+"""Hold runs by leases, and remove what is left of others."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from history.scratch import scratch
 
 Lease = Literal["process", "time"]
 
-LEASE_S = 1800.0  # for a run's next task to start, or for the scheduler to notice a dead worker and collect the run
+LEASE_S = 1800.0  # for a run's next task to start, or a dead worker to be noticed
 _RENEWED_EVERY_S = 60.0
-_NO_LEASE = (OSError, ValueError, LookupError, TypeError)  # a missing or damaged lease
-_held: set[Path] = set()  # by this process
-_DOCKER = Path("/var/run/docker.sock")  # the default, unless DOCKER_HOST is set
+_NO_LEASE = (OSError, ValueError, LookupError, TypeError)
+_held: set[Path] = set()
+_DOCKER = Path("/var/run/docker.sock")  # unless DOCKER_HOST is set
 
 
 def write_lease(run: Path, kind: Lease) -> None:
-    """Write what protects the run from ``reap``: the life of a process, or a time on the monotonic clock."""
+    """Protect the run from ``reap`` by a process's life, or until a monotonic time."""
     expires_s = time.monotonic() + LEASE_S if kind == "time" else 0
     write_atomically(RunFolder(run).work / "lease", json.dumps({"boot": boot_id(), "expires_s": expires_s}))
 
@@ -48,7 +48,7 @@ def hold_lease(run: Path) -> Iterator[None]:
 
 @contextmanager
 def hold_trial() -> Iterator[Path]:
-    """Yield a folder for a trial, protected from ``reap`` like a run, while this process lives."""
+    """Yield a folder for a trial, protected like a run."""
     with scratch() as folder:
         run = RunFolder(folder)
         run.work.mkdir()
@@ -61,18 +61,18 @@ def hold_trial() -> Iterator[Path]:
 def hold_step(run: Path, limit_s: float, *, at_last: bool = False) -> Iterator[None]:
     """Hold the run exclusively: an abandoned task may still be healing its faults.
 
-    The holder may hold it again. With ``at_last`` the block runs even if the other task does not end, for the
-    teardown. A lease by time is renewed meanwhile.
+    The holder may hold it again; a lease by time is renewed. ``at_last``, for the teardown, continues even if another
+    process holds the run.
 
     Raises:
         WaitTimeout: another process still holds it after ``limit_s`` seconds.
     """
     lock = RunFolder(run.resolve()).work / "step"
-    if lock in _held or not lock.parent.is_dir():  # without work/ there is nothing to lock, and the call itself fails
+    if lock in _held or not lock.parent.is_dir():  # without work/ the call fails
         yield
         return
     with lock.open("w") as file:
-        what = f"another task of {run.name} to end, which has to be over before this one"
+        what = f"another task of {run.name} to end first"
         with suppress(*([WaitTimeout] if at_last else [])):
             wait_until(partial(_taken, file), limit_s=limit_s, what=what, last_seen=lambda: "it goes on")
         _held.add(lock)
@@ -85,7 +85,6 @@ def hold_step(run: Path, limit_s: float, *, at_last: bool = False) -> Iterator[N
 
 @contextmanager
 def _renewing_lease(run: Path) -> Iterator[None]:
-    """Renew the lease during the work, so that it lasts until ``LEASE_S`` after it."""
     ended = Event()
 
     def renew_until_ended() -> None:
@@ -104,7 +103,6 @@ def _renewing_lease(run: Path) -> Iterator[None]:
 
 
 def _renew_lease(run: Path) -> None:
-    """Renew a lease by time; a process's lease ends with the process."""
     with suppress(*_NO_LEASE):
         with (RunFolder(run).work / "lease").open() as file:
             is_by_time = json.load(file)["expires_s"] > 0
@@ -123,16 +121,16 @@ def _taken(file: IO[str]) -> bool:
 def tear_down(run: Path) -> list[str]:
     """Remove everything of the run except its folder; safe to repeat.
 
-    If the run is sealed, remove the folder's ``work/`` too; before that it is the only evidence.
+    ``work/``, too, if the run is sealed: before, it is the only evidence.
 
     Raises:
-        HarnessError: the run was on Docker, and Docker does not answer or failed.
+        HarnessError: the run was on Docker, which does not answer or failed.
     """
     folder = RunFolder(run.resolve())
     with suppress(OSError):  # a failure must not prevent the removal
         (folder.work / TORN_DOWN).touch()
     removed = _remove_all(folder.path)
-    with suppress(PermissionError):  # another user's folder stays
+    with suppress(PermissionError):
         if folder.is_sealed:
             shutil.rmtree(folder.work, ignore_errors=True)
     return removed
@@ -140,7 +138,7 @@ def tear_down(run: Path) -> list[str]:
 
 def _remove_all(run: Path) -> list[str]:
     removed = open_runtime("process", run).remove_all()
-    # A slow daemon counts as none, which must not apply to a run on Docker.
+    # A slow daemon counts as none, unless the run is on Docker.
     if _was_on_docker(run) or choose_runtime("auto") == "docker":
         removed += open_runtime("docker", run).remove_all()
     return removed
@@ -154,13 +152,13 @@ def _was_on_docker(run: Path) -> bool:
 
 
 def reap(*, all_runs: bool = False, docker_may_be_down: bool = False) -> list[str]:
-    """Remove what is left of runs without a lease; with ``all_runs``, also of runs in use.
+    """Remove what is left of runs without a lease, with ``all_runs`` of all.
 
-    A run is in use while a process holds its lease, or until the lease's time (a scheduler's run; renewed by work on
-    it). With ``docker_may_be_down``, a Docker whose daemon is not started counts as one without runs.
+    A lease holds while its process lives, or until its time. ``docker_may_be_down``: a stopped daemon counts as no
+    runs.
 
     Raises:
-        NotRemoved: after everything else was removed: some could not be, or Docker did not list its runs.
+        NotRemoved: at the end, if some remain, or Docker did not list its runs.
     """
     places = [_runs_with_processes, _runs_on_docker]
     if docker_may_be_down and _is_down(_docker_address()):
@@ -179,10 +177,10 @@ def _runs_with_processes() -> list[Path]:
 
 
 def _runs_on_docker() -> list[Path]:
-    """Return the runs with something on Docker; none without Docker, or without permission to use it.
+    """Return the runs on Docker; none without permission to use it.
 
     Raises:
-        HarnessError: Docker exists and does not answer, so its runs are unknown.
+        HarnessError: Docker exists and does not answer.
     """
     from clusters.runtimes.docker.removal import runs_with_leftovers
 
@@ -194,12 +192,11 @@ def _runs_on_docker() -> list[Path]:
 
 
 def _docker_address() -> str:
-    """Where Docker's daemon should answer this user; empty if there is no Docker here."""
     return os.environ.get("DOCKER_HOST") or (str(_DOCKER) if os.access(_DOCKER, os.R_OK | os.W_OK) else "")
 
 
 def _is_down(address: str) -> bool:
-    """Whether no daemon listens at a socket; one that listens and does not answer may have containers that run."""
+    """Return whether no daemon listens; a silent one may have containers."""
     path = address.removeprefix("unix://")
     if not path.startswith("/"):
         return False
@@ -225,6 +222,6 @@ def _is_leased(run: Path) -> bool:
                 return True
             return in_time
     except PermissionError:
-        return True  # another user's run counts as held, since its lock is not visible
+        return True  # another user's lock is not visible
     except _NO_LEASE:
         return False

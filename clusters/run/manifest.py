@@ -1,4 +1,4 @@
-"""Write a run's manifest: everything known before the first record, and the host's fingerprint."""
+"""Write a run's manifest: everything known before the first record."""
 
 from __future__ import annotations
 
@@ -35,11 +35,7 @@ from history.product import product
 
 
 def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
-    """Return the manifest of a run with reserved addresses; ``configs`` maps server nodes to their settings.
-
-    Raises:
-        HarnessError: the manifest is invalid.
-    """
+    """Return a run's manifest; ``configs`` maps server nodes to settings."""
     plan, scenario = world.plan, world.scenario
     nodes = [
         NodeInfo.model_validate(
@@ -91,12 +87,12 @@ def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
 
 
 def add_features(world: World) -> None:
-    """Add to the manifest the features that a broker reports, before the first record is sent."""
+    """Add the features that a broker reports before the first record."""
     _complete(world, features=world.features())
 
 
 def add_incarnations(world: World) -> None:
-    """Add to the manifest the version that each start of a server ran."""
+    """Add each server start's version."""
     started = [event for event in read_events(world.folder.events) if event.kind == "node_started"]
     servers = [event for event in started if "kafka_version" in event.detail]
     found = [
@@ -116,7 +112,7 @@ def _complete(world: World, **known: Any) -> None:
 
 
 def producers(scenario: Scenario, clients: Mapping[str, Build]) -> list[ProducerInfo]:
-    """Return all producers of a run: of loads (``clients``: their releases), the copier, and ``write`` steps."""
+    """Return all producers: of loads, the copier and ``write`` steps."""
     found = [_of_load(producer, clients.get(producer.of)) for producer in scenario.producers]
     found += _copies(scenario)
     writes = [step for phase in scenario.phases for step in phase.steps if isinstance(step, Write)]
@@ -147,13 +143,12 @@ def _of_load(producer: Producer, client: Build | None) -> ProducerInfo:
         engine=load.engine,
         client=client.version if client else None,
         rate_per_s=usual(producer.rate),
-        record_bytes=0 if client else round(load.sizes.mean),  # VerifiableProducer's size follows its numbers
+        record_bytes=0 if client else round(load.sizes.mean),  # VerifiableProducer's size varies
         transaction_timeout_ms=int(load.transaction.timeout * 1000) if load.transaction else None,
     )
 
 
 def _copies(scenario: Scenario) -> list[ProducerInfo]:
-    """Return one producer per input partition of the copier."""
     if scenario.copier is None:
         return []
     return [
@@ -173,12 +168,12 @@ def _copies(scenario: Scenario) -> list[ProducerInfo]:
 
 
 def boot_id() -> str:
-    """Return the id of the host's boot; each restarts the monotonic clock."""
+    """Return the host's boot id: each boot restarts the monotonic clock."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def host_fingerprint() -> dict[str, Any]:
-    """Return what a comparison needs to know about this host and the libraries."""
+    """Return what a comparison needs to know about host and libraries."""
     cpu = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line), ":")
     memory_kib = int(Path("/proc/meminfo").read_text().split()[1])
     names = ("apache-airflow", "confluent-kafka", "great-expectations", "kafka-python", "pyarrow", "pyspark")

@@ -1,4 +1,4 @@
-"""Drop log segments from the page cache, so that the next read goes to the disk."""
+"""Drop log segments from the page cache, to read from the disk next."""
 
 from __future__ import annotations
 
@@ -13,11 +13,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def drop(folders: Iterable[Path]) -> dict[str, Any]:
-    """Write back and drop all log segments in the folders; return bytes cached before and after, and on disk.
-
-    Data appended meanwhile stays cached. On an in-memory file system nothing can be dropped, as the bytes after it
-    show.
-    """
+    """Write back and drop log segments; return bytes cached before and after, and on disk."""
     segments = [path for folder in folders for path in sorted(folder.rglob("*.log"))]
     before = sum(map(resident_bytes, segments))
     for path in segments:
@@ -32,12 +28,12 @@ def drop(folders: Iterable[Path]) -> dict[str, Any]:
 
 
 def resident_bytes(path: Path) -> int:
-    """Return the bytes of a file in the page cache, in whole pages (mincore)."""
+    """Return a file's bytes in the page cache, in whole pages (mincore)."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size == 0:
             return 0
-        # Private and writable, though nothing is written: ctypes needs it to take the address.
+        # ctypes needs a writable map to take the address.
         mapped = mmap.mmap(file.fileno(), size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
     pages = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
     start = ctypes.c_char.from_buffer(mapped)

@@ -1,4 +1,4 @@
-"""Run the steps of one phase: bind targets to nodes, inject and heal faults, wait, and record everything."""
+"""Run one phase: bind targets, inject and heal faults, wait, record."""
 
 from __future__ import annotations
 
@@ -37,15 +37,13 @@ from history.partition import TopicPartition
 from history.traits import Trait
 
 LEADER_LIMIT_S = 30.0
-LOOKED_EVERY_S = 10.0  # it queries Docker's daemon for each client and server
-MOST_SEEN = 60  # most partitions in a condition's event
+LOOKED_EVERY_S = 10.0  # it queries Docker for each node
+MOST_SEEN = 60
 CONTROLLERS = ("controller", "active controller", "controllers")
 CAUGHT_UP_RECORDS = 100  # a sampling round spans several ms of traffic
 
 
 class _Background(NamedTuple):
-    """Hold work in the background, and the function that ends it."""
-
     limit_s: float
     work: Future[None]
     end: Callable[[], None]
@@ -53,7 +51,7 @@ class _Background(NamedTuple):
 
 @dataclass
 class PhaseRun:
-    """Run one phase, with its bound targets and active faults."""
+    """A running phase, with its bound targets and active faults."""
 
     world: World
     phase: Phase
@@ -65,11 +63,10 @@ class PhaseRun:
     _looked_s: float = -math.inf
 
     def run(self, perform: Callable[[PhaseRun, Step], None]) -> None:
-        """Perform all steps with ``perform``; always heal what is still active.
+        """Perform all steps; always heal what is still active.
 
         Raises:
-            HarnessError: a step could not be performed, or ``check_run`` failed. A wait that times out is only
-                recorded.
+            HarnessError: a step could not be performed, or ``check_run`` failed.
         """
         self._leaders = {
             partition: view.leader if view and view.leader >= 0 else self._leader_before(partition)
@@ -93,10 +90,10 @@ class PhaseRun:
         return Room(self.world.folder)
 
     def check_run(self) -> None:
-        """Check disk space and clients, also during a step; record servers that ended by themselves.
+        """Check disk space and clients, also during a step; record servers that ended.
 
         Raises:
-            HarnessError: the disk is full, or a client died without a fault of this phase, so that its data has a gap.
+            HarnessError: the disk is full, or a client died without a fault.
         """
         self.room.check()
         now_s = time.monotonic()
@@ -113,24 +110,18 @@ class PhaseRun:
         return Steadiness(self.world.folder.work / "streams")
 
     def hold(self, seconds: float) -> None:
-        """Let the load run for a time.
-
-        Raises:
-            HarnessError: ``check_run`` failed.
-        """
         deadline = time.monotonic() + seconds
         while (left_s := deadline - time.monotonic()) > 0:
             self.check_run()
             Event().wait(min(left_s, EVERY_S))
 
     def in_background(self, work: Callable[[], None], end: Callable[[], None], limit_s: float = 0.0) -> None:
-        """Run ``work`` in parallel to later steps; at the phase's end it gets ``limit_s`` before ``end`` is called."""
+        """Work in parallel to later steps; ``end`` ends it ``limit_s`` after the phase."""
         executor = ThreadPoolExecutor(1)
         self._background.append(_Background(limit_s, executor.submit(work), end))
         executor.shutdown(wait=False)
 
     def _end_background(self) -> None:
-        """End and await all background work; a failure does not prevent the others' end."""
         with ExitStack() as awaiting:
             for task in reversed(self._background):
                 awaiting.callback(task.work.result)
@@ -140,22 +131,17 @@ class PhaseRun:
                 task.end()
 
     def heal_all(self) -> None:
-        """Heal all active faults; a failure does not prevent the others' healing."""
         with ExitStack() as healing:
             for fault in reversed(_healing_order(self._active)):
                 healing.callback(self._heal, fault)
 
-    # --- targets -------------------------------------------------------------------------------
-
     def nodes(self, target: Target) -> list[Node]:
-        """Return the nodes of a target, bound at its first use in this phase."""
         name = str(target)
         if name not in self._bound:
             self._bound[name] = self.nodes_now(target)
         return self._bound[name]
 
     def nodes_now(self, target: Target) -> list[Node]:
-        """Return the current nodes of a target, without binding."""
         if target.of_members:
             names = [f"member-{target.member}"] if target.member else member_names(self.world)
             return [member_node(self.world, name) for name in names]
@@ -212,10 +198,8 @@ class PhaseRun:
     def _controller(self) -> int:
         return wait_until(self.world.active_controller, limit_s=LEADER_LIMIT_S, what="a controller that acts")
 
-    # --- faults --------------------------------------------------------------------------------
-
     def inject(self, fault: Fault, step: Step) -> None:
-        """Inject a fault and record whether its effect was verified; it is healed in either case."""
+        """Inject a fault and verify its effect; heal it in either case."""
         record_exits(self.world)
         self._active.append(fault)
         if isinstance(fault, Ended) and not fault.ends_to_heal:
@@ -230,11 +214,11 @@ class PhaseRun:
         capture_offsets(self.world, f"{self.phase.name}: {fault.key} active")
 
     def _heal(self, fault: Fault) -> None:
-        record_exits(self.world)  # record earlier exits under this fault
+        record_exits(self.world)  # earlier exits go under this fault
         self._record_fault("heal", fault)
         if isinstance(fault, Ended) and fault.ends_to_heal:
             carry_usage(self.world, fault.nodes)
-        fault.heal()  # if it fails, the fault stays active and is retried at the phase's end
+        fault.heal()  # else retried at the phase's end
         self._active.remove(fault)
         self._prove("healed", fault, "recovery_verified", fault.verify_cleared)
         if isinstance(fault, Ended):
@@ -257,7 +241,7 @@ class PhaseRun:
         return [f for f in self._active if f.key in keys and any(node in nodes for node in f.nodes)]
 
     def restart(self, fault: Ended, step: Step, meanwhile: Callable[[Node], None] | None = None) -> None:
-        """End a node's process, call ``meanwhile`` while it is down, and start it again; verify both."""
+        """Restart a node, with ``meanwhile`` while it is down; verify both."""
         self.inject(fault, step)
         for node in fault.nodes:
             if meanwhile:
@@ -267,27 +251,20 @@ class PhaseRun:
     def heal_on(
         self, nodes: list[Node], keys: tuple[str, ...], which: Callable[[Fault], bool] = lambda _: True
     ) -> None:
-        """Heal the faults of the given kinds on the given nodes, filtered by ``which``.
+        """Heal faults of these kinds on these nodes.
 
         Raises:
-            HarnessError: this phase has none, or one also covers other nodes.
+            HarnessError: this phase has none, or one covers other nodes.
         """
         found = [fault for fault in self.active(nodes, keys) if which(fault)]
         if not found:
-            raise HarnessError(f"{nodes[0].name} has no {' or '.join(keys)} active that could be ended.")
+            raise HarnessError(f"{nodes[0].name} has no {' or '.join(keys)} active to end.")
         for fault in found:
             _check_whole(fault, nodes)
         for fault in found:
             self._heal(fault)
 
-    # --- waiting -------------------------------------------------------------------------------
-
     def wait(self, condition: Condition, limit_s: float, step: Step) -> None:
-        """Wait for a condition and record the result.
-
-        Raises:
-            HarnessError: ``check_run`` failed.
-        """
         started = time.monotonic()
         seen = ""
 
@@ -307,7 +284,6 @@ class PhaseRun:
         self._record(kind, step, condition=str(condition), waited_ms=waited_ms, limit_s=limit_s, last_seen=seen)
 
     def require(self, condition: Condition, step: Step) -> None:
-        """Record whether a condition holds now; never fail."""
         met, seen = self._check(condition)
         why = f"{'holds' if met else 'does not hold'}: {seen}"
         self._record("precondition", step, condition=str(condition), met=met, why=why)
@@ -355,7 +331,7 @@ class PhaseRun:
     def _all(self, partitions: list[TopicPartition], holds: Callable[[PartitionView], bool]) -> tuple[bool, str]:
         views = self.world.current_views_of(partitions).values()
         held = [bool(current) and all(map(holds, current)) for current in views]
-        # Show per partition a view that fails, if any; of many partitions the failing ones first.
+        # One failing view per partition; failing partitions first.
         seen = [min(current, key=holds, default=None) for current in views]
         if len(seen) > MOST_SEEN:
             seen = [seen[at] for at in sorted(range(len(seen)), key=held.__getitem__)]
@@ -373,7 +349,7 @@ class PhaseRun:
 
 
 def _check_whole(fault: Fault, nodes: list[Node]) -> None:
-    """Check that a fault's nodes are all healed together: the judge looks for one recovery per fault."""
+    """Check that a fault's nodes are healed together: the judge expects one recovery."""
     if any(node not in nodes for node in fault.nodes):
         names = ", ".join(node.name for node in fault.nodes)
         raise HarnessError(
@@ -382,10 +358,7 @@ def _check_whole(fault: Fault, nodes: list[Node]) -> None:
 
 
 def _healing_order(faults: list[Fault]) -> list[Fault]:
-    """Return the healing order: first the network and paused nodes that an ended broker needs, then newest first.
-
-    Damaged files, which Kafka repairs itself, come last: their broker must run again.
-    """
+    """Heal first what ended brokers need, then newest first, damaged files last."""
     ended = [node for fault in faults if isinstance(fault, Ended) for node in fault.nodes]
 
     def turn(fault: Fault) -> int:

@@ -1,4 +1,4 @@
-"""Check a run's request and make its folder, before anything starts."""
+"""Check a run's request and make its folder."""
 
 from __future__ import annotations
 
@@ -42,15 +42,14 @@ def prepare(
     changes: Mapping[str, Any] | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> Path:
-    """Check the request and make the run's folder; start nothing.
+    """Check the request and make the run's folder, or none on errors; start nothing.
 
-    ``changes`` is a JSON merge patch (RFC 7396) on the scenario's file; ``labels`` go to the manifest. ``lease``
-    protects the run from ``reap``: by the life of the calling process (``hold_lease``), or by time, renewed by
-    ``hold_step``.
+    ``changes`` is a JSON merge patch (RFC 7396) on the scenario. ``lease`` protects the run from ``reap``: by the
+    caller's life (``hold_lease``), or by time, which ``hold_step`` renews.
 
     Raises:
-        BadInput: the request is invalid or unsupported; no folder is left.
-        OSError: the folder cannot be written; no folder is left.
+        BadInput: the request is invalid or unsupported.
+        OSError: the folder cannot be written.
     """
     plan = _plan(_told(scenario, changes, rate), kafka, runtime=runtime, seed=seed, subnet=subnet, labels=labels or {})
     _check_resource_limits(plan.scenario, runs)
@@ -78,11 +77,7 @@ def _new_folder(runs: Path, stem: str) -> RunFolder:
 
 
 def check(scenario: str, *, kafka: str, runtime: str = "auto", changes: Mapping[str, Any] | None = None) -> None:
-    """Check as ``prepare`` does, and fetch what the run needs; make no folder.
-
-    Raises:
-        BadInput: the request is invalid or unsupported.
-    """
+    """Check as ``prepare`` does, and fetch what the run needs; make no folder."""
     _plan(_told(scenario, changes, None), kafka, runtime=runtime, seed=None, subnet=None, labels={})
 
 
@@ -108,7 +103,7 @@ def _plan(
         raise BadInput(f"Scenario {told.name}: {why}")
     if mode == "kraft" and told.aims_at_controller:
         raise BadInput(
-            f"Scenario {told.name} aims at the controller, which is no broker in KRaft mode; "
+            f"Scenario {told.name} aims at the controller, which is not a broker in KRaft mode; "
             "use mode: zookeeper with Kafka before 4.0, or aim at a broker or at the active controller."
         )
     if mode == "zookeeper":
@@ -121,7 +116,7 @@ def _plan(
         told = _with_protocol(told, version)
     chosen = choose_runtime(runtime)
     if lacking := told.needs - capabilities(chosen):
-        advice = "use RUNTIME=docker" if runtime == "process" else "start Docker, of which no daemon answers"
+        advice = "use RUNTIME=docker" if runtime == "process" else "start Docker, whose daemon does not answer"
         raise BadInput(
             f"Scenario {told.name} needs {', '.join(sorted(lacking))}, which the {chosen} runtime cannot do; {advice}."
         )
@@ -152,7 +147,7 @@ def _plan(
 
 
 def _check_classes(told: Scenario, build: Build) -> None:
-    """Reject settings that name a class in no jar, since the broker would exit, unless a ``.path`` setting is set."""
+    """Reject a class that no jar has, unless a ``.path`` setting is set: the broker would exit."""
     for name, value in told.cluster.config.items():
         if not name.endswith((".class", ".class.name")) or name.removesuffix(".name") + ".path" in told.cluster.config:
             continue
@@ -164,13 +159,11 @@ def _check_classes(told: Scenario, build: Build) -> None:
 
 
 def _oldest(version: str, told: Scenario) -> str:
-    """Return the version that limits the brokers' features: an older metadata.version, if set."""
     level = told.cluster.metadata_version
     return level if level and Version.parse(level) < Version.parse(version) else version
 
 
 def _client(load: Load, kafka: str) -> Build:
-    """Return the release whose Java client is the load, by default the brokers'."""
     release = load.client or kafka
     if not is_release(release):
         raise BadInput(
@@ -182,7 +175,6 @@ def _client(load: Load, kafka: str) -> Build:
 
 
 def _check_kernel(told: Scenario, steps: list[Step]) -> None:
-    """Reject a scenario that needs missing kernel features, before the run rather than during it."""
     from clusters.runtimes.kernel import OF_EVERY_RUN, lacking
 
     missing = lacking((*OF_EVERY_RUN, *(part for step in steps for part in step.kernel)), hold_trial)
@@ -216,7 +208,7 @@ def _check_controllers(told: Scenario, steps: list[Step]) -> None:
 def _check_upgrades(version: str, mode: Mode, targets: Mapping[str, str], steps: list[Step]) -> None:
     for target in targets.values():
         new, old = version_of(target), version_of(version)
-        # Patch releases of one minor release are compatible both ways.
+        # Patch releases are compatible both ways.
         if new == old or (new < old and new.minor_release != old.minor_release):
             raise BadInput(f"upgrade: Kafka {target} is no upgrade of Kafka {version}; give an older one with KAFKA=.")
         choose_mode(target, mode)
@@ -230,7 +222,7 @@ def _check_upgrades(version: str, mode: Mode, targets: Mapping[str, str], steps:
 
 
 def _with_protocol(told: Scenario, version: str) -> Scenario:
-    """Set the protocol version of ZooKeeper-mode brokers, if unset: otherwise new binaries finalise themselves."""
+    """Set ZooKeeper-mode brokers' protocol version: new binaries would finalise themselves."""
     cluster = told.cluster.model_copy(update={"metadata_version": version_of(version).minor_release})
     return told.model_copy(update={"cluster": cluster})
 
@@ -240,12 +232,11 @@ def _with_rate(told: Scenario, rate: float) -> Scenario:
         why = "has several loads; set their rates in its file" if told.loads else "has no load"
         raise BadInput(f"RATE={rate:g} was given, but scenario {told.name} {why}.")
     if not 0 < rate < math.inf:
-        raise BadInput(f"RATE={rate:g} is no rate; give records a second above 0.")
+        raise BadInput(f"RATE={rate:g} is not a rate; give records per second above 0.")
     return told.model_copy(update={"load": told.load.model_copy(update={"rate": rate})})
 
 
 def _check_resource_limits(told: Scenario, runs: Path) -> None:
-    """Reject limits that Docker would reject during the run."""
     resource_limits = told.cluster.resource_limits
     if resource_limits is None:
         return
@@ -260,7 +251,6 @@ def _check_resource_limits(told: Scenario, runs: Path) -> None:
 
 
 def _check_subnet(runtime: str, subnet: str | None) -> None:
-    """Try to reserve the requested subnet, so that one in use is rejected before anything starts."""
     if subnet is not None:
         with hold_trial() as run:
             trial = open_runtime(runtime, run)

@@ -1,4 +1,4 @@
-"""Record a run stage by stage; Airflow's tasks perform the same stages."""
+"""Record a run stage by stage, as Airflow's tasks do."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from history.folder import RunFolder
 
 
 def perform(run: Path, stage: Stage) -> None:
-    """Perform one stage exclusively and record its events; for a collected run only the teardown acts.
+    """Perform one stage exclusively and record its events; a collected run allows only the teardown.
 
     Raises:
-        PlimsollError: the stage failed, as the run's events show, or cannot run in a collected run.
+        PlimsollError: the stage failed, or the run is collected.
     """
     folder = RunFolder(run)
     if folder.is_sealed and stage.role == "end":
         return
     if folder.is_sealed and stage.role != "teardown":
         raise HarnessError(
-            f"Run {folder.run_id} was collected and its cluster is gone, so {stage.name} cannot run in it again; "
-            "trigger the DAG anew, which starts a new run."
+            f"Run {folder.run_id} was collected and its cluster was removed, so {stage.name} cannot run again; "
+            "trigger the DAG again for a new run."
         )
     act = partial(getattr(experiment, stage.function), run, *stage.arguments)
     alone = hold_step(run, stage.step_wait_s, at_last=stage.role == "teardown")
@@ -43,7 +43,7 @@ def record(run: Path) -> None:
     """Record a prepared run from start to teardown.
 
     Raises:
-        PlimsollError: the harness failed; available evidence was collected, and everything started was removed.
+        PlimsollError: the harness failed; evidence was collected, and everything removed.
     """
     with World.open(run) as world:
         to_the_end = [stage for stage in stages(world.scenario) if stage.role in ("start", "setup", "work")]
@@ -56,11 +56,7 @@ def record(run: Path) -> None:
 
 
 def salvage(run: Path) -> None:
-    """End a run in any state: collect what there is, unless done, and remove everything started.
-
-    Raises:
-        Exception: the error of the collection, after the removal.
-    """
+    """End a run in any state: collect, then remove everything started, then raise the collection's error."""
     try:
         perform(run, STOP_CLIENTS)
         perform(run, COLLECT)

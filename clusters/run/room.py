@@ -1,4 +1,4 @@
-"""End a phase while the disk still has space to write what the run recorded."""
+"""End a phase while the disk can still hold what the run recorded."""
 
 from __future__ import annotations
 
@@ -13,22 +13,17 @@ from history.folder import RunFolder
 
 SPARE_BYTES = 64 << 20
 EVERY_S = 1.0
-WRITTEN_AGAIN = 2  # streams become tables, and the drain reads everything the consumer read
+WRITTEN_AGAIN = 2  # as tables and in the drain
 
 
 class Room:
-    """Check the free space of a run's disk, at most once per second; servers' files are moved, not copied."""
+    """Check free disk space at most once per second; servers' files are moved, not copied."""
 
     def __init__(self, run: RunFolder) -> None:
         self._run = run
         self._looked_s = -math.inf
 
     def check(self) -> None:
-        """Check the free space.
-
-        Raises:
-            HarnessError: less is free than the run still has to write, plus a reserve.
-        """
         now_s = time.monotonic()
         if now_s - self._looked_s < EVERY_S:
             return
@@ -38,12 +33,12 @@ class Room:
         if free < needed:
             raise HarnessError(
                 f"The disk of {self._run.path} is full: {free >> 20} MB are free, and to collect this run takes "
-                f"{needed >> 20} MB. The run was ended early; make room on that disk."
+                f"{needed >> 20} MB. The run was ended early; free space on that disk."
             )
 
 
 def bytes_of(folder: Path) -> int:
-    """Return the disk usage of a folder's files; files that disappear meanwhile count 0."""
+    """Return the disk usage of a folder; ignore files that disappear."""
     total = 0
     for path in folder.rglob("*"):
         with suppress(OSError):

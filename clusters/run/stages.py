@@ -1,4 +1,4 @@
-"""Define the stages of a run in order; DAG, recorder, time limits and display use this list.
+"""The stages of a run in order.
 
 Keep imports light: a DAG file is parsed repeatedly. Judging and pages follow in ``operators.stages``.
 """
@@ -24,11 +24,10 @@ from clusters.scenario.scenario import Scenario
 from history.readers import patience_s
 
 _WORK_WAITS_S = 5.0  # for a previous task that is about to end
-_END_WAITS_S = 120.0  # for an abandoned phase to heal its faults
+_END_WAITS_S = 120.0  # for an abandoned phase to heal
 
 
 def _last_reads_s(scenario: Scenario) -> float:
-    """Return the longest wait for a load's answers, and then for the sessions of group members."""
     return answers_s(scenario) + max(catch_up_s(scenario) - patience_s(), 0.0)
 
 
@@ -38,19 +37,18 @@ def _nothing(_: Scenario) -> float:
 
 @dataclass(frozen=True)
 class Stage:
-    """Describe a stage: a task of the DAG, a call of ``clusters.run.experiment``, and its displayed text.
+    """A stage: a task of the DAG, and a call of ``clusters.run.experiment``.
 
-    ``start`` and ``setup`` make what ``teardown`` removes; after a failure ``work`` is skipped, ``end`` is not.
-    ``expected_s`` is for two cores with cached jars. A stage is aborted after ``limit_s`` plus the scenario's own
-    waits (``waits_s``).
+    ``teardown`` removes what ``start`` and ``setup`` make; a failure skips ``work``, but not ``end``. ``expected_s`` is
+    for two cores with cached jars. The limit is ``limit_s`` plus ``waits_s``.
     """
 
     name: str
     text: str
     expected_s: float
     limit_s: float = 300.0
-    call: str = ""  # by default the name
-    arguments: tuple[object, ...] = ()  # of the call, after the run
+    call: str = ""  # default: the name
+    arguments: tuple[object, ...] = ()  # after the run's folder
     role: Literal["start", "setup", "work", "end", "teardown"] = "work"
     phase: str = ""
     waits_s: Callable[[Scenario], float] = _nothing
@@ -86,7 +84,7 @@ TEAR_DOWN = Stage("tear_down", "removing everything that was started", 4.0, role
 
 
 def stages(scenario: Scenario) -> tuple[Stage, ...]:
-    """Return every stage of recording a scenario, in order."""
+    """Return the stages of recording a scenario."""
     stop = replace(STOP_CLIENTS, expected_s=STOP_CLIENTS.expected_s + settle_s(scenario))
     return (*_BEFORE, *_phases(scenario), *_AFTER, stop, COLLECT, TEAR_DOWN)
 

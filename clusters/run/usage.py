@@ -1,4 +1,4 @@
-"""Sample the resource usage of all nodes and the host, at phase boundaries."""
+"""Sample nodes' and the host's resource usage at phase boundaries."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from history.folder import write_atomically
 from history.tables import USAGE
 
 HOST = "host"
-_ENDS_WITH_PROCESS = ("cpu_", "disk_", "gc_", "request_")  # counters that restart with a broker's process
+_ENDS_WITH_PROCESS = ("cpu_", "disk_", "gc_", "request_")  # counters that restart with a process
 
 
 def record_usage(world: World, label: str) -> None:
-    """Write one row per counter to a new file; nodes that are down and missing counters have no row."""
+    """Write one row per counter to a new file."""
     names = [*(node.name for node in world.servers), *client_names(world)]
     with ThreadPoolExecutor(len(names)) as pool:
         of_nodes = list(pool.map(lambda name: _sampled(world, label, name), names))
@@ -38,10 +38,7 @@ def record_usage(world: World, label: str) -> None:
 
 
 def carry_usage(world: World, nodes: Iterable[Node]) -> None:
-    """Save the counters of nodes about to be ended, as the base for their next process.
-
-    A node that does not answer keeps its earlier base.
-    """
+    """Save the counters of nodes about to end, as the base for their next process."""
     carried = _carried(world)
     for node in nodes:
         now = carried.get(node.name, {}) | _counted(world, node.name, carried)

@@ -11,7 +11,7 @@ from clusters.scenario.values import Model, without_none
 
 
 class OffsetBetween(Model):
-    """An inclusive range for an offset of one replica, as reported by its own broker."""
+    """An inclusive range for a replica's offset, as its own broker reports it."""
 
     node: Node
     at_least: int | None = Field(default=None, ge=0)
@@ -20,7 +20,7 @@ class OffsetBetween(Model):
     @model_validator(mode="after")
     def _bounded(self) -> OffsetBetween:
         if self.at_least is None and self.at_most is None:
-            raise ValueError(f"the offset of {self.node} has no bound; say at_least, at_most or both")
+            raise ValueError(f"the offset of {self.node} has no bound; set at_least, at_most or both")
         return self
 
     @model_serializer(mode="wrap")
@@ -28,7 +28,6 @@ class OffsetBetween(Model):
         return without_none(handler(self))
 
     def holds(self, offset: int | None) -> bool:
-        """Return whether an offset is in the range; an unknown one is not."""
         return (
             offset is not None and (self.at_least or 0) <= offset and (self.at_most is None or offset <= self.at_most)
         )
@@ -56,7 +55,6 @@ class Condition(Model):
 
     @property
     def about(self) -> str | None:
-        """Return the condition's topic or partition, if any."""
         return self.isr_full or self.leader_changed or self.caught_up or self.balanced
 
     @property

@@ -1,4 +1,4 @@
-"""Estimate how long a scenario's steps take, and set the limits after which steps and phases are aborted."""
+"""Estimate how long steps take, and limit steps and phases."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from history.share_groups import still_s
 
 _STEP_S = 2.0
 _RESTART_S = 8.0
-_SLOWEST = 4  # factor for a busy host
-_MARGIN_S = 120.0  # binding targets, healing and the capture at a phase's end, on a busy host
-_WRITE_S = 30.0  # a disconnected leader answers each request after 10 s
-_REQUEST_S = 0.02  # an answered request, on a busy host
-_LAST_REQUEST_S = 15.0  # the last request of an aborted write
-_DRAINED_PER_S = 5000.0  # records, on a busy host: less than half of the possible rate
+_SLOWEST = 4  # on a busy host
+_MARGIN_S = 120.0  # phase start and end, on a busy host
+_WRITE_S = 30.0  # disconnected leaders answer after 10 s
+_REQUEST_S = 0.02  # on a busy host
+_LAST_REQUEST_S = 15.0  # of an aborted write
+_DRAINED_PER_S = 5000.0  # on a busy host
 _MIN_DRAIN_S, MAX_DRAIN_S = 120.0, 3600.0
 
 
 def expected_phase_s(phase: Phase) -> float:
-    """Return a phase's expected seconds if a tenth of its wait limits is used, as in an hour of faults."""
+    """Return a phase's expected seconds if it uses a tenth of its wait limits."""
     return sum(map(_expected_s, phase.steps))
 
 
 def longest_phase_s(phase: Phase) -> float:
-    """Return the seconds after which a phase hangs: all holds, full limits, slow steps, and a margin."""
+    """Return the seconds after which a phase hangs."""
     longest = (_held_s(step) + _limit_s(step) + _gives_up_s(step) + _SLOWEST * _works_s(step) for step in phase.steps)
     return _MARGIN_S + sum(longest)
 
 
 def drain_limit_s(scenario: Scenario) -> float:
-    """Return the seconds after which the final drain stops, from the largest possible number of records."""
+    """Return the final drain's limit in seconds."""
     return min(max(expected_records(scenario) / _DRAINED_PER_S, _MIN_DRAIN_S), MAX_DRAIN_S)
 
 
 def expected_records(scenario: Scenario) -> float:
-    """Return the records that a run writes at the highest rate of each load."""
+    """Return a run's records at each load's highest rate."""
     highest = {name: load.peak_rate for name, load in scenario.named_loads.items()}
     for step in (step for phase in scenario.phases for step in phase.steps if isinstance(step, SetRate)):
         name = scenario.load_name(step.load)
@@ -46,7 +46,7 @@ def expected_records(scenario: Scenario) -> float:
 
 
 def expected_bytes(scenario: Scenario) -> float:
-    """Return the bytes of the loads' records in the logs of all replicas."""
+    """Return the bytes of all loads' records in all replicas."""
     loads = scenario.named_loads
     rates = {name: load.usual_rate for name, load in loads.items()}
     of_record = {name: _kept_bytes(load) * len(scenario.topics[load.topic].replicas) for name, load in loads.items()}
@@ -59,37 +59,37 @@ def expected_bytes(scenario: Scenario) -> float:
 
 
 def _kept_bytes(load: Load) -> float:
-    """Return the mean stored bytes of a record; repetitive padding compresses to almost nothing."""
+    """Return a record's stored bytes; repetitive padding compresses to almost nothing."""
     if load.compression == "none":
         return load.sizes.mean
     return load.sizes.mean * ((load.payload.compresses_to or 1.0) if load.payload else 0.0)
 
 
 def answers_s(scenario: Scenario) -> float:
-    """Return the longest delivery timeout of the loads in seconds; 0.0 without a load."""
+    """Return the loads' longest delivery timeout in seconds."""
     return max((load.delivery_timeout for load in scenario.named_loads.values()), default=0.0)
 
 
 def settle_s(scenario: Scenario) -> float:
-    """Return the seconds without a delivery after which a share group is idle; 0.0 without one."""
+    """Return the seconds without a delivery after which a share group is idle."""
     return still_s(scenario.group.lock) + 1 if isinstance(scenario.group, ShareGroup) else 0.0
 
 
 def catch_up_s(scenario: Scenario) -> float:
-    """Return the seconds without progress after which a reader that is not at the end is stuck; 0.0 without a load."""
+    """Return the seconds without progress after which a reader is stuck."""
     if not scenario.named_loads:
         return 0.0
     return patience_s(scenario.group.session_timeout if isinstance(scenario.group, Group) else 0.0)
 
 
 def open_transaction_s(scenario: Scenario) -> float:
-    """Return the longest transaction timeout of the loads in seconds; 0.0 without transactions."""
+    """Return the loads' longest transaction timeout in seconds."""
     transactions = (load.transaction for load in scenario.named_loads.values())
     return max((each.timeout for each in transactions if each), default=0.0)
 
 
 def write_limit_s(step: Write) -> float:
-    """Return the seconds after which a write sends no more records."""
+    """Return a write's limit in seconds."""
     return _WRITE_S + _REQUEST_S * step.records / step.batch
 
 
@@ -102,7 +102,6 @@ def _expected_s(step: Step) -> float:
 
 
 def _held_s(step: Step) -> float:
-    """Return the step's required seconds; ``after`` is between the deaths of a crash loop."""
     watched_s = STEADY_STATE_S if isinstance(step, Wait) and step.condition.steady_state else 0.0
     return float(getattr(step, "seconds", 0.0)) + float(getattr(step, "after", 0.0)) * len(step.breaks) + watched_s
 
@@ -112,9 +111,6 @@ def _limit_s(step: Step) -> float:
 
 
 def _works_s(step: Step) -> float:
-    """Return the seconds of a step's work without hold or wait; a step that is not a fault also heals what it
-    breaks.
-    """
     if hasattr(step, "seconds") or hasattr(step, "limit"):
         return 0.0
     restarts = 0 if step.fault else len(step.breaks)

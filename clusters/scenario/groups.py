@@ -1,4 +1,4 @@
-"""Define a load's group: a consumer group shares the topic's partitions, a share group each partition's records."""
+"""A load's group: a consumer group or a share group."""
 
 from __future__ import annotations
 
@@ -15,16 +15,11 @@ _ASSIGNORS = {"classic": ("range", "roundrobin", "cooperative-sticky"), "consume
 
 
 class Group(Model):
-    """A consumer group; ``protocol`` is classic, or consumer (KIP-848).
-
-    ``assignor`` runs in the members (classic) or in the brokers. A member processes a record by writing it to its
-    stream. ``commit: after`` commits processed records (at least once), ``ahead`` fetched ones before processing (at
-    most once). A member loses its partitions if the coordinator does not hear from it for ``session_timeout``.
-    """
+    """A consumer group, classic or consumer (KIP-848); ``commit`` is at least once, or ``ahead`` at most once."""
 
     protocol: Literal["classic", "consumer"] = "classic"
     members: int = Field(default=3, ge=1, le=8)
-    assignor: str | None = None  # None: the protocol's default
+    assignor: str | None = None
     session_timeout: Seconds = 6.0
     commit_every: Seconds = 1.0
     commit: Literal["after", "ahead"] = "after"
@@ -39,13 +34,11 @@ class Group(Model):
         return self
 
     def broker_settings(self, _brokers: int) -> dict[str, str]:
-        """Return the broker settings that allow this session timeout."""
         if self.protocol == "classic":
             return {"group.min.session.timeout.ms": str(int(self.session_timeout * 1000))}
         return _session_settings("consumer", self.session_timeout)
 
     def unknown_to(self, kafka_version: str, mode: str) -> str | None:
-        """Return why brokers do not support this group, or None."""
         if self.protocol == "classic" or (has("consumer_protocol", kafka_version) and mode == "kraft"):
             return None
         return (
@@ -55,23 +48,17 @@ class Group(Model):
 
 
 class ShareGroup(Model):
-    """A share group (KIP-932). A member acknowledges each record after writing it to its stream.
-
-    A delivered record is locked for ``lock``; unless accepted, it is delivered again, at most ``delivery_limit`` times
-    in total. Processing a poll takes ``processing``. Records whose offset divides by ``release_every`` are always
-    released, never accepted.
-    """
+    """A share group (KIP-932); a member acknowledges each record after writing it to its stream."""
 
     protocol: Literal["share"]
     members: int = Field(default=3, ge=1, le=8)
     session_timeout: Seconds = 6.0
     lock: Annotated[Seconds, Field(ge=1, le=60)] = 5.0
-    delivery_limit: int = Field(default=5, ge=2, le=10)  # the brokers' range
+    delivery_limit: int = Field(default=5, ge=2, le=10)
     processing: Annotated[Seconds, Field(le=0.5)] = 0.2
     release_every: int | None = Field(default=None, ge=2)
 
     def broker_settings(self, brokers: int) -> dict[str, str]:
-        """Return the broker settings for locks, delivery limit, short sessions and the group's state topic."""
         lock_ms, replicas = str(int(self.lock * 1000)), min(brokers, 3)
         return {
             **_session_settings("share", self.session_timeout),
@@ -84,11 +71,9 @@ class ShareGroup(Model):
         }
 
     def group_settings(self, isolation: str) -> dict[str, str]:
-        """Return the group's own settings, made before its first member; it reads the topic from the beginning."""
         return {"share.auto.offset.reset": "earliest", "share.isolation.level": isolation}
 
     def unknown_to(self, kafka_version: str, mode: str) -> str | None:
-        """Return why brokers do not support this group, or None."""
         if has("share_groups", kafka_version) and mode == "kraft":
             return None
         return (
@@ -98,7 +83,7 @@ class ShareGroup(Model):
 
 
 def _session_settings(kind: str, session_timeout_s: float) -> dict[str, str]:
-    """Return a session timeout with six heartbeats, for group kinds whose members cannot set their own."""
+    """Return a session timeout of six heartbeats; members cannot set it."""
     session_ms, heartbeat_ms = str(int(session_timeout_s * 1000)), str(int(session_timeout_s * 1000 / 6))
     return {
         f"group.{kind}.min.session.timeout.ms": session_ms,

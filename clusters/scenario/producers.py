@@ -1,4 +1,4 @@
-"""Define the producer nodes: one per process of each load, named after it."""
+"""The producer nodes, one per process of each load."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from history import verifiable
 if TYPE_CHECKING:
     from clusters.scenario.scenario import Load
 
-PRODUCER = "producer"  # the name of the single load of ``load:``
-MAX_PRODUCERS = 32  # each is a process with its own address
-MAX_NAME = 35  # with a record number, the name fits into the smallest record
+PRODUCER = "producer"  # the name for ``load:``
+MAX_PRODUCERS = 32  # each has its own address
+MAX_NAME = 35  # fits into the smallest record
 _NAME = re.compile(rf"[A-Za-z0-9-]{{1,{MAX_NAME}}}")
-# Names of other nodes, other clients' records and reads, and other files next to the nodes' folders.
+# Names of other nodes, clients and files.
 _TAKEN = re.compile(
     "(broker|controller|zookeeper|consumer|prober|drain|copier|member|read|write|verifiable)(-[0-9]+)?"
     "|host|lease|prefix|security|step|streams"
@@ -25,10 +25,9 @@ _TAKEN = re.compile(
 
 
 class Producer(NamedTuple):
-    """A producer node of a load; ``rate`` is its share of the load's.
+    """A producer node; ``rate`` is its share of the load's.
 
-    ``producer_id`` identifies its records: its name or, for Kafka's VerifiableProducer, which cannot send a name, the
-    id for ``value_prefix``.
+    ``producer_id`` identifies its records: its name or, for VerifiableProducer, a number.
     """
 
     name: str
@@ -40,7 +39,7 @@ class Producer(NamedTuple):
 
 
 def producers_of(loads: Mapping[str, Load]) -> list[Producer]:
-    """Return the producers of all loads in order; several processes are called ``<name>-1`` and so on."""
+    """Return all producers; several processes are ``<name>-1`` and so on."""
     prefixes = count(verifiable.PREFIX)
     return [
         Producer(node, name, load, shared(load.rate, load.processes), *_known_by(node, load, prefixes))
@@ -61,11 +60,11 @@ def _known_by(node: str, load: Load, prefixes: Iterator[int]) -> tuple[str, int 
 
 
 def wrong_names(producers: list[Producer]) -> Iterator[str]:
-    """Yield why producers' names or their number are invalid, as sentences."""
+    """Yield what is wrong with producers' names or number."""
     names = [producer.name for producer in producers]
     for producer in producers:
         if not _NAME.fullmatch(producer.name):
-            yield f"{producer.name!r} is no name of a producer: letters, digits and -, at most {MAX_NAME}"
+            yield f"{producer.name!r} is not a producer name: letters, digits and -, at most {MAX_NAME}"
         elif _TAKEN.fullmatch(producer.name):
             yield f"the name {producer.name!r} is taken by another part of a run; choose another one"
         elif names.count(producer.name) > 1:

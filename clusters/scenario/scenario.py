@@ -1,8 +1,4 @@
-"""Define a scenario: one YAML file that describes the cluster, the load and the faults.
-
-Every model rejects unknown fields; ``load_scenario`` reports the first error in one sentence. docs/scenarios.md
-explains the language with examples.
-"""
+"""A scenario: one YAML file with cluster, load and faults (docs/scenarios.md)."""
 
 from __future__ import annotations
 
@@ -54,14 +50,14 @@ from history.partition import TopicPartition
 from history.refusals import Place, dotted, first_wrong
 from history.yaml_files import parse, read_text
 
-CONTROLLERS = ("active controller", "controllers")  # separate nodes in KRaft mode
+CONTROLLERS = ("active controller", "controllers")  # separate in KRaft mode
 SCENARIOS = ROOT / "scenarios"
 
 
 class Allowance(Model):
-    """A broker's limits on its host; the CPU sets are shared, one by all brokers, one by all other nodes."""
+    """A broker's limits; CPU sets are for all brokers, or all other nodes."""
 
-    cpus: float | None = Field(default=None, ge=0.05, allow_inf_nan=False)  # CPU seconds per second
+    cpus: float | None = Field(default=None, ge=0.05, allow_inf_nan=False)  # seconds per second
     cpu_set: CpuSet | None = None
     clients_cpu_set: CpuSet | None = None
     network: BytesPerSecond | None = None  # sent bytes
@@ -75,7 +71,7 @@ def cpus_of(cpu_set: str) -> set[int]:
 
 
 class Security(Model):
-    """TLS and SASL on all broker listeners; certificates and the password are made for each run."""
+    """TLS and SASL on all broker listeners, with new secrets for each run."""
 
     tls: Literal["one_way", "mutual"] | None = None
     sasl: Literal["PLAIN", "SCRAM-SHA-512"] | None = None
@@ -88,7 +84,7 @@ class Security(Model):
 
 
 def _is_none(value: object) -> bool:
-    """Return whether to omit a field from the dump: fields added later must not change old scenarios' digests."""
+    """Omit new fields, to keep old scenarios' digests."""
     return value is None
 
 
@@ -96,35 +92,29 @@ SettingName = Annotated[str, Field(pattern=r"^[\w.-]+$")]
 
 
 class Cluster(Model):
-    """A cluster. ``session_timeout`` is broker.session.timeout.ms (KRaft) or zookeeper.session.timeout.ms.
+    """A cluster (docs/scenarios.md).
 
-    ``metadata_version`` is metadata.version (KRaft) or inter.broker.protocol.version (ZooKeeper); an older one than the
-    brokers' is the state before an upgrade is finalised.
-
-    ``jvm``: fast_start starts within seconds and is unsuitable for benchmarks; production uses the flags of Kafka's own
-    scripts. ``jvm_flags`` replace the brokers' performance flags, like KAFKA_JVM_PERFORMANCE_OPTS.
+    A ``metadata_version`` older than the brokers' is the state before an upgrade is finalised.
     """
 
     brokers: int = Field(ge=1, le=26)
-    mode: Literal["kraft", "zookeeper"] | None = None  # None: by version
-    controllers: Literal[1, 3] = Field(default=1, exclude_if=lambda number: number == 1)  # KRaft's voters
-    elr: bool | None = Field(default=None, exclude_if=_is_none)  # eligible leader replicas; None: by version
-    metadata_version: MetadataVersion | None = Field(default=None, exclude_if=_is_none)  # None: the version's own
-    security: Security | None = Field(default=None, exclude_if=_is_none)  # None: plaintext
+    mode: Literal["kraft", "zookeeper"] | None = None
+    controllers: Literal[1, 3] = Field(default=1, exclude_if=lambda number: number == 1)  # voters
+    elr: bool | None = Field(default=None, exclude_if=_is_none)  # eligible leader replicas
+    metadata_version: MetadataVersion | None = Field(default=None, exclude_if=_is_none)  # None: the version's
+    security: Security | None = Field(default=None, exclude_if=_is_none)
     session_timeout: Seconds = 9.0
     jvm: Literal["fast_start", "production"] = "fast_start"
-    java: JavaVersion | None = Field(default=None, exclude_if=_is_none)  # of the servers only; None: from JAVA=
+    java: JavaVersion | None = Field(default=None, exclude_if=_is_none)  # of servers
     heap: str | None = Field(default=None, pattern=r"^[1-9]\d*[mMgG]$")  # of a broker; None: by jvm
     jvm_flags: list[JvmFlag] | None = Field(default=None, exclude_if=_is_none)
     resource_limits: Allowance | None = None
-    disks: dict[Letter, Bytes] = Field(default_factory=dict)  # brokers with a small disk of their own
-    log_dirs: int = Field(default=1, ge=1, le=8, exclude_if=lambda number: number == 1)  # of each broker, on one disk
-    # broker.rack of each broker; consumers may then read from a replica in their rack (KIP-392)
+    disks: dict[Letter, Bytes] = Field(default_factory=dict)  # small disks of their own
+    log_dirs: int = Field(default=1, ge=1, le=8, exclude_if=lambda number: number == 1)  # per broker, on one disk
+    # Consumers may read from a replica in their rack (KIP-392).
     racks: dict[Letter, Rack] = Field(default_factory=dict, exclude_if=lambda racks: not racks)
-    metrics: bool = False  # brokers export metrics of requests and garbage collection
-    debug: list[str] = Field(
-        default_factory=list
-    )  # loggers of the brokers at another level, such as kafka.cluster.Partition
+    metrics: bool = False  # of requests and garbage collection
+    debug: list[str] = Field(default_factory=list)  # such as kafka.cluster.Partition
     config: Settings = Field(default_factory=dict)
     allow_unknown: list[SettingName] = Field(default_factory=list, exclude_if=lambda names: not names)  # of plug-ins
 
@@ -151,12 +141,11 @@ class Cluster(Model):
 
     @property
     def broker_ids(self) -> dict[str, int]:
-        """Return the broker id of each letter: A is 1."""
         return {chr(ord("A") + index): index + 1 for index in range(self.brokers)}
 
 
 class Topic(Model):
-    """A topic; ``replicas`` are partition 0's brokers, preferred leader first. Partition p starts p places further."""
+    """A topic; ``replicas`` are partition 0's, preferred leader first. Partition p starts p places further."""
 
     partitions: int = Field(default=1, ge=1)
     replicas: list[str] = Field(min_length=1)
@@ -172,7 +161,7 @@ class Topic(Model):
 
 
 class Transaction(Model):
-    """Sends records in consecutive transactions of ``records``; every ``abort_every``th is aborted on purpose."""
+    """Consecutive transactions of ``records``; every ``abort_every``th is aborted on purpose."""
 
     records: int = Field(default=20, gt=0)
     abort_every: int | None = Field(default=None, ge=2)
@@ -180,8 +169,8 @@ class Transaction(Model):
 
 
 def _in_project(path: object) -> object:
-    """Resolve a relative path from the project's folder, wherever Airflow's tasks run."""
-    return str(ROOT / path) if isinstance(path, str | Path) else path  # a plan is JSON, where a path is a string
+    """Resolve from the project's folder: Airflow's tasks run elsewhere."""
+    return str(ROOT / path) if isinstance(path, str | Path) else path  # a plan is JSON
 
 
 def _as_told(path: Path) -> str:
@@ -189,7 +178,7 @@ def _as_told(path: Path) -> str:
 
 
 class Payload(Model):
-    """The content of records: padding that compresses to a share, or consecutive parts of a file."""
+    """The content of records: padding that compresses to a share, or parts of a file."""
 
     compresses_to: Share | None = None
     file: Annotated[Path, BeforeValidator(_in_project), PlainSerializer(_as_told)] | None = None
@@ -197,12 +186,12 @@ class Payload(Model):
     @model_validator(mode="after")
     def _one_of_them(self) -> Payload:
         if (self.compresses_to is None) == (self.file is None):
-            raise ValueError("payload takes either compresses_to, such as 50%, or file, and neither both nor none")
+            raise ValueError("payload takes either compresses_to, such as 50%, or file")
         return self
 
 
-MAX_MESSAGE_BYTES = 1_048_588  # Kafka's default of message.max.bytes
-BATCH_OVERHEAD = 100  # upper limit for one record with a key of ours: batch header and record framing
+MAX_MESSAGE_BYTES = 1_048_588
+BATCH_OVERHEAD = 100  # batch header and record framing, at most
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 
@@ -223,22 +212,20 @@ class Load(Model):
     compression: Codec = "none"
     payload: Payload | None = Field(default=None, exclude_if=_is_none)  # None: repetitive padding
     engine: Literal["kafka-python", "confluent-kafka", "java"] = "kafka-python"
-    client: KafkaRelease | None = Field(default=None, exclude_if=_is_none)  # of engine: java; None: the brokers'
+    client: KafkaRelease | None = Field(default=None, exclude_if=_is_none)  # of engine java; None: the brokers'
     transaction: Transaction | None = None
-    group: AnyGroup | None = Field(default=None, exclude_if=_is_none)  # reads the topic, next to the live consumer
-    p99_limit: Seconds | None = None  # a rate counts as sustained up to this p99
-    keys: Keys | None = Field(default=None, exclude_if=_is_none)  # None: records have none
-    # None: the client if there are keys, otherwise in turn.
+    group: AnyGroup | None = Field(default=None, exclude_if=_is_none)
+    p99_limit: Seconds | None = None  # of a sustained rate
+    keys: Keys | None = Field(default=None, exclude_if=_is_none)
+    # None: the client if there are keys, else in turn.
     partitioner: Literal["in_turn", "client"] | None = Field(default=None, exclude_if=_is_none)
 
     @property
     def sizes(self) -> draws.Sizes:
-        """Return the record sizes, without regard to order."""
         return draws.Sizes.of(as_written(self.record_bytes))
 
     @property
     def usual_rate(self) -> float:
-        """Return the long-term records per second: a wave's mean, a ramp's end, the last of steps."""
         return usual(self.rate)
 
     @property
@@ -272,9 +259,7 @@ class Load(Model):
             each = f" in each of {self.processes} processes" if self.processes > 1 else ""
             raise ValueError(f"engine: java takes a whole number of records a second, not {told}{each}")
         if self.engine == "java" and (self.keys or self.partitioner):
-            raise ValueError(
-                "engine: java has neither keys nor partitioner; VerifiableProducer has both, and they are its own"
-            )
+            raise ValueError("engine: java has neither keys nor partitioner; VerifiableProducer uses its own")
         return self
 
     @model_validator(mode="after")
@@ -289,7 +274,8 @@ class Load(Model):
             raise ValueError("transaction needs idempotence: true, not idempotence: false")
         if self.client_partitions and not self.keys:
             raise ValueError(
-                "transaction with partitioner: client needs keys; where its records went is else unknown when it fails"
+                "transaction with partitioner: client needs keys; otherwise its records' partitions are unknown "
+                "if it fails"
             )
         if self.transaction.timeout < self.delivery_timeout:
             raise ValueError(
@@ -316,7 +302,7 @@ class Phase(Model):
 
     @property
     def is_warm_up(self) -> bool:
-        """Return whether the phase waits for a steady state, so that its metrics are not reported."""
+        """Return whether the phase waits for a steady state; its metrics are not reported."""
         return any(isinstance(step, Wait) and step.condition.steady_state for step in self.steps)
 
 
@@ -335,9 +321,9 @@ AnyPhase = Annotated[
 
 
 def _no_folder(name: str) -> str:
-    """Reject . and .., as Kafka does: the name is also a folder's."""
+    """Reject . and .., as Kafka does."""
     if name in (".", ".."):
-        raise ValueError(f"{name!r} is no name of a topic; give it letters, digits, dots, dashes or underscores")
+        raise ValueError(f"{name!r} is not a topic name; use letters, digits, dots, dashes or underscores")
     return name
 
 
@@ -349,10 +335,7 @@ def _names(topic: str, told: Topic) -> list[str]:
 
 
 class Scenario(Model):
-    """The cluster, the load and the faults of a run, without expected results.
-
-    ``load`` is a single load, ``loads`` are several by name; ``named_loads`` has either.
-    """
+    """The cluster, the load and the faults of a run; ``named_loads`` has ``load`` or ``loads``."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_]{0,40}$")
     why: str
@@ -361,8 +344,8 @@ class Scenario(Model):
     load: Load | None = None
     loads: dict[str, Load] = Field(default_factory=dict, exclude_if=lambda loads: not loads)
     phases: list[AnyPhase] = Field(min_length=1)
-    copier: Copier | None = Field(default=None, exclude_if=_is_none)  # from the load's topic to another one
-    # The anomaly that a sound checker must detect here.
+    copier: Copier | None = Field(default=None, exclude_if=_is_none)
+    # The anomaly that a sound checker must detect.
     control: Literal["lost_write", "duplicate", "duplicate_output", "group_skip", "archived_record"] | None = None
 
     @model_validator(mode="after")
@@ -371,7 +354,7 @@ class Scenario(Model):
             self._check_topic(name, topic)
         self._check_loads()
         self._check_copier()
-        names = ["before", "after", *(phase.name for phase in self.phases)]  # the labels of captures
+        names = ["before", "after", *(phase.name for phase in self.phases)]  # captures' labels
         if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"the phase name {twice[0]!r} is taken; each differs from the others, before and after")
         if unknown := sorted(self.cluster.disks.keys() - self.cluster.broker_ids.keys()):
@@ -382,7 +365,7 @@ class Scenario(Model):
                 self._check_disk(phase.name, step)
                 if step.of_dead and not any(before.key in ("kill", "stop") for before in phase.steps[:number]):
                     raise ValueError(
-                        f"phase {phase.name!r}, step {step.key}: acts on a broker that is down; kill or stop it before"
+                        f"phase {phase.name!r}, step {step.key}: needs a broker that is down; kill or stop it first"
                     )
         if why := self.unknown_setting():
             raise ValueError(why)
@@ -417,7 +400,7 @@ class Scenario(Model):
         source = self._load_for("copier", self.copier.load).topic if self.named_loads else ""
         inputs = self.loads_of(source)
         if not inputs or not all(load.transaction for load in inputs):
-            raise ValueError("copier needs a load with transaction, whose readers read what is committed")
+            raise ValueError("copier needs a load with transaction, whose readers see only committed records")
         if self.copier.to not in self.topics or self.loads_of(self.copier.to):
             raise ValueError(
                 f"copier writes to topic {self.copier.to!r}, which must be another one under topics than the loads'"
@@ -427,13 +410,12 @@ class Scenario(Model):
 
     def _load_for(self, where: str, name: str | None) -> Load:
         if name is None and len(self.named_loads) > 1:
-            raise ValueError(f"{where}: say which load; this scenario has {', '.join(self.named_loads)}")
+            raise ValueError(f"{where}: name the load; this scenario has {', '.join(self.named_loads)}")
         if name is not None and name not in self.named_loads:
             raise ValueError(f"{where}: there is no load {name!r}; this scenario has {', '.join(self.named_loads)}")
         return self.named_loads[self.load_name(name)]
 
     def _check_sizes(self, where: str, load: Load) -> None:
-        """Reject records above the broker's limit, which applies to the whole batch, here of one record."""
         default = self.cluster.config.get("message.max.bytes", str(MAX_MESSAGE_BYTES))
         limit = self.topics[load.topic].config.get("max.message.bytes", default)
         largest = load.sizes.largest
@@ -444,25 +426,24 @@ class Scenario(Model):
             )
 
     def _check_disk(self, phase: str, step: Step) -> None:
-        """Reject disk faults without the private disk, host disk, log directories or flushes that they need."""
         disks, named = self.cluster.disks, {target.name for target in step.targets if target.name}
         if isinstance(step, FillDisk) and not (disks.keys() >= (named or self.cluster.broker_ids.keys())):
             who = ", ".join(sorted(named)) or "every broker"
-            raise ValueError(f"phase {phase!r}, step fill_disk: give {who} a disk of its own under cluster.disks")
+            raise ValueError(f"phase {phase!r}, step fill_disk: give {who} a disk under cluster.disks")
         if isinstance(step, FailLogDir) and self.cluster.log_dirs == 1:
             raise ValueError(
-                f"phase {phase!r}, step fail_log_dir: its broker would end, having no other one; set "
-                "cluster.log_dirs, or take read_only_disk"
+                f"phase {phase!r}, step fail_log_dir: its broker has no other log directory and would exit; set "
+                "cluster.log_dirs, or use read_only_disk"
             )
         if isinstance(step, ReadOnlyDisk) and self.cluster.log_dirs > 1:
             raise ValueError(
-                f"phase {phase!r}, step read_only_disk: its broker would go on with its other log directories; take "
-                "fail_log_dir"
+                f"phase {phase!r}, step read_only_disk: its broker would continue with its other log directories; "
+                "use fail_log_dir"
             )
         if isinstance(step, SlowDisk) and not self._flushes:
             raise ValueError(
-                f"phase {phase!r}, step slow_disk: brokers leave their records to the page cache, which no slow "
-                "disk holds up; let a topic have flush.messages"
+                f"phase {phase!r}, step slow_disk: brokers write to the page cache, so that a slow disk "
+                "has no effect; set flush.messages on a topic"
             )
         on_host = step.of_dead or isinstance(step, FlipBit | ReadOnlyDisk | SlowDisk)
         if on_host and disks.keys() & (named or disks.keys()):
@@ -478,7 +459,7 @@ class Scenario(Model):
         return topics or "log.flush.interval.messages" in self.cluster.config
 
     def _check_rate_seen(self, where: str, follower: Target) -> None:
-        """Require another replica on the host's disk, whose files show the partition's growth rate."""
+        """Require another replica on the host's disk, whose files show the growth."""
         topic = self.topics[follower.of.topic] if follower.of else next(iter(self.topics.values()))
         on_host = set(topic.replicas) - self.cluster.disks.keys() - {follower.name}
         if len(on_host) < (1 if follower.name else 2):  # a role may be bound to one of them
@@ -501,12 +482,12 @@ class Scenario(Model):
         setting = "min.insync.replicas"
         min_isr = topic.config.get(setting, self.cluster.config.get(setting, "1"))
         if not re.fullmatch("[1-9][0-9]*", min_isr):
-            raise ValueError(f"topic {name} has {setting} {min_isr}, which is no number from 1 on")
+            raise ValueError(f"topic {name} has {setting} {min_isr}, which is not a number from 1 on")
         if int(min_isr) > replication_factor:
             raise ValueError(f"topic {name} has {setting} {min_isr}, above its replication factor {replication_factor}")
 
     def unknown_setting(self, versions: Collection[Version] = ()) -> str | None:
-        """Return why the first setting unknown to all these versions is rejected; without versions, to any version."""
+        """Return why a setting that none of these versions has is rejected; default: all known versions."""
         for where, kind, names in self._settings():
             for name in names:
                 if why := unknown_setting(kind, name, versions, self.cluster.allow_unknown):
@@ -533,7 +514,7 @@ class Scenario(Model):
         if isinstance(step, SetRate) and not self.named_loads:
             raise ValueError(f"{where}: there is no load whose rate it could change")
         if isinstance(step, SetRate) and self._load_for(where, step.load).engine == "java":
-            raise ValueError(f"{where}: engine: java keeps the rate that it was started with; take another engine")
+            raise ValueError(f"{where}: engine: java cannot change its rate; use another engine")
         if isinstance(step, Read) and step.rack and not self.cluster.racks:
             raise ValueError(f"{where}: rack {step.rack} needs brokers with racks; name them under cluster.racks")
         self._check_letters(where, step)
@@ -578,24 +559,21 @@ class Scenario(Model):
 
     @property
     def named_loads(self) -> dict[str, Load]:
-        """Return all loads by name, in order."""
         return {PRODUCER: self.load} if self.load else self.loads
 
     def load_name(self, asked: str | None) -> str:
-        """Return the name of the load for a step or the copier: the given one, or the only one."""
         return asked or next(iter(self.named_loads))
 
     def loads_of(self, topic: str) -> list[Load]:
         return [load for load in self.named_loads.values() if load.topic == topic]
 
     def rate_of(self, topic: str) -> float:
-        """Return the records per second sent to a topic by its loads, or by a copier, which keeps up with its input."""
+        """Return a topic's records per second, from loads or a copier."""
         copied = self.copied if self.copier and self.copier.to == topic else ()
         return math.fsum(load.usual_rate for load in (*self.loads_of(topic), *copied))
 
     @property
     def copied(self) -> list[Load]:
-        """Return the loads whose topic the copier reads."""
         return self.loads_of(self.named_loads[self.load_name(self.copier.load)].topic) if self.copier else []
 
     @property
@@ -604,13 +582,11 @@ class Scenario(Model):
 
     @property
     def isolation(self) -> str:
-        """Return the readers' isolation level: read_committed if a load uses transactions."""
         transactional = any(load.transaction for load in self.named_loads.values())
         return "read_committed" if transactional else "read_uncommitted"
 
     @property
     def grouped(self) -> Load | None:
-        """Return the load whose topic a group reads."""
         return next((load for load in self.named_loads.values() if load.group), None)
 
     @property
@@ -619,18 +595,16 @@ class Scenario(Model):
 
     @property
     def aims_at_controller(self) -> bool:
-        """Return whether a step targets the broker that is the controller; KRaft's controller is a separate node."""
+        """Return whether a step targets the broker that is the controller; KRaft's is a separate node."""
         targets = (target for phase in self.phases for step in phase.steps for target in step.targets)
         return any(target.role == "controller" for target in targets)
 
     @property
     def faults(self) -> list[str]:
-        """Return the kinds of the injected faults, in order."""
         return [fault for phase in self.phases for step in phase.steps for fault in step.breaks]
 
     @property
     def needs(self) -> frozenset[str]:
-        """Return the optional runtime capabilities that the cluster and the steps need."""
         of_cluster = frozenset({"resource_limits"} if self.cluster.resource_limits else ())
         of_cluster |= frozenset({"disks"} if self.cluster.disks else ())
         return of_cluster.union(*(step.needs for phase in self.phases for step in phase.steps))
@@ -641,10 +615,10 @@ class Scenario(Model):
 
 
 def parse_scenario(text: str, where: str, changes: Mapping[str, Any] | None = None) -> Scenario:
-    """Read a scenario from YAML, after merging ``changes`` into it (``merge_patch``).
+    """Read a scenario from YAML and merge ``changes`` into it (``merge_patch``).
 
     Raises:
-        BadInput: it is not YAML or not a scenario; the message names the first error.
+        BadInput: it is not a scenario; the message names the first error.
     """
     told = parse(text, where)
     merged = merge_patch(told, changes) if changes else told
@@ -666,7 +640,7 @@ def _named(document: Any, place: Place) -> str:
 
 
 def merge_patch(told: object, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Apply a JSON merge patch (RFC 7396): mappings are merged, null removes a key, other values are replaced."""
+    """Apply a JSON merge patch (RFC 7396): null removes a key."""
     merged = dict(told) if isinstance(told, Mapping) else {}
     for key, value in changes.items():
         if value is None:
@@ -677,16 +651,12 @@ def merge_patch(told: object, changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def scenario_names() -> list[str]:
-    """Return the names of the shipped scenarios, sorted."""
+    """Return the shipped scenarios' names."""
     return sorted(path.stem for path in SCENARIOS.glob("*.yaml"))
 
 
 def load_scenario(name_or_path: str, changes: Mapping[str, Any] | None = None) -> Scenario:
-    """Load ``scenarios/<name>.yaml``, or a file by its path, with changes merged into it.
-
-    Raises:
-        BadInput: it does not exist or is invalid.
-    """
+    """Load ``scenarios/<name>.yaml`` or a path; see ``parse_scenario``."""
     path = Path(name_or_path) if name_or_path.endswith((".yaml", ".yml")) else SCENARIOS / f"{name_or_path}.yaml"
     escapes = not name_or_path.endswith((".yaml", ".yml")) and "/" in name_or_path  # a name is not a path
     if escapes or not is_file(path):

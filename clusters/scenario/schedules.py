@@ -1,7 +1,6 @@
-"""Make random fault schedules: a seed, a length and a fault mix determine an ordinary scenario. Pure functions.
+"""Make random fault schedules: a seed, a length and a fault mix determine a scenario.
 
-A fault is a phase that ends when everything is healed and the ISR is full; a quiet phase follows. The fault mix is data
-(``fault_mix.yaml``).
+A fault is a phase that ends when everything is healed and the ISR is full; a quiet phase follows.
 """
 
 from __future__ import annotations
@@ -26,24 +25,24 @@ from history.yaml_files import read_mapping
 
 FAULT_MIX = Path(__file__).with_name("fault_mix.yaml")
 HEALED_LIMIT_S = 90.0
-MAX_DIGITS = 12  # digits of a number in a span
+MAX_DIGITS = 12
 _MAX_DURING = 2
-_USUAL_S = 8.0  # of a fault in addition to its holds: its effect, an election, catching up
+_USUAL_S = 8.0  # on top of its holds: effect, election, catching up
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)?\.\.(\d+(?:\.\d+)?)(ms|s|m)?")
 
 
 class FaultTemplate(Model):
-    """A fault with placeholders: ``$who`` for one of ``who``, ``$during`` for some steps of the mix's ``during``."""
+    """A fault with placeholders: ``$who`` for one of ``who``, ``$during`` for steps of the mix."""
 
     who: list[str] = Field(default_factory=list)
     steps: list[Any] = Field(min_length=1)
 
 
 class FaultMix(Model):
-    """The source of randomised schedules; cluster, topics and load are as in a scenario.
+    """The source of schedules, with cluster, topics and load.
 
-    A schedule without load begins with the steps ``first``, so that there are records to lose. If ``at_rest`` is false,
-    every schedule has load.
+    Without load a schedule begins with ``first``, to have records to lose. If ``at_rest`` is false, every schedule has
+    load.
     """
 
     cluster: dict[str, Any]
@@ -57,19 +56,15 @@ class FaultMix(Model):
 
 
 def read_fault_mix(path: Path = FAULT_MIX) -> FaultMix:
-    """Read a fault mix from its file.
-
-    Raises:
-        BadInput: it is missing, not YAML, or not a fault mix.
-    """
+    """Read a fault mix from its file, or raise BadInput."""
     try:
         return FaultMix.model_validate(read_mapping(path, "The fault mix"))
     except ValidationError as error:
-        raise BadInput(f"{path} is no fault mix: {first_wrong(error)}.") from error
+        raise BadInput(f"{path} is not a fault mix: {first_wrong(error)}.") from error
 
 
 def possible(mix: FaultMix, can: Collection[str], lacking: Collection[str] = ()) -> FaultMix:
-    """Remove faults that the runtime's capabilities or the kernel do not allow.
+    """Remove faults that the runtime or the kernel does not support.
 
     Raises:
         BadInput: nothing is left.
@@ -81,9 +76,7 @@ def possible(mix: FaultMix, can: Collection[str], lacking: Collection[str] = ())
     faults = {name: fault for name, fault in mix.faults.items() if can_do(fault.steps)}
     during = [step for step in mix.during if can_do([step])]
     if not faults:
-        raise BadInput(
-            "No fault of the mix is possible with this runtime and kernel; use RUNTIME=docker, or another mix."
-        )
+        raise BadInput("This runtime and kernel support no fault of the mix; use RUNTIME=docker, or another mix.")
     return mix.model_copy(update={"faults": faults, "during": during})
 
 
@@ -101,9 +94,7 @@ def _needs(steps: list[Any]) -> set[str]:
 
 
 def _need_load(steps: list[Any]) -> bool:
-    """Return whether steps need load: an idle leader has no lagging followers, and limits on idle brokers have no
-    impact.
-    """
+    """Return whether steps need load: without it no follower lags."""
     return any(Trait.NEEDS_LOAD in STEPS[key].traits for key in _keys(steps) if key in STEPS)
 
 
@@ -112,10 +103,10 @@ def _keys(steps: list[Any]) -> set[str]:
 
 
 def randomised_schedule(mix: FaultMix, *, seed: int, length_s: float, load: bool = True) -> Scenario:
-    """Return the schedule of a seed, about ``length_s`` long; equal arguments give equal schedules.
+    """Return the schedule of a seed, about ``length_s`` long.
 
     Raises:
-        BadInput: the mix makes no valid scenario; the message names the first error.
+        BadInput: the mix makes no valid scenario.
     """
     rng = random.Random(seed)
     loaded = load and mix.load is not None
@@ -160,9 +151,6 @@ def _quiet(mix: FaultMix, rng: random.Random) -> dict[str, Any]:
 
 
 def _fault(mix: FaultMix, rng: random.Random, least: int) -> tuple[str, list[dict[str, Any]]]:
-    """Return a random fault's name and steps, with at least ``least`` of the mix's ``during`` if it has a place for
-    them.
-    """
     name = rng.choice(sorted(mix.faults))
     fault = mix.faults[name]
     gaps = {"$who": rng.choice(fault.who)} if fault.who else {}
@@ -172,7 +160,6 @@ def _fault(mix: FaultMix, rng: random.Random, least: int) -> tuple[str, list[dic
 
 
 def _drawn(value: Any, gaps: dict[str, str], rng: random.Random) -> Any:
-    """Replace placeholders; a span becomes a random duration in hundredths of a second, or a number."""
     if isinstance(value, dict):
         return {key: _drawn(inner, gaps, rng) for key, inner in value.items()}
     if not isinstance(value, str):
@@ -185,15 +172,15 @@ def _drawn(value: Any, gaps: dict[str, str], rng: random.Random) -> Any:
     if span[2] is None:
         low, high = _number(span[1], value), _number(span[3], value)
         if low > high:
-            raise BadInput(f"The fault mix makes no scenario: {value!r} is no span; the smaller end comes first.")
+            raise BadInput(f"The fault mix makes no scenario: {value!r} is not a span; the smaller end comes first.")
         return rng.randint(low, high)
     if span[4] is None:
         raise BadInput(
-            f"The fault mix makes no scenario: {value!r} is no span; both ends need a unit, such as 6s..12s."
+            f"The fault mix makes no scenario: {value!r} is not a span; both ends need a unit, such as 6s..12s."
         )
     shortest, longest = _seconds(span[1] + span[2]), _seconds(span[3] + span[4])
     if shortest > longest:
-        raise BadInput(f"The fault mix makes no scenario: {value!r} is no span; the smaller end comes first.")
+        raise BadInput(f"The fault mix makes no scenario: {value!r} is not a span; the smaller end comes first.")
     return f"{round(rng.uniform(shortest, longest), 2):g}s"
 
 
@@ -207,18 +194,18 @@ def _seconds(value: Any) -> float:
     except ValueError as error:
         raise BadInput(f"The fault mix makes no scenario: {error}.") from error
     if isinstance(found, bool) or not isinstance(found, int | float) or not 0 < found < math.inf:
-        raise BadInput(f"The fault mix makes no scenario: {value!r} is no duration such as 500ms, 5s or 2m.")
+        raise BadInput(f"The fault mix makes no scenario: {value!r} is not a duration such as 500ms, 5s or 2m.")
     return float(found)
 
 
 def _number(digits: str, span: str) -> int:
     if not digits.isdecimal() or len(digits) > MAX_DIGITS:
-        raise BadInput(f"The fault mix makes no scenario: {span!r} is no span of whole numbers such as 20..80.")
+        raise BadInput(f"The fault mix makes no scenario: {span!r} is not a span of whole numbers such as 20..80.")
     return int(digits)
 
 
 def as_yaml(scenario: Scenario) -> str:
-    """Return a scenario as YAML that can be run again: ``make run SCENARIO=<path>``."""
+    """Return a scenario as YAML."""
     told = scenario.model_dump(mode="json", exclude_defaults=True)
     told["phases"] = scenario.model_dump(mode="json")["phases"]
     return yaml.safe_dump(told, sort_keys=False, width=120, allow_unicode=True)

@@ -1,4 +1,4 @@
-"""Define a load's shape: its rate over time, and its records' sizes and keys."""
+"""A load's rate over time, and its records' sizes and keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from history.refusals import first_wrong
 
 
 def _plain_or(plain: Any, what: str, *shapes: type[Model]) -> BeforeValidator:
-    """Validate a plain value or the shape whose first field a mapping has; ``what`` lists the choices in the error."""
+    """Validate a plain value, or the shape that has a mapping's first field."""
     adapter = TypeAdapter(plain)
 
     def read(value: object) -> object:
@@ -33,11 +33,8 @@ def _plain_or(plain: Any, what: str, *shapes: type[Model]) -> BeforeValidator:
 
 
 def as_written(shape: Any) -> Any:
-    """Return a plain value unchanged, and a shape as JSON data."""
+    """Return a shape as JSON data, a plain value unchanged."""
     return shape.model_dump(mode="json") if isinstance(shape, Model) else shape
-
-
-# --- rates ---------------------------------------------------------------------------------------
 
 
 class Ramp(Model):
@@ -64,7 +61,7 @@ class Ramp(Model):
 
 
 class Wave(Model):
-    """A sine that starts at its mean and rises first; ``amplitude`` is a share of the mean."""
+    """A sine that starts at its mean and rises; ``amplitude`` is relative to the mean."""
 
     mean: PerSecond
     amplitude: Annotated[Share, Field(gt=0, lt=1)]
@@ -86,7 +83,7 @@ _Since = Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(seco
 
 
 class Stairs(Model):
-    """Rates with their start times, counted from the load's first record; each holds until the next."""
+    """Rates with start times after the load's first record; each holds until the next."""
 
     steps: list[tuple[_Since, PerSecond]] = Field(min_length=1)
 
@@ -128,9 +125,7 @@ def shared(rate: Rate, processes: int) -> Rate:
     return rate.times(1 / processes) if isinstance(rate, Model) else rate / processes
 
 
-# --- sizes ---------------------------------------------------------------------------------------
-
-MAX_BATCH_BYTES = 900_000  # below the brokers' message.max.bytes
+MAX_BATCH_BYTES = 900_000  # below message.max.bytes
 RecordBytes = Annotated[int, Field(ge=MIN_RECORD_BYTES, le=MAX_BATCH_BYTES)]
 
 
@@ -147,7 +142,7 @@ class UniformSizes(Model):
 
 
 class Lognormal(Model):
-    """Half of the records have at most ``median`` bytes, 99 % at most ``p99``; longer ones are cut to ``max``."""
+    """Half of the records have at most ``median`` bytes, 99 % at most ``p99``; ``max`` cuts longer ones."""
 
     median: RecordBytes
     p99: RecordBytes
@@ -183,9 +178,6 @@ Sizes = Annotated[
     int | UniformSizes | LognormalSizes | MixedSizes,
     _plain_or(RecordBytes, _SIZES, UniformSizes, LognormalSizes, MixedSizes),
 ]
-
-
-# --- keys ----------------------------------------------------------------------------------------
 
 
 class Keys(Model):

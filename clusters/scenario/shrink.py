@@ -1,7 +1,6 @@
-"""Reduce a scenario that shows an effect, by delta debugging of its steps. Pure; a callback tests for the effect.
+"""Reduce a scenario that shows an effect, with ddmin (Zeller and Hildebrandt, 2002).
 
-The algorithm is ddmin by Zeller and Hildebrandt (2002). The result is 1-minimal: removing any single step loses the
-effect.
+Removing any single step of the result loses the effect.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ T = TypeVar("T")
 
 
 def ddmin(items: Sequence[T], shows: Callable[[list[T]], bool]) -> list[T]:
-    """Return a minimal ordered part of ``items`` that still ``shows`` the effect; no single item can be removed.
+    """Return a minimal ordered part of ``items`` that still ``shows`` the effect.
 
-    ``items`` must show the effect and are not tested again. The empty list is never tested.
+    Neither ``items`` nor the empty list is tested.
     """
     left, parts = list(items), 2
     while len(left) >= 2:
@@ -39,10 +38,7 @@ def ddmin(items: Sequence[T], shows: Callable[[list[T]], bool]) -> list[T]:
 
 
 def shrink(scenario: Scenario, shows: Callable[[Scenario], bool]) -> Scenario:
-    """Return the scenario with a minimal set of steps; whole phases are removed first, as are empty ones.
-
-    Invalid scenarios are not tested, such as those that heal a fault of another phase.
-    """
+    """Return the scenario with a minimal set of steps, whole phases first."""
     phases = ddmin(scenario.phases, lambda left: shows(scenario.model_copy(update={"phases": left})))
     steps = [(phase.name, step) for phase in phases for step in phase.steps]
 
@@ -62,7 +58,7 @@ def _with_steps(scenario: Scenario, steps: Sequence[tuple[str, Step]]) -> Scenar
 
 
 def is_sound(scenario: Scenario) -> bool:
-    """Return whether the scenario is valid and each step that heals has its fault in the same phase."""
+    """Return whether the scenario is valid and heals only faults of the same phase."""
     try:
         Scenario.model_validate(scenario.model_dump(mode="json"))
     except ValidationError:

@@ -12,15 +12,7 @@ from history.partition import TopicPartition
 
 
 class Target(Model):
-    """A step's target: a role that is resolved to brokers when the phase reaches the step.
-
-    ``leader of orders-0`` · ``follower of orders-0`` (the last in the assignment that does not lead) · ``followers of
-    orders-0`` (all) · ``uninvolved broker of orders-0`` (the last that neither leads nor is the controller) ·
-    ``preferred leader of orders-0`` · ``controller`` · ``A`` (a broker) · ``A of orders-0`` (the same, as a replica of
-    that partition) · ``random broker`` (by the run's seed) · ``replicas of orders-0`` (all) · ``brokers`` (all) ·
-    ``active controller`` (KRaft: the quorum's leader) · ``controllers`` (KRaft: all, ZooKeeper: none) · ``member 2``
-    (of the load's consumer group) · ``members`` (all).
-    """
+    """A step's target, resolved to brokers when the phase reaches the step (docs/scenarios.md lists all)."""
 
     role: Literal[
         "leader",
@@ -80,7 +72,7 @@ def _target(value: object) -> object:
     if re.fullmatch(r"[A-Z]", value):
         return Target(role="named", name=value)
     raise ValueError(
-        f"{value!r} is no target; say leader|follower|followers|uninvolved broker|preferred leader|replicas of "
+        f"{value!r} is not a target; use leader|follower|followers|uninvolved broker|preferred leader|replicas of "
         "<topic>-<partition>, controller, active controller, controllers, random broker, brokers, a broker's letter, "
         "member <number> or members"
     )
@@ -96,7 +88,7 @@ Letter = Annotated[str, Field(pattern=r"^[A-Z]$")]
 
 
 def listed(value: object) -> list[object]:
-    """Return a list of one or several values."""
+    """Return one or several values as a list."""
     return value if isinstance(value, list) else [value]
 
 
@@ -110,7 +102,7 @@ def _brokers(value: object) -> object:
 
 _AsWritten = PlainSerializer(lambda peers: [str(peer) for peer in peers], when_used="unless-none")
 Brokers = Annotated[list[Target], Field(min_length=1), BeforeValidator(_brokers), _AsWritten]
-# Here ``controller`` is the node that elects leaders or stores the leader: KRaft's controller, or ZooKeeper.
+# Here ``controller`` is KRaft's controller, or ZooKeeper.
 Peers = Annotated[
     list[Literal["clients", "controller"] | Target], Field(min_length=1), BeforeValidator(_peers), _AsWritten
 ]
@@ -118,7 +110,7 @@ Peers = Annotated[
 
 def _of_partition(target: Target) -> Target:
     if target.of is None:
-        raise ValueError(f"{target} names no partition; say {target} of <topic>-<partition>")
+        raise ValueError(f"{target} names no partition; use {target} of <topic>-<partition>")
     return target
 
 

@@ -1,4 +1,4 @@
-"""Define a scenario's basic values and the base class of its models."""
+"""Basic values of scenarios and the base class of their models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def seconds(value: object) -> object:
     if isinstance(value, str):
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m)", value)
         if not match:
-            raise ValueError(f"{value!r} is no duration such as 500ms, 5s or 2m")
+            raise ValueError(f"{value!r} is not a duration such as 500ms, 5s or 2m")
         return float(match[1]) * _UNITS[match[2]]
     return value
 
@@ -24,7 +24,7 @@ def _per_second(value: object) -> object:
     if isinstance(value, str):
         match = re.fullmatch(r"(-?\d+(?:\.\d+)?)\s*/\s*s", value)
         if not match:
-            raise ValueError(f"{value!r} is no rate such as 1000/s")
+            raise ValueError(f"{value!r} is not a rate such as 1000/s")
         return float(match[1])
     return value
 
@@ -33,7 +33,7 @@ def _bytes_per_second(value: object) -> object:
     if isinstance(value, str):
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMG]?)B\s*/\s*s", value)
         if not match:
-            raise ValueError(f"{value!r} is no data rate such as 20MB/s")
+            raise ValueError(f"{value!r} is not a data rate such as 20MB/s")
         return float(match[1]) * {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}[match[2]]
     return value
 
@@ -42,7 +42,7 @@ def _bytes(value: object) -> object:
     if isinstance(value, str):
         match = re.fullmatch(r"(\d+)\s*([kMG]?)B", value)
         if not match:
-            raise ValueError(f"{value!r} is no size such as 64MB")
+            raise ValueError(f"{value!r} is not a size such as 64MB")
         return int(match[1]) * {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}[match[2]]
     return value
 
@@ -51,7 +51,7 @@ def _share(value: object) -> object:
     if isinstance(value, str):
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", value)
         if not match:
-            raise ValueError(f"{value!r} is no share such as 50%")
+            raise ValueError(f"{value!r} is not a share such as 50%")
         return float(match[1]) / 100
     return value
 
@@ -63,12 +63,12 @@ def _setting(value: object) -> object:
 
 
 def _release(value: object) -> object:
-    """Convert a release such as ``3.8``, which YAML reads as a number, to text."""
+    """Convert a release that YAML reads as a number."""
     return str(value) if isinstance(value, float) else value
 
 
 def _acks(value: object) -> object:
-    """Convert ``acks: 1``, which YAML reads as a number, to text."""
+    """Convert ``acks: 1``, a number in YAML, to text."""
     return str(value) if isinstance(value, int) else value
 
 
@@ -86,7 +86,7 @@ CpuSet = Annotated[str, Field(pattern=r"^\d+(-\d+)?(,\d+(-\d+)?)*$")]
 
 
 def _starts_nothing(flag: str) -> str:
-    """Reject JVM flags that run a shell command (OnError) or read flags from files."""
+    """Reject flags that run a command (OnError) or read flags from files."""
     if match := re.match(r"-XX:(OnError|OnOutOfMemoryError|Flags|VMOptionsFile)\b", flag):
         raise ValueError(f"jvm_flags: {match[0]} makes the JVM run a command or read flags elsewhere; leave it out")
     return flag
@@ -110,13 +110,11 @@ class Model(BaseModel):
 
     @classmethod
     def names(cls) -> list[str]:
-        """Return the field names as written in YAML."""
         return [field.alias or name for name, field in cls.model_fields.items()]
 
     @model_validator(mode="before")
     @classmethod
     def _known_fields(cls, value: object) -> object:
-        """Name the known fields, which pydantic's own error does not."""
         known = cls.names()
         if isinstance(value, dict) and (unknown := [name for name in value if name not in known]):
             raise ValueError(f"unknown field {unknown[0]!r}; known: {', '.join(known)}")

@@ -1,4 +1,1 @@
-"""Define targets, conditions and steps as data.
-
-``clusters.run.phase`` performs them. docs/faults.md explains each with an example.
-"""
+"""Targets, conditions and steps as data; ``clusters.run.phase`` performs them."""

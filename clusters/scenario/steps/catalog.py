@@ -19,7 +19,7 @@ STEPS: dict[str, type[Step]] = {
 
 
 def traits_by_step() -> dict[str, frozenset[Trait]]:
-    """Return the traits of every step that has any, as in a manifest."""
+    """Return the traits of every step that has any."""
     return {key: step.traits for key, step in STEPS.items() if step.traits}
 
 
@@ -38,7 +38,7 @@ def _step(value: object) -> object:
 
 
 def _refusal(step: type[Step], settings: object, error: ValidationError) -> str:
-    """Return what is wrong with a step's settings; for pydantic's own errors, also the step's fields and an example."""
+    """Return what is wrong with a step's settings, for pydantic's errors with an example."""
     first = error.errors()[0]
     if first["type"] == "value_error":
         return first_wrong(error)
@@ -47,7 +47,7 @@ def _refusal(step: type[Step], settings: object, error: ValidationError) -> str:
 
 
 def example_of(key: str) -> str:
-    """Return the first example of a step in docs/faults.md or docs/scenarios.md."""
+    """Return a step's first example in the docs."""
     pages = "\n".join((ROOT / "docs" / name).read_text() for name in ("faults.md", "scenarios.md"))
     found = re.search(rf"^ *- ({key}: [^#\n]*\w.*?) *(#.*)?$", pages, re.MULTILINE)
     return found[1] if found else f"{key}: …"

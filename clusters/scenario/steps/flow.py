@@ -14,7 +14,7 @@ from history.partition import TopicPartition
 from history.steady import MIN_SECONDS
 from history.traits import Trait
 
-STEADY_STATE_S = MIN_SECONDS + 10  # the observed time, plus answers and flushes
+STEADY_STATE_S = MIN_SECONDS + 10  # observed time, answers and flushes
 
 
 class Hold(Step):
@@ -33,7 +33,7 @@ class SetRate(Step):
     traits = frozenset[Trait]()
     shorthand = "rate"
     rate: PerSecond
-    load: str | None = None  # needed if there are several
+    load: str | None = None  # if there are several
 
 
 class Wait(Step):
@@ -47,7 +47,7 @@ class Wait(Step):
     @model_validator(mode="after")
     def _long_enough(self) -> Wait:
         if self.condition.steady_state and self.limit < STEADY_STATE_S:
-            raise ValueError(f"steady_state takes {STEADY_STATE_S} s to tell; say a limit above that, as 180s")
+            raise ValueError(f"steady_state takes {STEADY_STATE_S} s; set a longer limit, such as 180s")
         return self
 
 
@@ -62,7 +62,7 @@ class Require(Step):
     @model_validator(mode="before")
     @classmethod
     def _from_shorthand(cls, value: object) -> object:
-        return {cls.shorthand: value}  # a condition is a mapping, as settings are
+        return {cls.shorthand: value}  # a condition is a mapping
 
     @model_serializer(mode="plain")
     def _as_written(self) -> dict[str, Any]:
@@ -125,8 +125,7 @@ class Write(Step):
 class Read(Step):
     """Consume from one replica, leader or follower, in the background, from an offset until the phase ends.
 
-    With a ``rack`` (``client.rack``) the reader queries that replica first and reads from the one that its answer
-    names.
+    With a ``rack`` (``client.rack``) the reader reads from the replica that the first one names.
     """
 
     key = "read"

@@ -41,9 +41,8 @@ class Slow(Step):
 class Disconnect(Step):
     """Drop all packets between a node and others, except to the probe's port.
 
-    TCP needs both ways, so a direction refers to requests: ``in`` drops others' requests to the node, ``out`` the
-    node's requests to others, each with the answers. ``answers`` drops only the answers to the node's requests: others
-    receive and process its requests.
+    Directions refer to requests: ``in`` drops others' requests to the node, ``out`` the node's requests to others, each
+    with the answers. ``answers`` drops only the answers to the node's requests, which others process.
     """
 
     key = "disconnect"
@@ -60,13 +59,14 @@ class Disconnect(Step):
     def _asks(self) -> Disconnect:
         if self.direction in ("out", "answers") and "clients" in self.peers:
             raise ValueError(
-                f"direction {self.direction} cuts nothing from clients, which a broker asks nothing; use in or both"
+                f"direction {self.direction} has no effect on clients, to which brokers send no requests; "
+                "use in or both"
             )
         if self.node.role == "active controller" and "clients" in self.peers:
             raise ValueError("the active controller has no clients to be cut from; name brokers or controllers")
         if self.direction == "in" and "controller" in self.peers:
             raise ValueError(
-                "direction in cuts nothing from the controller, which a broker asks; use out, answers or both"
+                "direction in has no effect on the controller, to which brokers send requests; use out, answers or both"
             )
         return self
 
@@ -84,7 +84,7 @@ class Reconnect(Step):
 
 
 class _ToFetchers(Step):
-    """A change of the traffic from brokers (default: all others) to a node's replica fetchers."""
+    """A change of brokers' traffic to a node's replica fetchers."""
 
     fault = True
     needs = frozenset({"network"})

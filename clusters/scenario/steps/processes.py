@@ -169,7 +169,7 @@ class Upgrade(Step):
 
     @property
     def breaks(self) -> list[str]:
-        return [] if self.node.role == "controllers" else ["stop"]  # in ZooKeeper mode there are none
+        return [] if self.node.role == "controllers" else ["stop"]  # ZooKeeper mode has none
 
 
 class Rollback(Step):

@@ -1,4 +1,4 @@
-"""Define the base class of all steps; each other module has a family of steps."""
+"""The base class of all steps."""
 
 from __future__ import annotations
 
@@ -16,11 +16,9 @@ from history.traits import Trait
 class Step(Model):
     """One call in a phase, identified by its key: ``- pause: {node: …}``.
 
-    ``traits`` are its possible impact on its targets; most steps have none. ``shorthand`` is the field that a bare
-    value fills (``- hold: 5s``). ``fault``: it must be healed in its phase; ``ends``: the faults that it heals.
-    ``needs`` are runtime capabilities, ``kernel`` the host's parts for docker (``runtimes.kernel``). ``of_dead``: it
-    acts on a broker that is down. ``of_controllers`` and ``of_members``: it may target KRaft's controllers, and members
-    of the load's group.
+    ``traits`` are possible impacts on its targets; ``shorthand`` is the field of a bare value (``- hold: 5s``);
+    ``ends`` are the faults that it heals; ``needs`` are runtime capabilities; ``of_dead``: it acts on a broker that is
+    down.
     """
 
     key: ClassVar[str]
@@ -43,7 +41,7 @@ class Step(Model):
 
     @classmethod
     def takes(cls) -> str:
-        """Return the step's fields, required ones first, as part of a sentence."""
+        """Return the fields as part of a sentence, required ones first."""
         named: dict[bool, list[str]] = {True: [], False: []}
         for name, field in cls.model_fields.items():
             named[field.is_required()].append(field.alias or name)
@@ -58,29 +56,24 @@ class Step(Model):
 
     @property
     def targets(self) -> list[Target]:
-        """Return the step's targets, including its condition's."""
         named = [condition.target for condition in self.conditions]
         values = (each for value in dict(self).values() for each in listed(value))
         return [value for value in (*values, *named) if isinstance(value, Target)]
 
     @property
     def breaks(self) -> list[str]:
-        """Return the kinds of the faults that it injects, one for each time."""
         return [self.key] if self.fault else []
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """Return the partitions that it names, apart from those of targets and conditions."""
         return [value for value in dict(self).values() if isinstance(value, TopicPartition)]
 
     @property
     def letters(self) -> list[str]:
-        """Return the letters of brokers that it names, apart from targets."""
         return []
 
     @property
     def conditions(self) -> list[Condition]:
-        """Return the conditions that it waits for or checks."""
         return [value for _, value in self if isinstance(value, Condition)]
 
     def __str__(self) -> str:
