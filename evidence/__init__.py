@@ -1,1 +1,1 @@
-"""Read a run folder: its small files, and the integer columns of each partition. Needs no Spark."""
+"""Read a run folder, without Spark."""

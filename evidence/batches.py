@@ -1,4 +1,4 @@
-"""Read the record batches of one replica's log from its segments, as columns."""
+"""Read a replica's record batches from its segments, as columns."""
 
 from __future__ import annotations
 
@@ -15,19 +15,14 @@ from evidence.columns import Bools, Codes, Columns, Ints
 from kafka_files.batches import CONTROL, HEADERS, Data, Headers, Problem, header_slices, last_offsets, mapped
 
 _Words = NDArray[np.uint64]
-_STEP = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: spreads multiples over all 64-bit numbers
+_STEP = 0x9E3779B97F4A7C15  # 2^64 / golden ratio
 
 
 @dataclass(frozen=True)
 class Batches(Columns):
     """Record batches in log order, 55 bytes each.
 
-    ``content`` is a hash of a batch: equal for equal bytes. Intact batches of one offset and leader epoch collide only
-    if length and CRC-32C are equal; others with a chance of 2^-64. ``chain`` covers all batches up to this one, in
-    order: the 64-bit sum of hashes of content and position; different prefixes collide with a chance of 2^-64. Neither
-    is cryptographic.
-
-    ``idempotent``: the batch has a producer id and is no control batch.
+    ``content`` hashes a batch, ``chain`` all batches up to it; neither is cryptographic.
     """
 
     base_offset: Ints
@@ -44,7 +39,7 @@ class Batches(Columns):
 
 @dataclass(frozen=True)
 class ReplicaBatches:
-    """A replica's batches. ``torn``: an incomplete batch ends the log; the rest was not read."""
+    """A replica's batches; ``torn``: the log ends in an incomplete batch."""
 
     batches: Batches
     torn: bool = False
@@ -55,7 +50,7 @@ class ReplicaBatches:
 
 
 def read_batches(segments: Sequence[Path]) -> ReplicaBatches:
-    """Read the batches of ordered segments up to a torn tail, verifying every CRC."""
+    """Read ordered segments up to a torn tail, verifying every CRC."""
     parts, torn = [_columns(b"", np.zeros(0, HEADERS))], False
     for file in segments:
         with mapped(file) as data:
@@ -69,7 +64,6 @@ def read_batches(segments: Sequence[Path]) -> ReplicaBatches:
 
 
 def _columns(data: Data, found: Headers) -> dict[str, NDArray[Any]]:
-    """Return all columns except ``chain``."""
     idempotent = (found["producer_id"] >= 0) & (found["base_sequence"] >= 0) & (found["attributes"] & CONTROL == 0)
     return {
         "base_offset": np.ascontiguousarray(found["base_offset"]),
@@ -86,7 +80,7 @@ def _columns(data: Data, found: Headers) -> dict[str, NDArray[Any]]:
 
 def _contents(data: Data, found: Headers) -> Ints:
     place = _mixed(found["base_offset"].astype(np.uint64) + _mixed(found["leader_epoch"].astype(np.uint64)))
-    # Injective: length and CRC have 63 bits together; neither sum nor mixing merges values.
+    # Injective: length and CRC have 63 bits together.
     contents = _mixed(place + (found["length"].astype(np.uint64) << 32 | found["crc"])).view(np.int64)
     for row in np.flatnonzero(found["problem"]).tolist():  # the CRC does not identify a damaged batch
         start, end = int(found["position"][row]), int(found["position"][row] + found["size"][row])
@@ -102,9 +96,7 @@ def _chain(contents: Ints) -> Ints:
 
 
 def _mixed(words: _Words) -> _Words:
-    """Apply the SplitMix64 finaliser, which is one-to-one (Steele, Lea and Flood, "Fast splittable pseudorandom number
-    generators", 2014).
-    """
+    """Apply the SplitMix64 finaliser, which is one-to-one."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))

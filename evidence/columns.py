@@ -1,7 +1,7 @@
-"""The recorded rows of one partition as NumPy columns.
+"""One partition's recorded rows as NumPy columns.
 
-A null integer is ``NULL``. Names (producers, consumers) are codes of ``Names``, -1 for none. A test record's ``value``
-combines the producer's code and sequence number (``Names.value``); -1 is any other record.
+A null integer is ``NULL``; names are codes of ``Names``, -1 for none. A test record's ``value`` combines producer and
+sequence number; -1 is any other record.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LIVE, FINAL, INCOMPLETE = range(3)
 
 @dataclass
 class Names:
-    """Names and their codes, from 0 in order of first use."""
+    """Names and their codes."""
 
     listed: list[str] = field(default_factory=list)
     _codes: dict[str, int] = field(default_factory=dict)
@@ -50,21 +50,18 @@ class Names:
         return found
 
     def held(self, names: Iterable[str]) -> Codes:
-        """Return the codes of the names that have one."""
         return np.array([self._codes[name] for name in names if name in self._codes], dtype=np.int32)
 
     def codes(self, column: pa.ChunkedArray) -> Codes:
-        """Return the codes of a string column, -1 for a null."""
         encoded = column.combine_chunks().dictionary_encode()
         own = np.array([self.code(name) for name in encoded.dictionary.to_pylist()] + [-1], dtype=np.int32)
         at: Codes = pc.fill_null(encoded.indices, len(own) - 1).to_numpy(zero_copy_only=False)
         return own[at]
 
     def values(self, producers: pa.ChunkedArray, numbers: pa.ChunkedArray) -> Ints:
-        """Return each record's value, -1 if its producer or number is null or the number is out of range.
+        """Return each record's value, -1 without producer or valid number.
 
-        Raises:
-            EvidenceError: a producer's code does not fit.
+        Raises: EvidenceError: a producer's code does not fit.
         """
         codes, seq = self.codes(producers).astype(np.int64), ints(numbers)
         if codes.size and int(codes.max()) >= _MAX_NAMES:
@@ -82,14 +79,14 @@ class Names:
         return dict(zip(("producer_id", "seq"), self.name(value), strict=True))
 
     def name(self, value: int) -> tuple[str | None, int | None]:
-        """Return a value's producer and number, (None, None) if it is no test record."""
+        """Return a value's producer and number, if any."""
         if value < 0:
             return None, None
         return self.listed[value >> _SEQ_BITS], value & MAX_SEQ
 
 
 def producer_of(values: Ints) -> Ints:
-    """Return each value's producer code, -1 if it is no test record."""
+    """Return each value's producer code, or -1."""
     return values >> _SEQ_BITS
 
 
@@ -99,28 +96,27 @@ def seq_of(values: Ints) -> Ints:
 
 
 def ints(column: pa.ChunkedArray) -> Ints:
-    """Return a column of integers with ``NULL`` for nulls."""
+    """Convert integers, with ``NULL`` for nulls."""
     filled = pc.fill_null(column.cast(pa.int64()), NULL) if column.null_count else column
     found: Ints = filled.to_numpy().astype(np.int64, copy=False)
     return found
 
 
 def bools(column: pa.ChunkedArray) -> Bools:
-    """Return a column of booleans with False for nulls."""
+    """Convert booleans, with False for nulls."""
     found: Bools = pc.fill_null(column, False).to_numpy().astype(np.bool_, copy=False)
     return found
 
 
 def damaged(checksum_ok: pa.ChunkedArray) -> Bools:
-    """Return which values fail their checksum, not those without one."""
+    """Return which values fail their checksum."""
     return bools(pc.invert(checksum_ok))
 
 
 def enumerated(column: pa.ChunkedArray, words: tuple[str, ...], what: str) -> NDArray[np.int8]:
-    """Return the index of each word in ``words``.
+    """Return each word's index in ``words``.
 
-    Raises:
-        EvidenceError: the column holds another word or a null.
+    Raises: EvidenceError.
     """
     encoded = column.combine_chunks().dictionary_encode()
     known = encoded.dictionary.to_pylist()
@@ -143,7 +139,7 @@ def number(column: Ints, row: int) -> int | None:
 
 
 def places(ordered: Ints, wanted: Ints) -> Ints:
-    """Return each wanted value's index in sorted distinct values, -1 if absent."""
+    """Return each value's index in sorted distinct values, or -1."""
     if not ordered.size:
         return np.full(wanted.size, -1, dtype=np.int64)
     at = np.searchsorted(ordered, wanted)
@@ -152,7 +148,7 @@ def places(ordered: Ints, wanted: Ints) -> Ints:
 
 
 def groups(*keys: Ints | Codes) -> Iterator[tuple[tuple[int, ...], Ints]]:
-    """Yield each combination of keys with its rows, in original order."""
+    """Yield each combination of keys with its rows."""
     if not keys[0].size:
         return
     order = np.lexsort(keys[::-1])
@@ -178,7 +174,6 @@ class Columns:
         return len(getattr(self, fields(self)[0].name))
 
     def take(self, rows: Any) -> Self:
-        """Select rows by mask or index; a mask that keeps all copies nothing."""
         if getattr(rows, "dtype", None) == np.bool_ and rows.all():
             return self
         return type(self)(**{each.name: getattr(self, each.name)[rows] for each in fields(self)})
@@ -186,7 +181,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Sends(Columns):
-    """Rows of ``history.tables.SENDS`` of one partition, in ledger order."""
+    """One partition's rows of ``history.tables.SENDS``, in ledger order."""
 
     value: Ints
     due_ns: Ints
@@ -195,7 +190,7 @@ class Sends(Columns):
     outcome: NDArray[np.int8]  # index in OUTCOMES
     offset: Ints
     acks: NDArray[np.int8]  # index in ACKS
-    error: Codes  # code in ``names``
+    error: Codes
     transaction: Ints
 
     @classmethod
@@ -216,17 +211,17 @@ class Sends(Columns):
 
 @dataclass(frozen=True)
 class Polls(Columns):
-    """Rows of ``history.tables.POLLS`` of one partition, in each consumer's order."""
+    """One partition's rows of ``history.tables.POLLS``, ordered by consumer."""
 
-    consumer: Codes  # code in ``names``
+    consumer: Codes
     pass_: NDArray[np.int8]  # index in PASSES
     position: Ints
     offset: Ints
     leader_epoch: Ints
     value: Ints
-    damaged: Bools  # checksum mismatch; False without checksum
+    damaged: Bools
     received_ns: Ints
-    committed_only: Bools  # isolation level
+    committed_only: Bools
 
     @classmethod
     def of(cls, table: pa.Table, names: Names) -> Self:
@@ -246,7 +241,7 @@ class Polls(Columns):
 
 @dataclass(frozen=True)
 class Seeks(Columns):
-    """Rows of ``history.tables.SEEKS`` of one partition."""
+    """One partition's rows of ``history.tables.SEEKS``."""
 
     consumer: Codes
     pass_: NDArray[np.int8]
@@ -263,7 +258,7 @@ class Seeks(Columns):
 
 @dataclass(frozen=True)
 class Samples(Columns):
-    """The probe's valid responses, by request time, then broker."""
+    """The probe's valid responses, by request time and broker."""
 
     broker: Ints
     incarnation: Ints
@@ -278,7 +273,7 @@ class Samples(Columns):
 
     @classmethod
     def of(cls, table: pa.Table) -> Self:
-        """Convert rows of ``history.tables.REPLICAS``, without errors and rows that lack HW or LEO."""
+        """Convert rows of ``history.tables.REPLICAS`` with HW, LEO and no error."""
         good = pc.and_(
             pc.is_null(table["error"]),
             pc.and_(pc.is_valid(table["high_watermark"]), pc.is_valid(table["log_end_offset"])),
@@ -304,7 +299,6 @@ class Samples(Columns):
 
     @cached_property
     def answered(self) -> Samples:
-        """Return the samples by response time."""
         in_order = bool(np.all(self.received_ns[1:] >= self.received_ns[:-1]))
         return self if in_order else self.take(np.argsort(self.received_ns, kind="stable"))
 
@@ -336,7 +330,7 @@ class Samples(Columns):
 
     @cached_property
     def before(self) -> Ints:
-        """Return the row of the previous sample of the same broker, incarnation and epoch, or -1."""
+        """Return the row of the same broker's, incarnation's and epoch's previous sample, or -1."""
         found = np.full(len(self), -1, dtype=np.int64)
         for of_broker in self.rows_of_broker.values():
             for _, rows in groups(self.incarnation[of_broker], self.epoch[of_broker]):
@@ -344,7 +338,6 @@ class Samples(Columns):
         return found
 
     def of_leaders(self, leaders: Iterable[tuple[int, int]]) -> Bools:
-        """Return which samples come from a leader in its epoch. ``leaders`` are pairs (epoch, leader)."""
         pairs = set(leaders)
         found = np.zeros(len(self), dtype=np.bool_)
         for broker, rows in self.rows_of_broker.items():
@@ -355,12 +348,12 @@ class Samples(Columns):
 
 @dataclass(frozen=True)
 class Views(Columns):
-    """Rows of ``history.tables.ISR`` of one partition, by response time, then observer.
+    """One partition's rows of ``history.tables.ISR``, by response time and observer.
 
-    ``isr`` is an index into ``lists`` (distinct ISRs, sorted members), -1 for null.
+    ``isr`` indexes ``lists``, -1 for null.
     """
 
-    observer: Codes  # code in ``names``
+    observer: Codes
     leader: Ints
     epoch: Ints
     isr: Codes
@@ -395,7 +388,7 @@ class Views(Columns):
 
     @property
     def changed(self) -> Bools:
-        """Return which views differ from the previous one; the first always does."""
+        """Return which views differ from the one before."""
         found = np.ones(len(self), dtype=np.bool_)
         found[1:] = False
         for column in (self.leader, self.epoch, self.isr):
@@ -408,7 +401,6 @@ class Views(Columns):
 
 
 def _lists(column: pa.ChunkedArray) -> tuple[Codes, tuple[tuple[int, ...], ...]]:
-    """Encode lists as codes (-1: null) and the distinct lists, each sorted."""
     column = column.combine_chunks()
     sizes = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False).astype(np.int64)
     codes = np.full(sizes.size, -1, dtype=np.int32)
@@ -432,14 +424,14 @@ class Log(Columns):
     offset: Ints
     value: Ints
     leader_epoch: Ints
-    damaged: Bools  # checksum mismatch; False without checksum
-    kafka_producer_id: Ints  # of the batch; NULL: neither idempotent nor transactional
+    damaged: Bools
+    kafka_producer_id: Ints  # NULL: neither idempotent nor transactional
     transactional: Bools
 
 
 @dataclass(frozen=True)
 class Markers(Columns):
-    """The commit and abort markers of a replica's log, by offset."""
+    """A replica's commit and abort markers, by offset."""
 
     kafka_producer_id: Ints
     offset: Ints
@@ -448,15 +440,16 @@ class Markers(Columns):
 
 @dataclass(frozen=True)
 class ToldNames(Columns):
-    """An imported history's names of its records (``history.tables.IMPORTED``), by value. ``operation`` is ``NULL``
-    without an atomic operation of several records.
+    """Imported names of records, by value (``history.tables.IMPORTED``).
+
+    ``operation``: an atomic one of several records, or ``NULL``.
     """
 
     value: Ints
     operation: Ints
     key: NDArray[np.object_]
     name: NDArray[np.object_]
-    record_key: Codes  # code in ``names``; -1: unknown
+    record_key: Codes  # -1: unknown
 
     @classmethod
     def of(cls, table: pa.Table, names: Names) -> Self:
@@ -472,7 +465,7 @@ class ToldNames(Columns):
 
 
 def with_operations(sends: Sends, told: ToldNames) -> Sends:
-    """Treat each imported atomic operation of several records as a transaction."""
+    """Treat each imported atomic operation as a transaction."""
     at = places(told.value, sends.value)
     operation = np.where(at >= 0, told.operation[at], NULL) if len(told) else np.full(len(sends), NULL)
     return replace(sends, transaction=np.where(sends.transaction == NULL, operation, sends.transaction))

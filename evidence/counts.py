@@ -1,4 +1,4 @@
-"""Count recorded rows by partition; partitions' counts add up."""
+"""Count recorded rows by partition."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from evidence.silences import Silence
 from history.partition import TopicPartition
 
 Replica = tuple[int, str, int]  # broker_id, topic, partition
-UNREADABLE = ("bad crc", "codec", "magic", "malformed", "too large")  # problems of batches
-Phases = Mapping[str, tuple[int, int]]  # name → (start, end)
+UNREADABLE = ("bad crc", "codec", "magic", "malformed", "too large")
+Phases = Mapping[str, tuple[int, int]]  # (start, end)
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """One producer's sends. ``distinct`` counts a number once per partition."""
+    """One producer's sends; ``distinct`` counts a number once per partition."""
 
     rows: int = 0
     distinct: int = 0
@@ -58,8 +58,7 @@ class Ledger:
     def repeated(self) -> int:
         """Return how many sends certainly reuse a number.
 
-        Exact within a partition. A number in two partitions, which no load sends, only raises a lower bound: ``rows``
-        distinct numbers up to ``last_seq`` have one possible sum.
+        Across partitions this is a lower bound: distinct numbers up to ``last_seq`` have only one sum.
         """
         numbers = self.last_seq + 1
         counted = self.rows - min(self.distinct, numbers)
@@ -68,7 +67,7 @@ class Ledger:
 
 
 class Copies(NamedTuple):
-    """Records of a copier's input below its group's committed offset (``owed``), and the rest (``left``)."""
+    """Records of a copier's input, below its group's committed offset (``owed``) and above."""
 
     owed: int
     left: int
@@ -76,28 +75,27 @@ class Copies(NamedTuple):
 
 @dataclass
 class Counts:
-    """Counts of a run or of a part of it."""
+    """Counts of a run or a part of it."""
 
-    ledgers: dict[str, Ledger] = field(default_factory=dict)  # by producer
-    read: Counter[str] = field(default_factory=Counter)  # rows of ``polls`` by consumer
-    sought: Counter[str] = field(default_factory=Counter)  # rows of ``seeks`` by consumer
-    undecided_readers: list[str] = field(default_factory=list)  # sentences about readers not at the end
-    unrecorded: Counter[str] = field(default_factory=Counter)  # by producer: records missing from its ledger
-    completed_reads: int = 0  # rows of ``polls`` of completed operations
-    unnamed_reads: int = 0  # rows of ``polls`` that are no test records
-    probed: Counter[str] = field(default_factory=Counter)  # rows of the prober's tables, by the prober's count names
+    ledgers: dict[str, Ledger] = field(default_factory=dict)
+    read: Counter[str] = field(default_factory=Counter)
+    sought: Counter[str] = field(default_factory=Counter)
+    undecided_readers: list[str] = field(default_factory=list)  # sentences
+    unrecorded: Counter[str] = field(default_factory=Counter)  # that its ledger lacks
+    completed_reads: int = 0  # of completed operations
+    unnamed_reads: int = 0  # no test records
+    probed: Counter[str] = field(default_factory=Counter)
     sampled: set[Replica] = field(default_factory=set)  # with a valid sample
     probed_in: set[tuple[str, int]] = field(default_factory=set)  # (phase, broker_id) with a valid sample
-    captured: dict[str, set[Replica]] = field(default_factory=dict)  # by capture
+    captured: dict[str, set[Replica]] = field(default_factory=dict)
     ends: dict[Replica, int] = field(default_factory=dict)  # log end offsets in the capture AFTER
-    log_ends: dict[Replica, int] = field(default_factory=dict)  # replicas without segment files are absent
+    log_ends: dict[Replica, int] = field(default_factory=dict)  # replicas without segments are absent
     log_problems: dict[Replica, list[str]] = field(default_factory=dict)
     log_holes: dict[Replica, tuple[int, int]] = field(default_factory=dict)  # the first missing (from, to)
-    copies: dict[TopicPartition, Copies] = field(default_factory=dict)  # by output partition
-    silences: list[Silence] = field(default_factory=list)  # gaps in the probe's reports
+    copies: dict[TopicPartition, Copies] = field(default_factory=dict)
+    silences: list[Silence] = field(default_factory=list)
 
     def merge(self, others: Iterable[Counts]) -> Counts:
-        """Add other parts' counts in place."""
         for other in others:
             for name, ledger in other.ledgers.items():
                 self.ledgers[name] = self.ledgers.get(name, Ledger()) + ledger
@@ -125,7 +123,7 @@ class Counts:
 
 
 def of_clients(sends: Sends, polls: Polls, seeks: Seeks, names: Names) -> Counts:
-    """Count what producers and consumers recorded of one partition."""
+    """Count what clients recorded about one partition."""
     return Counts(
         ledgers=_ledgers(sends, names),
         read=_by_consumer(polls.consumer, names),
@@ -136,7 +134,7 @@ def of_clients(sends: Sends, polls: Polls, seeks: Seeks, names: Names) -> Counts
 
 
 def of_copier(where: TopicPartition, copied: Copied | None) -> Counts:
-    """Count the records that a copier must write to a partition."""
+    """Count the records that a copier must write."""
     if copied is None:
         return Counts()
     owed = int((copied.offsets < copied.committed).sum())
@@ -161,7 +159,7 @@ def _distinct(seq: Ints) -> int:
 
 
 def _sum(seq: Ints) -> int:
-    """Sum exactly: numbers have up to 47 bits, so NumPy could overflow."""
+    """Sum in Python, since NumPy could overflow."""
     return (int((seq >> 24).sum()) << 24) + int((seq & 0xFFFFFF).sum())
 
 
@@ -171,9 +169,7 @@ def _by_consumer(consumers: Codes, names: Names) -> Counter[str]:
 
 
 def of_replicas(where: TopicPartition, samples: Samples, phases: Phases, *, rows: int, isr_rows: int) -> Counts:
-    """Count the probe's rows. ``samples`` are valid responses; ``rows`` and ``isr_rows`` count the tables ``replicas``
-    and ``isr``.
-    """
+    """Count the probe's rows; ``samples`` are the valid responses."""
     brokers = np.unique(samples.broker).tolist()
     answered = {broker: np.sort(samples.received_ns[samples.broker == broker]) for broker in brokers}
     return Counts(
@@ -194,7 +190,7 @@ def of_logs(
     unreadable: Iterable[Unreadable],
     holes: Mapping[int, tuple[int, int]],
 ) -> Counts:
-    """Count the exported logs: ends (``log_end``), problems, first missing offsets (from, to)."""
+    """Count what the exported logs show."""
     problems: dict[Replica, set[str]] = {}
     for place in unreadable:
         problems.setdefault((place.broker_id, *where), set()).add(place.problem)
@@ -206,15 +202,13 @@ def of_logs(
 
 
 def log_end(file: Path, rows: pa.Table) -> int:
-    """Return a segment's end offset from rows of ``kafka_files.segments.SEGMENTS``; an empty one ends at its base
-    offset.
-    """
+    """Return a segment's end offset, from rows of ``kafka_files.segments.SEGMENTS``."""
     last = pc.max(rows.filter(pc.is_null(rows["problem"]))["last_offset"]).as_py()
     return max(int(file.stem), -1 if last is None else last + 1)
 
 
 def of_captures(rows: Iterable[Mapping[str, Any]]) -> Counts:
-    """Count the successful captures (rows of ``history.tables.OFFSETS``)."""
+    """Count successful captures (rows of ``history.tables.OFFSETS``)."""
     found = Counts()
     for row in rows:
         if row["error"] is None and row["log_end_offset"] is not None:

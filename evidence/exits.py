@@ -9,17 +9,16 @@ from history.events import Event
 from history.manifest import Manifest
 from history.traits import Trait
 
-_SESSION = "NodeExists"  # a broker restarted before its previous ZooKeeper session expired
-_ERROR = re.compile("ERROR|FATAL|Exception")  # normal starts and stops name log directories, too
+_SESSION = "NodeExists"  # the broker restarted before its ZooKeeper session expired
+_ERROR = re.compile("ERROR|FATAL|Exception")  # normal starts and stops also name log directories
 _STORAGE = re.compile("corrupt|KafkaStorageException|log dir", re.IGNORECASE)
 
 
 def explanation(event: Event, events: Sequence[Event], manifest: Manifest) -> str | None:
-    """Return why a server may have ended (event ``server_exited``), None if unexplained.
+    """Return why a server may have ended (event ``server_exited``), if explained.
 
-    Explanations: an active fault on this server that can end its process; an earlier fault that changed its files, if
-    the last log lines report a storage error; a restart before the ZooKeeper session expired, after which it exits by
-    design and is started again.
+    Accepted are an active fault that can end its process, an earlier one that changed its files if the last log lines
+    show a storage error, and a restart before the ZooKeeper session expired.
     """
     for fault in events:
         if fault.kind == "inject" and fault.t_ns <= event.t_ns and event.target in _targets(fault):
@@ -37,7 +36,7 @@ def _names_storage(event: Event) -> bool:
 
 
 def unexplained(events: Sequence[Event], manifest: Manifest) -> Iterator[Event]:
-    """Yield the exits that the run does not explain."""
+    """Yield the exits without an explanation."""
     exits = (event for event in events if event.kind == "server_exited")
     return (event for event in exits if explanation(event, events, manifest) is None)
 

@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from kafka_files.states import State
 
-SLACK_NS = 100_000_000  # controller timestamps are wall-clock milliseconds
-UNFENCED_NS = 2_000_000_000  # a fenced but live follower can still advance the high watermark for this long
-SETTLE_NS = 3_000_000_000  # three times a parked fetch's wait plus the follower's next fetch
+SLACK_NS = 100_000_000  # controller times are wall-clock milliseconds
+UNFENCED_NS = 2_000_000_000  # a fenced but live follower can still advance the high watermark this long
+SETTLE_NS = 3_000_000_000  # three times a parked fetch's wait plus the next fetch
 FOREVER_NS = 2**63 - 1
 
 
 class Span(NamedTuple):
-    """A phase or part of one, from first to last event."""
+    """A phase or a part of it."""
 
     phase: str
     from_ns: int
@@ -24,11 +24,7 @@ class Span(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """A broker that was killed, stopped or paused: when this was requested, took effect, and was healed (or the broker
-    restarted).
-
-    ``ended``: its process ended, as a later start shows.
-    """
+    """A broker that was killed, stopped or paused; ``ended``: the process ended."""
 
     broker_id: int
     asked_ns: int
@@ -38,7 +34,7 @@ class Fault(NamedTuple):
 
 
 class Outage(NamedTuple):
-    """When a broker (None: a controller) may have been unreachable, from the fault's request on."""
+    """When a broker, or a controller (None), may have been unreachable."""
 
     broker_id: int | None
     from_ns: int
@@ -46,9 +42,7 @@ class Outage(NamedTuple):
 
 
 class NewLog(NamedTuple):
-    """When a step may have replaced a replica's log, by moving or damaging it. ``broker_id``, ``topic``: None means
-    any.
-    """
+    """When a step may have replaced a log; None means any broker or topic."""
 
     broker_id: int | None
     t_ns: int
@@ -56,9 +50,9 @@ class NewLog(NamedTuple):
 
 
 class LostCopy(NamedTuple):
-    """A fault that removed records (from an offset on) from the only live ISR member's disk.
+    """A fault that took records from the only live in-sync replica's disk.
 
-    ``unknown``: why other ISR members could not be determined.
+    ``unknown``: why other ISR members are unknown.
     """
 
     t_ns: int
@@ -75,7 +69,7 @@ class Stretch(NamedTuple):
 
 
 class ShortIsr(NamedTuple):
-    """When a leader's ISR was below min.insync.replicas; the leader must respect it from ``known_ns`` on."""
+    """When an ISR was below min.insync.replicas, known to the leader from ``known_ns`` on."""
 
     leader: int
     leader_epoch: int
@@ -88,12 +82,10 @@ class ShortIsr(NamedTuple):
 class Facts:
     """Facts about one partition.
 
-    ``starts`` maps a leader epoch to its start offset. An ISR member may lag ``max_isr_lag_ns``, and
-    ``stale_controller_ns`` longer while brokers are unreachable (``lag_limit_ns``). ``isr_change_limit_ns`` limits an
-    ISR change with all nodes reachable. ``effective_min_isr`` is the largest active min(min.insync.replicas, replicas),
-    ``lowest_min_isr`` the smallest, if a step changed it; a state with fewer replicas needs only those
-    (``at_most_all``). Below the minimum, HW stops advancing in all versions of the run (``strict_min_isr``), in none
-    (``lax_min_isr``), or in some.
+    ``starts`` maps a leader epoch to its start offset. ``stale_controller_ns`` adds to ``max_isr_lag_ns`` while brokers
+    are unreachable. ``effective_min_isr`` is the largest min(min.insync.replicas, replicas), ``lowest_min_isr`` the
+    smallest. Below the minimum, HW stops in all versions of the run (``strict_min_isr``), in none (``lax_min_isr``), or
+    in some.
     """
 
     states: Sequence[State] = ()
@@ -112,12 +104,12 @@ class Facts:
 
     @property
     def smallest_isr(self) -> int:
-        """Return the ISR size below which commits were never allowed."""
+        """Return the ISR size below which a commit was never allowed."""
         return self.effective_min_isr if self.lowest_min_isr is None else self.lowest_min_isr
 
     @cached_property
     def dated(self) -> list[State]:
-        """Return the states in order, none if one lacks a time: with gaps, intervals are unknown."""
+        """Return the states; none if one lacks a time, since intervals would be unknown."""
         return [] if any(state.t_ns is None for state in self.states) else list(self.states)
 
     @cached_property
@@ -132,17 +124,16 @@ class Facts:
     def lag_limit_ns(self, others: Collection[int], from_ns: int, until_ns: int) -> int:
         """Return an ISR member's longest lag while these brokers may be unreachable.
 
-        A leader that mistakes one for ZooKeeper's controller waits for it before asking the current controller.
+        A leader may take one of them for ZooKeeper's controller.
         """
         hangs = any(o.broker_id in others and o.from_ns <= until_ns and o.until_ns >= from_ns for o in self.outages)
         return self.max_isr_lag_ns + (self.stale_controller_ns if hangs else 0)
 
     def disturbed(self, leader: int, from_ns: int, until_ns: int) -> bool:
-        """Return whether the leader or a controller may have been unreachable, so that evictions cannot be expected."""
+        """Return whether evictions cannot be expected."""
         return any(o.from_ns <= until_ns and o.until_ns >= from_ns for o in self._outages_of(leader))
 
     def undisturbed(self, leader: int, from_ns: int, until_ns: int) -> Iterator[tuple[int, int]]:
-        """Return the parts (from, until) in which leader and controllers were reachable."""
         return outside(((o.from_ns, o.until_ns) for o in self._outages_of(leader)), from_ns, until_ns)
 
     def _outages_of(self, leader: int) -> list[Outage]:
@@ -161,12 +152,12 @@ def outside(spans: Iterable[tuple[int, int]], from_ns: int, until_ns: int) -> It
 
 
 def longest_outside(spans: Iterable[tuple[int, int]], from_ns: int, until_ns: int) -> int:
-    """Return the length in ns of the longest part of a time that lies in none of the spans; 0 if there is none."""
+    """Return the longest part that no span covers."""
     return max((end_ns - begun_ns for begun_ns, end_ns in outside(spans, from_ns, until_ns)), default=0)
 
 
 def at_most_all(effective_min_isr: int, state: State) -> int:
-    """Return the active min.insync.replicas, at most the number of replicas, which ``reassign`` changes."""
+    """Return min.insync.replicas, at most the replicas, which ``reassign`` changes."""
     return min(effective_min_isr, len(state.replicas) or effective_min_isr)
 
 
@@ -176,7 +167,7 @@ def is_short(facts: Facts, state: State) -> bool:
 
 
 def short_of_members(facts: Facts) -> Iterator[Stretch]:
-    """Yield when a leader's ISR was below min.insync.replicas, with it and the controllers reachable."""
+    """Yield when an ISR was too small with its leader and the controllers reachable."""
     for stretch in facts.stretches:
         state, since_ns, until_ns = stretch
         if is_short(facts, state) and not facts.disturbed(state.leader, since_ns, until_ns):

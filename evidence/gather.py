@@ -1,4 +1,4 @@
-"""Collect all evidence about one partition from a run folder."""
+"""Collect all evidence about one partition."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from history.payload import copier_id
 from kafka_files.segments import SEGMENTS, read_segment
 
 # Possible causes of a case (``judge.checks.causes``).
-NEW_LEADER = "new_leader"  # leader change
-UNCLEAN_LEADER = "unclean_leader"  # unclean leader election
+NEW_LEADER = "new_leader"
+UNCLEAN_LEADER = "unclean_leader"
 LOST_COPY = "lost_copy"  # a fault removed the only live in-sync copy
-SENT_AGAIN = "sent_again"  # the client resent a record
+SENT_AGAIN = "sent_again"
 NEVER_READ = "never_read"  # no reader shows a broker had the record
 COPIER_BEGAN_ANEW = "copier_began_anew"  # the copier resumed at the committed offset
 MEMBER_ENDED = "member_ended"  # the member ended between commit and processing
@@ -54,28 +54,25 @@ SHORT_ISR = "short_isr"  # final ISR below min.insync.replicas
 
 
 class Permission(NamedTuple):
-    """Why a producer may show an anomaly, and its required cause."""
+    """Why a producer may show an anomaly, and the cause required."""
 
     why: str
     cause: str
 
 
 Permitted = Mapping[str, Mapping[str, Sequence[Permission]]]  # producer → anomaly → permissions
-Transaction = tuple[str, int]  # the producer, and its transaction number
+Transaction = tuple[str, int]  # producer, number
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """Facts about all partitions of a run; small, because it is sent to workers.
+    """Facts about a run, sent to each worker.
 
-    ``nodes`` maps brokers to node names. ``spans`` are the phases, ``load_spans`` the same from a phase's last load on,
-    ``ended`` the completed ones. Producers: ``open_loops`` send regardless of responses; ``resending`` are idempotent,
-    may retry, and met a fault that can move a leader; ``gave_up`` are idempotent, non-transactional, and stopped
-    waiting for some response. ``faults`` are times of active faults, ``disturbances`` of those that may have cost a
-    producer a response. Outside of faults, a transaction may be open for ``transaction_limit_ns``. After
-    ``request_timeouts_ns`` a producer resends. In an imported history, ``subscribed`` consumers have group assignment,
-    ``from_start`` ones began at a partition's first record. Messages count from ``origin_ns``. ``group`` and ``share``
-    are set if a group left complete records.
+    ``load_spans`` are the phases from their last load on, ``ended`` the completed ones. Producers: ``open_loops``
+    ignore responses; ``resending`` are idempotent and met a fault that can move a leader; ``gave_up`` are idempotent,
+    non-transactional, and gave up a response. ``disturbances`` may have cost a producer a response. In an imported
+    history, ``subscribed`` consumers have group assignment, and ``from_start`` ones began at the first record.
+    ``group`` and ``share`` need complete records.
     """
 
     folder: Path
@@ -104,9 +101,7 @@ class RunFacts:
 
 
 class Input(NamedTuple):
-    """A copier's input partition, its group's committed offset, and whether it was fully drained (``whole``). The rest:
-    as in ``PartitionEvidence``.
-    """
+    """A copier's input partition and committed offset; ``whole``: the drain is complete."""
 
     where: TopicPartition
     committed: int
@@ -118,13 +113,11 @@ class Input(NamedTuple):
 
 @dataclass(frozen=True)
 class Question:
-    """A partition to gather, with facts from the whole run; small, because it is sent to a worker.
+    """A partition to gather, sent to a worker.
 
-    ``size`` is in bytes, approximately. ``assigned`` are the brokers with a replica, ``ends`` the last capture's log
-    end offsets. ``owed`` maps a broker to the offset from which it must have all records, if its retention may have
-    deleted lower ones. A record of each ``committed`` transaction, whose outcome is unknown, was read in some
-    partition. ``torn`` transactions are incomplete across partitions, so the judge returns their parts in this one. The
-    rest: as in ``PartitionEvidence``.
+    ``size`` is in bytes. ``assigned`` are the brokers with a replica, ``ends`` the last captured log ends. ``owed``
+    maps a broker to the offset from which it must have all records. ``committed`` transactions have an unknown outcome,
+    but a record of each was read; ``torn`` ones are incomplete across partitions.
     """
 
     where: TopicPartition
@@ -146,7 +139,7 @@ class Question:
     captures: Sequence[Row] = ()
     committed: frozenset[Transaction] = frozenset()
     torn: frozenset[Transaction] = frozenset()
-    input: Input | None = None  # only if a copier writes the partition
+    input: Input | None = None  # if a copier writes the partition
 
 
 class Gathered(NamedTuple):
@@ -157,7 +150,7 @@ class Gathered(NamedTuple):
 
 
 class Clients(NamedTuple):
-    """Producers' and consumers' records, and an imported history's names."""
+    """The clients' records, and an imported history's names."""
 
     names: Names
     sends: Sends
@@ -166,7 +159,7 @@ class Clients(NamedTuple):
 
 
 def clients(run: RunFacts, where: TopicPartition) -> Clients:
-    """Read what producers and consumers recorded of a partition."""
+    """Read the clients' records of a partition."""
     tables, names = Tables(RunFolder(run.folder)), Names()
     sends = Sends.of(tables.read("sends", where), names)
     polls = Polls.of(tables.read("polls", where), names)
@@ -196,7 +189,7 @@ def _share(run: RunFacts, where: TopicPartition, names: Names) -> ShareEvidence 
 
 
 def _readers(run: RunFacts, question: Question) -> ReaderEvidence | None:
-    if run.readers is None or not question.assigned:  # partitions of other topics have no reader
+    if run.readers is None or not question.assigned:  # other topics have no reader
         return None
     return ReaderEvidence.of(Tables(RunFolder(run.folder)).read("positions", question.where), run.readers)
 
@@ -286,7 +279,7 @@ def _copied(tables: Tables, of: Input) -> Copied:
 
 
 def _starts(replicas: Sequence[Replica]) -> dict[int, int]:
-    """Return each epoch's smallest start offset in the epoch files."""
+    """Return each epoch's smallest start in any epoch file."""
     found: dict[int, int] = {}
     for epoch, start in (entry for replica in replicas for entry in replica.epochs or ()):
         found[epoch] = min(start, found.get(epoch, start))
@@ -295,8 +288,6 @@ def _starts(replicas: Sequence[Replica]) -> dict[int, int]:
 
 @dataclass
 class _Logs:
-    """Replicas' logs as columns, their ends, unreadable places, and first missing offsets (from, to)."""
-
     names: Names
     nodes: Mapping[int, str]
     logs: dict[int, Log] = field(default_factory=dict)
@@ -306,9 +297,9 @@ class _Logs:
     holes: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def read(self, replica: Replica, *, kept: bool) -> Replica:
-        """Read a replica's segments up to a gap, and return it with only these.
+        """Read a replica's segments up to a gap.
 
-        Kafka starts a segment at the previous end, unless compaction (not ``kept``) removed that end.
+        A segment starts at the previous end, unless compaction removed it.
         """
         broker, node = replica.broker_id, self.nodes[replica.broker_id]
         parts, end = [SEGMENTS.empty_table()], replica.log_start_offset or 0

@@ -19,9 +19,9 @@ ASSIGNED = 0
 
 @dataclass(frozen=True)
 class Reads(Columns):
-    """Rows of ``history.tables.GROUP_READS`` of one partition, by time."""
+    """One partition's rows of ``history.tables.GROUP_READS``, by time."""
 
-    member: Codes  # code in ``names``
+    member: Codes
     first: Ints
     last: Ints
     received_ns: Ints
@@ -39,9 +39,9 @@ class Reads(Columns):
 
 @dataclass(frozen=True)
 class Commits(Columns):
-    """Rows of ``history.tables.COMMITS`` of one partition, by request time."""
+    """One partition's rows of ``history.tables.COMMITS``, by request time."""
 
-    member: Codes  # code in ``names``
+    member: Codes
     offset: Ints
     asked_ns: Ints
     answered_ns: Ints  # NULL: the request's row
@@ -64,7 +64,7 @@ class Commits(Columns):
 
 
 class Ownership(NamedTuple):
-    """When a member owned a partition: until it gave it up, or last used it."""
+    """When a member owned a partition, until it released or last used it."""
 
     member: int
     from_ns: int
@@ -73,10 +73,7 @@ class Ownership(NamedTuple):
 
 @dataclass(frozen=True)
 class GroupEvidence:
-    """Evidence about a consumer group. ``owned`` is ordered by start; ``faults`` are the times of active faults. A
-    member loses its partitions if the coordinator does not hear from it for ``session_ns``. The rest: as in
-    ``GroupFacts``.
-    """
+    """Evidence about a consumer group; the rest as in ``GroupFacts``."""
 
     reads: Reads
     commits: Commits
@@ -104,8 +101,9 @@ class GroupEvidence:
 
 
 class GroupFacts(NamedTuple):
-    """Facts about a topic that a consumer group reads. ``ended``: members that a fault ended or paused, as (node,
-    since). ``commits_ahead``: they commit before processing.
+    """Facts about a topic that a consumer group reads.
+
+    ``ended``: members that a fault ended or paused, as (node, since). ``commits_ahead``: before processing.
     """
 
     topic: str
@@ -115,7 +113,7 @@ class GroupFacts(NamedTuple):
 
 
 def ownerships(rebalances: pa.Table, reads: Reads, commits: Commits, names: Names) -> list[Ownership]:
-    """Return the ownerships, from rows of ``history.tables.REBALANCES``."""
+    """Return ownerships from rows of ``history.tables.REBALANCES``."""
     member, changed_ns = names.codes(rebalances["member"]), ints(rebalances["changed_ns"])
     change = enumerated(rebalances["change"], CHANGES, "change")
     begun: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""All evidence of a run about one topic partition."""
+"""All evidence about one topic partition."""
 
 from __future__ import annotations
 
@@ -32,10 +32,9 @@ class Drain(NamedTuple):
 
 
 class Copied(NamedTuple):
-    """The records that a copier must write: its input's committed ones, as the final drain read them.
+    """The committed input records that a copier must write.
 
-    ``producer`` identifies the copies. ``offsets`` below ``committed`` must be copied. ``whole``: the drain reached the
-    end. The rest: as in ``PartitionEvidence``, for the input.
+    ``producer`` identifies the copies; ``offsets`` below ``committed`` are required.
     """
 
     producer: str
@@ -48,7 +47,7 @@ class Copied(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """An unreadable place of a replica's log; ``problem`` as in ``kafka_files.segments``."""
+    """An unreadable place; ``problem`` as in ``kafka_files.segments``."""
 
     broker_id: int
     node: str
@@ -57,7 +56,7 @@ class Unreadable(NamedTuple):
 
 
 class Replica(NamedTuple):
-    """A replica's files and last captured state; ``epochs`` are its checkpoint's entries, unchanged."""
+    """A replica's files, last captured state and checkpoint entries."""
 
     broker_id: int
     segments: Sequence[Path]
@@ -71,24 +70,17 @@ class Replica(NamedTuple):
 class PartitionEvidence:
     """One partition's columns, and facts from the whole run.
 
-    Mappings from a broker: ``logs``, ``markers``, ``nodes`` (its node), ``observed`` (first and last probe, successful
-    or not: ``views.observed``), ``batches``, and ``members`` (final ISR with complete logs: the offset from which it
-    must have all records). ``complete`` are the brokers whose log was read from its start to the last captured end;
-    ``whole``: all are. ``replicas`` have exported files; the broker ``final`` has the partition's authoritative log.
+    By broker: ``observed`` (first and last probe) and ``members`` (final ISR with complete logs: the offset from which
+    it must have all records). ``complete`` are the brokers whose log was read from start to last captured end;
+    ``whole``: all are. The broker ``final`` has the authoritative log.
 
-    ``leaders`` maps an epoch to its leader and first observation (``views.first_leaders``), ``epoch_starts`` to the
-    smallest start offset in a leader-epoch-checkpoint. ``views`` are observers' metadata, ``changes`` the states in
-    order (``views.changes``), ``short`` the times below min.insync.replicas.
+    ``leaders`` and ``epoch_starts`` map an epoch to its leader with the first observation, and to its smallest start.
+    ``short`` are the times below min.insync.replicas.
 
-    Records below ``deleted_before`` were deleted, by request or retention. ``unclean_producers`` may lack sends in
-    their ledgers. ``clean``: all committed records must be present. ``kept``: nothing is compacted. ``expires``: an
-    imported topic's retention may have deleted any record; ``tombstones_stay_ns`` is its delete.retention.ms.
-    ``idempotent``, ``transactional``: some producer is.
+    ``unclean_producers`` may lack sends. ``clean``: all committed records must be present. ``kept``: nothing is
+    compacted. ``expires``: an imported topic's retention may have deleted any record.
 
-    ``lines`` are brokers' log lines (``kafka_files.broker_log.BROKER_LOG``), ``captures`` the captures' responses
-    (``history.tables.OFFSETS``). ``group`` and ``share`` exist if a group reads the topic and its records are complete.
-    ``faults``, ``disturbances``, ``request_timeouts_ns``: as in ``gather.RunFacts``. ``readers`` are final positions,
-    if recorded.
+    ``lines`` are ``kafka_files.broker_log.BROKER_LOG``, ``captures`` ``history.tables.OFFSETS``.
     """
 
     where: TopicPartition
@@ -107,7 +99,7 @@ class PartitionEvidence:
     deleted_before: int | None = None
     leaders: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     unclean_producers: frozenset[str] = frozenset()
-    told_names: ToldNames | None = None  # only in an imported history
+    told_names: ToldNames | None = None  # in an imported history
     views: Views = field(default_factory=Views.nothing)
     changes: tuple[Change, ...] = ()
     facts: Facts = field(default_factory=Facts)
@@ -122,7 +114,7 @@ class PartitionEvidence:
     tombstones_stay_ns: int = 0
     idempotent: bool = True
     transactional: bool = False
-    copied: Copied | None = None  # only if a copier writes the partition
+    copied: Copied | None = None  # if a copier writes the partition
     members: Mapping[int, int] = field(default_factory=dict)
     short: Sequence[ShortIsr] = ()
     lines: Sequence[Row] = ()
@@ -140,7 +132,7 @@ class PartitionEvidence:
 
     @property
     def epochs(self) -> list[tuple[int, int, int]]:
-        """Return the checkpoints' entries: (broker_id, leader_epoch, start_offset)."""
+        """Return (broker_id, leader_epoch, start_offset) of all checkpoint entries."""
         return [(each.broker_id, *entry) for each in self.replicas for entry in each.epochs or ()]
 
     @cached_property
@@ -150,5 +142,4 @@ class PartitionEvidence:
 
     @cached_property
     def of_leaders(self) -> Bools:
-        """Return which samples come from their epoch's leader, by any observer."""
         return self.samples.of_leaders(leaders(self.views))

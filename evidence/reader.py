@@ -1,7 +1,6 @@
-"""Read recorded tables by partition.
+"""Read recorded tables, each of one or more Parquet files, by partition.
 
-A table is one or more Parquet files. Collected tables have one partition per row group; mixed row groups are filtered.
-Files are opened only if their statistics include the partition.
+Collected tables have one partition per row group; mixed ones are filtered.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _STRINGS = {name: [f.name for f in schema if f.type == pa.string()] for name, sc
 
 
 class Place(NamedTuple):
-    """A row group with its first and last partition; ``None`` without statistics."""
+    """A row group with its first and last partition, if known."""
 
     file: Path
     group: int
@@ -48,7 +47,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Tables:
-    """A run folder's recorded tables, without unreadable files (``problem_of``)."""
+    """A run folder's recorded tables, without unreadable files."""
 
     folder: RunFolder
 
@@ -64,7 +63,7 @@ class Tables:
         return sum(place.rows for place in self._places(name))
 
     def sizes(self) -> Counter[TopicPartition]:
-        """Return each partition's approximate bytes; shared row groups are small and ignored."""
+        """Return each partition's approximate bytes, without shared row groups."""
         found: Counter[TopicPartition] = Counter()
         for place in self._places(*_SCHEMAS):
             if place.first is not None and place.first == place.last:
@@ -72,7 +71,6 @@ class Tables:
         return found
 
     def counted(self, name: str, column: str) -> Counter[str]:
-        """Count rows by a string column's values."""
         found: Counter[str] = Counter()
         for place in self._places(name):
             metadata = footer_of(place.file).metadata
@@ -85,7 +83,6 @@ class Tables:
         return found
 
     def partitions(self, *names: str) -> list[TopicPartition]:
-        """Return the partitions in these tables, sorted."""
         found: set[TopicPartition] = set()
         for place in self._places(*names):
             if place.first is not None and place.holds_only(place.first):
@@ -97,7 +94,6 @@ class Tables:
         return sorted(found)
 
     def read(self, name: str, where: TopicPartition, columns: Sequence[str] | None = None) -> pa.Table:
-        """Read one partition's rows in recorded order, strings as dictionaries."""
         schema = _SCHEMAS[name]
         wanted = list(columns or schema.names)
         found = []
@@ -115,7 +111,7 @@ class Tables:
 
 @dataclass(frozen=True)
 class Footer:
-    """A file's footer, parsed once per process: with a thousand partitions it has megabytes."""
+    """A file's footer, parsed once per process: it may have megabytes."""
 
     metadata: pq.FileMetaData
     schema: pa.Schema
@@ -134,7 +130,6 @@ class Footer:
         return [place for place in self.places if place.first is None or not place.holds_only(place.first)]
 
     def of(self, where: TopicPartition) -> list[Place]:
-        """Return the row groups that may hold a partition, in order."""
         shared = [place for place in self._shared if place.may_hold(where)]
         return sorted([*self._own.get(where, ()), *shared], key=lambda place: place.group)
 
@@ -142,9 +137,7 @@ class Footer:
 def footer_of(file: Path) -> Footer:
     """Return a file's footer.
 
-    Raises:
-        ArrowException: the file is not Parquet.
-        OSError: the file cannot be read.
+    Raises: ArrowException: not Parquet. OSError.
     """
     stat = file.stat()
     return _parsed(file, stat.st_size, stat.st_mtime_ns)
@@ -198,7 +191,7 @@ def problem_of(file: Path, schema: pa.Schema) -> str | None:
 
 
 def _compatible(found: pa.DataType | None, wanted: pa.DataType) -> bool:
-    # Writers call a list's element field either item or element.
+    # Writers call a list's field item or element.
     if found is not None and pa.types.is_list(wanted):
         return pa.types.is_list(found) and bool(found.value_type == wanted.value_type)
     return bool(found == wanted)

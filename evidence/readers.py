@@ -1,4 +1,4 @@
-"""Readers' positions in one partition after the cluster came to rest."""
+"""Readers' final positions in one partition."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from history.events import Event
 from history.manifest import Manifest
 from history.readers import CATCH_UP, LIVE_CONSUMER
 
-STALE_NS = 10_000_000_000  # readers report once a second; one this late may be dead
+STALE_NS = 10_000_000_000  # readers report once a second
 
 
 class ReaderFacts(NamedTuple):
     """Facts about all readers.
 
-    ``alive`` ones had just reported; ``silent`` ones ran but had not. ``members`` read ``topic``, if there is a group.
-    ``still_ns``: how long none had moved since the final drain and last fault; a reader may pause for ``patience_ns``.
+    ``alive`` ones had just reported; ``silent`` ones ran but had not. ``members`` read ``topic``. None moved for
+    ``still_ns``; a reader may pause for ``patience_ns``.
     """
 
     patience_ns: int
@@ -35,7 +35,7 @@ class ReaderFacts(NamedTuple):
 
 @dataclass(frozen=True)
 class ReaderEvidence:
-    """Readers' positions of one partition; None: the reader had it but had fetched nothing."""
+    """Readers' positions in one partition; None: nothing fetched."""
 
     positions: Mapping[str, int | None]
     facts: ReaderFacts
@@ -51,7 +51,7 @@ def reader_facts(
     clients: Sequence[Mapping[str, Any]],
     faults: Sequence[tuple[int, int]],
 ) -> ReaderFacts | None:
-    """Return the facts, None without readers or if the run predates the table of positions."""
+    """Return the facts, None without readers or their positions."""
     if manifest.patience_s is None or manifest.foreign:
         return None
     patience_ns = int(manifest.patience_s * 1e9)

@@ -1,8 +1,4 @@
-"""Open a run folder: small files, broker logs and controller history, each read once.
-
-The controller's history is authoritative for leaders and ISR. It is required if the manifest names a controller or
-ZooKeeper node, so not for imported histories.
-"""
+"""Open a run folder; read its small files, broker logs and controller history once."""
 
 from __future__ import annotations
 
@@ -37,9 +33,7 @@ _RETENTION = ("retention.ms", "retention.bytes")
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder without its tables. ``files`` are each table's readable files; ``problems`` has a sentence per
-    unreadable one.
-    """
+    """A run folder without its tables; ``problems`` has a sentence per unreadable file."""
 
     folder: RunFolder
     manifest: Manifest
@@ -54,7 +48,6 @@ class Run:
 
     @cached_property
     def history(self) -> History:
-        """Return the controller's history, as far as readable."""
         read = read_znodes if self.manifest.mode == "zookeeper" else read_metadata_log
         return read(self.folder.brokers, self.clock)
 
@@ -72,7 +65,6 @@ class Run:
 
     @cached_property
     def usage(self) -> list[dict[str, Any]]:
-        """Return resource counters at phase boundaries."""
         return read_rows(self.files["usage"], USAGE)
 
     @cached_property
@@ -99,11 +91,11 @@ class Run:
         return found
 
     def _starts_at(self, topic: str, captured: int | None, segments: Sequence[Path]) -> int | None:
-        """Return a replica's log start: as captured, or the first exported segment if retention ran later."""
+        """Return a log's start: captured, or its first segment after retention."""
         return max(captured or 0, int(segments[0].stem)) if self.expires(topic) else captured
 
     def expires(self, topic: str) -> bool:
-        """Return whether the scenario set a retention. No run reaches Kafka's default of seven days."""
+        """Return whether the scenario set a retention; runs are shorter than the default."""
         return any(self.manifest.topic_settings(topic, name, "") - {"", "-1"} for name in _RETENTION)
 
     @property
@@ -113,15 +105,13 @@ class Run:
 
     @property
     def owes_history(self) -> bool:
-        """Return whether the run must include its controller's history."""
         return any(node.role in {"controller", "zookeeper"} for node in self.manifest.nodes)
 
 
 def open_folder(folder: RunFolder) -> Run:
     """Read a run folder's small files and its tables' schemas.
 
-    Raises:
-        EvidenceError: the manifest, the events or a client's file is unreadable.
+    Raises: EvidenceError.
     """
     manifest = read_manifest(folder.manifest)
     files, problems = {}, {}
@@ -131,7 +121,7 @@ def open_folder(folder: RunFolder) -> Run:
 
 
 def readable(folder: Path, schema: pa.Schema) -> tuple[list[Path], list[str]]:
-    """Return the files that match the schema, and one sentence per other file."""
+    """Return the files that match the schema, and a sentence per other file."""
     problems = {file: problem_of(file, schema) for file in sorted(folder.glob("*.parquet"))}
     return (
         [file for file, problem in problems.items() if problem is None],
@@ -147,10 +137,9 @@ def _read_events(folder: RunFolder) -> list[Event]:
 
 
 def read_clients(folder: RunFolder) -> list[dict[str, Any]]:
-    """Return each client's final report: ``client_id``, ``role`` and its counts.
+    """Return each client's final report.
 
-    Raises:
-        EvidenceError: a file cannot be read.
+    Raises: EvidenceError.
     """
     clients = []
     for file in sorted(folder.clients.glob("*.json")):
@@ -158,22 +147,22 @@ def read_clients(folder: RunFolder) -> list[dict[str, Any]]:
             client = json.loads(file.read_text())
             clients.append({"client_id": file.stem, "role": "", **client})
         except (OSError, ValueError, TypeError) as error:
-            raise EvidenceError(f"{file} cannot be read as a client's last words: {error}.") from error
+            raise EvidenceError(f"{file} is not a readable final report of a client: {error}.") from error
     return clients
 
 
 def producers(run: Run) -> list[dict[str, Any]]:
-    """Return each producer and whether it ended cleanly; imported ones count as clean."""
+    """Return producers and whether each ended cleanly."""
     ended = {client["client_id"]: client.get("clean") is True for client in run.clients}
     return [
         {"producer_id": p.producer_id, "clean": ended.get(p.producer_id, p.engine == "foreign")}
         for p in run.manifest.producers
-        if p.engine != "copier"  # it has no ledger: its input determines its records
+        if p.engine != "copier"  # its input determines its records
     ]
 
 
 def drains(clients: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, Drain]:
-    """Return each partition's furthest drain; complete ones take precedence."""
+    """Return each partition's furthest drain, complete ones first."""
     best: dict[TopicPartition, Drain] = {}
     for client in clients:
         for key, reached in (client.get("partitions") or {}).items() if client["role"] == "drain" else ():

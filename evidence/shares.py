@@ -1,4 +1,4 @@
-"""Share group members' deliveries and acknowledgements of one partition, by record."""
+"""Share group members' deliveries and acknowledgements of one partition."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ ACCEPT, RELEASE = range(len(KINDS))
 
 @dataclass(frozen=True)
 class Deliveries(Columns):
-    """One row per delivery of a record to a member, by offset, then time."""
+    """One row per record and delivery, by offset, then time."""
 
     offset: Ints
-    member: Codes  # code in ``names``
+    member: Codes
     count: Ints  # from the broker; NULL: unknown
     since_ns: Ints  # fetched after this time
     received_ns: Ints
@@ -43,11 +43,11 @@ class Deliveries(Columns):
 
 @dataclass(frozen=True)
 class Acks(Columns):
-    """One row per record of each acknowledgement request and each response, by offset."""
+    """One row per record of each acknowledgement and response, by offset."""
 
     offset: Ints
-    member: Codes  # code in ``names``
-    kind: NDArray[np.int8]  # index in ``history.share_groups.KINDS``
+    member: Codes
+    kind: NDArray[np.int8]  # index in KINDS
     asked_ns: Ints  # NULL: a response's row
     answered_ns: Ints  # NULL: a request's row
     refused: Bools
@@ -72,7 +72,6 @@ class Acks(Columns):
 
 
 def _each(table: pa.Table) -> tuple[Ints, Ints]:
-    """Expand offset ranges into each record's row and offset."""
     first = ints(table["first_offset"])
     lengths = np.maximum(ints(table["last_offset"]) - first + 1, 0)
     rows = np.repeat(np.arange(first.size), lengths)
@@ -83,8 +82,8 @@ def _each(table: pa.Table) -> tuple[Ints, Ints]:
 class ShareFacts(NamedTuple):
     """Facts about a topic that a share group reads.
 
-    A waiting record is delivered within ``still_ns``. ``ended_ns``: the last clean end of a member; ``unclean`` members
-    had none; ``begun_ns``: members' starts.
+    A waiting record is delivered within ``still_ns``. ``ended_ns``: a member's last clean end; ``unclean`` ones had
+    none.
     """
 
     topic: str
@@ -98,7 +97,7 @@ class ShareFacts(NamedTuple):
 
 @dataclass(frozen=True)
 class ShareEvidence:
-    """Evidence about a share group. ``faults`` are the times of active faults."""
+    """Evidence about a share group."""
 
     reads: Deliveries
     acks: Acks
@@ -107,7 +106,6 @@ class ShareEvidence:
 
     @cached_property
     def accepted(self) -> Acks:
-        """Return the accepts that a broker confirmed."""
         return self.acks.take((self.acks.kind == ACCEPT) & self.acks.answered & ~self.acks.refused)
 
     @cached_property
@@ -116,18 +114,18 @@ class ShareEvidence:
 
     @cached_property
     def again(self) -> Ints:
-        """Return the rows of ``reads`` that are redeliveries; the row before is the previous delivery."""
+        """Return the rows of redeliveries; the row before each is the previous delivery."""
         found: Ints = np.flatnonzero(self.reads.offset[1:] == self.reads.offset[:-1]) + 1
         return found
 
     @cached_property
     def prompt(self) -> Bools:
-        """Return which deliveries reached the member in less than a lock duration after the fetch: it did not stall."""
+        """Return which deliveries took less than a lock duration from the fetch."""
         found: Bools = self.reads.received_ns - self.reads.since_ns < self.facts.lock_ns
         return found
 
     def disturbed(self, from_ns: Ints, to_ns: Ints) -> Bools:
-        """Return the intervals with a fault, or a member's start, which redistributes records."""
+        """Return which intervals have a fault, or a member's start, which redistributes records."""
         found = np.zeros(from_ns.size, dtype=np.bool_)
         for begun, ended in [*self.faults, *((at, at) for at in self.facts.begun_ns)]:
             found |= (begun <= to_ns) & (ended >= from_ns)

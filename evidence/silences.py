@@ -11,7 +11,7 @@ import numpy as np
 from evidence.columns import Ints
 from history.remote import parquet_file
 
-SILENCE_S = 3.0  # the probe reports 20 times a second per broker, and after 0.25 s without response
+SILENCE_S = 3.0  # the probe reports 20 times a second, and after 0.25 s without response
 MAX_SILENCE_S = 10.0  # even on a busy host
 _SECOND_NS = 1_000_000_000
 _ROWS_AT_ONCE = 1_000_000
@@ -19,7 +19,7 @@ _FAR = np.iinfo(np.int64).max
 
 
 class Silence(NamedTuple):
-    """The probe's next report on a broker (``at``), and the one before."""
+    """A report on a broker (``at``), and the one before."""
 
     at: int
     broker_id: int
@@ -27,10 +27,9 @@ class Silence(NamedTuple):
 
 
 class Words:
-    """The first and last report of each second per broker, from ``begun`` to ``ended`` (ns, inclusive).
+    """First and last report of each second per broker, within ``begun`` to ``ended`` (ns).
 
-    Gaps above one second are exact, because such reports lie in different seconds. Memory is 16 bytes per broker and
-    second, for any number of replicas.
+    Gaps above 1 s are exact.
     """
 
     def __init__(self, begun: int, ended: int) -> None:
@@ -38,7 +37,6 @@ class Words:
         self._of_broker: dict[int, tuple[Ints, Ints]] = {}
 
     def add(self, broker_ids: Ints, received_ns: Ints) -> None:
-        """Add reports in any order; those outside the interval are ignored."""
         inside = (received_ns >= self._begun) & (received_ns <= self._ended)
         for broker_id in np.unique(broker_ids[inside]).tolist():
             at = received_ns[inside & (broker_ids == broker_id)]
@@ -52,7 +50,6 @@ class Words:
         return np.full(seconds, _FAR), np.full(seconds, -1)
 
     def gaps(self, longer_than_ns: int) -> list[Silence]:
-        """Return the gaps longer than this (at least 1 s), in order."""
         found: list[Silence] = []
         for broker_id, (first, last) in self._of_broker.items():
             spoken = np.flatnonzero(last >= 0)
@@ -69,12 +66,9 @@ def silences(
     broker_ids: Iterable[int],
     waits: Sequence[tuple[int, float]],
 ) -> list[Silence]:
-    """Return the gaps in the probe's reports, from the first phase to quiescence (``between``; None: one is missing). A
-    failed request counts as a report.
+    """Return the probe's gaps from the first phase to quiescence (``between``).
 
-    ``files`` are the table ``replicas``: two columns, a million rows at a time. ``broker_ids`` have replicas assigned,
-    so must be covered throughout. ``waits`` are samples (t_ns, us) of the host's ``psi_cpu_some_us``: time in which
-    tasks waited for CPU is excused.
+    ``waits`` are samples (t_ns, us) of ``psi_cpu_some_us``: waiting for CPU excuses a gap.
     """
     if between is None:
         return []
@@ -89,12 +83,12 @@ def silences(
 
 
 def explained(silence_ns: int, pressure: float) -> bool:
-    """Return whether CPU pressure may explain a gap of this length."""
+    """Return whether CPU pressure may explain a gap."""
     return silence_ns <= MAX_SILENCE_S * 1e9 and silence_ns * (1 - pressure) <= SILENCE_S * 1e9
 
 
 def pressure(waits: Sequence[tuple[int, float]], gap: Silence) -> float:
-    """Return the share of a gap in which a task waited for CPU, from the samples around; 0 without."""
+    """Return the share of a gap in which a task waited for CPU."""
     earlier = [wait for wait in waits if wait[0] <= gap.before][-1:]
     later = [wait for wait in waits if wait[0] >= gap.at][:1]
     if not earlier or not later or earlier == later:

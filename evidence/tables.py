@@ -1,4 +1,4 @@
-"""Read small tables of a run folder as rows, and write the judge's tables."""
+"""Read small tables as rows, and write the judge's tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read_rows(files: Sequence[Path], schema: pa.Schema) -> list[dict[str, Any]]:
 
 
 def read_rows_of(files: Sequence[Path], schema: pa.Schema, wanted: Collection[TopicPartition]) -> list[dict[str, Any]]:
-    """Read the rows of some partitions from a table of any size."""
+    """Read some partitions' rows of a table."""
     return [row for file in files for part in _parts(file, schema, wanted) for row in part.to_pylist()]
 
 
@@ -37,12 +37,12 @@ def _parts(file: Path, schema: pa.Schema, wanted: Collection[TopicPartition]) ->
 
 
 def table_of(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
-    """Convert rows to a table: missing fields become null, extra ones are dropped."""
+    """Convert rows: missing fields become null, extra ones are dropped."""
     return pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
 
 
 def write_table(table: pa.Table, folder: Path, schema: pa.Schema) -> None:
-    """Write a judge's table with exactly this schema; equal rows give equal bytes."""
+    """Write a judge's table; equal rows give equal bytes."""
     table = table.select(schema.names).cast(schema)
     keys = [(field.name, "ascending") for field in schema if not pa.types.is_nested(field.type)]
     folder.mkdir(parents=True, exist_ok=True)

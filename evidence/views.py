@@ -1,7 +1,4 @@
-"""Leaders, ISR and states of a partition, from brokers' metadata.
-
-Brokers answer Metadata from caches, so disconnected or paused ones return stale data.
-"""
+"""A partition's leaders, ISR and states from brokers' metadata, which may be stale."""
 
 from __future__ import annotations
 
@@ -17,12 +14,12 @@ from history.partition import TopicPartition
 from history.tables import CONTROLLER
 from kafka_files.states import State
 
-CLOCK_NS = 1_000_000_000  # server logs have milliseconds; clock pairs are a second apart
+CLOCK_NS = 1_000_000_000  # server logs have milliseconds, clock pairs are 1 s apart
 _MAX_BROKER = 2**31 - 1
 
 
 class Change(NamedTuple):
-    """A state since its decision or first observation; ``isr`` is sorted."""
+    """A state since its decision or first observation."""
 
     received_ns: int
     leader: int
@@ -41,7 +38,7 @@ def leaders(views: Views) -> dict[tuple[int, int], int]:
 
 
 def first_leaders(views: Views) -> dict[int, tuple[int, int]]:
-    """Return epoch → its leader (the smallest if several) and the time of first observation."""
+    """Return epoch → (smallest leader, first observation)."""
     found: dict[int, tuple[int, int]] = {}
     for (epoch, leader), seen_ns in sorted(leaders(views).items()):
         known = found.get(epoch, (leader, seen_ns))
@@ -50,14 +47,14 @@ def first_leaders(views: Views) -> dict[int, tuple[int, int]]:
 
 
 def changes(history: Sequence[State], views: Views, names: Names) -> tuple[Change, ...]:
-    """Return the states in order: the controller's, or leaders' metadata if its times are unusable."""
+    """Return the controller's states, or the leaders' metadata if its times are unusable."""
     if history and has_good_times(history, first_shown(views)):
         return decided(history)
     return isr_changes(views, names)
 
 
 def first_shown(views: Views) -> dict[int, int]:
-    """Return leader epoch → when a broker first reported it, in ns."""
+    """Return epoch → a broker's first report, in ns."""
     known = np.flatnonzero(views.epoch != NULL)
     return {epoch: int(views.received_ns[known[rows]].min()) for (epoch,), rows in groups(views.epoch[known])}
 
@@ -65,8 +62,7 @@ def first_shown(views: Views) -> dict[int, int]:
 def has_good_times(history: Sequence[State], shown: Mapping[int, int]) -> bool:
     """Return whether a controller's history has usable times.
 
-    Each state needs a time, and each leader epoch in ``shown`` (epoch → first report, ns) an earlier decision. A
-    truncated history or another clock fails this.
+    Each state needs one, and each epoch in ``shown`` an earlier decision.
     """
     decided_ns: dict[int, int] = {}
     for state in history:
@@ -78,7 +74,7 @@ def has_good_times(history: Sequence[State], shown: Mapping[int, int]) -> bool:
 
 
 def decided(history: Iterable[State]) -> tuple[Change, ...]:
-    """Return the controller's dated states in order of time."""
+    """Return the controller's dated states by time."""
     found = [
         Change(state.t_ns, state.leader, state.leader_epoch, tuple(sorted(state.isr)), CONTROLLER)
         for state in history
@@ -88,10 +84,10 @@ def decided(history: Iterable[State]) -> tuple[Change, ...]:
 
 
 def isr_changes(views: Views, names: Names) -> tuple[Change, ...]:
-    """Return the states in order, when their own leader's metadata first showed them.
+    """Return each state when its own leader's metadata first showed it.
 
-    An ISR may change within an epoch. So a view counts if no observer has shown a newer epoch, and if it is the
-    leader's own (caches only move forward) or the first without a leader. A state was decided no later than shown.
+    A view counts if no observer has shown a newer epoch, and it is the leader's own (caches only move forward) or the
+    first without a leader.
     """
     known = views.take((views.leader != NULL) & (views.epoch != NULL) & (views.isr >= 0))
     newest = np.maximum.accumulate(known.epoch)
@@ -110,22 +106,18 @@ def isr_changes(views: Views, names: Names) -> tuple[Change, ...]:
 
 
 def observing(views: Views, names: Names) -> Ints:
-    """Return each view's observing broker, ``NULL`` if the observer is none."""
+    """Return each view's observing broker, or ``NULL``."""
     found: Ints = np.array([*map(_broker, names.listed), NULL], dtype=np.int64)[views.observer]
     return found
 
 
 def _broker(name: str) -> int:
-    """Return a name's broker id, ``NULL`` for others, including numbers beyond 32 bits."""
     number = int(name) if name.isdecimal() and len(name) <= len(str(_MAX_BROKER)) else NULL
     return number if str(number) == name and number <= _MAX_BROKER else NULL
 
 
 def final_isr(views: Views) -> tuple[int, ...]:
-    """Return the members in every observer's last view of the newest epoch.
-
-    An intersection, because disconnected observers still list former members.
-    """
+    """Return the members in every observer's last view: disconnected ones list former members."""
     known = views.take((views.epoch != NULL) & (views.isr >= 0))
     if not len(known):
         return ()
@@ -135,7 +127,7 @@ def final_isr(views: Views) -> tuple[int, ...]:
 
 
 def last_views(where: TopicPartition, views: Views, names: Names) -> list[dict[str, Any]]:
-    """Return each observer's last view per leader and epoch, for ``judge.checks.elections``."""
+    """Return each observer's last view per leader and epoch."""
     found = []
     for (observer, leader, epoch), rows in groups(views.observer, views.leader, views.epoch):
         row = int(rows[np.lexsort((views.sent_ns[rows], views.received_ns[rows]))[-1]])
@@ -155,7 +147,7 @@ def last_views(where: TopicPartition, views: Views, names: Names) -> list[dict[s
 
 
 def short_isrs(facts: Facts, views: Views, names: Names) -> list[ShortIsr]:
-    """Return the times below min.insync.replicas that the leader's own metadata showed."""
+    """Return the leader's metadata's times below min.insync.replicas."""
     known = known_since(views, names, short_of_members(facts))
     return [
         ShortIsr(state.leader, state.leader_epoch, tuple(sorted(state.isr)), known_ns, until_ns)
@@ -164,9 +156,7 @@ def short_isrs(facts: Facts, views: Views, names: Names) -> list[ShortIsr]:
 
 
 def known_since(views: Views, names: Names, short: Iterable[Stretch]) -> Iterator[Stretch]:
-    """Yield when a leader must respect an ISR: from 2 s after its own metadata showed it, with request and response
-    inside the interval. Intervals without that are skipped.
-    """
+    """Yield when a leader must respect an ISR: 2 s after its metadata showed it."""
     known = np.flatnonzero(views.isr >= 0)
     observers = observing(views, names)[known]
     shown = {
@@ -177,7 +167,7 @@ def known_since(views: Views, names: Names, short: Iterable[Stretch]) -> Iterato
         rows = shown.get((state.leader, state.leader_epoch, tuple(sorted(state.isr))))
         if rows is None:
             continue
-        begin = np.searchsorted(views.received_ns[rows], from_ns)  # a response follows its request
+        begin = np.searchsorted(views.received_ns[rows], from_ns)
         end = np.searchsorted(views.received_ns[rows], until_ns, side="right")
         within = rows[begin:end][views.sent_ns[rows[begin:end]] >= from_ns]
         if within.size:
@@ -185,7 +175,7 @@ def known_since(views: Views, names: Names, short: Iterable[Stretch]) -> Iterato
 
 
 def observed(probes: pa.Table) -> dict[int, tuple[int, int]]:
-    """Return the first and last probe of each broker's replica, successful or not (``history.tables.REPLICAS``)."""
+    """Return the first and last probe of each broker's replica."""
     received: Ints = ints(probes["received_ns"])
     return {
         broker: (int(received[rows].min()), int(received[rows].max()))

@@ -1,6 +1,6 @@
-"""The archive: one immutable Parquet file per judged run, one row per (run, metric, phase).
+"""The archive: an immutable Parquet file per judged run, with a row per metric and phase.
 
-It outlives run folders and can be rebuilt from them: ``make archive REBUILD=1``.
+It outlives run folders: ``make archive REBUILD=1`` rebuilds it.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ _RUN = [
     pa.field("kafka_jars_digest", pa.string(), nullable=False),
     pa.field("mode", pa.string(), nullable=False),
     pa.field("runtime", pa.string(), nullable=False),
-    pa.field("jvm", pa.string(), nullable=False),  # production, or fast_start (correctness only)
+    pa.field("jvm", pa.string(), nullable=False),  # fast_start: correctness only
     pa.field("seed", pa.int64(), nullable=False),
-    pa.field("host", pa.string(), nullable=False),  # digest of machine and software (``environment``)
-    pa.field("machine", pa.string()),  # digest of CPU, cores, memory
-    pa.field("environment", pa.map_(pa.string(), pa.string())),  # kernel, Java, client libraries
-    pa.field("complete", pa.bool_()),  # without a harness error
-    pa.field("plimsoll", pa.string()),  # version, commit and source of the recorder
-    pa.field("judge", pa.string()),  # digest of the judge's source
-    pa.field("verdict", pa.string(), nullable=False),  # pass, fail or unknown
-    pa.field("sentence", pa.string(), nullable=False),  # the verdict's sentence
+    pa.field("host", pa.string(), nullable=False),  # machine and software
+    pa.field("machine", pa.string()),  # CPU, cores, memory
+    pa.field("environment", pa.map_(pa.string(), pa.string())),
+    pa.field("complete", pa.bool_()),  # no harness error
+    pa.field("plimsoll", pa.string()),  # the recorder's
+    pa.field("judge", pa.string()),
+    pa.field("verdict", pa.string(), nullable=False),
+    pa.field("sentence", pa.string(), nullable=False),
     pa.field("anomalies", pa.map_(pa.string(), pa.int64()), nullable=False),  # including allowed ones
-    pa.field("broken", pa.list_(pa.string()), nullable=False),  # violated invariants
-    pa.field("precondition_met", pa.bool_()),  # null: the scenario has no precondition
+    pa.field("broken", pa.list_(pa.string()), nullable=False),  # invariants
+    pa.field("precondition_met", pa.bool_()),  # null: the scenario has none
     pa.field("labels", pa.map_(pa.string(), pa.string()), nullable=False),  # campaign, item, and the campaign's labels
 ]
-ARCHIVE = pa.schema([*_RUN, *METRICS])  # columns missing in older files read as null
-READ = ("manifest.json", "events.jsonl")  # recorded files used
+ARCHIVE = pa.schema([*_RUN, *METRICS])  # missing columns read as null
+READ = ("manifest.json", "events.jsonl")
 
 
 class _Invariant(BaseModel):
@@ -56,8 +56,6 @@ class _Invariant(BaseModel):
 
 
 class _Verdict(BaseModel):
-    """The fields of ``verdict.json`` that the archive keeps."""
-
     verdict: Verdict
     sentence: str
     anomalies: dict[str, Annotated[int, Field(ge=0, lt=2**63)]]
@@ -66,10 +64,9 @@ class _Verdict(BaseModel):
 
 
 def rows_of(run: RunFolder) -> list[dict[str, Any]]:
-    """Return a judged run's rows; without measurements, one row without a metric.
+    """Return a judged run's rows, one without a metric if nothing was measured.
 
-    Raises:
-        EvidenceError: manifest or verdict is missing, or the record was altered after judging.
+    Raises: EvidenceError.
     """
     manifest = read_manifest(run.manifest)
     try:
@@ -114,17 +111,17 @@ def _precondition_met(run: RunFolder) -> bool | None:
 
 
 def host_digest(host: Mapping[str, Any]) -> str:
-    """Return a digest of machine, kernel, Java and client libraries; a comparison's runs share it."""
+    """Return the digest of machine and software."""
     return _digest({**_machine(host), **_software(host)})
 
 
 def machine_digest(host: Mapping[str, Any]) -> str:
-    """Return a digest of the machine; a series' runs share it. Software changes are markers (``environment``)."""
+    """Return the digest of the machine."""
     return _digest(_machine(host))
 
 
 def environment_of(host: Mapping[str, Any]) -> dict[str, str]:
-    """Return a host's kernel, Java and client libraries, if known."""
+    """Return a host's kernel, Java and client libraries."""
     return {name: str(value) for name, value in _software(host).items() if value is not None}
 
 
@@ -146,15 +143,14 @@ def _digest(told: Mapping[str, Any]) -> str:
 
 
 def add(archive: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
-    """Write one run's rows atomically, replacing an earlier verdict's.
+    """Write a run's rows atomically, replacing earlier ones.
 
-    Raises:
-        OSError: with the file's name; no partial file remains.
+    Raises: OSError: with the file's name.
     """
     table = pa.Table.from_pylist([dict(row) for row in rows], schema=ARCHIVE)
     run_id = table["run_id"][0].as_py()
     file = archive / f"{run_id}.parquet"
-    if isinstance(archive, RemotePath):  # object stores write atomically
+    if isinstance(archive, RemotePath):
         write_parquet(table, file)
         return file
     archive.mkdir(parents=True, exist_ok=True)
@@ -164,7 +160,7 @@ def add(archive: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
 
 
 def read(archive: Path, **labels: str) -> list[dict[str, Any]]:
-    """Return the rows of all runs with these labels, oldest first, maps as dictionaries."""
+    """Return the rows of runs with these labels, oldest first."""
     tables = (read_parquet(file, schema=ARCHIVE) for file in sorted(archive.glob("*.parquet")))
     wanted = (table for table in tables if labels.items() <= dict(table["labels"][0].as_py()).items())
     return [row for table in wanted for row in table.to_pylist(maps_as_pydicts="strict")]

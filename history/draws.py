@@ -1,6 +1,6 @@
-"""Draw each record's key and size, from a seed and the record's number only.
+"""Draw each record's key and size from a seed and its number, reproducibly.
 
-So tests and later readers can recompute them. Runs in client nodes, so needs only NumPy.
+Runs in client nodes: NumPy only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
 
-SIZES = 10_000  # equally likely sizes approximate any distribution to 0.01 %
+SIZES = 10_000  # 0.01 % precision
 KEY_BYTES = 8
 MAX_KEYS = 1_000_000
 _P99 = NormalDist().inv_cdf(0.99)
@@ -28,7 +28,7 @@ _DIGITS = 10 ** np.arange(KEY_BYTES - 1, -1, -1)
 
 
 def draws(seed: str, seqs: Ints) -> Floats:
-    """Return one uniform number in [0, 1) per record (SplitMix64, Steele et al. 2014, random access)."""
+    """Return a uniform number in [0, 1) per record (SplitMix64)."""
     start = int.from_bytes(blake2b(seed.encode(), digest_size=8).digest(), "little")
     mixed = seqs.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(start)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
@@ -42,14 +42,13 @@ def draws(seed: str, seqs: Ints) -> Floats:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Value sizes in bytes: ``likely`` are equally likely, ascending; one means fixed."""
+    """Value sizes in bytes, equally likely."""
 
     likely: Ints
     seed: str
 
     @classmethod
     def of(cls, told: int | Mapping[str, Any], seed: str = "") -> Self:
-        """Parse ``load.record_bytes`` of a scenario. ``seed`` identifies run and producer."""
         likely = np.array([told]) if isinstance(told, int) else np.asarray(_likely(told), np.int64)
         return cls(likely, f"{seed} size")
 
@@ -77,7 +76,6 @@ class Sizes:
 
 
 def _likely(told: Mapping[str, Any]) -> NDArray[Any]:
-    """Return the midpoints of ``SIZES`` equal quantiles of a distribution."""
     middles = (np.arange(SIZES) + 0.5) / SIZES
     match told:
         case {"uniform": [low, high]}:
@@ -102,14 +100,13 @@ def _likely(told: Mapping[str, Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class Keys:
-    """Record keys: number ``n`` in eight digits. ``until`` has cumulative probabilities."""
+    """Record keys: a number in eight digits, by cumulative probability."""
 
     until: Floats
     seed: str
 
     @classmethod
     def of(cls, told: Mapping[str, Any], seed: str = "") -> Self:
-        """Parse ``load.keys`` of a scenario. ``seed`` identifies run and producer."""
         count = told["count"]
         weights = np.ones(count)
         if told["distribution"] == "zipf":
@@ -125,14 +122,11 @@ class Keys:
         return numbers
 
     def of_records(self, seqs: Ints) -> Bytes:
-        """Return the keys: (records, ``KEY_BYTES``)."""
         return (self.numbers(seqs)[:, None] // _DIGITS % 10 + ord("0")).astype(np.uint8)
 
 
 def partitions_of(keys: Bytes, partitions: int) -> Ints:
-    """Return each key's partition by Kafka's default partitioner: murmur2 modulo partition count
-    (``BuiltInPartitioner.partitionForKey``; the same before KIP-794).
-    """
+    """Return each key's partition by Kafka's default partitioner, murmur2."""
     factor = np.uint32(0x5BD1E995)
     hashes = np.full(len(keys), 0x9747B28C ^ KEY_BYTES, np.uint32)
     for word in np.ascontiguousarray(keys).view("<u4").T:

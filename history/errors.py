@@ -1,15 +1,4 @@
-"""The project's exceptions.
-
-PlimsollError
-├── BadInput          an invalid request; exit code 3
-│   └── NoDocker      a run needs Docker, and no daemon answers
-├── HarnessError      the harness failed: a node did not start, a tool is missing
-│   ├── WaitTimeout   a wait timed out; states the condition and the last observation
-│   ├── NoController  the brokers know no controller
-│   ├── NotRemoved    some items could not be removed; lists the removed ones
-│   └── Refused       the cluster answered an operator with an error
-└── EvidenceError     a run folder is truncated, of another format, or altered after sealing
-"""
+"""The project's exceptions."""
 
 from __future__ import annotations
 
@@ -18,15 +7,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 from history.exit_codes import BAD_INPUT
 
-MAX_SENTENCE = 2_000  # some messages list every scenario, step or metric
+MAX_SENTENCE = 2_000  # some messages list all steps
 
 
 class PlimsollError(Exception):
-    """Base class of all deliberate exceptions."""
+    """Base class of the project's exceptions."""
 
 
 def one_line(sentence: str) -> str:
-    """Escape control characters in a message that quotes input, and cut a long one's middle."""
+    """Escape control characters and shorten a long message."""
     plain = "".join(char if char.isprintable() else repr(char)[1:-1] for char in sentence)
     if len(plain) <= MAX_SENTENCE:
         return plain
@@ -34,7 +23,7 @@ def one_line(sentence: str) -> str:
 
 
 class BadInput(PlimsollError):  # noqa: N818  # named after the input
-    """Invalid input. One sentence names the problem, the value, and what is allowed."""
+    """Invalid input; the message says what is allowed."""
 
     exit_code = BAD_INPUT
 
@@ -43,22 +32,22 @@ class BadInput(PlimsollError):  # noqa: N818  # named after the input
 
 
 class NoDocker(BadInput):
-    """A run needs Docker, and no daemon answers."""
+    """A run needs Docker, and no daemon responds."""
 
 
 class HarnessError(PlimsollError):
-    """The harness failed; this says nothing about Kafka."""
+    """The harness failed, not Kafka."""
 
 
-LAST_SEEN = "; last seen: "  # in a WaitTimeout's message
+LAST_SEEN = "; last seen: "
 
 
 class WaitTimeout(HarnessError):  # noqa: N818  # named after what happened
-    """A condition was not met in time."""
+    """A condition was not met in time; the message has the last observation."""
 
 
 class NoController(HarnessError):  # noqa: N818  # named after what happened
-    """Brokers respond, but none is the controller or knows one."""
+    """The brokers know no controller."""
 
 
 class Refused(HarnessError):  # noqa: N818  # named after what happened
@@ -66,7 +55,7 @@ class Refused(HarnessError):  # noqa: N818  # named after what happened
 
 
 class NotRemoved(HarnessError):  # noqa: N818  # named after what happened
-    """Some items remain: ``reasons`` has one sentence each. ``removed`` lists the others."""
+    """Some items remain, with a reason each."""
 
     def __init__(self, reasons: Sequence[str], removed: Sequence[str]) -> None:
         super().__init__(f"Not everything was removed. {' '.join(reasons)}")
@@ -74,13 +63,12 @@ class NotRemoved(HarnessError):  # noqa: N818  # named after what happened
 
 
 class EvidenceError(PlimsollError):
-    """A run folder cannot be used as evidence."""
+    """A run folder is truncated, of another format, or altered after sealing."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(one_line(sentence))
 
 
-# Operating system errors and their remedies.
 _REFUSALS = {
     errno.ENOSPC: "make room on its disk",
     errno.EDQUOT: "make room on its disk, or raise the quota",
@@ -95,12 +83,12 @@ _REFUSALS = {
 
 
 def reason_of(error: BaseException) -> str:
-    """Return a sentence: an operating system error's with remedy, else with the error's type."""
+    """Return an operating system error's sentence with remedy, or another error with its type."""
     return refusal(error) or f"{type(error).__name__}: {error}"
 
 
 def refusal(error: BaseException) -> str:
-    """Return an operating system error's sentence with remedy, else an empty string."""
+    """Return an operating system error's sentence, or ""."""
     if not isinstance(error, OSError) or error.errno not in _REFUSALS:
         return ""
     where = f"{error.filename}: " if error.filename is not None else ""
@@ -108,10 +96,9 @@ def refusal(error: BaseException) -> str:
 
 
 def remove_each(removals: Iterable[Callable[[], Iterable[str]]]) -> list[str]:
-    """Call every function despite failures, and return all removed names.
+    """Call all functions despite failures, and return the removed names.
 
-    Raises:
-        NotRemoved: after the last call, with one sentence per failure.
+    Raises: NotRemoved: with a sentence per failure.
     """
     removed: list[str] = []
     reasons: list[str] = []

@@ -1,8 +1,4 @@
-"""``events.jsonl`` (a run's actions and observations) and ``stages.jsonl`` (its stages).
-
-A line is ``{"t_ns", "wall", "kind", "phase", "step", "target", "detail"}``; ``detail`` is an object. docs/run-folder.md
-lists the kinds.
-"""
+"""``events.jsonl`` (actions and observations) and ``stages.jsonl``; see docs/run-folder.md."""
 
 from __future__ import annotations
 
@@ -35,19 +31,11 @@ class Event:
 
 @dataclass(frozen=True)
 class EventLog:
-    """Append events, each by one ``write`` in append mode, so that writers can share the file.
-
-    An event after a torn line starts a new line.
-    """
+    """Append events by single writes in append mode, so that writers can share the file."""
 
     path: Path
 
     def add(self, kind: str, *, phase: str = "", step: str = "", target: str = "", **detail: Any) -> Event:
-        """Append an event.
-
-        Raises:
-            OSError: the event was not written completely.
-        """
         event = Event(time.monotonic_ns(), datetime.now(UTC).isoformat(), kind, phase, step, target, detail)
         line = json.dumps(vars(event), default=str, separators=(",", ":")).encode() + b"\n"
         descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
@@ -56,7 +44,7 @@ class EventLog:
             if size and os.pread(descriptor, 1, size - 1) != b"\n":
                 line = b"\n" + line
             written = os.write(descriptor, line)
-        except OSError as error:  # the system omits the file name
+        except OSError as error:  # add the file name
             raise OSError(error.errno, error.strerror, str(self.path)) from error
         finally:
             os.close(descriptor)
@@ -68,12 +56,9 @@ class EventLog:
 
 
 def read_events(path: Path) -> Iterator[Event]:
-    """Yield the events in file order.
+    """Yield the events; lines that are not JSON become ``error`` events, except a torn last one.
 
-    A torn last line is skipped; other unreadable lines become ``error`` events.
-
-    Raises:
-        EvidenceError: a complete line is not an event.
+    Raises: EvidenceError: a line is no event.
     """
     t_ns = 0
     with path.open(errors="replace") as lines:
@@ -91,7 +76,6 @@ def read_events(path: Path) -> Iterator[Event]:
 
 
 def _event(told: Any, where: str) -> Event:
-    """Convert a line. Valid JSON that is not an event cannot be a torn line."""
     texts = ("wall", "kind", "phase", "step", "target")
     if (
         not isinstance(told, dict)
@@ -105,7 +89,7 @@ def _event(told: Any, where: str) -> Event:
 
 
 def errors_of(run: RunFolder) -> list[str]:
-    """Return the reasons of the run's harness errors."""
+    """Return the reasons of a run's harness errors."""
     if not run.events.exists():
         return []
     return [str(event.detail.get("why", "")) for event in read_events(run.events) if event.kind == "error"]
@@ -113,10 +97,10 @@ def errors_of(run: RunFolder) -> list[str]:
 
 @contextmanager
 def recorded(run: Path, step: str, phase: str = "") -> Iterator[None]:
-    """Record an exception as an ``error`` event for the judge, and re-raise it."""
+    """Record an exception as an ``error`` event and re-raise it."""
     try:
         yield
-    except BaseException as error:  # task timeouts and interrupts are no Exception
+    except BaseException as error:  # timeouts and interrupts are no Exception
         folder = RunFolder(run)
         why = reason_of(error)
         if not folder.is_sealed and not {why, str(error)}.intersection(errors_of(folder)):
@@ -126,13 +110,13 @@ def recorded(run: Path, step: str, phase: str = "") -> Iterator[None]:
 
 @contextmanager
 def stage_events(file: Path, stage: str, target: str = "") -> Iterator[None]:
-    """Record a stage's start and end, with state, failure reason and seconds."""
+    """Record a stage's start, end, state and failure reason."""
     log, began_s = EventLog(file), time.monotonic()
     log.add("stage_started", step=stage, target=target)
     state: dict[str, str] = {"state": "success"}
     try:
         yield
-    except BaseException as error:  # task timeouts and interrupts are no Exception
+    except BaseException as error:
         state = {"state": "failed", "why": reason_of(error)}
         raise
     finally:
@@ -140,5 +124,5 @@ def stage_events(file: Path, stage: str, target: str = "") -> Iterator[None]:
 
 
 def notes_of_import(events: Iterable[Event]) -> list[str]:
-    """Return what an import reports about its files besides what is missing."""
+    """Return an import's notes on its files, except missing data."""
     return [str(event.detail["message"]) for event in events if event.kind == "note"]

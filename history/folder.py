@@ -23,10 +23,9 @@ _OPEN_BY_NUMBER = {Path("/dev/fd"), Path("/proc/self/fd")}
 
 @dataclass(frozen=True)
 class RunFolder:
-    """``runs/<run_id>/``: recorded tables, raw exports, verdict and report.
+    """``runs/<run_id>/``; ``work/`` in it exists until collection.
 
-    ``work/`` (node directories, client configurations, unfinished Arrow streams) exists until collection. A folder can
-    be read from an object store (``history.remote``).
+    Folders may be in an object store (``history.remote``).
     """
 
     path: Path
@@ -45,7 +44,7 @@ class RunFolder:
 
     @property
     def stages(self) -> Path:
-        """Return the file of stage times; unsealed, because judging follows sealing."""
+        """Return the file of stage times, unsealed because judging follows sealing."""
         return self.path / STAGES
 
     @property
@@ -54,12 +53,10 @@ class RunFolder:
 
     @property
     def clients(self) -> Path:
-        """Return the folder with each client's ``<client_id>.json``: exit and progress."""
         return self.path / "clients"
 
     @property
     def brokers(self) -> Path:
-        """Return the folder of raw exports: ``<node name>/`` with log, segments, checkpoint files."""
         return self.path / "brokers"
 
     @property
@@ -68,7 +65,6 @@ class RunFolder:
 
     @property
     def latency_log(self) -> Path:
-        """Return the file of produce and end-to-end latency by phase, in HdrHistogram's format."""
         return self.verdict / "latency.hlog"
 
     @property
@@ -83,7 +79,6 @@ class RunFolder:
         return self.path / name
 
     def judged(self, name: str) -> Path:
-        """Return a judge's table's folder (key of ``history.tables.JUDGED``)."""
         return self.verdict / name
 
     # --- sealing -------------------------------------------------------------------------------
@@ -104,7 +99,6 @@ class RunFolder:
         )
 
     def seal(self) -> None:
-        """Store every recorded file's SHA-256; recorded files must not change afterwards."""
         digests = self._digests()
         write_atomically(self.path / SEAL, json.dumps(digests, indent=1))
 
@@ -113,10 +107,9 @@ class RunFolder:
         return (self.path / SEAL).is_file()
 
     def require_intact(self, *parts: str) -> None:
-        """Check the record, or these parts (``events.jsonl``, ``offsets``), against the seal.
+        """Check the record or these parts.
 
-        Raises:
-            EvidenceError: they differ, or there is no seal.
+        Raises: EvidenceError: they differ, or there is no seal.
         """
         if broken := self.check_seal(*parts):
             more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
@@ -124,10 +117,9 @@ class RunFolder:
             raise EvidenceError(f"{which} is not what was sealed: {'; '.join(broken[:3])}{more}.")
 
     def check_seal(self, *parts: str) -> list[str]:
-        """Return one sentence per difference from the seal, in the record or these parts.
+        """Return a sentence per difference.
 
-        Raises:
-            EvidenceError: there is no seal.
+        Raises: EvidenceError: there is no seal.
         """
         seal = self.path / SEAL
         if not seal.is_file():
@@ -147,12 +139,11 @@ class RunFolder:
         return sorted(missing + added + changed + self._links(parts))
 
     def _links(self, parts: Collection[str]) -> list[str]:
-        """Return one sentence per symbolic link: targets may lie outside the record."""
-        found = self._below(parts) if isinstance(self.path, Path) else []  # object stores have none
+        """Return a sentence per symbolic link, which may lead outside the record."""
+        found = self._below(parts) if isinstance(self.path, Path) else []
         return [f"{file.relative_to(self.path)} is a symbolic link" for file in found if file.is_symlink()]
 
     def _digests(self, parts: Collection[str] = ()) -> dict[str, str]:
-        """Return recorded files' SHA-256, in parallel because of object stores' latency."""
         files = self._sealed_files(parts)
         with ThreadPoolExecutor(AT_ONCE) as pool:
             digests = pool.map(_sha256, files)
@@ -165,11 +156,9 @@ def _sha256(file: Path) -> str:
 
 
 def write_atomically(path: AnyPath, text: str) -> None:
-    """Write a file by renaming, so that readers never see part of it. Object stores are atomic anyway; streams
-    (``is_stream``) are written directly.
+    """Write a file by renaming, except streams.
 
-    Raises:
-        OSError: with the file's name; no partial file remains.
+    Raises: OSError: with the file's name.
     """
     if isinstance(path, RemotePath):
         path.write_text(text)
@@ -186,8 +175,7 @@ def write_atomically(path: AnyPath, text: str) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary file that replaces ``path`` on success.
 
-    Raises:
-        OSError: with the file's name.
+    Raises: OSError: with the file's name.
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -205,15 +193,12 @@ def _named(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        error.filename = error.filename or str(path)  # write errors lack the name
+        error.filename = error.filename or str(path)
         raise
 
 
 def is_stream(path: Path) -> bool:
-    """Return whether a path is a device, a pipe, or open in this process (/dev/stdout, /dev/fd/63).
-
-    Replacing one, as root, would delete the host's /dev/null.
-    """
+    """Return whether a path must not be replaced: a device, a pipe, or an open file."""
     if _descriptor(path) is not None:
         return True
     try:
@@ -224,7 +209,7 @@ def is_stream(path: Path) -> bool:
 
 
 def _descriptor(path: Path) -> int | None:
-    """Return an open path's descriptor. Reopening would write from the start, and fails for sockets."""
+    """Return an open path's descriptor; reopening truncates, and fails for sockets."""
     if path in _OPEN:
         return _OPEN[path]
     return int(path.name) if path.parent in _OPEN_BY_NUMBER and path.name.isdecimal() else None

@@ -19,18 +19,15 @@ from pydantic import BaseModel, ConfigDict
 from history.errors import BadInput
 from history.folder import write_atomically
 
-VARIABLE = "PLIMSOLL_JAVA"  # set from make's JAVA=
-SUITABLE = (17, 21, 25)  # Spark's versions; Kafka from 2.8.0 starts on each
+VARIABLE = "PLIMSOLL_JAVA"  # make's JAVA=
+SUITABLE = (17, 21, 25)  # Spark's; Kafka 2.8.0 starts on each
 _FOLDER = Path(__file__).parents[1] / ".cache" / "java"
 _SYSTEM = Path("/usr/lib/jvm")
 _NOT_NEEDED = shutil.ignore_patterns("demo", "include", "jmods", "legal", "man", "src.zip")
 
 
 class Java(BaseModel):
-    """A Java installation, usable on this host and in containers.
-
-    ``released`` is an ISO 8601 date; security updates are quarterly.
-    """
+    """A Java installation; ``released`` is ISO 8601."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -45,7 +42,6 @@ class Java(BaseModel):
 
     @property
     def feature(self) -> int:
-        """Return 17, 21, …"""
         return int(re.split(r"\D", self.version, maxsplit=1)[0])
 
     def __str__(self) -> str:
@@ -54,14 +50,11 @@ class Java(BaseModel):
 
 @cache
 def java_of(wanted: str | None = None) -> Java:
-    """Return the Java for ``JAVA=`` (default: the environment): a feature version, a JDK folder, or (empty) that of
-    requirements.lock.
+    """Return the Java for ``JAVA=``: a feature version, a JDK folder, or (empty) the lock's.
 
-    Others than the lock's are copied to ``.cache/java`` without outside links, so that containers see all of it and
-    host upgrades do not affect a run.
+    Others than the lock's are copied to ``.cache/java``, where containers see all of it.
 
-    Raises:
-        BadInput: the Java is missing or unsuitable.
+    Raises: BadInput.
     """
     told = os.environ.get(VARIABLE, "") if wanted is None else wanted
     if not told:
@@ -73,9 +66,7 @@ def java_of(wanted: str | None = None) -> Java:
 
 
 def spark_java_home() -> Path:
-    """Return a JAVA_HOME whose ``java`` drops two of Spark's options: the incubator vector module, which small runtimes
-    lack, and a package that newer ones removed.
-    """
+    """Return a JAVA_HOME whose ``java`` drops Spark's options that small or new runtimes lack."""
     java = java_of()
     script = (
         "#!/bin/sh\n"
@@ -103,7 +94,6 @@ def _words(features: Iterable[int]) -> str:
 
 
 def _installed(feature: int) -> Java:
-    """Return this host's newest release of a feature version."""
     found = [java for home in _homes() if (java := _probe(home)) and java.feature == feature]
     if not found:
         raise BadInput(
@@ -130,7 +120,6 @@ def _told_by(home: Path) -> Java:
 
 
 def _probe(home: Path) -> Java | None:
-    """Return a folder's Java, None if it does not run."""
     try:
         said = subprocess.run(
             [home / "bin" / "java", "-XshowSettings:properties", "-version"],
@@ -148,7 +137,6 @@ def _probe(home: Path) -> Java | None:
 
 
 def _copy(java: Java) -> Path:
-    """Copy a JDK, links resolved, once per content."""
     files = sorted(path for path in java.home.rglob("*") if path.is_file())
     told = [(str(path.relative_to(java.home)), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     copy = _FOLDER / f"{java.feature}-{hashlib.sha256(repr(told).encode()).hexdigest()[:12]}"

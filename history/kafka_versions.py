@@ -1,4 +1,4 @@
-"""Kafka's versions, with the only table of their features, behaviour and bugs."""
+"""Kafka's versions: features, behaviour and bugs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 
 class Version(NamedTuple):
-    """A Kafka version; ``3.9``, as in metadata.version, is 3.9.0."""
+    """A Kafka version; ``3.9`` is 3.9.0."""
 
     major: int
     minor: int
@@ -15,10 +15,9 @@ class Version(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Version:
-        """Parse ``3.9.1``, ``3.9.1-SNAPSHOT``, ``v3.9`` or ``3.9-IV0``, ignoring other text.
+        """Parse ``3.9.1``, ``3.9.1-SNAPSHOT``, ``v3.9`` or ``3.9-IV0``.
 
-        Raises:
-            ValueError: no version number.
+        Raises: ValueError.
         """
         match = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
         if match is None:
@@ -37,7 +36,7 @@ Mode = Literal["kraft", "zookeeper"]
 
 
 class Span(NamedTuple):
-    """Versions from ``since`` to before ``before`` (None: unlimited), in one mode or both (None)."""
+    """Versions from ``since`` to before ``before``; None: unlimited, or both modes."""
 
     since: Version
     before: Version | None = None
@@ -47,11 +46,11 @@ class Span(NamedTuple):
         return isinstance(version, Version) and self.since <= version and (self.before is None or version < self.before)
 
 
-OLDEST = Version(2, 8)  # oldest with replica-level observation
+OLDEST = Version(2, 8)  # replica-level observation
 RELEASES = (OLDEST, *(Version(3, minor) for minor in range(10)), *(Version(4, minor) for minor in range(5)))
 
-DEFAULT_RELEASE = "4.4.0"  # the newest
-# The newest patch per minor release (2026-11), latest first; 4.4.0 has no kafka-tools on Maven Central.
+DEFAULT_RELEASE = "4.4.0"
+# Newest patches by 2026-11; 4.4.0 has no kafka-tools on Maven Central.
 CLIENT_RELEASES = (
     *("4.3.1", "4.2.1", "4.1.2", "4.0.2"),
     *("3.9.2", "3.8.1", "3.7.2", "3.6.2", "3.5.2", "3.4.1", "3.3.2", "3.2.3", "3.1.2", "3.0.2"),
@@ -60,18 +59,17 @@ CLIENT_RELEASES = (
 
 FEATURES = {
     "zookeeper": Span(OLDEST, Version(4, 0)),
-    "kraft": Span(Version(3, 3)),  # KIP-833: production-ready; KIP-778: with metadata.version
-    "kraft_scram": Span(Version(3, 5)),  # KIP-900, from metadata.version 3.5; ZooKeeper stores users in all versions
-    "sasl_from_java_23": Span(Version(3, 9, 1)),  # KAFKA-17078; older ones call an API that Java 23 removed
-    "kraft_jbod": Span(Version(3, 7)),  # KIP-858, from metadata.version 3.7; ZooKeeper mode supports it in all versions
-    # KAFKA-15583, KIP-966: below min.insync.replicas the high watermark does not advance.
+    "kraft": Span(Version(3, 3)),  # KIP-833, KIP-778
+    "kraft_scram": Span(Version(3, 5)),  # KIP-900; ZooKeeper: all versions
+    "sasl_from_java_23": Span(Version(3, 9, 1)),  # KAFKA-17078
+    "kraft_jbod": Span(Version(3, 7)),  # KIP-858; ZooKeeper: all versions
+    # KAFKA-15583, KIP-966: the high watermark stops below min.insync.replicas.
     "strict_min_isr": Span(Version(3, 7)),
     "consumer_protocol": Span(Version(4, 0)),  # KIP-848; preview from 3.7
-    "share_groups": Span(Version(4, 2)),  # KIP-932, with share.version 1; preview in 4.1
-    "elr": Span(Version(4, 0)),  # KIP-966; not usable with any metadata.version of 3.7 to 3.9
+    "share_groups": Span(Version(4, 2)),  # KIP-932; preview in 4.1
+    "elr": Span(Version(4, 0)),  # KIP-966; unusable in 3.7 to 3.9
 }
 
-# Versions with a bug or a deliberate change, by Kafka's issue tracker.
 AFFECTED = {
     "KAFKA-13091": (Span(Version(2, 7), Version(3, 1)),),
     "KAFKA-13141": (Span(OLDEST, Version(2, 8, 1)),),
@@ -80,19 +78,18 @@ AFFECTED = {
     "KAFKA-18723": (Span(OLDEST, Version(3, 9, 1)), Span(Version(4, 0), Version(4, 0, 1))),
     "KAFKA-18991": (Span(OLDEST, Version(3, 9, 1)), Span(Version(4, 0), Version(4, 0, 1))),
     "KIP-966": (Span(Version(4, 0)),),
-    # No known issue. Since KAFKA-14704 a follower ignores the high watermark in a response that makes it truncate, and
-    # expects it in the next one; an incremental fetch session omits values already sent.
+    # No known issue. Since KAFKA-14704 a follower that truncates expects the high watermark in the next response, but
+    # an incremental fetch session omits values already sent.
     "STALE-HW": (Span(Version(3, 4, 1)),),
-    # No known issue. In KRaft mode up to metadata.version 3.5, an ISR shrink began a new leader epoch, so the leader
-    # forgot which replicas had caught up (KAFKA-15021); with ZooKeeper, a shrink by the leader never did. The oldest
-    # ZooKeeper version run was 3.3.2; the code of 2.8.0 to 3.1.0 is the same.
+    # No known issue. In KRaft up to metadata.version 3.5, an ISR shrink began a new leader epoch, and the leader forgot
+    # which replicas had caught up (KAFKA-15021). The oldest ZooKeeper version run was 3.3.2.
     "HW-WAITS": (Span(Version(3, 6), mode="kraft"), Span(Version(3, 3), Version(4, 0), mode="zookeeper")),
-    # KAFKA-1382 recurs in ZooKeeper mode since controllers write the ISR (KIP-497, IBP 2.7): a retried write fails on
-    # its own version, and the controller answers INVALID_UPDATE_VERSION without refreshing its cache.
+    # KAFKA-1382 recurs with ZooKeeper since controllers write the ISR (KIP-497): a retried write fails on its own
+    # version, and the controller never refreshes its cache.
     "STALE-ISR": (Span(OLDEST, Version(4, 0), mode="zookeeper"),),
 }
 
-# Last metadata.version level of each minor release; the levels in between belong to the later release, from IV0 on.
+# Last metadata.version level of each minor release.
 METADATA_LEVELS = {
     Version(3, 2): 3,
     Version(3, 3): 7,
@@ -111,7 +108,7 @@ METADATA_LEVELS = {
 
 
 def has(feature: str, kafka_version: str) -> bool:
-    """Return whether a version has a feature; one without a number (imported) counts as newest."""
+    """Return whether a version has a feature, as one without a number has."""
     try:
         return Version.parse(kafka_version) in FEATURES[feature]
     except ValueError:
@@ -124,7 +121,7 @@ def usual_mode(kafka_version: str) -> Mode:
 
 
 def affected(issue: str, kafka_version: str, mode: str | None = None) -> bool:
-    """Return whether a version has a bug in a mode, or any (None); versions without number do not."""
+    """Return whether a version has a bug in a mode (None: any)."""
     try:
         version = Version.parse(kafka_version)
     except ValueError:
@@ -133,7 +130,7 @@ def affected(issue: str, kafka_version: str, mode: str | None = None) -> bool:
 
 
 def affected_range(issue: str) -> str:
-    """Return the affected versions in words: ``from 3.6.0 on with KRaft``."""
+    """Return affected versions in words: ``from 3.6.0 on with KRaft``."""
     return ", and ".join(map(_in_words, AFFECTED[issue]))
 
 

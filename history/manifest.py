@@ -1,4 +1,4 @@
-"""``manifest.json``: everything known before a run's first record."""
+"""``manifest.json``: what is known before a run's first record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from history.traits import Trait
 FORMAT: Final = 3
 Origin = Literal["recorded", "operations", "verifiable", "ledger", "jepsen"]
 
-# Broker settings that set a topic setting under another name, with unit factor, by precedence.
+# Broker settings of a topic setting, with unit factor, by precedence.
 _OF_BROKERS = {
     "cleanup.policy": {"log.cleanup.policy": 1},
     "retention.bytes": {"log.retention.bytes": 1},
@@ -29,7 +29,7 @@ class _Model(BaseModel):
 
 
 class NodeInfo(_Model):
-    """A started node; servers have their effective configuration and JVM flags."""
+    """A started node."""
 
     name: str
     role: Literal["broker", "controller", "zookeeper", "producer", "consumer", "prober"]
@@ -40,7 +40,7 @@ class NodeInfo(_Model):
 
 
 class JavaInfo(_Model):
-    """The servers' Java; ``released`` is a date (ISO 8601)."""
+    """The servers' Java; ``released`` is ISO 8601."""
 
     version: str
     vendor: str
@@ -48,7 +48,7 @@ class JavaInfo(_Model):
 
 
 class Incarnation(_Model):
-    """One start of a server (counted per server), and its Kafka version."""
+    """One start of a server."""
 
     node: str
     incarnation: int
@@ -57,14 +57,14 @@ class Incarnation(_Model):
 
 
 class TopicInfo(_Model):
-    """A topic at creation; ``assignment`` maps a partition to broker ids, preferred leader first."""
+    """A topic; ``assignment`` maps a partition to brokers, preferred leader first."""
 
     assignment: dict[int, list[int]]
     config: dict[str, str] = Field(default_factory=dict)
 
 
 class ProducerInfo(_Model):
-    """A producer's or ``write`` step's settings; ``load`` is its load, if any."""
+    """The settings of a producer or a ``write`` step."""
 
     producer_id: str
     load: str | None = None
@@ -73,26 +73,20 @@ class ProducerInfo(_Model):
     idempotence: bool
     retries: int
     engine: Literal["kafka-python", "confluent-kafka", "java", "copier", "raw", "foreign"]
-    client: str | None = None  # Kafka release of the client; None: not Kafka's own
+    client: str | None = None  # None: not Kafka's own
     rate_per_s: float | None = None
     record_bytes: int
-    transaction_timeout_ms: int | None = None  # None: no transactions, or unknown
-    offsets: Literal["in_transaction", "apart"] | None = None  # copiers: how they commit offsets
+    transaction_timeout_ms: int | None = None  # None: none, or unknown
+    offsets: Literal["in_transaction", "apart"] | None = None  # copiers
 
 
 class Manifest(_Model):
     """A run's request and setup.
 
-    ``scenario`` has defaults filled in. ``faults`` lists its fault kinds in order, ``traits`` each step's possible
-    effects. ``control`` is the anomaly that a positive control must show.
-    ``kafka_version`` is reported by Kafka; ``kafka_origin`` is a build's folder, archive or image, None for a release.
-    ``java`` is the servers', unknown if imported. ``incarnations``, added at collection, has each server start's
-    version. ``features`` were finalised before the first record, as reported by a broker; in ZooKeeper mode, its
-    inter.broker.protocol.version.
-    On a cluster at rest, a reader without progress for ``patience_s`` is stuck; None: no readers, or the run predates
-    the table of positions.
-    ``origin``: recorded, or the imported format; imports have no known mode or runtime. ``labels`` come from the
-    campaign. ``plimsoll`` recorded or imported the run, None in older manifests.
+    ``scenario`` has defaults filled in. ``faults`` lists fault kinds, ``traits`` each step's possible effects,
+    ``control`` a positive control's anomaly. ``kafka_origin`` is a build's source. ``features`` are finalised before
+    the first record; in ZooKeeper mode the inter.broker.protocol.version. A reader that pauses longer than
+    ``patience_s`` is stuck (None: no readers, or an older run). ``plimsoll`` recorded or imported the run.
     """
 
     format: Literal[3] = FORMAT
@@ -133,7 +127,7 @@ class Manifest(_Model):
 
     @property
     def foreign(self) -> bool:
-        """Return whether the history was imported: no probe, drain or segments."""
+        """Return whether the history was imported."""
         return self.origin != "recorded"
 
     @property
@@ -145,10 +139,6 @@ class Manifest(_Model):
         return [node for node in self.nodes if node.role == "broker"]
 
     def topic_setting(self, topic: str, name: str, default: str) -> str:
-        """Return a topic's setting: its own, else the brokers', else ``default``.
-
-        Kafka's internal topics are not in the manifest.
-        """
         own = self.topics[topic].config.get(name) if topic in self.topics else None
         of_brokers = {value for node in self.brokers if (value := _of_broker(name, node.config)) is not None}
         if own is not None:
@@ -160,19 +150,16 @@ class Manifest(_Model):
 
     @property
     def steps(self) -> list[tuple[str, dict[str, Any]]]:
-        """Return the steps in order, as (key, settings)."""
         phases = self.scenario.get("phases", [])
         return [next(iter(step.items())) for phase in phases for steps in phase.values() for step in steps]
 
     @property
     def loads(self) -> dict[str, dict[str, Any]]:
-        """Return the loads by name; a single ``load`` is named producer."""
         one = self.scenario.get("load")
         return {"producer": one} if one else self.scenario.get("loads", {})
 
     @property
     def grouped(self) -> dict[str, Any] | None:
-        """Return the load whose topic a consumer group reads."""
         return next((load for load in self.loads.values() if load.get("group")), None)
 
     @property
@@ -184,7 +171,7 @@ class Manifest(_Model):
         return (self.group or {}).get("protocol") == "share"
 
     def topic_settings(self, topic: str, name: str, default: str) -> set[str]:
-        """Return every value a topic's setting may have had: ``configure`` steps and restarts change it."""
+        """Return all values a topic's setting may have had, since steps change it."""
         return {self.topic_setting(topic, name, default), *self._changed(topic, name)}
 
     def _changed(self, topic: str, name: str) -> Iterator[str]:
@@ -204,7 +191,6 @@ class Manifest(_Model):
 
 
 def _of_broker(name: str, config: Mapping[str, str]) -> str | None:
-    """Return a topic's setting from a broker's configuration, with other names and units."""
     for own, unit in _OF_BROKERS.get(name, {name: 1}).items():
         if own in config:
             value = config[own]
@@ -215,8 +201,7 @@ def _of_broker(name: str, config: Mapping[str, str]) -> str | None:
 def read_manifest(path: Path) -> Manifest:
     """Read a manifest.
 
-    Raises:
-        EvidenceError: the file is missing or not of this format.
+    Raises: EvidenceError.
     """
     try:
         return Manifest.model_validate_json(path.read_bytes())

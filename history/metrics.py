@@ -7,11 +7,7 @@ from typing import Literal, NamedTuple
 
 
 class Metric(NamedTuple):
-    """A metric. ``better`` is None for explanatory ones and settings, which are never judged.
-
-    A ``time`` may be censored (observation ended first). For a ``count``, runs above zero are counted. Metrics are per
-    phase unless ``of_run``.
-    """
+    """A metric, judged if it has ``better``; a ``time`` may be censored."""
 
     better: Literal["lower", "higher"] | None
     unit: str
@@ -20,8 +16,7 @@ class Metric(NamedTuple):
     of_run: bool = False
 
 
-# Recovery measures; in the archive with their unit. ``isr_full`` is not archived: it mostly reflects the fault's
-# duration.
+# Not all are archived: ``isr_full`` mostly reflects the fault's duration.
 RECOVERY = {
     "detect": "time until a fault was noticed",
     "elect": "time until a new leader was elected",
@@ -75,12 +70,12 @@ METRICS: dict[str, Metric] = {
 
 
 def metric_of(name: str) -> Metric:
-    """Return a metric; unknown ones are never judged."""
+    """Return a metric, unjudged if unknown."""
     return METRICS.get(name, Metric(None, "", name))
 
 
 def why_not_in(name: str, phase: str, phases: Collection[str]) -> str | None:
-    """Return why a metric never has a value in a phase ("": the run), or None."""
+    """Return why a metric has no value in a phase ("": the run)."""
     known = ", ".join(phases)
     if metric_of(name).of_run:
         return f"{name} is measured over the whole run; name no phase" if phase else None

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class TopicPartition(NamedTuple):
-    """A partition; prints as ``orders-0``."""
+    """A partition, printed as ``orders-0``."""
 
     topic: str
     partition: int
@@ -17,8 +17,7 @@ class TopicPartition(NamedTuple):
     def parse(cls, name: str) -> TopicPartition:
         """Parse ``orders-0``.
 
-        Raises:
-            ValueError: the text is not a partition's name.
+        Raises: ValueError.
         """
         match = re.fullmatch(r"([\w.-]+)-(\d+)", name)
         if match is None:
@@ -27,7 +26,6 @@ class TopicPartition(NamedTuple):
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> TopicPartition:
-        """Return the partition of a row with the columns ``topic`` and ``partition``."""
         return cls(row["topic"], row["partition"])
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Parquet files with one partition per row group, so that each can be read alone."""
+"""Parquet files with one partition per row group."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ import pyarrow.parquet as pq
 
 from history.streams import read_stream
 
-CHUNK_ROWS = 2_000_000  # rows sorted at a time: limits memory
-SHARED_ROWS = 65_536  # shared by smaller partitions up to this size
+CHUNK_ROWS = 2_000_000  # limits memory
+SHARED_ROWS = 65_536  # smaller partitions share a group
 
 
 def write_partitioned(batches: Iterable[pa.RecordBatch], file: Path, schema: pa.Schema) -> int:
-    """Write rows by partition, in order, and return their number.
-
-    Tables without partitions are written in input order.
-    """
+    """Write rows by partition and return their number."""
     written = 0
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for chunk in _chunks(batches, schema):
@@ -47,7 +44,6 @@ def _chunks(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa
 
 
 def _groups(chunk: pa.Table) -> Iterator[pa.Table]:
-    """Yield the rows by partition; small neighbours share a group."""
     order = pc.sort_indices(chunk, sort_keys=[("topic", "ascending"), ("partition", "ascending")])  # stable
     ordered = chunk.take(order)
     topic = ordered["topic"].combine_chunks().dictionary_encode().indices.to_numpy()
@@ -69,7 +65,7 @@ Read = Callable[[Path], Iterable[pa.RecordBatch]]
 
 
 def streams_to_parquet(streams: list[Path], folder: Path, schema: pa.Schema, read: Read = read_stream) -> int:
-    """Convert streams to ``<folder>/<stream name>.parquet`` and return the row count."""
+    """Convert streams to ``<folder>/<stream name>.parquet`` and return the rows."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = 0
     for path in streams:

@@ -1,7 +1,6 @@
-"""A record's value: producer, sequence number, checksum.
+"""A record's value: ``<producer_id>|<seq>|`` in ASCII, padding, CRC-32 in hexadecimal.
 
-``<producer_id>|<seq>|`` in ASCII, padding, then the CRC-32 of all this in eight hexadecimal digits. Values of Kafka's
-VerifiableProducer (``history.verifiable``) lack the checksum. Runs in client nodes, so needs only the standard library.
+Runs in client nodes: standard library only.
 """
 
 from __future__ import annotations
@@ -15,16 +14,13 @@ from history import verifiable
 from history.errors import BadInput
 
 MIN_RECORD_BYTES = 64
-MAX_SEQ = 2**47 - 1  # with a producer's code this fits 64 bits
+MAX_SEQ = 2**47 - 1  # fits 64 bits with a producer's code
 CHECKSUM_BYTES = 8
 _PADDING_UNIT = b"abcdefghijklmnopqrstuvwxyz012345"
 
 
 class Payload(NamedTuple):
-    """A decoded value; names are None if it is no test record.
-
-    ``checksum_ok`` is None without a checksum: damage is undetectable.
-    """
+    """A decoded value; names are None if it is no test record."""
 
     producer_id: str | None
     seq: int | None
@@ -44,8 +40,7 @@ def padding(size: int) -> bytes:
 def checked_prefix(producer_id: str, record_bytes: int) -> bytes:
     """Return the prefix of a producer's values.
 
-    Raises:
-        BadInput: see ``encode``.
+    Raises: BadInput: see ``encode``.
     """
     prefix = f"{producer_id}|".encode("ascii")
     if "|" in producer_id or len(prefix) + len(f"{2**63}|") + CHECKSUM_BYTES > record_bytes:
@@ -57,10 +52,9 @@ def checked_prefix(producer_id: str, record_bytes: int) -> bytes:
 
 
 def encode(producer_id: str, seq: int, record_bytes: int, fill: Callable[[int], bytes] = padding) -> bytes:
-    """Return a value of exactly ``record_bytes``, deterministically. ``fill`` returns padding of a size.
+    """Return a value of exactly ``record_bytes``.
 
-    Raises:
-        BadInput: the record is too small for its producer id, or the id contains ``|``.
+    Raises: BadInput: the record is too small, or the id contains ``|``.
     """
     head = b"%b%d|" % (checked_prefix(producer_id, record_bytes), seq)
     body = head + fill(record_bytes - len(head) - CHECKSUM_BYTES)
@@ -68,12 +62,12 @@ def encode(producer_id: str, seq: int, record_bytes: int, fill: Callable[[int], 
 
 
 def copier_id(partition: int) -> str:
-    """Return a copier's producer id; its sequence numbers are input offsets."""
+    """Return a copier's id; its numbers are input offsets."""
     return f"copier-{partition}"
 
 
 def decode(value: bytes | None) -> Payload:
-    """Decode a value; damaged ones keep readable names, with ``checksum_ok`` False."""
+    """Decode a value; damaged ones keep readable names."""
     if value is None:
         return FOREIGN
     body, checksum = value[:-CHECKSUM_BYTES], value[-CHECKSUM_BYTES:]

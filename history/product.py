@@ -1,4 +1,4 @@
-"""Plimsoll's version, commit and source digest, and its judge's digest."""
+"""Plimsoll's version, commit and source digest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zipfile import ZipFile
 from pydantic import BaseModel, ConfigDict
 
 ROOT = Path(__file__).resolve().parent.parent
-JUDGE = ("judge", "evidence", "expectations", "kafka_files")  # packages that determine a verdict
+JUDGE = ("judge", "evidence", "expectations", "kafka_files")  # these determine a verdict
 PRODUCT = (
     *JUDGE,
     *("campaigns", "claims", "clusters", "commands", "dags", "history", "imports", "operators", "reports", "spark"),
@@ -23,7 +23,7 @@ _GIT_LIMIT_S = 10.0
 
 
 class Product(BaseModel):
-    """``commit`` is empty without a repository; ``source`` digests the Python files, committed or not."""
+    """``commit`` is empty without a repository."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -45,12 +45,11 @@ def product() -> Product:
 
 @cache
 def judge_digest() -> str:
-    """Return the digest of all source that determines verdicts."""
+    """Return the digest of the source that determines verdicts."""
     return _digest(JUDGE)
 
 
 def _digest(packages: Iterable[str]) -> str:
-    """Return the first digits of SHA-256 over Python files' paths and contents."""
     found = hashlib.sha256()
     for name, content in sorted(_python_files(frozenset(packages))):
         found.update(f"{name}\0".encode())
@@ -59,7 +58,7 @@ def _digest(packages: Iterable[str]) -> str:
 
 
 def _python_files(packages: frozenset[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield each Python file's path and content; a Spark cluster's driver has an archive."""
+    """Yield Python files' contents, also from a Spark driver's archive."""
     if ROOT.is_file():
         with ZipFile(ROOT) as archive:
             for name in archive.namelist():
@@ -72,7 +71,7 @@ def _python_files(packages: frozenset[str]) -> Iterator[tuple[str, bytes]]:
 
 
 def _commit() -> str:
-    if not (ROOT / ".git").exists():  # an enclosing repository's commit would be meaningless
+    if not (ROOT / ".git").exists():  # not an enclosing repository's
         return ""
     try:
         asked = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]

@@ -1,17 +1,17 @@
-"""Facts about readers, shared by recording and judging."""
+"""Facts about readers."""
 
 from __future__ import annotations
 
-LIVE_CONSUMER = "consumer"  # the client that reads every partition during the load
-CATCH_UP = "catch_up"  # event step: whether readers reached the end before their stop
+LIVE_CONSUMER = "consumer"  # reads every partition during the load
+CATCH_UP = "catch_up"  # event step
 
-_SESSIONS = 2  # a dead member's session, and another if the coordinator moved
-_MARGIN_S = 30.0  # a rebalance, the longest client back-off, and a busy host
+_SESSIONS = 2  # a dead member's, and one more if the coordinator moved
+_MARGIN_S = 30.0  # a rebalance, the longest back-off, a busy host
 
 
 def patience_s(session_timeout_s: float = 0.0) -> float:
-    """Return how many seconds a reader may stand still on a cluster at rest.
+    """Return how long a reader may pause on a cluster at rest.
 
-    A dead member keeps its partitions until its session expires; a live one rejoins within a heartbeat.
+    A dead member keeps its partitions until its session expires.
     """
     return _SESSIONS * session_timeout_s + _MARGIN_S

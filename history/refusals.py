@@ -1,4 +1,4 @@
-"""Pydantic errors as text. Separate, because clients lack pydantic."""
+"""Pydantic errors as text; clients lack pydantic."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ def dotted(place: Place) -> str:
 
 
 def first_wrong(error: ValidationError, named: Callable[[Place], str] = dotted) -> str:
-    """Return the first validation error with place (by ``named``) and value."""
+    """Return the first error with place and value."""
     first = error.errors()[0]
     path = named(first["loc"])
     if first["type"] == "missing":
         return f"{path} is missing"
-    # Our messages include the value; pydantic's do not.
+    # Ours include the value.
     own = first["type"] == "value_error"
     what = first["msg"].removeprefix("Value error, ") if own else f"{first['msg']} (got {first['input']!r:.80})"
     return f"{path}: {what}" if path else what
 
 
 def nearest_key(model: type[BaseModel], place: Place, other_names: Callable[[str], str] = str) -> str:
-    """Return the key of a model that an unknown key at a place was meant to be, or "" if none is near.
+    """Return the model's key nearest to an unknown one, or "".
 
-    ``other_names`` maps the keys of the model itself to the names that its users know.
+    ``other_names`` maps keys to users' names.
     """
     models: list[type[BaseModel]] = [model]
     for part in place[:-1]:
@@ -43,7 +43,6 @@ def nearest_key(model: type[BaseModel], place: Place, other_names: Callable[[str
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    """Return the models in a type such as ``list[Watch] | None``."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [found for part in get_args(annotation) for found in _models_in(part)]

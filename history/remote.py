@@ -1,7 +1,6 @@
-"""Object store paths (``s3://bucket/runs/x``) with the ``pathlib`` methods that run folder readers use.
+"""Object store paths (``s3://bucket/runs/x``) with ``pathlib``'s methods.
 
-pyarrow's file systems connect on first use, once per process; local folders remain ``Path``. A folder exists if objects
-exist below it.
+A folder exists if objects exist below it.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from history.scratch import scratch
 
 AT_ONCE = 8  # small objects wait for the network
 SCHEMES = ("s3", "gs", "abfs", "abfss", "hdfs")
-_BUFFER_BYTES = 8 << 20  # per stream request
+_BUFFER_BYTES = 8 << 20
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 
 class Stat(NamedTuple):
-    """An object's size and time, named as in ``os.stat_result``."""
+    """An object's size and time, as in ``os.stat_result``."""
 
     st_size: int
     st_mtime_ns: int
@@ -39,10 +38,7 @@ class Stat(NamedTuple):
 
 @dataclass(frozen=True, order=True)
 class RemotePath:
-    """A path in an object store: its address, such as ``s3://bucket``, and the path below.
-
-    ``listed`` caches a listing. Small, because it is sent to Spark's workers, which connect themselves.
-    """
+    """A path in an object store, sent to Spark's workers; ``listed`` caches a listing."""
 
     store: str
     inner: PurePosixPath
@@ -119,14 +115,12 @@ class RemotePath:
         return Stat(info.size, info.mtime_ns or 0)
 
     def iterdir(self) -> Iterator[RemotePath]:
-        """Yield children, unordered; none if nothing exists."""
         return self._below(recursive=False)
 
     def rglob(self, pattern: str) -> Iterator[RemotePath]:
         return (found for found in self._below(recursive=True) if fnmatchcase(found.name, pattern))
 
     def glob(self, pattern: str) -> Iterator[RemotePath]:
-        """Yield matching paths; ``**`` lists everything at once, others level by level."""
         if "**" in pattern:
             below, parts = self._below(recursive=True), pattern.split("/")
             yield from (found for found in below if _fits(found.relative_to(self).parts, parts))
@@ -147,7 +141,6 @@ class RemotePath:
     # --- reading and writing -------------------------------------------------------------------
 
     def open(self, mode: str = "r", *, errors: str = "strict", newline: str | None = None) -> Any:
-        """Open for sequential reading."""
         if mode not in {"r", "rb"}:
             raise ValueError(f"{self} can be opened for reading alone, not as {mode!r}.")
         try:
@@ -168,7 +161,6 @@ class RemotePath:
             return text.read()
 
     def write_bytes(self, data: bytes) -> None:
-        """Write atomically."""
         with self.filesystem.open_output_stream(self.key, compression=None) as stream:
             stream.write(data)
 
@@ -188,11 +180,9 @@ AnyPath: TypeAlias = Path | RemotePath
 def path_of(text: str | AnyPath) -> Path:
     """Convert a path or an object store's URL.
 
-    ``RemotePath`` is typed as ``Path``, because run folder readers accept both; recording needs calls that stores lack,
-    and never gets one.
+    ``RemotePath`` is typed as ``Path``; recording never gets one.
 
-    Raises:
-        BadInput: the URL has another scheme, no bucket, or includes credentials or options.
+    Raises: BadInput: another scheme, no bucket, or credentials or options.
     """
     if not isinstance(text, str):
         return cast("Path", text)
@@ -218,8 +208,7 @@ def _without_credentials(text: str) -> str:
 def check_reachable(path: AnyPath) -> None:
     """Check that a path's store is usable.
 
-    Raises:
-        BadInput: no response, no bucket, or no access.
+    Raises: BadInput.
     """
     if isinstance(path, Path):
         return
@@ -247,7 +236,7 @@ def write_parquet(table: Any, file: AnyPath) -> None:
 
 
 def parquet_file(file: AnyPath, **options: Any) -> Any:
-    """Open a ``pyarrow.parquet.ParquetFile``; object stores read only needed ranges."""
+    """Open a ``pyarrow.parquet.ParquetFile``, reading only the needed ranges."""
     import pyarrow.parquet as pq
 
     if isinstance(file, Path):
@@ -256,12 +245,12 @@ def parquet_file(file: AnyPath, **options: Any) -> Any:
 
 
 def parquet_rows(files: Iterable[AnyPath]) -> int:
-    """Return the files' total rows, from footers."""
+    """Return the files' rows, from footers."""
     return sum(parquet_file(file).metadata.num_rows for file in files)
 
 
 def read_parquet(source: AnyPath, **options: Any) -> Any:
-    """Call ``pyarrow.parquet.read_table`` on a file or folder."""
+    """Call ``pyarrow.parquet.read_table``."""
     import pyarrow.parquet as pq
 
     if isinstance(source, Path):
@@ -279,7 +268,7 @@ def remove_tree(folder: AnyPath) -> None:
 
 @contextmanager
 def written_here(folder: AnyPath) -> Iterator[Path]:
-    """Yield a local folder whose contents are uploaded on success."""
+    """Yield a local folder that is uploaded on success."""
     if isinstance(folder, Path):
         yield folder
         return
@@ -289,15 +278,14 @@ def written_here(folder: AnyPath) -> Iterator[Path]:
 
 
 def upload_tree(source: Path, target: RemotePath) -> None:
-    """Upload every file below a local folder."""
+    """Upload a local folder."""
     upload_files(source, sorted(file for file in source.rglob("*") if file.is_file()), target)
 
 
 def upload_files(source: Path, files: list[Path], target: RemotePath) -> None:
-    """Upload files below ``source``, several at a time, of any size.
+    """Upload files, several at a time.
 
-    Raises:
-        BadInput: a file is outside ``source`` (name or symbolic link); nothing was uploaded.
+    Raises: BadInput: a file is outside ``source``; nothing was uploaded.
     """
     for file in files:
         if not file.resolve().is_relative_to(source.resolve()):
@@ -312,8 +300,6 @@ def _upload(file: Path, target: RemotePath) -> None:
 
 
 class _Store(NamedTuple):
-    """A connection, and its paths' root."""
-
     filesystem: Any
     root: str
 
@@ -332,7 +318,7 @@ def _connected(store: str) -> _Store:
         fs.S3FileSystem(
             endpoint_override=endpoint.netloc or None,
             scheme=endpoint.scheme or None,
-            allow_delayed_open=True,  # one request instead of three for a small object
+            allow_delayed_open=True,  # one request, not three, for a small object
             region=region or ("us-east-1" if endpoint.netloc else fs.resolve_s3_region(bucket)),
         ),
         bucket,

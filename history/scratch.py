@@ -1,4 +1,4 @@
-"""Temporary folders; ``plimsoll clean`` removes those of killed processes."""
+"""Temporary folders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOCK = "lock"
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Yield an empty folder that only its user can read, and remove it at the end."""
+    """Yield an empty private folder; remove it at the end."""
     with tempfile.TemporaryDirectory(prefix=PREFIX) as outer, (Path(outer) / _LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         folder = Path(outer).resolve() / "in"
@@ -28,10 +28,9 @@ def scratch() -> Iterator[Path]:
 
 
 def remove_scratch() -> list[str]:
-    """Remove this user's folders of killed processes and return their names.
+    """Remove folders of this user's killed processes.
 
-    Raises:
-        NotRemoved: some remain; the rest was removed.
+    Raises: NotRemoved.
     """
     return remove_each(partial(_remove, folder) for folder in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*/")))
 

@@ -1,9 +1,7 @@
 """Decide whether a load is in steady state.
 
-After SNIA's Solid State Storage Performance Test Specification (five rounds): over a phase's windows, a figure's range
-is at most 20 % of its mean. SNIA's 10 % limit on the slope suits disks only: brokers on two cores drift by 7 to 15 %
-for minutes, on both sides of a comparison (docs/dev/adr/0019). CPU counters are read only at phase boundaries, so not
-tested.
+Over five windows, a figure's range is at most 20 % of its mean (SNIA's Solid State Storage Performance Test
+Specification). SNIA's limit on the slope suits only disks (docs/dev/adr/0019).
 """
 
 from __future__ import annotations
@@ -14,14 +12,12 @@ from typing import Any
 
 Row = Mapping[str, Any]
 WINDOWS = 5
-MIN_SECONDS = 50  # windows under 10 s reflect every GC pause
-MAX_RANGE = 0.20  # as a share of the mean
+MIN_SECONDS = 50  # windows under 10 s reflect GC pauses
+MAX_RANGE = 0.20  # divided by the mean
 
 
 def why_unsteady(seconds: Sequence[Row]) -> str | None:
-    """Return what changed over consecutive seconds (at least ``MIN_SECONDS`` rows of
-    ``history.tables.TIMELINE_SENDS``), or None.
-    """
+    """Return what changed over consecutive seconds (``history.tables.TIMELINE_SENDS``), or None."""
     length = len(seconds) // WINDOWS
     windows = [seconds[at * length : (at + 1) * length] for at in range(WINDOWS)]
     measured = {

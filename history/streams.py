@@ -1,4 +1,4 @@
-"""Arrow IPC streams that clients write and others may follow."""
+"""Arrow IPC streams that clients write and others follow."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from typing import Any, Self
 import pyarrow as pa
 
 FLUSH_NS = 1_000_000_000
-FLUSH_ROWS = 1 << 16  # more would not fit the CPU cache
+FLUSH_ROWS = 1 << 16  # fits the CPU cache
 
 
 class BatchWriter:
-    """Append batches to an Arrow IPC stream, merging those since the last flush.
+    """Append batches to a stream; not thread-safe.
 
-    A killed writer loses only unflushed rows. Not thread-safe.
+    A killed writer loses only unflushed rows.
 
-    Raises:
-        FileExistsError: streams are never overwritten.
+    Raises: FileExistsError.
     """
 
     def __init__(self, path: Path, schema: pa.Schema, compression: str | None = None) -> None:
@@ -32,7 +31,7 @@ class BatchWriter:
         self._stream = pa.ipc.new_stream(self._file, schema, options=options)
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = 0
-        self._whole = True  # no batch was cut off
+        self._whole = True
         self._flushed_ns = time.monotonic_ns()
         self._file.flush()
 
@@ -41,7 +40,7 @@ class BatchWriter:
         self._waiting_rows += batch.num_rows
 
     def flush_if_due(self) -> None:
-        """Flush each second or many rows: one batch per row takes ten times the bytes."""
+        """Flush each second or many rows; single rows take ten times the bytes."""
         if self.is_due:
             self.flush()
 
@@ -53,7 +52,6 @@ class BatchWriter:
         self._write(self._taken())
 
     def _taken(self) -> list[pa.RecordBatch]:
-        """Return and clear the queue."""
         taken, self._waiting, self._waiting_rows = self._waiting, [], 0
         self._flushed_ns = time.monotonic_ns()
         return taken
@@ -66,9 +64,7 @@ class BatchWriter:
         self._whole = True
 
     def close(self) -> None:
-        """Close the stream. After a failed flush nothing more is written: it would be misread as the rest of half a
-        batch.
-        """
+        """Close the stream; after a failed flush, more would be misread."""
         with closing(self._file):
             if self._whole:
                 self.flush()
@@ -84,7 +80,7 @@ class BatchWriter:
 
 
 class BackgroundWriter(BatchWriter):
-    """Write in one thread, one write at a time. The thread first calls ``prepare(*arguments)``."""
+    """Write in one thread, which first calls ``prepare(*arguments)``."""
 
     def __init__(
         self,
@@ -98,7 +94,6 @@ class BackgroundWriter(BatchWriter):
         self._writing: Future[None] | None = None
 
     def _written(self) -> None:
-        """Wait for the thread, raising its errors."""
         writing, self._writing = self._writing, None
         if writing is not None:
             writing.result()
@@ -106,7 +101,7 @@ class BackgroundWriter(BatchWriter):
     def close(self) -> None:
         with self._writer:
             try:
-                self._written()  # an unfinished write is not yet whole
+                self._written()
             finally:
                 super().close()
 
@@ -132,7 +127,7 @@ class RowWriter(BatchWriter):
 
 
 def read_stream(path: Path) -> Iterator[pa.RecordBatch]:
-    """Yield complete batches, ignoring a killed writer's torn tail."""
+    """Yield complete batches, without a killed writer's torn tail."""
     with path.open("rb") as file:
         try:
             stream = pa.ipc.open_stream(file)
@@ -142,7 +137,7 @@ def read_stream(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 class StreamTail:
-    """Yields a growing stream's new batches; it may not exist yet."""
+    """Yields a growing stream's new batches."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -163,14 +158,13 @@ class StreamTail:
 
 
 class StreamTails:
-    """The growing streams of a folder; more may appear."""
+    """A folder's growing streams."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._tails: dict[Path, StreamTail] = {}
 
     def new(self, table: str) -> Iterator[tuple[str, list[pa.RecordBatch]]]:
-        """Yield each client with its new batches in a table."""
         for path in sorted(self._folder.glob(f"{table}-*.arrow")):
             tail = self._tails.setdefault(path, StreamTail(path))
             if batches := list(tail.batches()):

@@ -1,7 +1,6 @@
-"""Schemas of a run folder's tables; Spark's schemas are derived from these.
+"""Schemas of a run folder's tables (docs/run-folder.md), also for Spark.
 
-Times (``_ns``) are nanoseconds of the recording host's CLOCK_MONOTONIC; null: not observed. docs/run-folder.md
-describes the tables.
+``_ns`` are nanoseconds of the host's CLOCK_MONOTONIC; null: not observed.
 """
 
 from __future__ import annotations
@@ -18,60 +17,58 @@ _INT_LIST = pa.list_(pa.int32())
 
 # --- what the run recorded ---------------------------------------------------------------------
 
-# One row per send. outcome: ok | fail (certainly not written) | info (unknown).
+# outcome: ok | fail (certainly not written) | info (unknown)
 SENDS = pa.schema(
     [
         _required("producer_id", pa.string()),
         _required("seq", pa.int64()),
         *_PARTITION,
-        pa.field("due_ns", pa.int64()),  # scheduled time; null: not open loop
+        pa.field("due_ns", pa.int64()),  # open loop only
         pa.field("sent_ns", pa.int64()),  # null: not passed to the client, or unknown
         pa.field("done_ns", pa.int64()),  # null: no response
         _required("outcome", pa.string()),
-        pa.field("error", pa.string()),  # null when ok
+        pa.field("error", pa.string()),
         pa.field("offset", pa.int64()),  # null: no offset acknowledged
         _required("acks", pa.string()),  # "0" | "1" | "all"
         _required("record_bytes", pa.int32()),
-        pa.field("transaction", pa.int64()),  # the producer's transaction number, from 0; null: none
+        pa.field("transaction", pa.int64()),  # from 0, by producer; null: none
     ]
 )
-LATER = frozenset({"transaction", "record_key"})  # nullable, missing in older run folders
+LATER = frozenset({"transaction", "record_key"})  # missing in older folders
 
-# One row per record read. pass: live | final | incomplete (imported: the operation failed or its end is unknown).
-# isolation: read_uncommitted | read_committed.
+# pass: live | final | incomplete (imported: failed or without end). isolation: read_uncommitted | read_committed.
 POLLS = pa.schema(
     [
         _required("consumer_id", pa.string()),
         _required("pass", pa.string()),
-        _required("position", pa.int64()),  # the consumer's record number, from 0
+        _required("position", pa.int64()),  # from 0, by consumer
         *_PARTITION,
         _required("offset", pa.int64()),
         pa.field("leader_epoch", pa.int32()),
-        pa.field("producer_id", pa.string()),  # null: not a test record
+        pa.field("producer_id", pa.string()),  # null: no test record
         pa.field("seq", pa.int64()),
-        pa.field("checksum_ok", pa.bool_()),  # null: the value has no checksum
+        pa.field("checksum_ok", pa.bool_()),  # null: no checksum
         _required("received_ns", pa.int64()),
         _required("isolation", pa.string()),
     ]
 )
 
-# One row per seek of a reader, which then counts as a new reader of the partition.
+# A reader that seeks counts as new.
 SEEKS = pa.schema(
     [
         _required("consumer_id", pa.string()),
         _required("pass", pa.string()),
-        _required("position", pa.int64()),  # of the next record, as in POLLS
+        _required("position", pa.int64()),  # the next record's
         *_PARTITION,
         _required("from_offset", pa.int64()),
         _required("to_offset", pa.int64()),
-        _required("leader_epoch", pa.int32()),  # newest known to any broker; its leader was asked
+        _required("leader_epoch", pa.int32()),  # newest known; sent to its leader
         _required("why", pa.string()),
         _required("sought_ns", pa.int64()),
     ]
 )
 
-# Reads of consumer group members: one row per contiguous offset range. member: client node and incarnation, such as
-# member-2.1. Written before the member commits.
+# One row per contiguous offset range, written before the commit. member: node and incarnation, such as member-2.1.
 GROUP_READS = pa.schema(
     [
         _required("member", pa.string()),
@@ -82,31 +79,30 @@ GROUP_READS = pa.schema(
     ]
 )
 
-# One row per partition of a rebalance, as the client library reported. change: assigned | revoked | lost.
+# change: assigned | revoked | lost
 REBALANCES = pa.schema(
     [
         _required("member", pa.string()),
         *_PARTITION,
         _required("change", pa.string()),
-        _required("changed_ns", pa.int64()),  # revoked: when the member had finished, before releasing it
+        _required("changed_ns", pa.int64()),  # revoked: before releasing it
     ]
 )
 
-# One row per partition of a commit request, and another for its response.
+# One row per partition of a request, and another for its response.
 COMMITS = pa.schema(
     [
         _required("member", pa.string()),
         *_PARTITION,
-        _required("number", pa.int64()),  # the member's commit number, from 0
+        _required("number", pa.int64()),  # from 0, by member
         _required("offset", pa.int64()),
         _required("asked_ns", pa.int64()),
         pa.field("answered_ns", pa.int64()),  # null: a request's row
-        pa.field("error", pa.string()),  # response's error; null when accepted
+        pa.field("error", pa.string()),
     ]
 )
 
-# Deliveries to share group members: one row per contiguous offset range of one delivery. Written before the member
-# acknowledges.
+# One row per contiguous offset range of a delivery, written before the acknowledgement.
 SHARE_READS = pa.schema(
     [
         _required("member", pa.string()),
@@ -114,12 +110,12 @@ SHARE_READS = pa.schema(
         _required("first_offset", pa.int64()),
         _required("last_offset", pa.int64()),
         pa.field("delivery_count", pa.int32()),  # from 1; null: not reported
-        _required("since_ns", pa.int64()),  # end of the eighth poll before; the fetch came later
+        _required("since_ns", pa.int64()),  # end of the eighth poll before; fetched later
         _required("received_ns", pa.int64()),
     ]
 )
 
-# One row per contiguous offset range that a member acknowledges, and another for the response. kind: accept | release.
+# One row per contiguous offset range of a request, and another for the response. kind: accept | release.
 SHARE_ACKS = pa.schema(
     [
         _required("member", pa.string()),
@@ -129,27 +125,26 @@ SHARE_ACKS = pa.schema(
         _required("kind", pa.string()),
         pa.field("asked_ns", pa.int64()),  # null: a response's row
         pa.field("answered_ns", pa.int64()),  # null: a request's row
-        pa.field("error", pa.string()),  # response's error; null when accepted
+        pa.field("error", pa.string()),
     ]
 )
 
-# Readers' last positions before their stop: one row per reader and partition.
 POSITIONS = pa.schema(
     [
         _required("reader", pa.string()),  # the live consumer, or member and incarnation
         *_PARTITION,
-        pa.field("position", pa.int64()),  # next fetch offset; null: nothing fetched yet
-        _required("told_ns", pa.int64()),  # report time
+        pa.field("position", pa.int64()),  # next fetch offset; null: nothing fetched
+        _required("told_ns", pa.int64()),
     ]
 )
 
-# One row per probe of a replica. error: a Kafka error's name, or unreachable; then the values are null.
+# error: a Kafka error's name, or unreachable; then the values are null.
 REPLICAS = pa.schema(
     [
         _required("broker_id", pa.int32()),
-        pa.field("incarnation", pa.int32()),  # start count, from 1; filled in at collection
+        pa.field("incarnation", pa.int32()),  # from 1; filled in at collection
         *_PARTITION,
-        pa.field("leader_epoch", pa.int32()),  # the epoch that the broker accepted
+        pa.field("leader_epoch", pa.int32()),  # accepted by the broker
         _required("sent_ns", pa.int64()),
         _required("received_ns", pa.int64()),
         pa.field("log_start_offset", pa.int64()),
@@ -161,8 +156,8 @@ REPLICAS = pa.schema(
     ]
 )
 
-CONTROLLER = "controller"  # observer: the controller's own history
-# One row per view of a partition's state. source: metadata.
+CONTROLLER = "controller"
+# source: metadata
 ISR = pa.schema(
     [
         _required("observer", pa.string()),  # broker id, or CONTROLLER
@@ -180,7 +175,7 @@ ISR = pa.schema(
     ]
 )
 
-# One row per replica at a capture. capture: before | <phase name> | after.
+# capture: before | <phase name> | after
 OFFSETS = pa.schema(
     [
         _required("capture", pa.string()),
@@ -188,13 +183,13 @@ OFFSETS = pa.schema(
         pa.field("checkpoint_high_watermark", pa.int64()),  # replication-offset-checkpoint; null: absent
         pa.field("checkpoint_log_start_offset", pa.int64()),
         pa.field("checkpoint_recovery_point", pa.int64()),
-        pa.field("checkpoint_leader_epoch", pa.int32()),  # last entry of leader-epoch-checkpoint
+        pa.field("checkpoint_leader_epoch", pa.int32()),  # last entry
         pa.field("checkpoint_epoch_start_offset", pa.int64()),
     ]
 )
 
-# One row per counter at a phase boundary. label: before | <phase name>: start | <phase name> (end) | after. source:
-# node name | host. Counters accumulate from a node's first start; unreadable ones have no row.
+# label: before | <phase name>: start | <phase name> (end) | after. source: node name | host. Counters accumulate from a
+# node's first start.
 USAGE = pa.schema(
     [
         _required("t_ns", pa.int64()),
@@ -206,22 +201,20 @@ USAGE = pa.schema(
 )
 PHASE_START = ": start"
 
-# An imported history's names; imported runs only.
 IMPORTED = pa.schema(
     [
         *_PARTITION,
         _required("producer_id", pa.string()),
         _required("seq", pa.int64()),
-        _required("key", pa.string()),  # JSON: the partition's original key
+        _required("key", pa.string()),  # JSON: the original key
         _required("value", pa.string()),  # JSON
-        pa.field("operation", pa.int64()),  # atomic operation that sent several records
-        pa.field("record_key", pa.string()),  # JSON: the Kafka record's key; null: unknown
+        pa.field("operation", pa.int64()),  # of several records
+        pa.field("record_key", pa.string()),  # JSON; null: unknown
     ]
 )
 
 # --- what the judge concluded ------------------------------------------------------------------
 
-# One row per partition.
 DELIVERY = pa.schema(
     [
         *_PARTITION,
@@ -232,27 +225,27 @@ DELIVERY = pa.schema(
                 "acked",
                 "indeterminate",
                 "failed",
-                "read",  # distinct sent records in the final drain
+                "read",  # distinct, in the final drain
                 "lost",
                 "unseen",
                 "truncated_ack",
                 "invisible_ack",
                 "undrained",
                 "unknown_offset_ack",
-                "duplicated",  # records at more than one offset
-                "duplicate_copies",  # copies beyond the first
+                "duplicated",  # at more than one offset
+                "duplicate_copies",  # beyond the first
                 "phantom",
                 "corrupt",
                 "aborted_read",
             )
         ),
-        pa.field("loss_rate_low", pa.float64()),  # lost / acked; null without acknowledgements
+        pa.field("loss_rate_low", pa.float64()),  # lost / acked
         pa.field("loss_rate_high", pa.float64()),  # (lost + unseen) / acked
-        pa.field("duplicate_rate", pa.float64()),  # duplicate_copies / records read
+        pa.field("duplicate_rate", pa.float64()),  # duplicate_copies / read
     ]
 )
 
-# One row per case, the first ones of each kind. severity: S1 | S2.
+# The first cases of each kind. severity: S1 | S2.
 ANOMALIES = pa.schema(
     [
         _required("anomaly", pa.string()),
@@ -264,12 +257,11 @@ ANOMALIES = pa.schema(
         pa.field("allowed", pa.bool_()),  # null: undecided
         pa.field("allowed_why", pa.string()),
         pa.field("undecided", pa.string()),  # missing evidence; null: decided
-        _required("explanation", pa.string()),  # one verifiable sentence
-        _required("evidence", pa.string()),  # JSON object: the underlying values
+        _required("explanation", pa.string()),
+        _required("evidence", pa.string()),  # JSON object
     ]
 )
 
-# The number of cases, including the examples in ANOMALIES.
 ANOMALY_COUNTS = pa.schema(
     [
         _required("anomaly", pa.string()),
@@ -281,70 +273,70 @@ ANOMALY_COUNTS = pa.schema(
     ]
 )
 
-# One row per invariant. verdict: pass | fail | unknown.
+# verdict: pass | fail | unknown
 INVARIANTS = pa.schema(
     [
-        _required("invariant", pa.string()),  # I1, I2, …
+        _required("invariant", pa.string()),
         _required("title", pa.string()),
         _required("severity", pa.string()),
         _required("checked", pa.int64()),
         _required("violations", pa.int64()),
         _required("verdict", pa.string()),
         pa.field("reason", pa.string()),  # why unknown, or the first violation
-        pa.field("evidence", pa.string()),  # JSON object of the first violation
+        pa.field("evidence", pa.string()),
     ]
 )
 
-# One row per measured time. metric: a name of history.metrics.RECOVERY. source: controller (its history) | metadata (as
-# leaders showed: upper limit) | sends | replicas.
+# metric: a name of history.metrics.RECOVERY. source: controller | metadata (as leaders showed: upper limit) | sends |
+# replicas.
 RECOVERY = pa.schema(
     [
         _required("phase", pa.string()),
-        _required("fault", pa.string()),  # kind and target, e.g. "kill leader of orders-0"; "" for a whole phase
+        _required("fault", pa.string()),  # e.g. "kill leader of orders-0"; "": a whole phase
         *_PARTITION,
         _required("metric", pa.string()),
         _required("from_ns", pa.int64()),
-        pa.field("value_ms", pa.float64()),  # null: unknown
-        _required("censored", pa.bool_()),  # at least value_ms: the observation ended first
+        pa.field("value_ms", pa.float64()),
+        _required("censored", pa.bool_()),  # observation ended first
         _required("source", pa.string()),
         pa.field("samples", pa.int64()),
         pa.field("note", pa.string()),
     ]
 )
 
-# Open-loop load by phase. Latency counts from the due time; unacknowledged sends rank last: quantiles there are null.
+# Open-loop load. Latency counts from the due time; unacknowledged sends rank last: quantiles there are null.
 LATENCY = pa.schema(
     [
         _required("phase", pa.string()),
         _required("seconds", pa.float64()),
-        _required("due", pa.int64()),  # sends due in the phase, with any outcome
-        _required("acked", pa.int64()),  # of those, acknowledged or in an aborted transaction, at any time
+        _required("due", pa.int64()),
+        _required("acked", pa.int64()),  # of those, acknowledged or in an aborted transaction
         _required("arrived", pa.int64()),  # acknowledgements during the phase
-        _required("owed", pa.int64()),  # sends due at least 1 s before the phase's end
+        _required("owed", pa.int64()),  # due at least 1 s before the phase's end
         _required("kept", pa.int64()),  # of those, acknowledged or aborted within the phase
         pa.field("p50_ms", pa.float64()),
         pa.field("p99_ms", pa.float64()),
         pa.field("p999_ms", pa.float64()),
         pa.field("max_ms", pa.float64()),
-        _required("received", pa.int64()),  # of those due, received by a live consumer at any time
+        _required("received", pa.int64()),  # of those due, received by a live consumer
         *(pa.field(f"end_to_end_{name}", pa.float64()) for name in ("p50_ms", "p99_ms", "p999_ms", "max_ms")),
     ]
 )
 
-# Measurements for comparisons. Null value: nothing observed, with the reason in `note`.
+# Null value: nothing observed; `note` has the reason.
 METRICS = pa.schema(
     [
-        _required("metric", pa.string()),  # a name of history.metrics.METRICS, ending with its unit
-        _required("phase", pa.string()),  # "" for the whole run
+        _required("metric", pa.string()),  # of history.metrics.METRICS
+        _required("phase", pa.string()),  # "": the whole run
         pa.field("value", pa.float64()),
-        pa.field("samples", pa.int64()),  # records, sends or probes behind the value
-        _required("censored", pa.bool_()),  # censored by the observation's end
-        _required("trusted", pa.bool_()),  # false: do not compare; `note` has the reason
+        pa.field("samples", pa.int64()),
+        _required("censored", pa.bool_()),  # observation ended first
+        _required("trusted", pa.bool_()),  # false: see `note`
         pa.field("note", pa.string()),
     ]
 )
 
-# Down-sampled series for plots. Nulls mark a gap in the observation.
+# Down-sampled for plots; nulls mark a gap.
 TIMELINE_REPLICAS = pa.schema(
     [
         *_PARTITION,
@@ -367,10 +359,9 @@ TIMELINE_ISR = pa.schema(
     ]
 )
 
-# Sends by due second.
 TIMELINE_SENDS = pa.schema(
     [
-        _required("t_ns", pa.int64()),  # start of the second
+        _required("t_ns", pa.int64()),
         _required("acked", pa.int64()),
         _required("failed", pa.int64()),
         _required("indeterminate", pa.int64()),

@@ -1,6 +1,4 @@
-"""Possible effects of a step on its target nodes. Steps declare them and the manifest stores them, so judge and pages
-need no fault names.
-"""
+"""Possible effects of steps, declared there, so judge and pages need no fault names."""
 
 from __future__ import annotations
 
@@ -8,20 +6,20 @@ from enum import StrEnum
 
 
 class Trait(StrEnum):
-    """A possible effect that matters for reading the records."""
+    """A possible effect on a step's target nodes."""
 
-    STOPS_PROCESS = "stops_process"  # the process ends or is paused
-    SILENCES_PROBE = "silences_probe"  # may miss probes; disconnections do not block the probe's port
-    UNREACHABLE = "unreachable"  # other nodes cannot reach it
+    STOPS_PROCESS = "stops_process"  # ends or pauses it
+    SILENCES_PROBE = "silences_probe"  # may miss probes
+    UNREACHABLE = "unreachable"  # for other nodes
     MAY_BE_UNREACHABLE = "may_be_unreachable"  # intermittently
-    MAY_MOVE_LEADER = "may_move_leader"  # a partition may lose its leader, or clients and followers its connection
-    HOLDS_BACK_FOLLOWER = "holds_back_follower"  # a follower may stay out of the ISR
-    MOVES_REPLICAS = "moves_replicas"  # the assignment changes
-    NEW_LOG = "new_log"  # a replica's log differs from what its broker wrote
-    LOSES_RECORDS = "loses_records"  # records disappear from a disk
-    RECOVERY_EXPECTED = "recovery_expected"  # degraded until healed: recovery is measured
+    MAY_MOVE_LEADER = "may_move_leader"  # a partition may lose its leader, or clients and followers their connection
+    HOLDS_BACK_FOLLOWER = "holds_back_follower"  # may stay out of the ISR
+    MOVES_REPLICAS = "moves_replicas"
+    NEW_LOG = "new_log"  # differs from what its broker wrote
+    LOSES_RECORDS = "loses_records"
+    RECOVERY_EXPECTED = "recovery_expected"  # degraded until healed
     NEEDS_LOAD = "needs_load"  # no effect without load
-    BETWEEN_NODES = "between_nodes"  # acts between nodes; can be healed whatever else is active
+    BETWEEN_NODES = "between_nodes"  # can be healed whatever else is active
 
 
 DOWN = frozenset(
@@ -32,7 +30,7 @@ DOWN = frozenset(
         Trait.MAY_MOVE_LEADER,
         Trait.RECOVERY_EXPECTED,
     }
-)  # a broker that exits, is stopped, or is paused
+)  # a broker exits, stops or pauses
 SLOWED = frozenset(
     {
         Trait.SILENCES_PROBE,

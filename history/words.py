@@ -1,11 +1,11 @@
-"""All conversion of names and values to text."""
+"""Names and values as text."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# Others only lose their underscores.
+# Others lose underscores.
 _NAMES = {
     "broker_id": "broker",
     "consumer_id": "consumer",
@@ -21,7 +21,7 @@ _NAMES = {
     "leo": "log end offset",
     "seq": "record",
 }
-# Durations; other names ending in _ns are points in time.
+# Other names in _ns are points in time.
 _LENGTHS = {
     "pending_ns": "pending for",
     "quiet_ns": "nothing produced for",
@@ -42,9 +42,9 @@ def some_of(things: Sequence[object], most: int = 5) -> str:
 
 
 def in_words(values: Mapping[str, Any], origin_ns: int | None = None) -> str:
-    """Return ``broker 3, high watermark 90, at +12.300 s``, in the mapping's order.
+    """Return ``broker 3, high watermark 90, at +12.300 s``.
 
-    Times (ns) count from ``origin_ns`` and are omitted without it.
+    Times count from ``origin_ns``.
     """
     told = ((name, value) for name, value in values.items() if value is not None)
     return ", ".join(text for name, value in told if (text := _pair(name, value, origin_ns)))

@@ -1,4 +1,4 @@
-"""Hand-written YAML, with one-sentence errors. Separate, because clients lack PyYAML."""
+"""Hand-written YAML, with one-sentence errors; clients lack PyYAML."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ import yaml
 
 from history.errors import BadInput
 
-MAX_BYTES = 1 << 20  # hand-written files are smaller
+MAX_BYTES = 1 << 20
 MAX_NODES = 100_000  # with aliases expanded
 
 
 def read_text(path: Path, what: str) -> str:
-    """Read a file; ``what`` starts the error, such as "The fault mix".
+    """Read a file; errors begin with ``what``.
 
-    Raises:
-        BadInput: it is missing, a folder, unreadable, or not text.
+    Raises: BadInput.
     """
     try:
         with path.open("rb") as file:
@@ -32,21 +31,18 @@ def read_text(path: Path, what: str) -> str:
 
 
 def parse(text: str, where: object) -> Any:
-    """Parse YAML; ``where`` starts the error.
+    """Parse YAML; errors begin with ``where``.
 
-    Raises:
-        BadInput: invalid YAML, a duplicate key, or too many nodes.
+    Raises: BadInput: also a duplicate key, or too many nodes.
     """
     try:
         return yaml.load(text, _Loader)  # a SafeLoader
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # an invalid date or number is a ValueError
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # invalid dates or numbers are ValueErrors
         why = "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
         raise BadInput(f"{where} is no YAML: {why}.") from error
 
 
 class _Loader(yaml.SafeLoader):
-    """Reject duplicate keys, which PyYAML accepts, and documents that exhaust memory."""
-
     def get_single_node(self) -> yaml.Node | None:
         node = super().get_single_node()
         if node is not None:
@@ -69,9 +65,10 @@ class _Loader(yaml.SafeLoader):
 
 
 def _count(node: yaml.Node, known: dict[int, int], above: set[int]) -> int:
-    """Count the nodes below a node, expanding aliases."""
     if id(node) in above:
-        raise yaml.constructor.ConstructorError(None, None, "an alias stands within what it means", node.start_mark)
+        raise yaml.constructor.ConstructorError(
+            None, None, "an alias refers to a node that contains it", node.start_mark
+        )
     if id(node) in known:
         return known[id(node)]
     parts: list[yaml.Node] = []
@@ -93,8 +90,7 @@ def _count(node: yaml.Node, known: dict[int, int], above: set[int]) -> int:
 def read_mapping(path: Path, what: str) -> dict[str, Any]:
     """Read a mapping.
 
-    Raises:
-        BadInput: the file is unreadable or holds something else.
+    Raises: BadInput.
     """
     told = parse(read_text(path, what), path)
     if not isinstance(told, dict):

@@ -1,1 +1,1 @@
-"""Judge a recorded run: plain functions over a partition's evidence, without Spark or Kafka."""
+"""Judge a recorded run."""

@@ -1,4 +1,4 @@
-"""Write docs/checks.md and docs/metrics.md from docstrings and tables: ``python -m judge.describe``."""
+"""Write docs/checks.md and docs/metrics.md: ``python -m judge.describe``."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ _OF_REPLICAS: dict[str, tuple[Callable[..., Any], ...]] = {
 
 
 def functions(modules: tuple[ModuleType, ...]) -> Iterator[Callable[..., Any]]:
-    """Yield the public functions that some modules define themselves, in source order."""
+    """Yield modules' own public functions, in source order."""
     for module in modules:
         own = (f for _, f in inspect.getmembers(module, inspect.isfunction) if f.__module__ == module.__name__)
         yield from sorted((f for f in own if not f.__name__.startswith("_")), key=lambda f: f.__code__.co_firstlineno)
 
 
 def pages() -> dict[str, str]:
-    """Return the current content of each page, by file name."""
+    """Return each page by file name."""
     return {"checks.md": _checks(), "metrics.md": _metrics()}
 
 

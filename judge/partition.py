@@ -1,4 +1,4 @@
-"""Judge one partition: its evidence in, findings and measures out. Workers run this without Spark's help."""
+"""Judge one partition."""
 
 from __future__ import annotations
 
@@ -34,11 +34,9 @@ from judge.verdict.explanations import Case, Witnesses
 
 @dataclass
 class Answer:
-    """One partition's findings and measures, and its part of what spans partitions.
+    """One partition's findings and measures.
 
-    ``delivery``: its row of that table before anomalies are counted; ``stalls``: rows of the recovery table;
-    ``series``: parts of the timeline tables by name; ``gone_of``: transactions with a lost record; ``parts``: its parts
-    of torn transactions.
+    ``gone_of``: transactions with a lost record; ``parts``: of torn ones.
     """
 
     where: TopicPartition
@@ -56,7 +54,7 @@ class Answer:
 
 
 def opened(run: RunFacts, question: Question) -> tuple[set[Transaction], set[Transaction]]:
-    """Return the partition's transactions of unknown outcome, and those of them with a record that was read in it."""
+    """Return transactions of unknown outcome, and those with a read record."""
     names, sends, polls, _ = clients(run, question.where)
     return atomicity.open_transactions(sends, atomicity.stable(polls, sends), names)
 
@@ -109,7 +107,6 @@ def _lacking(of: PartitionEvidence) -> dict[str, str]:
 
 
 def _explain(of: PartitionEvidence, findings: Findings, origin_ns: int) -> None:
-    """Explain each example of a lost acknowledged record in a sentence."""
     examples = [
         (kind.anomaly, row) for kind, rows in findings.examples.items() if kind.anomaly in EXPLAINED for row in rows
     ]

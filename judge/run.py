@@ -1,4 +1,4 @@
-"""Judge a run: query each partition and combine the answers. Only ``Spread`` knows where partitions are queried."""
+"""Judge a run: query each partition and combine the answers."""
 
 from __future__ import annotations
 
@@ -36,10 +36,9 @@ from judge.measures import latency, metrics, recovery, steady
 from judge.partition import Answer, judge, opened
 from judge.verdict import evidence
 
-# Queries partitions, as many at once as there are cores; answers are in the order of the questions.
+# Answers keep the order.
 Spread = Callable[[Callable[[Question], Any], Sequence[Question]], list[Any]]
 Json = dict[str, Any]
-# Each check and its sources of evidence.
 READS: Mapping[str, frozenset[str]] = {
     name: check.reads for table in (anomalies.ANOMALIES, invariants.INVARIANTS) for name, check in table.items()
 }
@@ -52,7 +51,7 @@ def one_by_one(ask: Callable[[Question], Any], asked: Sequence[Question]) -> lis
 
 @dataclass(frozen=True)
 class Judged:
-    """The basis of the verdict: the judged tables by name, and what was missing."""
+    """The judged tables by name, and missing evidence."""
 
     tables: Mapping[str, pa.Table]
     latency_log: str
@@ -65,8 +64,7 @@ class Judged:
 def judge_run(run: Run, spread: Spread) -> Judged:
     """Judge an opened run folder.
 
-    Raises:
-        EvidenceError: recorded evidence cannot be read.
+    Raises: EvidenceError.
     """
     premises = Premises(run)
     known = run_facts(premises)
@@ -91,7 +89,7 @@ def judge_run(run: Run, spread: Spread) -> Judged:
 
 
 def run_facts(premises: Premises) -> RunFacts:
-    """Return the facts of the run that every partition needs."""
+    """Return the facts that every partition needs."""
     run, manifest = premises.run, premises.manifest
     spans = recovery.phases(run.events)
     return RunFacts(
@@ -130,7 +128,6 @@ def _origin_ns(run: Run) -> int:
 
 
 def _group(premises: Premises) -> GroupFacts | None:
-    """Return the facts of the consumer group, or None if the group cannot be judged (``_read_whole``)."""
     load = _read_whole(premises)
     if load is None or premises.manifest.shares:
         return None
@@ -139,14 +136,12 @@ def _group(premises: Premises) -> GroupFacts | None:
 
 
 def _ended_members(run: Run) -> Iterator[tuple[str, int]]:
-    """Yield the nodes of members that a fault ended or paused, and by when it had done so."""
     for event in run.events:
         if event.kind == "injected" and run.manifest.has(event.step, Trait.STOPS_PROCESS):
             yield from ((name, event.t_ns) for name in event.target.split(", ") if name.startswith("member"))
 
 
 def _share_group(premises: Premises) -> ShareFacts | None:
-    """Return the facts of the share group, or None if the group cannot be judged (``_read_whole``)."""
     load = _read_whole(premises)
     if load is None or not premises.manifest.shares:
         return None
@@ -164,7 +159,7 @@ def _share_group(premises: Premises) -> ShareFacts | None:
 
 
 def _read_whole(premises: Premises) -> Json | None:
-    """Return the load whose topic a group reads, if the group's evidence is complete and its commits survive."""
+    """Return the load whose topic a group reads, if its evidence is complete and its commits survive."""
     load = premises.manifest.grouped
     if load is None or not premises.keeps_offsets or evidence.unrecorded_members(premises.run):
         return None
@@ -172,7 +167,7 @@ def _read_whole(premises: Premises) -> Json | None:
 
 
 def questions(premises: Premises) -> list[Question]:
-    """Return one question for each partition that the manifest or a client names."""
+    """Return a question per partition."""
     run, manifest = premises.run, premises.manifest
     named = set(run.partitions).union(Tables(run.folder).partitions("sends", "polls"))
     sizes = Tables(run.folder).sizes()
@@ -210,10 +205,9 @@ def questions(premises: Premises) -> list[Question]:
 
 
 def ask(run: RunFacts, asked: Sequence[Question], spread: Spread) -> list[Answer]:
-    """Judge every partition.
+    """Judge every partition, twice if transactions lost records.
 
-    A record of a transaction of unknown outcome that was read anywhere commits all, so these reads are collected first.
-    If a record of a transaction is lost, every partition is judged again and returns its part.
+    A record read anywhere commits its transaction.
     """
     if run.transactional:
         told = spread(partial(opened, run), asked)
@@ -227,10 +221,7 @@ def ask(run: RunFacts, asked: Sequence[Question], spread: Spread) -> list[Answer
 
 
 def bring_together(answers: Iterable[Answer], gaps: Gaps) -> Findings:
-    """Return the findings of all partitions, and the transactions that are torn across several.
-
-    A case that a gap in the evidence could look like is undecided.
-    """
+    """Return all findings, and torn transactions."""
     answers = list(answers)
     findings = Findings().merge(_doubted(answer, gaps) for answer in answers)
     why = gaps.anywhere(anomalies.ANOMALIES["torn_transaction"].whole)
@@ -244,10 +235,7 @@ def _doubted(answer: Answer, gaps: Gaps) -> Findings:
 
 
 def compare_ends(open_ends: OpenEnds) -> Tally:
-    """Check I27 for transactions of unknown outcome: all their records must end with the same marker.
-
-    If both occur, abort is taken as the expected one.
-    """
+    """Check I27 across partitions: all records end with the same marker."""
     tally = Tally()
     for transaction, ended in sorted(open_ends.ended.items()):
         owed = min(ended)
@@ -323,7 +311,6 @@ def _invariants(run: Run, answers: Sequence[Answer], gaps: Gaps) -> list[Json]:
 
 
 def _by_partition(run: Run, answers: Iterable[Answer], gaps: Gaps) -> Iterator[tuple[str, invariants.Verdict]]:
-    """Yield the result of each partition of the manifest for each invariant that applies to it."""
     assigned = set(run.partitions)
     for answer in answers:
         if answer.where in assigned:
@@ -332,7 +319,6 @@ def _by_partition(run: Run, answers: Iterable[Answer], gaps: Gaps) -> Iterator[t
 
 
 def _holes(run: Run, answers: Iterable[Answer]) -> Iterator[Gap]:
-    """Yield what the controller's history of each partition lacks, judged by other evidence."""
     for answer in answers:
         if run.states.get(answer.where):
             for source, why in answer.findings.lacking.items():
@@ -346,7 +332,7 @@ def _of_transactions(answers: Iterable[Answer]) -> Iterator[tuple[str, invariant
 
 
 def rows_of(findings: Findings, severity: Mapping[str, str]) -> tuple[list[Json], list[Json]]:
-    """Return rows of ``history.tables.ANOMALIES`` (examples) and of ``ANOMALY_COUNTS``; evidence is JSON."""
+    """Return rows of ``history.tables.ANOMALIES`` (examples) and ``ANOMALY_COUNTS``."""
     counted = [
         {**kind._asdict(), "severity": severity[kind.anomaly], "allowed": kind.allowed, "cases": cases}
         for kind, cases in findings.counts.items()
@@ -362,7 +348,7 @@ def _examples(findings: Findings, severity: Mapping[str, str]) -> Iterator[Json]
 
 
 def undecided(tables: Mapping[str, pa.Table], why: Mapping[str, str]) -> dict[str, pa.Table]:
-    """Return the tables of anomalies and invariants, with each check undecided that has a reason in ``why``."""
+    """Return anomalies and invariants, undecided where there is a reason."""
 
     def of_case(row: Json) -> Json:
         doubt = why.get(row["anomaly"]) if row["allowed"] is False else None
@@ -380,7 +366,7 @@ def undecided(tables: Mapping[str, pa.Table], why: Mapping[str, str]) -> dict[st
 
 
 def delivery(answers: Iterable[Answer]) -> Iterator[Json]:
-    """Yield rows of ``history.tables.DELIVERY``."""
+    """Yield rows of the delivery table."""
     for answer in answers:
         of = answer.findings
         found = {
@@ -405,7 +391,7 @@ def _share(part: int, of: int) -> float | None:
 
 
 def total(partitions: Iterable[Row]) -> dict[str, int]:
-    """Return the sums of all partitions' rows of the delivery table."""
+    """Return the sums of the delivery table."""
     rows = list(partitions)
     names = [field.name for field in JUDGED["delivery"] if field.type == pa.int64()]
     return {name: sum(row[name] for row in rows) for name in names}

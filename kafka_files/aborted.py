@@ -1,4 +1,4 @@
-"""Remove aborted transactions, as a ``read_committed`` consumer must (KIP-98)."""
+"""Remove aborted transactions (KIP-98)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from kafka_files.records import marker
 
 
 def without_aborted(headers: Headers, data: Data, aborted: Iterable[tuple[int, int]]) -> Headers:
-    """Return the headers without aborted batches. ``aborted`` has (producer id, first offset) of each transaction, as
-    the broker reported.
+    """Return the headers (by offset) without aborted batches.
 
-    A transaction ends at its producer's next abort marker. ``headers`` are ordered by offset.
+    ``aborted``: (producer id, first offset); each ends at the next abort marker.
     """
     waiting = sorted(aborted, key=lambda told: told[1], reverse=True)
     if not waiting:

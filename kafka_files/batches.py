@@ -1,7 +1,6 @@
-"""Read the headers of record batches v2 (KIP-98) as NumPy rows, with CRC-32C verified.
+"""Read headers of record batches v2 (KIP-98), with CRC-32C verified.
 
-Messages of formats 0 and 1 (``message_sets``) are rows with ``Problem.MAGIC``. Damage never raises, and false lengths
-or counts allocate no memory. Reading is in slices, so memory does not grow with the segment.
+Messages of formats 0 and 1 are rows with ``Problem.MAGIC``. Damage never raises, and false lengths allocate no memory.
 """
 
 from __future__ import annotations
@@ -24,18 +23,17 @@ from kafka_files import message_sets
 Data: TypeAlias = bytes | mmap.mmap | memoryview
 Headers: TypeAlias = npt.NDArray[np.void]
 
-# Fields in file order.
 _AS_STORED = np.dtype(
     [
         ("base_offset", ">i8"),
-        ("length", ">i4"),  # of the bytes after this field
+        ("length", ">i4"),  # without the fields up to this
         ("leader_epoch", ">i4"),
         ("magic", "i1"),
-        ("crc", ">u4"),  # CRC-32C from the attributes on
+        ("crc", ">u4"),  # from the attributes on
         ("attributes", ">i2"),
         ("last_offset_delta", ">i4"),
-        ("base_timestamp", ">i8"),  # ms
-        ("max_timestamp", ">i8"),  # ms
+        ("base_timestamp", ">i8"),
+        ("max_timestamp", ">i8"),
         ("producer_id", ">i8"),  # -1: neither idempotent nor transactional
         ("producer_epoch", ">i2"),
         ("base_sequence", ">i4"),
@@ -43,30 +41,30 @@ _AS_STORED = np.dtype(
     ]
 )
 FIELDS = _AS_STORED.names or ()
-HEADER = struct.Struct(">qiibIhiqqqhii")  # the same, for one header
-# One row per batch: position, header, and problem (0 or a ``Problem``).
+HEADER = struct.Struct(">qiibIhiqqqhii")  # for one header
+# One row per batch.
 HEADERS = np.dtype(
     [
         ("position", "i8"),
-        ("size", "i8"),  # bytes to the next batch
+        ("size", "i8"),
         *((name, _AS_STORED[name].newbyteorder("=")) for name in FIELDS),
         ("problem", "u1"),
     ]
 )
 SLICE_BATCHES = 1 << 16
 COMPRESSION, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20  # attribute bits
-LENGTH_FROM, CRC_AT, CRC_FROM = 12, 17, 21  # byte offsets
+LENGTH_FROM, CRC_AT, CRC_FROM = 12, 17, 21
 _LENGTH = struct.Struct(">i")
-_CRC_BYTES = 1 << 20  # bytes at a time
+_CRC_BYTES = 1 << 20
 
 
 class Problem(IntEnum):
     """Why a batch, or the rest of a segment, is unreadable."""
 
-    TORN_TAIL = 1  # incomplete batch or invalid length: the rest is not read
+    TORN_TAIL = 1  # incomplete batch or invalid length
     BAD_CRC = 2
-    MAGIC = 3  # not format 2: not decoded; messages of formats 0 and 1 are counted
-    CODEC = 4  # unknown codec
+    MAGIC = 3  # not format 2
+    CODEC = 4
     MALFORMED = 5  # valid CRC, invalid records
     TOO_LARGE = 6  # records exceed ``records.MAX_BATCH_BYTES``
 
@@ -77,22 +75,22 @@ class Problem(IntEnum):
 
 @contextmanager
 def mapped(file: Path) -> Iterator[Data]:
-    """Map a file into memory; from an object store, read it completely.
+    """Map a file into memory; it must not shrink meanwhile.
 
-    The file must not shrink meanwhile; read a live broker's segment with ``Path.read_bytes``.
+    Read a live broker's segment with ``Path.read_bytes``.
     """
     if isinstance(file, RemotePath):
         yield file.read_bytes()
         return
     with file.open("rb") as opened:
-        # Not closed here: arrays may still refer to it; the last one closes it.
+        # Arrays may still refer to it; the last one closes it.
         yield mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) if file.stat().st_size else b""
 
 
 def headers(data: Data, start: int = 0, most: int = SLICE_BATCHES, *, verify: bool = True) -> Headers:
-    """Return the headers of up to ``most`` batches from byte ``start``, as rows of ``HEADERS``.
+    """Return up to ``most`` headers from byte ``start``.
 
-    A torn tail is the last row, with available fields or zeros. ``verify=False`` skips the CRC.
+    A torn tail is the last row, zeros for missing fields.
     """
     positions, torn = _walk(data, start, most)
     at = np.array(positions, np.int64)
@@ -106,7 +104,7 @@ def headers(data: Data, start: int = 0, most: int = SLICE_BATCHES, *, verify: bo
 
 
 def header_slices(data: Data, most: int = SLICE_BATCHES, *, verify: bool = True) -> Iterator[Headers]:
-    """Yield the headers of all batches, up to ``most`` at a time, never empty."""
+    """Yield the headers of all batches, up to ``most`` at a time."""
     at = 0
     while at < len(data):
         found = headers(data, at, most, verify=verify)
@@ -115,20 +113,20 @@ def header_slices(data: Data, most: int = SLICE_BATCHES, *, verify: bool = True)
 
 
 def whole_batches(data: Data) -> Headers:
-    """Return the headers of all complete batches, without checking CRCs."""
+    """Return complete batches' headers, without checking CRCs."""
     found = np.concatenate([np.zeros(0, HEADERS), *header_slices(data, verify=False)])
     whole: Headers = found[found["problem"] != Problem.TORN_TAIL]
     return whole
 
 
 def last_offsets(found: Headers) -> npt.NDArray[np.int64]:
-    """Return the last offset of each batch."""
+    """Return each batch's last offset."""
     last: npt.NDArray[np.int64] = found["base_offset"] + found["last_offset_delta"]
     return last
 
 
 def problem_text(header: np.void) -> str | None:
-    """Return a batch's problem in words, None if sound."""
+    """Return a batch's problem in words, or None."""
     code = int(header["problem"])
     if not code:
         return None
@@ -139,7 +137,7 @@ def problem_text(header: np.void) -> str | None:
 
 
 def _walk(data: Data, start: int, most: int) -> tuple[list[int], int | None]:
-    """Return the positions of batches and old messages, and of a torn tail, if any."""
+    """Return the positions of batches and old messages, and of a torn tail."""
     positions: list[int] = []
     at, end, length_at = start, len(data), _LENGTH.unpack_from
     while at < end and len(positions) < most:
@@ -155,7 +153,7 @@ def _walk(data: Data, start: int, most: int) -> tuple[list[int], int | None]:
 
 
 def _fill(data: Data, at: npt.NDArray[np.int64], found: Headers) -> None:
-    whole = at <= len(data) - HEADER.size  # the rest are short old messages at the end
+    whole = at <= len(data) - HEADER.size  # the rest are short old messages
     every_byte = np.ndarray((max(len(data) - HEADER.size + 1, 0),), _AS_STORED, data, strides=(1,))
     stored = every_byte[at[whole]]
     for name in FIELDS:
@@ -194,7 +192,7 @@ def _problems(data: Data, found: Headers, *, verify: bool) -> npt.NDArray[Any]:
 
 
 def crc_of(data: Data, start: int, end: int) -> int:
-    """Return the CRC-32C of a range."""
+    """Return a range's CRC-32C."""
     if end - start <= _CRC_BYTES:
         return int(google_crc32c.value(data[start:end]))
     crc = 0

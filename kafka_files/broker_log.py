@@ -1,7 +1,7 @@
-"""Parse replica changes from brokers' ``server.log``.
+"""Parse replica changes from ``server.log``.
 
-Formats differ by version: brackets around the ISR's new version until 3.0; "with topic id" and a comma before "high
-watermark" since 3.x; "(under-min-isr)" since 3.6; the second truncation line since 3.1.
+Formats differ: brackets around the ISR's new version until 3.0; "with topic id" and a comma before "high watermark"
+since 3.x; the second truncation line since 3.1; "(under-min-isr)" since 3.6.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kafka_files.clock import Clock, wall_ns
 BROKER_LOG = pa.schema(
     [
         pa.field("broker_id", pa.int32(), nullable=False),
-        pa.field("line", pa.int32(), nullable=False),  # from 1
+        pa.field("line", pa.int32(), nullable=False),
         pa.field("t_ns", pa.int64()),  # null: no clock pairs
         pa.field("kind", pa.string(), nullable=False),
         pa.field("topic", pa.string(), nullable=False),
@@ -31,10 +31,10 @@ BROKER_LOG = pa.schema(
         pa.field("leader_epoch", pa.int32()),
         pa.field("partition_epoch", pa.int32()),
         pa.field("high_watermark", pa.int64()),  # hw_lowered: the new one
-        pa.field("previous_high_watermark", pa.int64()),  # hw_lowered only
+        pa.field("previous_high_watermark", pa.int64()),
         pa.field("log_end_offset", pa.int64()),  # truncating: the target offset
-        pa.field("isr", pa.list_(pa.int32())),  # isr_shrinking: the requested one; isr_refused: the rejected one
-        pa.field("out_of_sync", pa.map_(pa.int32(), pa.int64())),  # isr_shrinking: leaving brokers and their log ends
+        pa.field("isr", pa.list_(pa.int32())),  # isr_shrinking: requested; isr_refused: rejected
+        pa.field("out_of_sync", pa.map_(pa.int32(), pa.int64())),  # leaving brokers' log ends
         pa.field("under_min_isr", pa.bool_()),
         pa.field("text", pa.string(), nullable=False),
     ]
@@ -55,7 +55,7 @@ _KINDS = {
     "isr_reset": re.compile(
         _OF + r"Failed to alter partition to .* Partition state has been reset to the latest committed state"
     ),
-    "isr_refused": re.compile(  # rejected by ZooKeeper, logged by the controller
+    "isr_refused": re.compile(  # by ZooKeeper, logged by the controller
         r"\[Controller id=\d+\] Failed to update ISR to LeaderAndIsr\(leader=\d+, leaderEpoch=(?P<epoch>\d+), "
         r"isrWithBrokerEpoch=List\((?P<members>.*)\), leaderRecoveryState=\w+, partitionEpoch=(?P<pe>\d+)\) for "
         r"partition (?P<tp>\S+), bad ZK version"
@@ -77,7 +77,7 @@ _KINDS = {
 }
 _MEMBER = re.compile(r"brokerId=(\d+)")
 _OUT_OF_SYNC = re.compile(r"\(brokerId: (\d+), endOffset: (-?\d+)")
-_BITS = ("partition", "leader_epoch", "partition_epoch")  # 32 bits; offsets have 64
+_BITS = ("partition", "leader_epoch", "partition_epoch")  # 32 bits
 _NUMBERS = {
     "epoch": "leader_epoch",
     "pe": "partition_epoch",
@@ -88,7 +88,7 @@ _NUMBERS = {
 
 
 def parse(line: str) -> dict[str, Any] | None:
-    """Return a line's values (time as ``wall_ns``), or None if it is not about a replica or has invalid values."""
+    """Return a line's values (time as ``wall_ns``), if any."""
     try:
         found = _parse(line)
     except (ValueError, OverflowError):  # an invalid date or partition
@@ -134,7 +134,7 @@ def _parse(line: str) -> dict[str, Any] | None:
 
 
 def read_broker_logs(brokers: Path, manifest: Manifest, clock: Clock) -> Iterator[dict[str, Any]]:
-    """Yield rows of ``BROKER_LOG`` about the run's topics, by broker and line."""
+    """Yield rows of ``BROKER_LOG`` about the run's topics."""
     for node in manifest.brokers:
         for number, line in enumerate(_lines(brokers / node.name / "server.log"), 1):
             said = parse(line)

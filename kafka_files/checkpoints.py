@@ -1,6 +1,6 @@
-"""Read Kafka's checkpoint files: version, entry count, then one entry per line.
+"""Read checkpoint files: version, entry count, an entry per line.
 
-Kafka ends every line; an unterminated line is torn and may lack digits.
+An unterminated line is torn and may lack digits.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from typing import NamedTuple
 from history.partition import TopicPartition
 
 LEADER_EPOCHS = "leader-epoch-checkpoint"  # per replica
-HIGH_WATERMARKS = "replication-offset-checkpoint"  # per log directory, like the next two
+HIGH_WATERMARKS = "replication-offset-checkpoint"  # per log directory, as are the next two
 LOG_STARTS = "log-start-offset-checkpoint"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
-CLEANER_OFFSETS = "cleaner-offset-checkpoint"  # of the partitions that were compacted
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"  # of compacted partitions
 _EPOCH = re.compile(r"^(\d{1,10}) (\d{1,18})\n", re.MULTILINE)
 _OFFSET = re.compile(r"^(\S+) (\d{1,10}) (\d{1,18})\n", re.MULTILINE)
 _COUNT = re.compile(r"\d{1,9}", re.ASCII)
-_MAX_QUOTED = 60  # characters of a line
+_MAX_QUOTED = 60
 
 
 class EpochStart(NamedTuple):
-    """An entry of a leader-epoch-checkpoint: the epoch and its first offset."""
+    """An entry of a leader-epoch-checkpoint."""
 
     epoch: int
     start: int
 
 
 def read_epochs(file: Path) -> list[EpochStart] | None:
-    """Return a leader-epoch-checkpoint's entries without torn lines, None if there is no file."""
+    """Return the entries without torn lines, if there is a file."""
     text = _text(file)
     return None if text is None else [EpochStart(int(epoch), int(start)) for epoch, start in _EPOCH.findall(text)]
 
 
 def read_offsets(file: Path) -> dict[TopicPartition, int] | None:
-    """Return an offset checkpoint's values by replica without torn lines, None if there is no file."""
+    """Return each replica's offset without torn lines, if there is a file."""
     text = _text(file)
     if text is None:
         return None
@@ -45,9 +45,9 @@ def read_offsets(file: Path) -> dict[TopicPartition, int] | None:
 
 
 def faults(file: Path) -> list[str]:
-    """Return what is wrong with a checkpoint file, by line; nothing if there is no file, or an empty one.
+    """Return what is wrong with a checkpoint file.
 
-    Kafka creates each file empty, replaces it as a whole, and rejects it if a line cannot be parsed.
+    Kafka creates files empty, replaces them whole, and rejects invalid lines.
     """
     try:
         data = file.read_bytes()
@@ -59,7 +59,7 @@ def faults(file: Path) -> list[str]:
 
 
 def cannot_be_read(error: OSError) -> str:
-    """Return why a file cannot be read, in a few words."""
+    """Return why a file cannot be read."""
     reason = error.strerror or str(error)
     return f"cannot be read ({reason[:1].lower()}{reason[1:]})"
 

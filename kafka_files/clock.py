@@ -1,4 +1,4 @@
-"""Convert brokers' wall-clock times to the run's monotonic clock."""
+"""Convert wall-clock times to the run's monotonic clock."""
 
 from __future__ import annotations
 
@@ -13,22 +13,19 @@ from pathlib import Path
 from statistics import median_low
 from typing import NamedTuple
 
-NEIGHBOURS = 2  # pairs on each side; the scheduler may have split one
-CLOSE_NS = 10_000_000_000  # one pair a second; brokers write some seconds before the first
-SET_NS = 50_000_000  # half a state's time tolerance; pairs on a busy host differed by at most 15 ms
-TORN_NS = 1_000_000_000  # larger differences between nearby pairs make the time unknown
+NEIGHBOURS = 2  # pairs on each side; one may be split by the scheduler
+CLOSE_NS = 10_000_000_000  # brokers write some seconds before the first pair
+SET_NS = 50_000_000  # pairs on a busy host differed by at most 15 ms
+TORN_NS = 1_000_000_000  # others make the time unknown
 FOREVER_NS = 2**63 - 1
 
 
 class _Stretch(NamedTuple):
-    """Pairs between two clock adjustments. Times outside ``from_ns`` to ``to_ns`` belong to other stretches."""
-
     pairs: Sequence[tuple[int, int]]
     from_ns: int
     to_ns: int
 
     def monotonic_ns(self, wall_ns: int) -> int | None:
-        """Convert a time by its nearest pairs, None if they disagree or it is outside."""
         at = bisect_left(self.pairs, (wall_ns, 0))
         near = self.pairs[max(at - NEIGHBOURS, 0) : at + NEIGHBOURS]
         close = [pair for pair in near if abs(pair[0] - wall_ns) <= CLOSE_NS]
@@ -41,20 +38,18 @@ class _Stretch(NamedTuple):
 
 @dataclass(frozen=True)
 class Clock:
-    """Sorted pairs of the same moment on both clocks: (wall_ns since 1970, t_ns)."""
+    """Sorted pairs (wall_ns since 1970, t_ns)."""
 
     pairs: Sequence[tuple[int, int]]
 
     def monotonic_ns(self, wall_ns: int) -> int | None:
-        """Convert a wall-clock time, None without pairs, or if a nearby adjustment makes it ambiguous."""
+        """Convert a time, None without pairs or near an adjustment."""
         found = [t_ns for each in self._stretches if (t_ns := each.monotonic_ns(wall_ns)) is not None]
         return found[0] if len(found) == 1 else None
 
     @property
     def sets(self) -> list[tuple[int, int]]:
-        """Return the adjustments of the host's clock as (t_ns, by_ns), negative if set back. A single split pair is not
-        one.
-        """
+        """Return adjustments as (t_ns, by_ns)."""
         return [(self._in_order[at][1], by_ns) for at, by_ns in self._set_at]
 
     @cached_property
@@ -63,7 +58,6 @@ class Clock:
 
     @cached_property
     def _set_at(self) -> list[tuple[int, int]]:
-        """Return each adjustment as (index of the first pair after it, difference)."""
         apart = [wall - t for wall, t in self._in_order]
         found = []
         for at in range(NEIGHBOURS, len(apart) - NEIGHBOURS + 1):
@@ -74,7 +68,6 @@ class Clock:
 
     @cached_property
     def _stretches(self) -> list[_Stretch]:
-        """Split the pairs at the clock adjustments."""
         places, found = [0, *(at for at, _ in self._set_at), len(self._in_order)], []
         for begin, end in pairwise(places):
             from_ns = self._in_order[begin - 1][1] if begin else -FOREVER_NS
@@ -84,7 +77,7 @@ class Clock:
 
 
 def read_clock(file: Path) -> Clock:
-    """Read a run folder's ``clock.jsonl``, skipping torn lines; a missing file has no pairs."""
+    """Read ``clock.jsonl`` without torn lines."""
     pairs = []
     for line in file.read_text(errors="replace").splitlines() if file.is_file() else ():
         try:

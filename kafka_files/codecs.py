@@ -1,7 +1,6 @@
-"""Decompress batches: a batch's records are one compressed block.
+"""Decompress a batch's records.
 
-Java's Snappy frames raw blocks: 16 bytes (magic, two versions), then blocks with 4-byte lengths. librdkafka and others
-write one raw block. Both are supported. The caller's buffer limits the output, which stops decompression bombs.
+Snappy is raw (librdkafka) or framed as in Java. The caller's buffer limits the output, which stops decompression bombs.
 """
 
 from __future__ import annotations
@@ -26,11 +25,9 @@ class OutputFullError(CodecError):
 
 
 def decompress_into(codec: int, data: bytes, into: Buffer) -> int:
-    """Decompress a block into a buffer and return the number of bytes.
+    """Decompress a block into a buffer and return the size.
 
-    Raises:
-        OutputFullError: the output exceeds the buffer.
-        CodecError: unknown codec, or damaged bytes.
+    Raises: CodecError: unknown codec, or damaged bytes.
     """
     try:
         if codec == GZIP:

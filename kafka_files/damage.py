@@ -1,7 +1,4 @@
-"""What follows the last readable byte of a segment: zeros, a batch that was cut off, or whole batches behind damage.
-
-Only ``plimsoll inspect`` uses it. The judge reads a segment up to the first byte that it cannot read.
-"""
+"""Examine what follows a segment's last readable byte."""
 
 from __future__ import annotations
 
@@ -15,23 +12,23 @@ import numpy.typing as npt
 from kafka_files import message_sets
 from kafka_files.batches import COMPRESSION, CRC_AT, CRC_FROM, FIELDS, HEADER, HEADERS, LENGTH_FROM, Data, crc_of
 
-MAX_BATCH_BYTES = 1 << 30  # a length above is none: segment.bytes is 1 GiB by default
-_MAX_JUMP = 1 << 40  # offsets that may be lost: rejects almost every eight bytes by chance
-_WINDOW = 1 << 20  # bytes that are searched at once
-_CRC_PASSES = 8  # bytes verified for each byte searched: bounds the time if much looks like a batch
-_MAGIC_AT, _MAX_CODEC, _UNUSED = 16, 4, ~0x7F  # bits of the attributes that no version of Kafka sets
+MAX_BATCH_BYTES = 1 << 30  # segment.bytes is 1 GiB by default
+_MAX_JUMP = 1 << 40  # rejects almost all random bytes
+_WINDOW = 1 << 20
+_CRC_PASSES = 8  # per byte searched, which bounds the time
+_MAGIC_AT, _MAX_CODEC, _UNUSED = 16, 4, ~0x7F  # bits that no version of Kafka sets
 _MIN_OLD = min(message_sets.MIN_SIZE)
 _OFFSET_AND_LENGTH = struct.Struct(">qi")
 _STORED = np.dtype([(name, HEADERS[name].newbyteorder(">")) for name in FIELDS])
 
 
 def only_zeros(data: Data, start: int) -> bool:
-    """Return whether every byte from ``start`` on is zero."""
+    """Return whether only zeros follow ``start``."""
     return not any(_any(data[at : at + _WINDOW]) for at in range(start, len(data), _WINDOW))
 
 
 def is_cut_batch(data: Data, at: int, least_offset: int) -> bool:
-    """Return whether a plausible batch begins at ``at`` and the data ends within it."""
+    """Return whether a plausible batch is cut off."""
     left = len(data) - at
     if left < _OFFSET_AND_LENGTH.size:
         return True
@@ -39,15 +36,14 @@ def is_cut_batch(data: Data, at: int, least_offset: int) -> bool:
     magic = data[at + _MAGIC_AT] if left > _MAGIC_AT else 2
     if magic not in {*message_sets.FORMATS, 2} or not left - LENGTH_FROM < length <= MAX_BATCH_BYTES:
         return False
-    # A compressed message of an old format has the offset of its last message.
+    # A compressed old message has its last message's offset.
     return bool(offset == least_offset if magic == 2 else 0 <= offset - least_offset < _MAX_JUMP)
 
 
 def next_batch(data: Data, start: int, least_offset: int) -> tuple[int, int] | None:
-    """Return the byte and the offset of the first whole batch from ``start`` on, or None.
+    """Return the byte and offset of the first whole batch, or None.
 
-    A batch of format 2 fits its CRC-32C, a message of format 0 or 1 its CRC-32; none begins before ``least_offset``.
-    Memory is bounded, and time grows with the bytes from ``start`` on.
+    It has a correct CRC and no offset below ``least_offset``.
     """
     verifiable = _CRC_PASSES * (len(data) - start)
     for window in range(start, len(data), _WINDOW):
@@ -73,17 +69,17 @@ def _is_sound(data: Data, at: int, size: int) -> bool:
 
 
 def _candidates(data: Data, start: int, least_offset: int, most_bytes: int) -> Iterator[tuple[int, int, int]]:
-    """Yield byte, base offset and size of what looks like a batch of up to ``most_bytes`` and begins in one window."""
-    # A copy of the window: a view would keep the file mapped.
+    """Yield byte, base offset and size of possible batches in one window."""
+    # A view would keep the file mapped.
     window = bytes(data[start : start + _WINDOW + HEADER.size - 1])
-    if not _any(window):  # what a crash leaves most often
+    if not _any(window):  # the usual remains of a crash
         return
     begins = min(_WINDOW, len(data) - start)
     padded = window + bytes(max(0, begins + HEADER.size - 1 - len(window)))  # an old message is shorter than a header
     every_byte = np.ndarray((begins,), _STORED, padded, strides=(1,))
     magic = np.frombuffer(padded, np.uint8, begins, _MAGIC_AT)
     rows = np.flatnonzero(magic <= 2)
-    # Lengths first: they leave few rows.
+    # Few rows remain.
     lengths = every_byte["length"][rows].astype(np.int64)
     room = len(data) - start - rows - LENGTH_FROM
     rows = rows[(lengths >= _MIN_OLD) & (lengths <= np.minimum(room, min(MAX_BATCH_BYTES, most_bytes)))]
@@ -104,13 +100,12 @@ def _is_batch(found: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
         & (attributes & COMPRESSION <= _MAX_CODEC)
         & (found["leader_epoch"] >= -1)
         & (found["producer_id"] >= -1)
-        & (count >= 0)  # compaction leaves batches without records
+        & (count >= 0)  # compaction leaves empty batches
         & (count <= last + 1)
     )
     return is_batch
 
 
 def _is_message(found: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
-    """Return which have a length that suits their format; ``magic`` and the attributes' byte follow the CRC."""
     is_message: npt.NDArray[np.bool_] = found["length"] >= np.array(message_sets.MIN_SIZE)[found["magic"] & 1]
     return is_message

@@ -1,7 +1,7 @@
-"""Read the sparse indexes of segments, and look up batches through them.
+"""Read segments' sparse indexes, and look up batches.
 
-Offset index entries have 8 bytes (relative offset, position), time index entries 12 (time in ms, relative offset).
-Indexes of active segments are preallocated: the first zero entry ends them.
+Entries are relative offset and position (8 bytes), or time in ms and relative offset (12). Active indexes are
+preallocated: the first zero entry ends them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class StoredBatch(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """A segment: its complete batches and index entries."""
+    """A segment's complete batches and index entries."""
 
     file: Path
     size: int
@@ -38,14 +38,14 @@ class Segment(NamedTuple):
 
 
 class LookUp(NamedTuple):
-    """A look-up's result: the batch, and how many batches were read from the index entry on."""
+    """The batch found, and how many were read."""
 
     found: StoredBatch | None
     read: int
 
 
 def segments_of(folder: Path) -> list[Segment]:
-    """Return the segments of a replica's folder in order; a missing index is empty."""
+    """Return a replica's segments in order; a missing index is empty."""
     found = []
     for file in sorted(folder.glob("*.log")):
         base = int(file.stem)
@@ -57,14 +57,14 @@ def segments_of(folder: Path) -> list[Segment]:
 
 
 def stored_batches(data: Data) -> list[StoredBatch]:
-    """Return a segment's complete batches in order."""
+    """Return a segment's complete batches."""
     found = whole_batches(data)
     columns = found["position"], found["base_offset"], last_offsets(found), found["max_timestamp"]
     return [StoredBatch(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def offset_entries(index: bytes, base: int) -> list[tuple[int, int]]:
-    """Return (offset, position) pairs in order."""
+    """Return (offset, position) pairs."""
     entries = []
     for relative, position in _OFFSET_ENTRY.iter_unpack(index[: len(index) // 8 * 8]):
         if (relative, position) == (0, 0):
@@ -74,7 +74,7 @@ def offset_entries(index: bytes, base: int) -> list[tuple[int, int]]:
 
 
 def time_entries(index: bytes, base: int) -> list[tuple[int, int]]:
-    """Return (time in ms, offset) pairs in order."""
+    """Return (time in ms, offset) pairs."""
     entries = []
     for timestamp_ms, relative in _TIME_ENTRY.iter_unpack(index[: len(index) // 12 * 12]):
         if timestamp_ms == 0:
@@ -84,28 +84,24 @@ def time_entries(index: bytes, base: int) -> list[tuple[int, int]]:
 
 
 def by_offset(segment: Segment, offset: int) -> LookUp:
-    """Find the batch that reaches ``offset``: from the index's floor entry, read on."""
+    """Find the batch that reaches ``offset``."""
     return _read_on(segment, _floor(segment, offset), lambda batch: batch.last >= offset)
 
 
 def by_time(segment: Segment, timestamp_ms: int) -> LookUp:
-    """Find the first batch that reaches a time: take the time index's floor entry, look up its offset in the offset
-    index, and read on.
-    """
-    # An entry holds the largest time up to its offset: if that is too small, skip everything before it.
+    """Find the first batch that reaches a time."""
+    # An entry has the largest time up to its offset.
     earlier = bisect_left(segment.times, timestamp_ms, key=itemgetter(0))
     start = _floor(segment, segment.times[earlier - 1][1]) if earlier else 0
     return _read_on(segment, start, lambda batch: batch.largest_ms >= timestamp_ms)
 
 
 def _floor(segment: Segment, offset: int) -> int:
-    """Return the position of the last index entry at or below an offset, else 0."""
     at = bisect_right(segment.offsets, offset, key=itemgetter(0))
     return segment.offsets[at - 1][1] if at else 0
 
 
 def _read_on(segment: Segment, start: int, is_wanted: Callable[[StoredBatch], bool]) -> LookUp:
-    """Read batches from a position; without a batch there, find nothing."""
     first = bisect_left(segment.batches, start, key=itemgetter(0))
     if first == len(segment.batches) or segment.batches[first].position != start:
         return LookUp(None, 0)

@@ -1,8 +1,7 @@
-"""Inspect a replica's files, given only a broker's disk, in bounded memory.
+"""Inspect a replica's files on a broker's disk, in bounded memory.
 
-Only batch headers and CRCs are checked; records are not decoded. A finding is a problem if a healthy broker never
-leaves it, else a note: compaction leaves gaps, and a broker truncates a torn tail when it restarts. The contents
-of .index and .timeindex files are not examined.
+Records and indexes' contents are not examined. A problem is what a healthy broker never leaves: compaction leaves gaps,
+and a restart truncates a torn tail.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ from kafka_files.damage import is_cut_batch, next_batch, only_zeros
 from kafka_files.offset_order import misfits
 from kafka_files.records import marker
 
-MOST_FINDINGS = 1000  # kept per replica; all are counted
-MOST_ALIKE = 10  # of a kind that are shown
+MOST_FINDINGS = 1000  # per replica; all are counted
+MOST_ALIKE = 10  # per kind
 CHECKPOINTS = {
     checkpoints.HIGH_WATERMARKS: "high watermark",
     checkpoints.RECOVERY_POINTS: "recovery point",
@@ -52,7 +51,7 @@ _INDEXES = (".index", ".timeindex")
 
 
 class Finding(NamedTuple):
-    """A problem or note about a file; ``position`` is a byte offset. Numbers are None if not applicable."""
+    """A problem or note about a file."""
 
     file: str
     position: int | None
@@ -62,13 +61,13 @@ class Finding(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The text without its numbers and quoted lines: findings that are alike share it."""
+        """The text without numbers and quoted lines."""
         plain = re.sub(r'".*"|\d[\d,]*', "N", self.text)
         return re.sub(r"\boffsets N to N( are)?\b", lambda found: "offset N is" if found[1] else "offset N", plain)
 
 
 class EpochRange(NamedTuple):
-    """The offsets of one leader epoch in a log."""
+    """One leader epoch's offsets."""
 
     epoch: int
     first_offset: int
@@ -76,7 +75,7 @@ class EpochRange(NamedTuple):
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction without an end marker: producer id and first offset."""
+    """A transaction without end marker."""
 
     producer_id: int
     first_offset: int
@@ -84,7 +83,7 @@ class OpenTransaction(NamedTuple):
 
 @dataclass
 class Replica:
-    """The contents of a segment folder; ``end_offset`` is the log end offset. Offsets are None in an empty log."""
+    """What a segment folder holds."""
 
     folder: Path
     segments: int = 0
@@ -93,19 +92,18 @@ class Replica:
     records: int = 0
     first_offset: int | None = None
     end_offset: int | None = None
-    formats: dict[int, int] = field(default_factory=dict)  # message format → batches
+    formats: dict[int, int] = field(default_factory=dict)  # format → batches
     epochs: list[EpochRange] = field(default_factory=list)
     commits: int = 0
     aborts: int = 0
     open_transactions: list[OpenTransaction] = field(default_factory=list)
     checkpoints: dict[str, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
-    kinds: dict[str, int] = field(default_factory=dict)  # kind of finding → how many
+    kinds: dict[str, int] = field(default_factory=dict)
     problems: int = 0
     notes: int = 0
 
     def found(self, finding: Finding) -> None:
-        """Count a finding, and keep it if there is room; the first of each kind are always kept."""
         self.problems += finding.is_problem
         self.notes += not finding.is_problem
         alike = self.kinds[finding.kind] = self.kinds.get(finding.kind, 0) + 1
@@ -113,15 +111,13 @@ class Replica:
             self.findings.append(finding)
 
     def about_file(self, file: str, text: str, *, is_problem: bool = True) -> None:
-        """Count a finding about a whole file."""
         self.found(Finding(file, None, None, text, is_problem))
 
 
 def inspect(paths: Sequence[Path]) -> Iterator[Replica]:
-    """Yield each replica of log directories, replica folders or single segments.
+    """Yield the replicas of log directories, replica folders or segments.
 
-    Raises:
-        BadInput: a path has no segment, or is unreadable.
+    Raises: BadInput: a path has no segment, or is unreadable.
     """
     log_dirs: dict[Path, _LogDir] = {}
     for folder, files in [each for path in paths for each in _replicas(path)]:
@@ -135,20 +131,18 @@ def inspect(paths: Sequence[Path]) -> Iterator[Replica]:
 
 
 def is_open(folder: Path) -> bool:
-    """Return whether a running broker holds a log directory's lock."""
+    """Return whether a running broker holds the lock."""
     try:
         with (folder / ".lock").open("rb") as lock:
             fcntl.lockf(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # no lock, or no read permission
+    except OSError:
         return False
     return False
 
 
 class _LogDir:
-    """The offset checkpoints of a log directory, which its replicas share."""
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._is_checked = False
@@ -166,15 +160,13 @@ class _LogDir:
         return checkpoints.read_offsets(self.folder / checkpoints.CLEANER_OFFSETS)
 
     def check(self, replica: Replica) -> None:
-        """Report broken offset checkpoints once, with the first replica."""
         if not self._is_checked:
             _check_files(replica, [self.folder / name for name in CHECKPOINTS])
         self._is_checked = True
 
 
 def _read(replica: Replica, files: Sequence[Path], log_dir: _LogDir, *, is_whole: bool) -> None:
-    """Read a log's segments; compare the checkpoints with them if all are read."""
-    # A running broker may truncate a mapped file, which would crash this process: copy its segments.
+    # A running broker may truncate a mapped file, which would crash this process.
     reading = _Reading(replica, _orphans(replica.folder) if is_whole else {}, is_live=log_dir.is_open)
     for file in files:
         reading.segment(file, is_last=file == files[-1])
@@ -193,7 +185,7 @@ def _read(replica: Replica, files: Sequence[Path], log_dir: _LogDir, *, is_whole
 
 
 def _replicas(path: Path) -> list[tuple[Path, list[Path] | OSError]]:
-    """Return each folder below a path that holds segments with its segments in order, or why it cannot be read."""
+    """Return folders with their segments, or why one cannot be read."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -221,7 +213,7 @@ def _named_segment(path: Path) -> Path:
 
 
 def _unreadable(path: Path, error: OSError, found: dict[Path, list[Path] | OSError]) -> None:
-    """Keep why a replica's folder cannot be read; others, such as lost+found, hold no segments."""
+    """Ignore unreadable folders of no replica, such as lost+found."""
     folder = Path(error.filename)
     if folder == path:
         raise BadInput(f"{path} {checkpoints.cannot_be_read(error)}.")
@@ -230,9 +222,9 @@ def _unreadable(path: Path, error: OSError, found: dict[Path, list[Path] | OSErr
 
 
 def _orphans(folder: Path) -> dict[int, list[str]]:
-    """Return the index files and snapshots of each first offset whose segment is not there.
+    """Return index files and snapshots without a segment, by first offset.
 
-    A snapshot alone is none: a broker that stops writes one at the log end offset.
+    A stopping broker leaves a single snapshot.
     """
     files: dict[str, list[str]] = {}
     for file in sorted(folder.iterdir()):
@@ -248,17 +240,14 @@ def _orphans(folder: Path) -> dict[int, list[str]]:
 
 
 class _Reading:
-    """State carried between the batches of a log."""
-
     def __init__(self, replica: Replica, orphans: Mapping[int, list[str]], *, is_live: bool) -> None:
         self._replica, self._orphans, self._is_live = replica, dict(orphans), is_live
-        self._open: dict[int, int] = {}  # producer id → first offset
+        self._open: dict[int, int] = {}
         self._file, self._named = "", 0
-        self._expected: int | None = None  # the offset behind the last batch that could be read
-        self._after_damage = False  # the previous batch is unreadable, including its last offset
+        self._expected: int | None = None  # behind the last readable batch
+        self._after_damage = False  # the previous batch, and so its last offset, is unreadable
 
     def segment(self, file: Path, *, is_last: bool) -> None:
-        """Read one segment."""
         self._file, self._named = file.name, int(file.stem)
         try:
             if not stat.S_ISREG(file.stat().st_mode):
@@ -278,7 +267,6 @@ class _Reading:
             self._lost(checkpoints.cannot_be_read(error))
 
     def _lost(self, text: str, *, is_problem: bool = True) -> None:
-        """Report a segment that cannot be read: it hides offsets."""
         self._replica.about_file(self._file, text, is_problem=is_problem)
         self._after_damage = True
 
@@ -288,7 +276,7 @@ class _Reading:
             headers = read_headers(data, at)
             at = int(headers["position"][-1] + headers["size"][-1])
             is_torn = headers["problem"][-1] == Problem.TORN_TAIL
-            # A length that lies leads to bytes that only look like batches.
+            # After a false length, bytes may only look like batches.
             damaged_from = _last_read(headers) + 1 if is_torn else len(headers)
             if is_first and damaged_from:
                 self._begins(headers[0])
@@ -302,7 +290,7 @@ class _Reading:
             self._note(first, f"the segment's name promises offsets from {self._named:,} on", is_problem=True)
 
     def _damage(self, data: Data, rows: Headers, *, is_last: bool) -> int:
-        """Report batches that cannot be read, up to a torn tail; return the byte at which to read on."""
+        """Report unreadable batches; return where to read on."""
         tail = int(rows["position"][-1])
         if only_zeros(data, tail):
             self._batches(data, rows[:-1])
@@ -343,7 +331,6 @@ class _Reading:
         self._after_damage = True
 
     def end(self) -> None:
-        """Keep the transactions that have no end; report index files of segments that are not there."""
         self._replica.open_transactions = sorted(OpenTransaction(*each) for each in self._open.items())
         for base, left in sorted(self._orphans.items()):
             first, end = self._replica.first_offset, self._replica.end_offset
@@ -373,17 +360,14 @@ class _Reading:
             self._transaction(data, headers[row])
 
     def _order(self, headers: Headers, is_read: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Report gaps and offsets that go back; return which base offsets fit their neighbours.
-
-        The offsets of a batch that cannot be read are not used.
-        """
+        """Report gaps and offsets that go back; return which base offsets fit."""
         replica, fits = self._replica, np.ones(len(headers), np.bool_)
         may_hide = np.concatenate([[self._after_damage], ~is_read[:-1]])[is_read]
         self._after_damage = not is_read[-1]
         read = headers[is_read]
         if not len(read):
             return fits
-        if self._expected is None:  # the segment's name may be below its first batch, after compaction
+        if self._expected is None:  # compaction may leave the name below the first batch
             self._expected, may_hide[0] = min(self._named, int(read["base_offset"][0])), True
         first, ends = read["base_offset"], last_offsets(read) + 1
         alone = np.zeros(len(read), np.bool_)
@@ -394,7 +378,7 @@ class _Reading:
         if replica.first_offset is None:
             replica.first_offset = self._expected if alone[0] else int(first[0])
         replica.end_offset = max(replica.end_offset or 0, *ends[~alone].tolist())
-        self._expected = int(ends[-1])  # "alone" needs a batch behind
+        self._expected = int(ends[-1])
         return fits
 
     def _misfit(self, header: np.void, kind: str, expected: int) -> None:
@@ -443,14 +427,12 @@ class _Reading:
 
 
 def _is_read(headers: Headers) -> npt.NDArray[np.bool_]:
-    """Return which batches fit their CRC and have a format that Kafka wrote."""
     old = np.isin(headers["magic"], message_sets.FORMATS)
     is_read: npt.NDArray[np.bool_] = (headers["problem"] == 0) | (old & (headers["problem"] == Problem.MAGIC))
     return is_read
 
 
 def _last_read(headers: Headers) -> int:
-    """Return the row of the last batch that can be read, or -1."""
     rows = np.flatnonzero(_is_read(headers) & (headers["problem"] != Problem.TORN_TAIL))
     return int(rows[-1]) if len(rows) else -1
 
@@ -467,7 +449,6 @@ def _check_files(replica: Replica, files: Iterable[Path]) -> None:
 
 
 def _check_presence(replica: Replica, entries: Sequence[checkpoints.EpochStart]) -> None:
-    """Report a leader-epoch-checkpoint that is missing or empty although batches have leader epochs."""
     file = replica.folder / checkpoints.LEADER_EPOCHS
     if not any(each.epoch >= 0 for each in replica.epochs) or entries:
         return
@@ -486,9 +467,9 @@ def _compare_start(
     entries: Sequence[checkpoints.EpochStart],
     log_starts: Mapping[TopicPartition, int],
 ) -> None:
-    """Report a log that begins behind its first leader epoch: retention moves the epoch's start, too.
+    """Report a log that begins behind its first leader epoch.
 
-    With tiered storage the epochs begin where the remote log does, and the log start offset is that offset.
+    With tiered storage, both begin where the remote log does.
     """
     named = int(first.stem)
     if not entries or entries[0].start >= named:
@@ -505,7 +486,7 @@ def _compare_start(
 
 
 def _check_empty(replica: Replica, files: Sequence[Path], compacted: Mapping[TopicPartition, int] | None) -> None:
-    """Name the empty segments that have another one behind; only compaction leaves such."""
+    """Report empty segments before others; only compaction leaves such."""
     may_be_compacted = compacted is None or not _is_replica(replica) or _partition(replica) in compacted
     for file in files[:-1]:
         with suppress(OSError):
@@ -516,7 +497,7 @@ def _check_empty(replica: Replica, files: Sequence[Path], compacted: Mapping[Top
 
 
 def _is_replica(replica: Replica) -> bool:
-    """Return whether a folder is not of a replica that moves between log directories, or is being deleted."""
+    """Return False for a replica that moves or is being deleted."""
     return re.fullmatch(r"[\w.-]+-\d+", replica.folder.name) is not None
 
 
@@ -525,9 +506,9 @@ def _partition(replica: Replica) -> TopicPartition:
 
 
 def _compare_epochs(replica: Replica, entries: Sequence[checkpoints.EpochStart]) -> None:
-    """Compare the batches' epochs with the leader-epoch-checkpoint, which followers use for truncation (KIP-101).
+    """Compare the batches' epochs with the epoch file (KIP-101).
 
-    Retention and DeleteRecords remove entries before batches, so only offsets from the first entry on are compared.
+    Retention removes entries before batches.
     """
 
     def found(text: str) -> None:
@@ -548,7 +529,6 @@ def _compare_epochs(replica: Replica, entries: Sequence[checkpoints.EpochStart])
 
 
 def _compare_offsets(replica: Replica, told: Mapping[str, Mapping[TopicPartition, int]]) -> None:
-    """Compare the log end offset with the log directory's offset checkpoints."""
     name = replica.folder.name
     if not _is_replica(replica):
         return

@@ -1,8 +1,7 @@
-"""Message formats 0 and 1 (KIP-32; before Kafka 0.11): checked and counted only.
+"""Check and count messages of formats 0 and 1 (KIP-32; before Kafka 0.11).
 
-A message has its size and magic at the same bytes as a v2 batch's length and magic, but may be shorter than a v2
-header. A compressed message wraps others and has the last one's offset. Wrapped offsets are relative in format 1,
-absolute in format 0.
+Size and magic are where a v2 batch has length and magic. A compressed message wraps others and has the last one's
+offset; wrapped offsets are relative in format 1, absolute in format 0.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ if TYPE_CHECKING:
     from kafka_files.batches import Data, Headers
 
 FORMATS = (0, 1)
-NOT_COUNTED = -1  # record count of a wrapper that cannot be decompressed
-MAX_WRAPPED_BYTES = 1 << 26  # decompressed; the default of message.max.bytes is 1 MiB
-_CODEC = 0x07  # attribute bits
-_SIZE_AT, _BODY_AT, _MAGIC_AT = 8, 12, 16  # byte offsets; CRC-32 covers the magic and all after it
-MIN_SIZE = (14, 22)  # per format: CRC, magic, attributes, [timestamp,] two lengths
+NOT_COUNTED = -1  # the wrapper cannot be decompressed
+MAX_WRAPPED_BYTES = 1 << 26  # message.max.bytes is 1 MiB by default
+_CODEC = 0x07
+_SIZE_AT, _BODY_AT, _MAGIC_AT = 8, 12, 16  # CRC-32 covers magic and later bytes
+MIN_SIZE = (14, 22)  # per format
 _HEAD = struct.Struct(">qiIbb")  # offset, size, CRC, magic, attributes
 _TIMESTAMP = struct.Struct(">q")
 _LENGTH = struct.Struct(">i")
 
 
 def end_of(data: Data, at: int) -> int | None:
-    """Return the end of the message at ``at``, None without a complete message of format 0 or 1."""
+    """Return where the message ends, None if incomplete or no old one."""
     if len(data) - at <= _MAGIC_AT or data[at + _MAGIC_AT] not in FORMATS:
         return None
     size = _LENGTH.unpack_from(data, at + _SIZE_AT)[0]
@@ -39,9 +38,9 @@ def end_of(data: Data, at: int) -> int | None:
 
 
 def fill(data: Data, rows: Headers) -> None:
-    """Fill rows of ``batches.HEADERS``, given their position and size, from their messages.
+    """Fill rows of ``batches.HEADERS`` from their messages.
 
-    Missing fields are -1. ``record_count`` is ``NOT_COUNTED`` if a wrapper cannot be decompressed.
+    Missing fields are -1, an unknown ``record_count`` is ``NOT_COUNTED``.
     """
     for row in rows:
         offset, size, crc, magic, attributes = _HEAD.unpack_from(data, int(row["position"]))
@@ -61,7 +60,6 @@ def is_sound(data: Data, row: np.void) -> bool:
 
 
 def _wrapped(data: Data, row: np.void, offset: int, magic: int, attributes: int) -> tuple[int, int]:
-    """Return the first offset and the number of wrapped messages."""
     start, end = int(row["position"]), int(row["position"] + row["size"])
     at = start + _HEAD.size + (_TIMESTAMP.size if magic else 0)
     for _ in range(2):  # key, value
@@ -75,7 +73,7 @@ def _wrapped(data: Data, row: np.void, offset: int, magic: int, attributes: int)
 
 
 def _decompressed(codec: int, block: bytes) -> bytes | None:
-    """Return a wrapper's messages, None if the codec rejects them, such as LZ4 in format 0 (KAFKA-3160)."""
+    """Return a wrapper's messages, None if rejected, such as LZ4 in format 0 (KAFKA-3160)."""
     for room in (1 << 20, MAX_WRAPPED_BYTES):
         into = np.empty(room, np.uint8)
         try:

@@ -1,9 +1,8 @@
 """Read partition history from KRaft's ``__cluster_metadata-0``.
 
-A record's value is: frame version, API key, record version (unsigned varints), fields. Formats: KIP-500, KIP-858
-(directories, version 1), KIP-966 (eligible leader replicas, version 2, and ClearElrRecord). The partition epoch
-increases with each change; the leader epoch with each change that names a leader, even the same. Metadata transactions
-(KIP-868) occur only in a cluster's first records and need no special treatment.
+A value has frame version, API key, record version (unsigned varints), fields: KIP-500, KIP-858 (directories, version
+1), KIP-966 (ELR, version 2, and ClearElrRecord). Each change increases the partition epoch; each that names a leader,
+even the same, the leader epoch. Metadata transactions (KIP-868) occur only in the first records.
 """
 
 from __future__ import annotations
@@ -21,14 +20,13 @@ from kafka_files.states import History, State
 FOLDER = "__cluster_metadata-0"
 _TOPIC, _PARTITION, _PARTITION_CHANGE, _REMOVE_TOPIC, _CLEAR_ELR = 2, 3, 5, 9, 28
 _UNCHANGED_LEADER = -2
-_UVARINT_BITS = 35  # at most five bytes in Kafka
+_UVARINT_BITS = 35
 
 
 class Fields:
-    """Read one record's fields in order.
+    """Read one record's fields.
 
-    Raises (all methods):
-        ValueError: the record is truncated or invalid.
+    Raises: ValueError: truncated or invalid.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -72,8 +70,6 @@ _Key = tuple[bytes, int]  # topic id, partition
 
 
 class _Partitions:
-    """Replay records, tracking topic names and partition states."""
-
     def __init__(self) -> None:
         self._names: dict[bytes, str] = {}
         self._last: dict[_Key, State] = {}
@@ -81,8 +77,7 @@ class _Partitions:
     def replay(self, value: bytes, position: int, t_ns: int | None) -> list[State]:
         """Return the states that a record starts.
 
-        Raises:
-            EvidenceError: the record is truncated.
+        Raises: EvidenceError.
         """
         try:
             begun = {key: state._replace(position=position, t_ns=t_ns) for key, state in self._begun(value)}
@@ -113,7 +108,7 @@ class _Partitions:
         replicas, isr, removing, adding = (fields.ids() for _ in range(4))
         leader, leader_epoch, partition_epoch = (fields.number(">i") for _ in range(3))
         if version >= 1:
-            fields.take(16 * (fields.uvarint() - 1))  # directories
+            fields.take(16 * (fields.uvarint() - 1))
         tags = fields.tagged()
         return State(
             topic=self._names[key[0]],
@@ -152,9 +147,7 @@ class _Partitions:
         )
 
     def _cleared(self, topic: str) -> Iterator[tuple[_Key, State]]:
-        """Apply a ClearElrRecord, which follows each change of min.insync.replicas: it changes a topic's partitions
-        ("": all) that have an ELR or a last known one (ReplicationControlManager).
-        """
+        """Apply a ClearElrRecord to partitions with an ELR or a last known one; "" is every topic."""
         for key, before in self._last.items():
             named = self._names.get(key[0])
             if named is not None and topic in {"", named} and (before.elr or before.last_known_elr):
@@ -167,13 +160,13 @@ def _ids(data: bytes | None, otherwise: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def history(files: Sequence[Path], clock: Clock) -> History:
-    """Return one metadata log's states in order, up to the first damage or missing file.
+    """Return a metadata log's states up to the first damage or missing file.
 
-    A snapshot's states have its time, except a partition's initial state, which held since creation: its time is 0.
+    A snapshot's states have its time, initial ones 0.
     """
     found: list[State] = []
     partitions = _Partitions()
-    begins_at = int(files[0].stem.partition("-")[0]) if files else 0  # lower offsets come from the snapshot
+    begins_at = int(files[0].stem.partition("-")[0]) if files else 0  # the snapshot has lower offsets
     try:
         for offset, t_ns, value in _records(files, clock):
             begun = partitions.replay(value, offset, t_ns)
@@ -187,13 +180,12 @@ def history(files: Sequence[Path], clock: Clock) -> History:
 def _records(files: Sequence[Path], clock: Clock) -> Iterator[tuple[int, int | None, bytes]]:
     """Yield each record's offset, time and value.
 
-    Raises:
-        EvidenceError: the next record is damaged, or its file missing.
+    Raises: EvidenceError: damaged or missing.
     """
     end = 0
     for file in files:
         if file.suffix != ".log":
-            end = int(file.stem.partition("-")[0])  # a snapshot covers everything before the segment of its name
+            end = int(file.stem.partition("-")[0])  # a snapshot covers all lower offsets
         elif int(file.stem) > end:
             raise EvidenceError(f"It lacks the records from offset {end} to {int(file.stem)}.")
         data = file.read_bytes()
@@ -205,7 +197,7 @@ def _records(files: Sequence[Path], clock: Clock) -> Iterator[tuple[int, int | N
 
 
 def read_metadata_log(brokers: Path, clock: Clock) -> History:
-    """Return the history from the longest copy; every KRaft node has one."""
+    """Return the history from the longest copy."""
     copies = [history(_files(folder), clock) for folder in sorted(brokers.glob(f"*/**/{FOLDER}"))]
     return max(copies, key=_reach, default=History([]))
 
@@ -216,7 +208,6 @@ def _reach(copy: History) -> tuple[int, int, bool]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the segments, preceded by a snapshot if the first does not start at 0."""
     segments = sorted(folder.glob("*.log"))
     first = segments[0].stem if segments else ""
     return [*(sorted(folder.glob(f"{first}-*.checkpoint")) if first.strip("0") else ()), *segments]

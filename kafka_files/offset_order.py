@@ -1,4 +1,4 @@
-"""Whether batches follow each other by their offsets: gaps, offsets that go back, and single wrong base offsets."""
+"""Check whether batches follow each other by their offsets."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ Offsets = npt.NDArray[np.int64]
 
 
 class Misfit(NamedTuple):
-    """A batch that does not begin at the offset ``expected``, behind the batch before it."""
+    """A batch that does not begin at the end of the batch before."""
 
     row: int
-    kind: Literal["gap", "back", "alone"]  # alone: only this batch does not fit its neighbours
+    kind: Literal["gap", "back", "alone"]  # alone: only this batch does not fit
     expected: int
 
 
 def misfits(first: Offsets, ends: Offsets, may_hide: npt.NDArray[np.bool_], expected: int) -> Iterator[Misfit]:
-    """Yield the batches that do not follow the batch before.
+    """Yield the batches that do not follow the one before.
 
-    ``ends`` are the offsets behind each batch. ``may_hide`` is set for a batch behind damage, which hides offsets.
-    ``expected`` is the offset behind the batch before the first one.
+    ``may_hide`` marks batches behind damage, which hides offsets.
     """
     before = np.concatenate([[expected], ends[:-1]])
     alone_at, expected_there = -2, 0
@@ -40,7 +39,6 @@ def misfits(first: Offsets, ends: Offsets, may_hide: npt.NDArray[np.bool_], expe
 
 
 def _is_alone(first: Offsets, ends: Offsets, row: int, expected: int) -> bool:
-    """Return whether the batches behind go on from the batch before this one."""
     if row + 1 >= len(first) or first[row + 1] < expected:
         return False
     if first[row] < expected or first[row + 1] == expected + ends[row] - first[row]:

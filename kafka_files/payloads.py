@@ -1,8 +1,7 @@
-"""Decode many payloads at once, with the results of ``history.payload.decode``, as columns.
+"""Decode many payloads at once, as ``history.payload.decode`` does for one.
 
-Values with equal producer, length and number of digits differ only in digits and checksum. One value is decoded as a
-model, and matching values are decoded together. CRC is linear: a checksum is the model's with zero digits, XOR one
-table entry per digit; with different padding it is computed directly. Values that match no model are decoded singly.
+Values that differ only in digits and checksum share a model. CRC is linear: a checksum is the model's with zero digits,
+XOR one table entry per digit.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from history.payload import MAX_SEQ, decode
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
-MAX_MODELS = 64  # per call; each producer and number of digits needs one
+MAX_MODELS = 64  # one per producer and number of digits
 _MAX_DIGITS = 18  # more may exceed 64 bits
 _CHECKSUM_BYTES = 8
 _BAR, _ZERO = ord("|"), ord("0")
 
 
 class Values(NamedTuple):
-    """Positions of values in a buffer; a negative length is null."""
+    """Values in a buffer; a negative length is null."""
 
     data: Bytes
     starts: Ints
@@ -33,9 +32,9 @@ class Values(NamedTuple):
 
 
 class Payloads(NamedTuple):
-    """One entry per value. For other payloads, the producer is -1 and the checksum wrong.
+    """One entry per value; other payloads have producer -1.
 
-    Without a checksum a value is not ``checked``, and ``checksum_ok`` is undefined.
+    Without a checksum a value is not ``checked``.
     """
 
     producer: npt.NDArray[np.int32]  # index in the names
@@ -45,18 +44,16 @@ class Payloads(NamedTuple):
 
 
 class _Model(NamedTuple):
-    """The common parts of matching values."""
-
     producer: int
     length: int
-    prefix: Bytes  # producer id and bar
+    prefix: Bytes  # with bar
     padding: Bytes  # between second bar and checksum
     crc: int  # with zero digits
-    flips: tuple[npt.NDArray[np.uint32], ...]  # per position: CRC change by digit
+    flips: tuple[npt.NDArray[np.uint32], ...]  # by position and digit
 
 
 def decode_payloads(values: Values, names: dict[str, int]) -> Payloads:
-    """Decode values. ``names`` maps producer ids to numbers and is extended."""
+    """Decode values; extend ``names``, which numbers the producers."""
     count = len(values.starts)
     nobody, nothing = np.full(count, -1, np.int32), np.full(count, -1, np.int64)
     found = Payloads(nobody, nothing, np.zeros(count, bool), np.ones(count, bool))
@@ -76,7 +73,7 @@ def decode_payloads(values: Values, names: dict[str, int]) -> Payloads:
 
 
 def _decode_one(values: Values, index: np.intp, found: Payloads, names: dict[str, int]) -> _Model | None:
-    """Decode one value and return it as a model if sound."""
+    """Decode one value; return it as a model if sound."""
     start, length = values.starts[index], values.lengths[index]
     value = values.data[start : start + length].tobytes()
     payload = decode(value)
@@ -96,7 +93,7 @@ def _decode_one(values: Values, index: np.intp, found: Payloads, names: dict[str
 
 @lru_cache(maxsize=1024)
 def _parts(prefix: bytes, digits: int, padding: bytes) -> tuple[Bytes, Bytes, int, tuple[npt.NDArray[np.uint32], ...]]:
-    """Build a model's parts; cached, because this takes a thousand checksums."""
+    """Cached, since this takes a thousand checksums."""
 
     def crc_with(at: int, digit: int) -> int:
         number = bytearray(b"0" * digits)
@@ -109,7 +106,6 @@ def _parts(prefix: bytes, digits: int, padding: bytes) -> tuple[Bytes, Bytes, in
 
 
 def _decode_alike(values: Values, among: npt.NDArray[np.intp], found: Payloads, model: _Model) -> npt.NDArray[np.bool_]:
-    """Decode the values that match a model, and return which."""
     fits: npt.NDArray[np.bool_] = values.lengths[among] == model.length
     at = _kept(fits, values.starts[among])
     head = len(model.prefix) + len(model.flips) + 1
@@ -122,7 +118,7 @@ def _decode_alike(values: Values, among: npt.NDArray[np.intp], found: Payloads, 
     for digit, flips in zip(digits.T, model.flips, strict=True):
         seq = seq * 10 + digit
         crc ^= flips.take(digit)
-    small = seq <= MAX_SEQ  # larger numbers are not test records
+    small = seq <= MAX_SEQ
     fits[fits] = small
     at, seq, crc, rows = _kept(small, at), _kept(small, seq), _kept(small, crc), _kept(fits, among)
     other = np.flatnonzero(~_every(_strings(values.data, at + head, len(model.padding)) == model.padding))
@@ -135,7 +131,6 @@ def _decode_alike(values: Values, among: npt.NDArray[np.intp], found: Payloads, 
 
 
 def _kept(kept: npt.NDArray[np.bool_], rows: Any) -> Any:
-    """Select rows without copying, if all are selected."""
     return rows if kept.all() else rows[kept]
 
 
@@ -153,7 +148,6 @@ def _strings(data: Bytes, at: Ints, length: int) -> Bytes:
 
 
 def _every(true: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return whether each row is all true, fast if all are."""
     if true.all():
         return np.ones(len(true), bool)
     found: npt.NDArray[np.bool_] = np.logical_and.reduce(true, axis=1)
@@ -161,7 +155,7 @@ def _every(true: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
 
 
 def _hex(numbers: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
-    """Return each number's eight hexadecimal digits as the bytes of a little-endian integer: four bits per byte."""
+    """Return eight hexadecimal digits as a little-endian integer."""
     spread = numbers.astype(np.uint64)
     for shift, mask in ((16, 0x0000FFFF0000FFFF), (8, 0x00FF00FF00FF00FF), (4, 0x0F0F0F0F0F0F0F0F)):
         spread = (spread | (spread << np.uint64(shift))) & np.uint64(mask)

@@ -1,7 +1,6 @@
-"""Decode the records of batches into Arrow columns, with NumPy, a slice at a time (KIP-98, records v2, zigzag varints).
+"""Decode batches' records (KIP-98) into Arrow columns.
 
-A record's start depends on the previous length. Runs of equal length are found together in all batches, so the loop
-count depends on length changes, not on the longest batch. Other fields are then read as columns.
+Runs of equal length are found together, so loops depend on changes of length, not on the longest batch.
 """
 
 from __future__ import annotations
@@ -25,67 +24,62 @@ Bools = npt.NDArray[np.bool_]
 
 RECORDS = pa.schema(
     [
-        pa.field("batch", pa.int32(), nullable=False),  # row of the slice's headers
-        pa.field("base_offset", pa.int64(), nullable=False),  # of the batch
+        pa.field("batch", pa.int32(), nullable=False),  # row of the headers
+        pa.field("base_offset", pa.int64(), nullable=False),
         pa.field("leader_epoch", pa.int32(), nullable=False),
         pa.field("offset", pa.int64(), nullable=False),
         pa.field("timestamp_ms", pa.int64(), nullable=False),
         pa.field("key_length", pa.int32(), nullable=False),  # -1: null
-        pa.field("value_length", pa.int32(), nullable=False),  # -1: null
-        pa.field("producer", pa.dictionary(pa.int32(), pa.string())),  # from the payload; null: no test record
+        pa.field("value_length", pa.int32(), nullable=False),
+        pa.field("producer", pa.dictionary(pa.int32(), pa.string())),  # null: no test record
         pa.field("seq", pa.int64()),
         pa.field("checksum_ok", pa.bool_()),  # null: no checksum
     ]
 )
-SLICE_BYTES = 1 << 24  # limit per slice, exceeded by at most one batch
-MAX_BATCH_BYTES = 1 << 26  # decompressed; the default of message.max.bytes is 1 MiB
+SLICE_BYTES = 1 << 24  # exceeded by at most one batch
+MAX_BATCH_BYTES = 1 << 26  # decompressed; message.max.bytes is 1 MiB by default
 _MIN_RECORD_BYTES = 7  # length, attributes, two deltas, two lengths, header count
-_MIN_ALIKE = 16  # neighbours tried together first; later four times the last match
+_MIN_ALIKE = 16  # later four times the last match
 _MIN_TOGETHER = 128  # below this, reading singly is faster
 _SINGLY = 256
-_CHUNK = 1 << 14  # records whose columns fit the CPU cache
-_CHUNK_BYTES = 1 << 21  # of values, for the same reason
+_CHUNK = 1 << 14  # columns fit the CPU cache
+_CHUNK_BYTES = 1 << 21  # as above
 _MAX_VARINT_BYTES = 10
-_MAX_LENGTH_BYTES = 5  # of a record's length
-_NOWHERE = 1 << 62  # end of an unterminated varint: beyond every record
+_MAX_LENGTH_BYTES = 5
+_NOWHERE = 1 << 62  # end of an unterminated varint
 _MARKERS = {0: "abort", 1: "commit"}
 
 
 class Decoded(NamedTuple):
-    """Batches and their ``RECORDS``. Control batches and batches with a problem have none."""
+    """Batches and their ``RECORDS``."""
 
     headers: Headers
     records: pa.RecordBatch
 
 
 class Fields(NamedTuple):
-    """Positions of a slice's records; keys and values are not copied."""
+    """Positions of a slice's records."""
 
     data: Bytes
-    batch: Ints  # row of the slice's headers
+    batch: Ints  # row of the headers
     offset: Ints
     timestamp_ms: Ints
     key_start: Ints
     key_length: Ints  # -1: null
     value_start: Ints
-    value_length: Ints  # -1: null
+    value_length: Ints
 
 
 def decode(data: Data, headers: Headers, most_bytes: int = SLICE_BYTES) -> Iterator[Decoded]:
-    """Decode the records of batches, in slices of about ``most_bytes``.
-
-    ``headers`` may be any selection in any order. Memory is limited by ``most_bytes`` or the largest batch, regardless
-    of segment size.
-    """
+    """Decode batches in slices of about ``most_bytes``."""
     for rows, fields in _slices(data, headers, most_bytes):
         yield Decoded(rows, _as_arrow(rows, fields))
 
 
 def values(data: Data, headers: Headers) -> Iterator[tuple[np.void, int, bytes | None]]:
-    """Yield (header, offset, value) of each record in order, without control batches.
+    """Yield each record's (header, offset, value).
 
-    Raises:
-        EvidenceError: the next batch is unreadable.
+    Raises: EvidenceError: the next batch is unreadable.
     """
     for rows, fields in _slices(data, headers, SLICE_BYTES):
         wrong = np.flatnonzero(rows["problem"])
@@ -99,10 +93,7 @@ def values(data: Data, headers: Headers) -> Iterator[tuple[np.void, int, bytes |
 
 
 def marker(data: Data, header: np.void) -> str | None:
-    """Return how a control batch ends its transaction (``commit``, ``abort``, ``other``), None for other batches.
-
-    Its record's key is version and type, two bytes each.
-    """
+    """Return how a control batch ends its transaction (``commit``, ``abort``, ``other``), None for others."""
     if not header["attributes"] & CONTROL:
         return None
     start, end = int(header["position"]) + HEADER.size, int(header["position"] + header["size"])
@@ -124,7 +115,6 @@ def marker(data: Data, header: np.void) -> str | None:
 
 
 def _slices(data: Data, headers: Headers, most_bytes: int) -> Iterator[tuple[Headers, Fields]]:
-    """Yield slices of headers, with problems completed, and their records' positions."""
     plain = np.frombuffer(data, np.uint8) if len(data) else np.zeros(0, np.uint8)
     scratch = np.empty(0, np.uint8)
     for rows in _cut(headers, most_bytes):
@@ -167,7 +157,7 @@ def _check_bodies(rows: Headers) -> None:
 
 
 def _unpack(data: Data, row: Headers, into: Bytes) -> int:
-    """Decompress a batch's records into a buffer and return their size; a failure sets the row's problem."""
+    """Decompress a batch into a buffer and return its size, or set the problem."""
     if not _has_records(row)[0]:
         return 0
     start, end = int(row["position"][0]) + HEADER.size, int(row["position"][0] + row["size"][0])
@@ -188,7 +178,6 @@ def _unpack(data: Data, row: Headers, into: Bytes) -> int:
 
 
 def _fields(data: Bytes, rows: Headers, starts: Ints, ends: Ints) -> Fields:
-    """Read the records between ``starts`` and ``ends`` of each batch; mark batches that do not match."""
     read = _has_records(rows)
     counts = np.where(read, rows["record_count"], 0).astype(np.int64)
     lying = read & ((counts < 0) | (counts * _MIN_RECORD_BYTES > ends - starts) | ((counts == 0) & (ends > starts)))
@@ -213,7 +202,7 @@ def _fields(data: Bytes, rows: Headers, starts: Ints, ends: Ints) -> Fields:
 
 
 def _bodies(data: Bytes, starts: Ints, ends: Ints, counts: Ints) -> tuple[Ints, Ints, Bools]:
-    """Return each record's start (after its length) and end, and which batches are not filled exactly."""
+    """Return each record's start and end, and which batches are not filled exactly."""
     walk = _Walk(data, starts, ends, counts)
     live = np.flatnonzero(counts)
     while len(live):
@@ -225,17 +214,16 @@ def _bodies(data: Bytes, starts: Ints, ends: Ints, counts: Ints) -> tuple[Ints, 
 
 
 class _Walk:
-    """Walks through the records of batches; a batch with records ``left`` is invalid.
+    """Walks through batches' records.
 
-    Neighbours often have equal lengths: consecutive records with the same length bytes are taken together, in all
-    batches at once. If this yields few, some are taken singly.
+    Records of equal length are taken together in all batches; if these are few, singly.
     """
 
     def __init__(self, data: Bytes, starts: Ints, ends: Ints, counts: Ints) -> None:
         self._data, self._starts, self._ends = data, starts, ends
         self.at, self.left = starts.copy(), counts.copy()
         self._row = np.cumsum(counts) - counts
-        self._alike = np.full(len(counts), _MIN_ALIKE)  # how many to try together
+        self._alike = np.full(len(counts), _MIN_ALIKE)
         self._text: dict[int, bytes] = {}  # of batches read singly
         self.bodies, self.body_ends = np.zeros((2, int(counts.sum())), np.int64)
 
@@ -259,7 +247,6 @@ class _Walk:
         return batches[self.left[batches] > 0]
 
     def singly(self, batch: int) -> bool:
-        """Take records one by one; return whether the batch has more."""
         start, first = int(self._starts[batch]), int(self._row[batch])
         if batch not in self._text:
             self._text[batch] = self._data[start : self._ends[batch]].tobytes()
@@ -279,7 +266,7 @@ class _Walk:
 
 
 def _alike(data: Bytes, at: Ints, width: Ints, size: Ints, most: Ints) -> Ints:
-    """Return how often, up to ``most``, the first ``width`` bytes at each position repeat every ``size`` bytes."""
+    """Return how often the first ``width`` bytes repeat every ``size`` bytes, up to ``most``."""
     step = _counted(most)
     places = np.repeat(at, most) + step * np.repeat(size, most)
     alike = np.ones(len(places), bool)
@@ -316,7 +303,6 @@ def _walk_singly(data: bytes, at: int, bodies: Ints, ends: Ints) -> tuple[int, i
 
 
 def _read_fields(data: Bytes, bodies: Ints, ends: Ints, into: Ints) -> Bools:
-    """Write rows of offset and time deltas, key and value starts and lengths; return which are invalid."""
     into[1], at = _varints(data, bodies + 1)  # after the attributes
     into[0], at = _varints(data, at)
     wrong = np.zeros(len(bodies), bool)
@@ -333,7 +319,7 @@ def _read_fields(data: Bytes, bodies: Ints, ends: Ints, into: Ints) -> Bools:
 
 
 def _varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
-    """Return the zigzag integers at these positions and their ends; arbitrary outside the data."""
+    """Return zigzag integers and their ends; arbitrary outside the data."""
     byte = data.take(at, mode="clip")
     number = (byte & 0x7F).astype(np.int64)
     after = at + 1
@@ -384,10 +370,7 @@ def _as_arrow(rows: Headers, fields: Fields) -> pa.RecordBatch:
 
 
 def _column(kind: pa.DataType, numbers: npt.NDArray[np.integer], valid: Bools | None = None) -> pa.Array:
-    """Return numbers as Arrow, null if not valid.
-
-    ``pa.array`` would import pandas, slower than decoding a million records.
-    """
+    """Convert to Arrow; ``pa.array`` would import pandas."""
     stored = np.ascontiguousarray(numbers, f"i{kind.bit_width // 8}")
     return pa.Array.from_buffers(kind, len(stored), [None if valid is None else _bits(valid), pa.py_buffer(stored)])
 

@@ -1,7 +1,6 @@
 """Read log segments as Arrow rows.
 
-One row per record of ``<node>/…/<topic>-<partition>/<base offset>.log``, one per control batch (``marker`` set) and one
-per unreadable place (``problem`` set), both with null record columns. Internal topics (``__…``) are skipped.
+One row per record, control batch (``marker``) and unreadable place (``problem``), without internal topics.
 """
 
 from __future__ import annotations
@@ -21,20 +20,20 @@ from kafka_files.records import Decoded, decode, marker
 
 SEGMENTS = pa.schema(
     [
-        pa.field("node", pa.string(), nullable=False),  # folder of the exporting node
+        pa.field("node", pa.string(), nullable=False),  # the exporting node's
         pa.field("topic", pa.string(), nullable=False),
         pa.field("partition", pa.int32(), nullable=False),
         pa.field("segment", pa.string(), nullable=False),
-        pa.field("position", pa.int64(), nullable=False),  # start of the batch in the segment
+        pa.field("position", pa.int64(), nullable=False),  # the batch's
         pa.field("batch_offset", pa.int64()),
         pa.field("offset", pa.int64()),
         pa.field("leader_epoch", pa.int32()),
-        pa.field("producer_id", pa.string()),  # from the payload; null: no test record
+        pa.field("producer_id", pa.string()),  # null: no test record
         pa.field("seq", pa.int64()),
         pa.field("checksum_ok", pa.bool_()),
         pa.field("crc", pa.int64()),
-        pa.field("problem", pa.string()),  # kafka_files.batches.Problem, in words
-        pa.field("last_offset", pa.int64()),  # of the batch
+        pa.field("problem", pa.string()),  # batches.Problem, in words
+        pa.field("last_offset", pa.int64()),  # the batch's
         pa.field("kafka_producer_id", pa.int64()),  # null: neither idempotent nor transactional
         pa.field("transactional", pa.bool_()),
         pa.field("marker", pa.string()),  # commit | abort | other: a control batch
@@ -46,13 +45,13 @@ _OF_RECORD = ("offset", "producer", "seq", "checksum_ok")
 
 
 def segment_files(folder: Path) -> list[Path]:
-    """Return all replicas' segments below a folder, without internal topics."""
+    """Return all segments below a folder, without internal topics."""
     found = (file for file in folder.rglob("*.log") if _SEGMENT.fullmatch(file.name))
     return sorted(file for file in found if _REPLICA.fullmatch(file.parent.name))
 
 
 def read_segment(node: str, file: Path) -> Iterator[pa.RecordBatch]:
-    """Yield a segment as rows of ``SEGMENTS``, in bounded slices; damage never raises."""
+    """Yield a segment as rows of ``SEGMENTS``; damage never raises."""
     replica = _REPLICA.fullmatch(file.parent.name)
     assert replica is not None, file
     where = {"node": node, "topic": replica["topic"], "partition": int(replica["partition"]), "segment": file.name}
@@ -71,7 +70,7 @@ def _rows(where: dict[str, Any], data: Data, decoded: Decoded) -> pa.RecordBatch
     batch = batch[in_order]
     record = np.where(in_order < len(of_record), in_order, -1)
     columns = {name: _taken(records[name], record) for name in _OF_RECORD}
-    torn = headers["problem"] == Problem.TORN_TAIL  # whose header is missing or invalid
+    torn = headers["problem"] == Problem.TORN_TAIL  # header missing or invalid
     of_batch = {
         "position": pa.array(headers["position"]),
         "batch_offset": pa.array(headers["base_offset"], mask=torn),

@@ -1,4 +1,4 @@
-"""A partition's states as the controller decided them: the authority on ISR and elections."""
+"""A partition's states as its controller decided them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from history.partition import TopicPartition
 
 _INT_LIST = pa.list_(pa.int32())
 
-# source: metadata_log | znode. A state holds until the partition's next one.
+# source: metadata_log | znode
 STATES = pa.schema(
     [
         pa.field("topic", pa.string(), nullable=False),
         pa.field("partition", pa.int32(), nullable=False),
         pa.field("source", pa.string(), nullable=False),
-        pa.field("position", pa.int64(), nullable=False),  # metadata log offset, or zxid
-        # When the controller wrote it. Null: no clock pairs. 0: an initial state in a snapshot.
+        pa.field("position", pa.int64(), nullable=False),  # or zxid
+        # Null: no clock pairs. 0: an initial state in a snapshot.
         pa.field("t_ns", pa.int64()),
         pa.field("leader", pa.int32(), nullable=False),  # -1: none
         pa.field("leader_epoch", pa.int32(), nullable=False),
@@ -54,14 +54,14 @@ class State(NamedTuple):
 
 
 class History(NamedTuple):
-    """All partitions' states in order. ``problem``: why reading stopped early, None if complete."""
+    """All partitions' states; ``problem``: why reading stopped early."""
 
     states: list[State]
     problem: str | None = None
 
 
 def by_partition(states: list[State]) -> dict[TopicPartition, list[State]]:
-    """Return each partition's states in order."""
+    """Group states by partition, in order."""
     found: dict[TopicPartition, list[State]] = {}
     for state in sorted(states, key=lambda state: state.position):
         found.setdefault(TopicPartition(state.topic, state.partition), []).append(state)

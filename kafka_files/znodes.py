@@ -1,7 +1,6 @@
-"""Read partition history from ZooKeeper's transaction log, ``version-2/log.<zxid>``.
+"""Read partition history from ZooKeeper's ``version-2/log.<zxid>``.
 
-A file has a 16-byte header, then transactions: checksum (8 bytes), length (4), body, 0x42; preallocated space is zeros.
-States are in ``/brokers/topics/<topic>/partitions/<n>/state``, assignments in ``/brokers/topics/<topic>``, as JSON; a
+After a 16-byte header follow transactions: checksum (8 bytes), length (4), body, 0x42; preallocated space is zeros. A
 state znode's version is the partition epoch.
 """
 
@@ -35,10 +34,9 @@ class Write(NamedTuple):
 
 
 def writes(log: bytes) -> Iterator[Write]:
-    """Yield a transaction log's writes in order, up to the preallocated zeros.
+    """Yield the writes.
 
-    Raises:
-        EvidenceError: the next transaction is torn or damaged.
+    Raises: EvidenceError: the next transaction is torn or damaged.
     """
     at = _FILE_HEADER
     while at + _ENTRY.size <= len(log):
@@ -58,10 +56,13 @@ def writes(log: bytes) -> Iterator[Write]:
 
 
 def _written(kind: int, body: bytes, *, inner_one: bool = False) -> Iterator[tuple[str, bytes, int]]:
-    """Yield the znodes that a transaction wrote, raising struct.error or ValueError if it is damaged."""
+    """Yield the znodes that a transaction wrote.
+
+    Raises: struct.error, ValueError.
+    """
     if kind == _MULTI:
         if inner_one:
-            raise ValueError("a transaction of several stands in another one")
+            raise ValueError("a multi transaction contains another one")
         (count,), at = struct.unpack_from(">i", body), 4
         for _ in range(count):
             inner, length = struct.unpack_from(">ii", body, at)
@@ -81,7 +82,7 @@ def _buffer(body: bytes, at: int) -> tuple[bytes, int]:
 
 
 def history(log: bytes, clock: Clock) -> History:
-    """Return a transaction log's states in order, up to the first damage."""
+    """Return a transaction log's states up to the first damage."""
     found: list[State] = []
     try:
         found.extend(_states(log, clock))
@@ -115,7 +116,6 @@ def _states(log: bytes, clock: Clock) -> Iterator[State]:
 
 
 def _is_int(value: object) -> bool:
-    """Return whether a value fits 32 bits, like broker ids and epochs."""
     return type(value) is int and -(2**31) <= value < 2**31
 
 
@@ -124,7 +124,6 @@ def _is_ids(value: object) -> bool:
 
 
 def _ids(said: dict[str, Any], name: str, partition: str) -> tuple[int, ...]:
-    """Return a partition's brokers, none if unknown."""
     by_partition = said.get(name)
     found = by_partition.get(partition) if isinstance(by_partition, dict) else None
     return tuple(found) if isinstance(found, list) and _is_ids(found) else ()
@@ -139,7 +138,7 @@ def _json(data: bytes) -> dict[str, Any]:
 
 
 def read_znodes(brokers: Path, clock: Clock) -> History:
-    """Return the history from ZooKeeper's transaction logs, up to the first damage."""
+    """Return the history up to the first damage."""
     found: list[State] = []
     for file in sorted(brokers.glob("*/**/version-2/log.*"), key=lambda file: int(file.suffix[1:], 16)):
         told, problem = history(_without_zeros(file), clock)
@@ -150,7 +149,7 @@ def read_znodes(brokers: Path, clock: Clock) -> History:
 
 
 def _without_zeros(file: Path) -> bytes:
-    """Read a file up to its last transaction, because 64 MiB are preallocated."""
+    """Read a file without its 64 MiB of preallocated zeros."""
     found = bytearray()
     with file.open("rb") as log:
         while chunk := log.read(1 << 16):

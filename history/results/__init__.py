@@ -1,1 +1,1 @@
-"""Typed campaign results: campaigns write them as ``result.json``, pages read them."""
+"""Typed campaign results, ``result.json``."""

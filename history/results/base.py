@@ -17,7 +17,7 @@ from history.folder import write_atomically
 from history.refusals import first_wrong
 from history.results.cases import Case, Report
 
-State = Literal["", Verdict]  # of a campaign; empty if it judges nothing
+State = Literal["", Verdict]  # empty: judges nothing
 
 
 class Model(BaseModel):
@@ -27,10 +27,9 @@ class Model(BaseModel):
 
 
 class Summary(Model):
-    """Fields of every result: campaign, planning time (ISO 8601), outcome.
+    """Fields of every result; the command prints ``lines``.
 
-    The command prints ``lines``, too. ``plimsoll`` (version, commit, source) concluded the campaign; ``judges`` are the
-    digests of its judges (``history.product``).
+    ``plimsoll`` concluded it; ``judges`` are digests.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -45,11 +44,9 @@ class Summary(Model):
 
     @property
     def planned(self) -> str:
-        """Return the planning time to the minute."""
         return self.created_at[:16].replace("T", " ")
 
     def cases(self) -> Sequence[Case]:
-        """Return the cases behind the state; some results override this."""
         return ()
 
     def report(self, title: str, at: datetime) -> Report:
@@ -61,11 +58,6 @@ class Summary(Model):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a result.
-
-        Raises:
-            EvidenceError: it is not of this format.
-        """
         try:
             return cls.model_validate_json(path.read_bytes())
         except ValidationError as error:

@@ -1,4 +1,4 @@
-"""A bisection: the judged builds and the first bad one."""
+"""A bisection's result."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ _OUTCOMES: Mapping[JudgedAs, Outcome] = {"good": "pass", "bad": "pass"}
 
 
 class Judged(Model):
-    """A build with its reported version and its runs' answer.
-
-    ``evidence`` is above 0 for a bad build, below 0 for a good one, None without runs.
-    """
+    """A build; ``evidence`` is above 0 if bad, below 0 if good."""
 
     number: int
     name: str
@@ -28,9 +25,9 @@ class Judged(Model):
 
 
 class BisectResult(Summary):
-    """``difference`` distinguishes bad from good ("": nothing does). The first bad build is one of ``candidates``;
-    ``first_bad`` if one remains. ``wrong_at_most`` bounds the probability of a wrong answer, if each build is good
-    or shows at least the requested difference.
+    """The first bad build is one of ``candidates``.
+
+    ``difference`` separates bad from good; ``wrong_at_most`` is a probability.
     """
 
     kind: Literal["bisect"] = "bisect"
@@ -46,7 +43,6 @@ class BisectResult(Summary):
     hosts: list[str]
 
     def cases(self) -> Sequence[Case]:
-        """Return one case per build; undecided ones are unknown."""
         return [
             Case("bisect", each.name, _OUTCOMES.get(each.answer, "unknown"), each.sentence or each.answer, each.runs)
             for each in self.judged

@@ -1,7 +1,4 @@
-"""A capacity plan: measurements and conclusions.
-
-Loads and rates are MB/s (10^6 bytes), times seconds unless named ms. None: unknown or unlimited.
-"""
+"""A capacity plan. Loads are MB/s (10^6 bytes), times seconds; None: unknown or unlimited."""
 
 from __future__ import annotations
 
@@ -31,8 +28,9 @@ class At(Interval):
 
 
 class Question(Model):
-    """Demand and targets. ``burst`` is peak over mean; growth a share, low to high. ``demand`` is the source file, with
-    ``demand_weeks`` whole weeks; ``demand_doubts`` are its gaps.
+    """Demand and targets.
+
+    ``burst`` is peak over mean, growth a share; ``demand_doubts`` are the file's gaps.
     """
 
     demand: str = ""
@@ -77,7 +75,7 @@ class Provenance(Model):
 
 
 class LeftOut(Model):
-    """An unusable measurement and the reason."""
+    """An unusable measurement."""
 
     run_id: str
     phase: str
@@ -85,14 +83,14 @@ class LeftOut(Model):
 
 
 class CurvePoint(Interval):
-    """A load's mean p99 (ms) over ``runs`` runs."""
+    """A load's mean p99 (ms)."""
 
     load: float
     runs: int
 
 
 class StepOfRun(Model):
-    """One run's p99 at a load; None if the load was missed."""
+    """One run's p99; None: the load was missed."""
 
     load: float
     p99_ms: float | None
@@ -100,7 +98,7 @@ class StepOfRun(Model):
 
 
 class Knee(Model):
-    """The largest offered load whose p99 meets the target; ``offered`` is the largest tried."""
+    """The largest load whose p99 meets the target."""
 
     load: Interval
     safe: float
@@ -111,14 +109,14 @@ class Knee(Model):
 
 
 class Knees(Model):
-    """The knees with all brokers, and with one down."""
+    """The knees with all brokers, and one down."""
 
     knee: Knee | None
     degraded: Knee | None
 
 
 class CatchUpPoint(Model):
-    """A run with a broker down. An abandoned run is censored: it takes at least ``took_s``."""
+    """A run with a broker down, censored if abandoned."""
 
     run_id: str
     role: str
@@ -142,7 +140,7 @@ class CatchUpCurve(Model):
 
 
 class CatchUp(Model):
-    """The runs with a broker down, and the fitted model."""
+    """Runs with a broker down, and their model."""
 
     points: list[CatchUpPoint]
     largest_load_mb_per_s: float
@@ -159,7 +157,7 @@ class CatchUp(Model):
 
 
 class ModelCheck(Model):
-    """How many held-out runs lie in their prediction interval, with the rate's 95 % interval."""
+    """Held-out runs in their prediction interval."""
 
     inside: int
     of: int
@@ -171,7 +169,7 @@ class ModelCheck(Model):
 
 
 class PartitionCost(Model):
-    """The cost of replicas per broker: a median of runs, one run (named), or an interpolation. None: unknown."""
+    """Replicas' cost: a median, one run, or an interpolation."""
 
     partitions: float
     cpu_s_per_mb: float | None
@@ -182,10 +180,7 @@ class PartitionCost(Model):
 
 
 class Partitions(Model):
-    """The cost of partitions at one load, and at the requested number per broker (``asked``).
-
-    ``above``: more than measured; ``at_asked`` is None there, and below the fewest.
-    """
+    """The cost of partitions at one load; ``at_asked``: at the requested number, if measured."""
 
     write_mb_per_s: float
     down_s: float
@@ -200,11 +195,10 @@ class Partitions(Model):
 
 
 class Disk(Model):
-    """GB on each broker's disk. ``away_gb``: one broker down, its replicas rebuilt; ``rack_gb``: a rack down (None: no
-    racks); ``later_gb``: the larger at the horizon's end; ``kept_hours``: kept by retention.
+    """GB on each broker's disk.
 
-    ``by_size``: retention by size applies. ``full_mb_per_s`` is the mean load that fills the disks with one broker
-    down; growth reaches it between ``first`` and ``last``. Values that need ``disk_gb`` are None without it.
+    ``away_gb``: one broker down, replicas rebuilt; ``rack_gb``: a rack down; ``later_gb``: the larger at the horizon's
+    end. Growth reaches ``full_mb_per_s``, which fills the disks with one broker down, between ``first`` and ``last``.
     """
 
     disk_gb: float | None
@@ -227,8 +221,7 @@ class Disk(Model):
 class Plan(Model):
     """The plan for the requested brokers.
 
-    Up to a safe load, runs show that a target is met; above a possible load, that it is missed (None: not observed). In
-    between, it is unknown.
+    Up to a safe load a target is met, above a possible load missed.
     """
 
     peak_mb_per_s: float
@@ -274,7 +267,7 @@ class Option(Model):
 
 
 class Demand(Model):
-    """Each broker's need of a resource; ``use`` is the share of its limit with one broker down."""
+    """A broker's need of a resource; ``use``: share of its limit with one broker down."""
 
     resource: str
     words: str
@@ -289,7 +282,7 @@ class Demand(Model):
 
 
 class Bottleneck(Model):
-    """The resource nearest to its limit, at the load where latency misses its target if ``reached``."""
+    """The resource nearest to its limit, where the latency target is missed if ``reached``."""
 
     resource: str
     use: float | None
@@ -298,7 +291,7 @@ class Bottleneck(Model):
 
 
 class Reserve(Model):
-    """A line of the headroom: its amount and the remainder."""
+    """A line of the headroom."""
 
     item: str
     amount: float
@@ -306,7 +299,7 @@ class Reserve(Model):
 
 
 class Throttle(Model):
-    """Limits of the replication throttle: for any progress, the target recovery, the target latency."""
+    """Replication throttles."""
 
     progress: float | None
     target: float | None
@@ -314,7 +307,7 @@ class Throttle(Model):
 
 
 class Exhaustion(Model):
-    """The days between which growth reaches the safe load."""
+    """When growth reaches the safe load."""
 
     limit: Interval
     first: str | None
@@ -322,11 +315,7 @@ class Exhaustion(Model):
 
 
 class Recommendation(Model):
-    """How many brokers, and what limits the confidence. ``brokers`` suffice (None: no number does).
-
-    ``at_least`` may suffice (None: any number misses both targets). ``undecided``: what the runs leave open, and what
-    would decide it.
-    """
+    """``brokers`` suffice, ``at_least`` may; None: no number does."""
 
     verdict: Recommended
     at_least: int | None = None
@@ -338,7 +327,7 @@ class Recommendation(Model):
 
 
 class PlanLine(Model):
-    """A figure of the plan with its interval and source."""
+    """A figure with its interval and source."""
 
     what: str
     value: str
@@ -347,7 +336,7 @@ class PlanLine(Model):
 
 
 class Spoken(Model):
-    """The plan in sentences; empty without a conclusion."""
+    """The plan in sentences."""
 
     model_check: str = ""
     recommendation: str = ""
@@ -359,7 +348,7 @@ class Spoken(Model):
 
 
 class CapacityResult(Summary):
-    """``plan`` and its parts exist once enough was measured; ``missing`` lists the rest."""
+    """``plan`` exists once enough was measured."""
 
     kind: Literal["capacity"] = "capacity"
     settings: dict[str, Any]

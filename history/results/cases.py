@@ -1,7 +1,6 @@
 """A command's decisions as cases, JUnit XML and Markdown.
 
-Cases are ``fail`` or ``unknown`` only if they affect the exit code. Undecided but unneeded ones (a series without
-basis, a waived failure, an invariant with nothing to check) are ``skipped``, never passed.
+Cases that need no decision are ``skipped``, never passed.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from xml.etree import ElementTree as ET
 
 Outcome = Literal["pass", "fail", "unknown", "skipped"]
 TAGS: dict[Outcome, str] = {"fail": "failure", "unknown": "error", "skipped": "skipped"}  # JUnit's
-WHOLE = "plimsoll"  # the group of the overall case
-MAX_ROWS = 50  # of the Markdown table; GitHub shows 1 MiB per step
+WHOLE = "plimsoll"  # the overall case
+MAX_ROWS = 50  # GitHub shows 1 MiB
 
 
 @dataclass(frozen=True)
 class Case:
-    """One decision: ``group`` starts with its suite (``correctness.steady``), ``why`` is a sentence."""
+    """One decision; ``group`` starts with its suite (``correctness.steady``)."""
 
     group: str
     name: str
@@ -32,10 +31,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Report:
-    """A finished command or campaign.
-
-    ``places`` are folders and pages; ``seconds`` its duration, ``at`` its end.
-    """
+    """A finished command; ``places`` are folders and pages."""
 
     title: str
     outcome: Outcome
@@ -55,7 +51,7 @@ class Report:
 
 
 def junit(report: Report) -> str:
-    """Return JUnit XML, one suite per first part of the groups; only the overall case has a time."""
+    """Return JUnit XML, a suite per first part of the groups."""
     suites: dict[str, list[Case]] = defaultdict(list)
     for case in report.every_case:
         suites[case.group.partition(".")[0]].append(case)
@@ -87,7 +83,6 @@ def _add(suite: ET.Element, case: Case, seconds: float) -> None:
 
 
 def _printable(text: str) -> str:
-    """Remove control characters, which XML 1.0 cannot represent."""
     return "".join(letter for letter in text if letter.isprintable() or letter in "\n\t")
 
 
@@ -95,7 +90,7 @@ def _printable(text: str) -> str:
 
 
 def markdown(report: Report) -> str:
-    """Return a heading, the sentence, the places, and a table of failed and unknown cases."""
+    """Return Markdown: heading, sentence, places, failed and unknown cases."""
     told = [case for outcome in ("fail", "unknown") for case in report.cases if case.outcome == outcome]
     lines = [f"### {report.title}: {report.outcome}", "", _inline(report.sentence), ""]
     lines += [f"- {name}: `{place}`" for name, place in report.places.items()]
@@ -115,6 +110,5 @@ def _name(case: Case) -> str:
 
 
 def _inline(text: str) -> str:
-    """Escape text for a table cell."""
     escaped = "".join(f"\\{letter}" if letter in "\\`*_[]<>|#" else letter for letter in _printable(text))
     return " ".join(escaped.split())

@@ -1,4 +1,4 @@
-"""One Kafka version's answers to the claims."""
+"""A Kafka version's answers to the claims."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Answered = Literal["shown", "refuted", "not observable"]
 
 
 class Evidence(Model):
-    """One row: source in the run folder, time (seconds since the run began), content."""
+    """A row with its source; time is seconds from the run's start."""
 
     source: str
     at_s: float | None
@@ -20,7 +20,7 @@ class Evidence(Model):
 
 
 class Answer(Model):
-    """A claim's answer with experiment and run; both empty if not observable."""
+    """An answer, not observable without a run."""
 
     verdict: Answered
     sentence: str
@@ -30,7 +30,7 @@ class Answer(Model):
 
 
 class Claim(Model):
-    """``changes`` names the versions between which the answer changes."""
+    """``changes`` names the versions with another answer."""
 
     text: str
     notes: list[str]
@@ -38,7 +38,7 @@ class Claim(Model):
 
 
 class Walkthrough(Model):
-    """Expectations and observations; ``short`` is its name in the navigation."""
+    """Expectations and observations; ``short``: in the navigation."""
 
     title: str
     short: str
@@ -48,7 +48,7 @@ class Walkthrough(Model):
 
 
 class ClaimsResult(Summary):
-    """``answers`` and ``claims`` are keyed by claim; ``runs`` maps experiments to run ids."""
+    """Answers by claim; ``runs`` maps experiments to run ids."""
 
     kind: Literal["claims"] = "claims"
     kafka: str
@@ -61,7 +61,6 @@ class ClaimsResult(Summary):
     walkthroughs: list[Walkthrough]
 
     def cases(self) -> Sequence[Case]:
-        """Return one case per claim; shown and refuted are equally good."""
         return [
             Case(
                 "claims",

@@ -11,7 +11,7 @@ from history.results.cases import Case
 
 
 class ClientRun(Model):
-    """A client release's run; without one, ``run_id`` is empty and the verdict unknown."""
+    """A client release's run."""
 
     client: str
     run_id: str
@@ -20,7 +20,7 @@ class ClientRun(Model):
 
 
 class ClientsResult(Summary):
-    """One row per client, in the requested order."""
+    """One row per client."""
 
     kind: Literal["clients"] = "clients"
     seed: int

@@ -1,6 +1,6 @@
-"""A comparison of two Kafka versions: effects, verdicts, basis.
+"""A comparison of two Kafka versions (docs/comparison.md).
 
-Changes are percent of base, margins are shares, an arm is ``base`` or ``head``; see docs/comparison.md.
+Changes are percent of base, margins shares.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from history.results.base import Model, State, Summary
 from history.results.cases import Case, Outcome
 
 Arm = Literal["base", "head"]
-Role = Literal["primary", "secondary", "why"]  # ``why`` explains and is never judged
+Role = Literal["primary", "secondary", "why"]  # ``why`` is never judged
 View = Literal["same_settings", "default_settings", "unfinalised"]
 EffectVerdict = Literal["regression", "improvement", "equivalent", "inconclusive"]
 Overall = Literal[
@@ -25,11 +25,11 @@ Overall = Literal[
     "correctness improvement",
     "improvement",
     "equivalent",
-    "no violation",  # and no primary metric was measurable
-    "calibration",  # base against itself: how many pairs are needed
+    "no violation",  # primary metrics could not be measured
+    "calibration",  # base against itself
     "inconclusive",
 ]
-# ``base only``: too few runs to decide whether head fixed it. ``none``: no run failed.
+# ``base only``: too few runs of head. ``none``: no run failed.
 GuaranteeVerdict = Literal["regression", "improvement", "base only", "both", "none", "unknown"]
 Each = TypeVar("Each")
 
@@ -45,7 +45,7 @@ class Arms(Model, Generic[Each]):
 
 
 class Side(Model):
-    """A side: the requested version, and what its runs reported."""
+    """A version as requested and as reported."""
 
     name: str
     kafka: str
@@ -58,7 +58,7 @@ class Side(Model):
 
 
 class ComparedRun(Model):
-    """A run in its place in the plan."""
+    """A run in the plan."""
 
     item: str
     part: str
@@ -86,10 +86,7 @@ class Runs(Model):
 
 
 class PairOfRuns(Model):
-    """A pair (base, head). ``ran_first`` is 0 if base ran first.
-
-    ``log`` is the log-ratio, ``change`` in percent; None without a ratio.
-    """
+    """A pair; ``ran_first`` is 0 if base ran first, ``log`` the log-ratio."""
 
     pair: str
     runs: tuple[str, str]
@@ -102,7 +99,7 @@ class PairOfRuns(Model):
 
 
 class LeftOut(Model):
-    """A run that an effect cannot use, and the reason."""
+    """A run that an effect cannot use."""
 
     pair: str
     run: str | None
@@ -110,7 +107,7 @@ class LeftOut(Model):
 
 
 class Times(Model):
-    """One side's times: number ended, Kaplan-Meier median (None: not reached), mean up to a common limit."""
+    """One side's times; Kaplan-Meier median, mean up to a common limit."""
 
     runs: int
     ended: int
@@ -119,7 +116,7 @@ class Times(Model):
 
 
 class Survival(Arms[Times]):
-    """Both sides' times up to ``limit``, if some are censored."""
+    """Both sides' times, if some are censored."""
 
     limit: float
 
@@ -127,10 +124,8 @@ class Survival(Arms[Times]):
 class Effect(Model):
     """A metric's change from base to head.
 
-    ``base`` and ``head`` are medians; ``mean``, ``low``, ``high`` (95 %) and ``sd`` percent; ``sd_log`` is of the
-    log-ratio. ``method``: paired (t test of log-ratios), log-rank (censored times) or none. ``needed`` pairs detect a
-    worsening by twice the margin with 80 % power; for an inconclusive primary effect by its own ``sd_log``; None if
-    impractically many.
+    ``base`` and ``head`` are medians; ``mean``, ``low``, ``high`` (95 %) and ``sd`` percent. ``method``: paired (t
+    test), log-rank (censored times) or none. ``needed`` pairs detect a worsening by twice the margin with 80 % power.
     """
 
     role: Role
@@ -166,12 +161,11 @@ class Effect(Model):
 
     @property
     def setting(self) -> str:
-        """Return the name in settings: ``<metric>@<phase>``."""
         return "@".join(filter(None, (self.metric, self.phase)))
 
 
 class NotAsked(Model):
-    """A metric with too little load in a phase: at most ``offered`` records per run, ``least`` needed."""
+    """A metric with too few records in a phase."""
 
     role: Role
     scenario: str
@@ -183,9 +177,10 @@ class NotAsked(Model):
 
 
 class Noise(Effect):
-    """Base against itself. ``pairs_planned`` pairs detect a worsening by ``smallest`` with 80 % power, and others with
-    the power in ``detection``; ``_low`` and ``_high`` follow from the noise's interval. ``needed`` pairs detect
-    ``size`` percent with 80 % power.
+    """Base against itself.
+
+    ``needed`` pairs detect a worsening by ``size`` percent, ``pairs_planned`` one by ``smallest``, with 80 % power;
+    ``detection`` has the power for others.
     """
 
     pairs_planned: int
@@ -199,7 +194,7 @@ class Noise(Effect):
 
 
 class PhaseLatency(Arms[list[float]]):
-    """The values of each side's usable runs in a phase."""
+    """Each side's usable values in a phase."""
 
     scenario: str
     metric: str
@@ -222,7 +217,7 @@ class Having(Model):
 
 
 class Finding(Arms[Having]):
-    """Which runs of each side show something; ``p`` is Fisher's exact test of the difference."""
+    """Which runs show something; ``p``: Fisher's exact test."""
 
     what: str
     p: float
@@ -237,7 +232,7 @@ class MissedLoad(Finding):
 
 
 class Verdicts(Model):
-    """The number of a side's runs by verdict."""
+    """A side's runs by verdict."""
 
     runs: int
     passed: int
@@ -258,9 +253,7 @@ class RunSentence(Model):
 
 
 class Correctness(Model):
-    """Violated guarantees by side. ``at_most`` is the upper 95 % limit of the failure rate of a side
-    without failures.
-    """
+    """Violated guarantees by side; ``at_most``: upper 95 % limit without failures."""
 
     verdict: GuaranteeVerdict
     sentence: str
@@ -273,7 +266,6 @@ class Correctness(Model):
 
     @property
     def differs(self) -> bool:
-        """Return whether any run violated a guarantee; reported first."""
         return self.verdict not in ("none", "unknown")
 
 
@@ -292,10 +284,7 @@ class SeenEffect(Model):
 
 
 class Injected(Model):
-    """A slowdown injected into head: whether it was found, and its effects.
-
-    ``took_effect``: effects on the metric that shows it was active.
-    """
+    """A slowdown injected into head; ``took_effect``: effects on its own metric."""
 
     metric: str
     size: float | None = None
@@ -308,7 +297,7 @@ class Injected(Model):
 
 
 class Sustained(Model):
-    """The rate that a side sustains on this host; ``at_least``: it sustained the highest tried."""
+    """A side's sustained rate; ``at_least``: the highest tried."""
 
     arm: Arm
     run_id: str
@@ -318,7 +307,7 @@ class Sustained(Model):
 
 
 class Knee(Model):
-    """Each side's sustained rate, and the share of the lower one offered to all other runs."""
+    """Each side's sustained rate, and the share that other runs offer."""
 
     share: float
     sides: list[Sustained]
@@ -326,12 +315,11 @@ class Knee(Model):
 
     @property
     def why_not(self) -> str:
-        """Return why there is no rate, so that nothing else ran; else an empty string."""
         return next((f"{side.arm}: {side.why_not}" for side in self.sides if side.why_not), "")
 
 
 class CompareResult(Summary):
-    """``refusals`` are reasons why these runs cannot be compared; ``further`` are additional sentences."""
+    """``refusals``: why these runs cannot be compared."""
 
     kind: Literal["compare"] = "compare"
     state: State
@@ -352,7 +340,7 @@ class CompareResult(Summary):
     effects: list[Effect]
     not_asked: list[NotAsked]
     noise: list[Noise]
-    without_noise: list[Effect] = Field(default_factory=list)  # judged metrics without noise data
+    without_noise: list[Effect] = Field(default_factory=list)
     phases: list[PhaseLatency]
     counts: list[Finding]
     missed_loads: list[MissedLoad]
@@ -364,9 +352,6 @@ class CompareResult(Summary):
         return len(self.scenarios) > 1
 
     def cases(self) -> Sequence[Case]:
-        """Return cases for correctness and primary effects (skipped if base only ran against itself), and for missing
-        runs.
-        """
         guarantees: dict[GuaranteeVerdict, Outcome] = {
             "regression": "fail",
             "both": "unknown",

@@ -1,4 +1,4 @@
-"""Known bugs tested on Kafka versions: each try, and results by bug and version."""
+"""Known bugs tested on Kafka versions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Expected = Literal["found", "clean"]
 
 
 class Try(Model):
-    """One judged run. ``found_by`` names indicate the bug, ``also`` other violated invariants."""
+    """A judged run; ``found_by`` names indicate the bug."""
 
     run_id: str
     item: str
@@ -27,11 +27,7 @@ class Try(Model):
 
 
 class Arm(Model):
-    """A bug on a version.
-
-    ``expected`` is None if unknown; ``as_expected`` also if no try counts. ``interval``: Clopper-Pearson, 95 %, of
-    found among decided. ``found_by`` and ``also`` count tries by name.
-    """
+    """A bug on a version; ``interval``: Clopper-Pearson, 95 %."""
 
     bug: str
     issue: str
@@ -56,7 +52,7 @@ class Arm(Model):
 
 
 class KnownBugsResult(Summary):
-    """``left_out``: sentences about bugs that these versions cannot run; ``missing``: items without a run."""
+    """``left_out``: bugs that these versions cannot run; ``missing``: without a run."""
 
     kind: Literal["known_bugs"] = "known_bugs"
     seed: int
@@ -78,7 +74,6 @@ class KnownBugsResult(Summary):
 
 
 def _outcome(arm: Arm) -> CaseOutcome:
-    """Return skipped without an expectation, unknown without a decided try."""
     if not arm.decided:
         return "unknown"
     if arm.as_expected is None:
@@ -87,5 +82,5 @@ def _outcome(arm: Arm) -> CaseOutcome:
 
 
 def _why(arm: Arm) -> str:
-    expected = f"expected in each: {arm.expected}" if arm.expected else "nobody knows what to expect"
+    expected = f"expected in each: {arm.expected}" if arm.expected else "the expected result is unknown"
     return f"{arm.issue} was found in {arm.found} of {arm.decided} decided tries of {arm.tries}; {expected}."

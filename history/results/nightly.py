@@ -1,7 +1,4 @@
-"""A nightly run: failures, changes since earlier nightly runs, and alerts.
-
-Times are ISO 8601, changes are in percent; see docs/nightly.md.
-"""
+"""A nightly run (docs/nightly.md). Times are ISO 8601, changes percent."""
 
 from __future__ import annotations
 
@@ -35,10 +32,7 @@ FailureStatus = Literal["new", "known", "known bug", "waived"]
 
 
 class NightlyItem(Model):
-    """A planned run or rerun. A missing one has no ``run_id``; the sentence says why.
-
-    ``shown`` counts anomalies and violated invariants.
-    """
+    """A planned run or rerun; without ``run_id`` it is missing."""
 
     item: str
     role: str
@@ -51,7 +45,7 @@ class NightlyItem(Model):
 
 
 class Cell(Model):
-    """A scenario on a version: worst verdict, runs by verdict, and sentences of runs that did not pass."""
+    """A scenario on a version, with its worst verdict."""
 
     scenario: str
     kafka: str
@@ -62,7 +56,7 @@ class Cell(Model):
 
 
 class Waiver(Model):
-    """A waiver of a series (``metric``) or a failure (``found``) until a date."""
+    """A waiver of a series (``metric``) or a failure (``found``)."""
 
     scenario: str
     kafka: str | None
@@ -76,14 +70,14 @@ class Waiver(Model):
 
 
 class WaiverUse(Waiver):
-    """A waiver, whether it has expired, and whether this nightly run used it."""
+    """Whether a waiver has expired, and was used."""
 
     expired: bool
     used: bool
 
 
 class Failure(Model):
-    """A scenario on a version that violated guarantees (``found``) in ``runs`` of ``of`` runs."""
+    """A scenario on a version with violated guarantees."""
 
     scenario: str
     kafka: str
@@ -101,7 +95,7 @@ class Failure(Model):
 
 
 class Change(Model):
-    """A level change: its first nightly run, the levels before and after, and the 95 % interval."""
+    """A level change, with 95 % interval."""
 
     since: str
     since_at: str
@@ -132,7 +126,7 @@ class Confirmation(Model):
 
 
 class Decision(Model):
-    """The reruns' decision on a series, stored with the result and never recomputed."""
+    """The reruns' decision on a series, never recomputed."""
 
     nightly_run: str
     scenario: str
@@ -145,10 +139,9 @@ class Decision(Model):
 
 
 class Point(Model):
-    """One nightly run in a series: its good runs' median, lowest, highest and number.
+    """One nightly run in a series: median, lowest and highest of its good runs.
 
-    ``censored``: the median run's observation ended first, so the value is a minimum. ``build`` and ``link``: the
-    subject's. ``changed``: kernel, Java, client libraries and Plimsoll that differ from the previous point, as markers.
+    ``changed``: host software and Plimsoll that differ from the point before.
     """
 
     nightly_run: str
@@ -164,10 +157,9 @@ class Point(Model):
 
 
 class Series(Model):
-    """A metric of a scenario, phase and version on one machine (``host``: its digest).
+    """A metric of a scenario, phase and version on one machine.
 
-    ``visible_percent`` is a single nightly run's change that the screen detects half the time; ``margins`` the change
-    in margins; ``needed`` the nightly runs for a comparison.
+    ``visible_percent``: a change that one nightly run shows half the time; ``margins``: the change in margins.
     """
 
     role: str
@@ -194,9 +186,7 @@ class Series(Model):
 
 
 class Beside(Model):
-    """A metric of the subject against a pinned release, in this nightly run's pairs; margin and Holm as in a
-    comparison. Never alerts: deliberate differences recur.
-    """
+    """A metric against a pinned release. It never alerts: deliberate differences recur."""
 
     scenario: str
     metric: str
@@ -211,14 +201,14 @@ class Beside(Model):
 
 
 class Control(Model):
-    """Whether the control series show that the host changed."""
+    """Whether control series show that the host changed."""
 
     state: ControlState
     sentence: str
 
 
 class Alert(Model):
-    """``why`` is the reason for suppressing it."""
+    """``why``: the reason for suppressing it."""
 
     kind: Literal["correctness", "performance"]
     status: FailureStatus
@@ -229,7 +219,7 @@ class Alert(Model):
 
 
 class NightlyVerdicts(Model):
-    """A nightly run's number of runs by verdict."""
+    """A nightly run's runs by verdict."""
 
     nightly_run: str
     at: str
@@ -237,7 +227,7 @@ class NightlyVerdicts(Model):
 
 
 class NightlyResult(Summary):
-    """``series`` include the control series; ``nightly_runs``: all so far, newest first."""
+    """``series`` include the control series."""
 
     kind: Literal["nightly"] = "nightly"
     settings: dict[str, Any]
@@ -245,7 +235,7 @@ class NightlyResult(Summary):
     scenarios: list[str]
     repetitions: int
     control_of: str  # scenario and release
-    max_candidates: int  # limit of rerun candidates
+    max_candidates: int
     max_alerts: int
     hosts: list[str]
     runs: list[NightlyItem]
@@ -258,7 +248,7 @@ class NightlyResult(Summary):
     waivers: list[WaiverUse]
     notes: list[str]
     nightly_runs: list[NightlyVerdicts]
-    subject: str = ""  # version, commit, digest and number of the build
+    subject: str = ""  # the build
     subject_link: str = ""
     beside: list[Beside] = Field(default_factory=list)
 
@@ -276,7 +266,6 @@ class NightlyResult(Summary):
 
 
 def _correctness(cell: Cell, known: Failure | None) -> Case:
-    """Convert a cell; ``known`` is its waived or known failure."""
     group, text = f"correctness.{cell.scenario}", " ".join(cell.sentences)
     if known:
         waiver = known.waiver
@@ -286,7 +275,6 @@ def _correctness(cell: Cell, known: Failure | None) -> Case:
 
 
 def _performance(series: Series) -> Case:
-    """Convert a series: open states are unknown, waived ones or those without basis skipped."""
     outcome: Outcome = "skipped"
     if series.state in ("steady", "better", "refuted"):
         outcome = "pass"

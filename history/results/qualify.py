@@ -14,7 +14,7 @@ _OUTCOMES: Mapping[Answer, Outcome] = {"go": "pass", "no-go": "fail", "not yet":
 
 
 class Line(Model):
-    """One checked item: its question, answer and run ids."""
+    """A checked item with its answer."""
 
     question: str
     what: str
@@ -24,9 +24,9 @@ class Line(Model):
 
 
 class QualifyResult(Summary):
-    """``verdict`` is the worst answer. ``jars``: each side's digests; ``digest``: of all evidence.
+    """``verdict`` is the worst answer, ``digest`` covers all evidence.
 
-    ``by_design``: sentences on deliberate changes; ``doubts``: on open points.
+    ``by_design``: deliberate changes; ``doubts``: open points.
     """
 
     kind: Literal["qualify"] = "qualify"

@@ -11,10 +11,7 @@ from history.results.cases import Case, Outcome
 
 
 class ScheduleRun(Model):
-    """A schedule's run. ``violations``: of guarantees, S1 and not allowed by the configuration.
-
-    ``run_id`` is empty without a complete run.
-    """
+    """A schedule's run, if complete."""
 
     item: str
     seed: int
@@ -26,7 +23,7 @@ class ScheduleRun(Model):
 
 
 class SchedulesResult(Summary):
-    """``state`` is fail if a guarantee was violated, unknown if a schedule was not judged."""
+    """``state``: fail if a guarantee was violated."""
 
     kind: Literal["fuzz", "soak"]
     kafka: str
@@ -34,7 +31,7 @@ class SchedulesResult(Summary):
     runs: list[ScheduleRun]
 
     def cases(self) -> Sequence[Case]:
-        """Return one case per schedule; failures without violation are skipped, as in the state."""
+        """Return a case per schedule; failures without violation are skipped."""
         return [Case(self.kind, run.item, _outcome(run), run.sentence, [run.run_id]) for run in self.runs]
 
 

@@ -1,8 +1,4 @@
-"""Decide the outcome of every send of one partition; ``judge.checks.records`` draws the conclusions.
-
-The value identifies a record (``evidence.columns``). Reads and acknowledgements are matched by value, once. All other
-steps are column arithmetic, linear in the number of records.
-"""
+"""Decide the outcome of every send of one partition, in linear time."""
 
 from __future__ import annotations
 
@@ -27,16 +23,13 @@ FATES = (
 )
 NOTHING, READ, LOST, TRUNCATED, INVISIBLE, UNDRAINED, UNKNOWN_OFFSET, UNDECIDED = range(len(FATES))
 UNSEEN = (TRUNCATED, INVISIBLE, UNDRAINED, UNKNOWN_OFFSET, UNDECIDED)
-GONE = (LOST, TRUNCATED, UNKNOWN_OFFSET)  # no reader will ever return them
+GONE = (LOST, TRUNCATED, UNKNOWN_OFFSET)
 _FAR = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
 class Groups:
-    """The distinct values of the sends, in order, and the place of each send's and each read's value among them.
-
-    ``of_read`` is -1 for a read of a foreign record, or of a value that no send here has.
-    """
+    """The sends' distinct values, and each send's and read's place in them (-1: none)."""
 
     values: Ints
     of_send: Ints
@@ -44,7 +37,7 @@ class Groups:
 
     @classmethod
     def of(cls, sends: Ints, reads: Ints) -> Groups:
-        if sends.size and np.all(sends[1:] > sends[:-1]):  # one producer's ledger in order, without repetition
+        if sends.size and np.all(sends[1:] > sends[:-1]):  # no repetition
             values, of_send = sends, np.arange(sends.size)
         else:
             values, of_send = np.unique(sends, return_inverse=True)
@@ -55,13 +48,9 @@ class Groups:
 class Account:
     """Columns parallel to the sends.
 
-    - ``read``: the final drain returned the record; ``found_at``: at which offset first; ``copies``: at how many
-      offsets.
-    - ``seen``: any reader returned it; ``seen_at``: the largest offset.
-    - ``committed``: the record must be in the log.
-    - ``fate``: a place in ``FATES``.
-    - ``held_at``: the offset in a replica's log, looked up for unseen records only.
-    - ``all_found``: all offsets of records that are at several.
+    The final drain returned a ``read`` record first at ``found_at``, at ``copies`` offsets; ``seen_at`` is any reader's
+    largest. ``committed``: the log must have it. ``held_at``: an unseen record's offset in a log. ``all_found``:
+    offsets of records at several.
     """
 
     groups: Groups
@@ -73,7 +62,7 @@ class Account:
     committed: Bools
     fate: NDArray[np.int8]
     held_at: Ints
-    all_found: Mapping[int, list[int]]  # key: the value's place in ``groups.values``
+    all_found: Mapping[int, list[int]]  # by place in ``groups.values``
 
     def offsets(self, send: int) -> list[int]:
         several = self.all_found.get(int(self.groups.of_send[send]))
@@ -96,12 +85,10 @@ def account(
 ) -> Account:
     """Decide the fate of every send.
 
-    - ``whole``: every replica's log was readable from end to end. Otherwise absence proves nothing, and neither does it
-      where records may have been compacted (``kept`` is false).
-    - ``siblings``: values of indeterminate sends that must be committed, because another record of their transaction
-      was read, perhaps in another partition.
-    - ``since``: for each read, the offset from which its reader had read everything by then. None: every reader of the
-      final pass began at the log's start.
+    Absence proves nothing unless every log was readable from end to end (``whole``) and nothing was compacted
+    (``kept``). ``siblings``: indeterminate sends that must be committed, since another record of their transaction was
+    read. ``since``: from which offset each read's reader had read everything; None: final readers began at the log's
+    start.
     """
     groups = Groups.of(sends.value, polls.value)
     found = _found(groups, polls)
@@ -146,7 +133,7 @@ class _Found:
 def _found(groups: Groups, polls: Polls) -> _Found:
     """Return where the final pass returned each value.
 
-    An imported read whose operation failed proves that its own record exists, and nothing about others.
+    A failed imported read proves only its own record.
     """
     rows = np.flatnonzero(((polls.pass_ == FINAL) | (polls.pass_ == INCOMPLETE)) & (groups.of_read >= 0))
     of_value, offsets = groups.of_read[rows], polls.offset[rows]
@@ -168,18 +155,16 @@ def _found(groups: Groups, polls: Polls) -> _Found:
 
 
 def _reached(groups: Groups, rows: Bools, offsets: Ints) -> tuple[Bools, Ints]:
-    """Return whether some rows of the polls contain each value, and the largest offset at which they do."""
     furthest = np.full(groups.values.size, NULL)
     np.maximum.at(furthest, groups.of_read[rows], offsets[rows])
     return furthest != NULL, furthest
 
 
 def _passed(sends: Sends, polls: Polls, groups: Groups, committed: Bools, since: Ints | None) -> Bools:
-    """Return which sends a reader of the final pass has passed.
+    """Return which sends a final reader has passed.
 
-    The log consists of every record that a reader returned and every committed send with a known offset. A read of the
-    final pass covers the offsets from ``since`` to its value's first place. A send is passed if its last place is in
-    such a range. An offset that was read with another value proves nothing about the send acknowledged there.
+    A send is passed if its last place lies between a final read's ``since`` and its value's first place. An offset that
+    was read with another value proves nothing.
     """
     ours = groups.of_read >= 0
     placed = committed & (sends.offset != NULL)
@@ -214,7 +199,6 @@ def _first_places(values: Ints, offsets: Ints) -> Ints:
 
 
 def _covered(since: Ints, until: Ints, offset: Ints) -> Bools:
-    """Return which offsets are in one of the ranges (both ends inclusive)."""
     if not since.size:
         return np.zeros(offset.size, dtype=np.bool_)
     order = np.argsort(since, kind="stable")
@@ -225,9 +209,7 @@ def _covered(since: Ints, until: Ints, offset: Ints) -> Bools:
 
 
 def _held(sends: Sends, unseen: Ints, logs: Mapping[int, Log]) -> Ints:
-    """Return the smallest offset at which a replica's log holds each unseen send; only its own offset counts if it is
-    known.
-    """
+    """Return each unseen send's smallest offset in a log; a known offset must match."""
     held_at = np.full(len(sends), NULL)
     if not unseen.size:
         return held_at
@@ -248,13 +230,10 @@ def _held(sends: Sends, unseen: Ints, logs: Mapping[int, Log]) -> Ints:
 
 
 def _above_the_bound(offset: Ints, held_at: Ints, drain: Drain | None, *, whole: bool) -> NDArray[np.int64]:
-    """Decide the fate of records above the bound by the replicas' logs.
+    """Decide the fate of records above the bound.
 
-    - ``truncated_ack``: on no replica at its offset; without an offset, on no replica anywhere
-      (``unknown_offset_ack``).
-    - ``invisible_ack``: on a replica, but not below the high watermark.
-    - ``undrained``: below the high watermark, but the drain stopped early.
-    - ``lost_write``: the drain passed its offset and did not return it.
+    ``truncated_ack``: on no replica at its offset; ``unknown_offset_ack``: on none at any. ``invisible_ack``: on a
+    replica, not below the high watermark. ``undrained``: below it, and the drain stopped early, else ``lost_write``.
     """
     absent = np.where(offset == NULL, UNKNOWN_OFFSET, TRUNCATED) if whole else UNDECIDED
     if drain is None or drain.end_offset is None:
@@ -266,18 +245,14 @@ def _above_the_bound(offset: Ints, held_at: Ints, drain: Drain | None, *, whole:
 
 
 def _without_deleted(fate: NDArray[np.int8], place: Ints, deleted_before: int) -> NDArray[np.int8]:
-    """Clear the fate of records that were deleted before they were read: they need not survive.
-
-    ``place`` is a record's offset by its acknowledgement, else by a reader, else by a replica's log. Without one the
-    record is undecided, as it may have been deleted.
-    """
+    """Clear the fate of deleted records; without a known offset it is undecided."""
     owed = (fate != NOTHING) & (fate != READ)
     decided = np.select([owed & (place == NULL), owed & (place < deleted_before)], [UNDECIDED, NOTHING], fate)
     return decided.astype(np.int8)
 
 
 def counts(sends: Sends, found: Account) -> dict[str, int]:
-    """Return the columns of ``history.tables.DELIVERY`` that follow from the sends and their fates."""
+    """Return columns of ``history.tables.DELIVERY``."""
     of_fate = np.bincount(found.fate, minlength=len(FATES)).tolist()
     return {
         "sent": len(sends),

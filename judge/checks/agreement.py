@@ -1,8 +1,6 @@
-"""Compare the replicas' logs batch by batch, and each log with its own leader-epoch-checkpoint.
+"""Compare replicas' logs batch by batch, and each log with its epoch file.
 
-Batches are columns of integers (``evidence.batches``), compared in windows of offsets; additional memory grows only
-with violations. Data after a torn tail was not exported and is not judged. Violations are in the order of their
-offsets.
+Windows of offsets bound the memory.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from evidence.columns import NULL, Bools, Ints
 from evidence.partition import PartitionEvidence, Replica
 from judge.checks.findings import Checks
 
-WINDOW_BATCHES = 1 << 16  # of one replica
+WINDOW_BATCHES = 1 << 16
 
 _Evidence = Callable[[int], Mapping[str, Any]]
 
@@ -34,10 +32,7 @@ _NO_CHECKS = _checks(0, 0, lambda _: {})
 
 
 class _Read(NamedTuple):
-    """A replica and its batches.
-
-    ``order`` is the running maximum of the base offsets. ``cut``: the export ends before the log did.
-    """
+    """A replica's batches; ``order`` is the running maximum of base offsets."""
 
     replica: Replica
     batches: Batches
@@ -57,24 +52,20 @@ def _read(of: PartitionEvidence) -> list[_Read]:
 
 
 def _cut(replica: Replica, own: ReplicaBatches) -> bool:
-    """Return whether the export is torn, or ends below the log end offset of the last capture.
-
-    The name of an empty last segment gives the log end.
-    """
     end = max(int(replica.segments[-1].stem), int(own.batches.last_offset.max(initial=-1)) + 1)
     return own.torn or end < (replica.log_end_offset or 0)
 
 
 @dataclass(frozen=True)
 class _Window:
-    """The batches of all replicas in a range of offsets, ordered by offset, then by replica.
+    """All replicas' batches in a range of offsets, by offset, then replica.
 
-    Each is at ``row`` of the log at place ``log`` in ``logs``. ``group`` numbers the distinct offsets from 0.
+    Each is at ``row`` of the log at ``log``.
     """
 
     logs: Sequence[_Read]
-    rows: Sequence[slice]  # of each log
-    merged: Ints  # the order of the batches; before, they are log by log
+    rows: Sequence[slice]  # per log
+    merged: Ints  # from log by log
     log: Ints
     row: Ints
 
@@ -93,9 +84,7 @@ class _Window:
 
 
 def _windows(logs: Sequence[_Read]) -> Iterator[_Window]:
-    """Yield all batches, window by window. Where a log's offsets go back, its batches follow the largest offset before
-    them.
-    """
+    """Yield all batches by window; where offsets go back, they follow the largest before."""
     if not logs:
         return
     bounds = np.unique(np.concatenate([each.order[::WINDOW_BATCHES] for each in logs]))
@@ -110,7 +99,6 @@ def _windows(logs: Sequence[_Read]) -> Iterator[_Window]:
 
 
 def _numbered(*columns: NDArray[Any]) -> Ints:
-    """Return for each row the number of the run of equal rows that it belongs to, from 0."""
     changed = np.zeros(columns[0].size, dtype=np.bool_)
     for column in columns:
         changed[1:] |= column[1:] != column[:-1]
@@ -118,7 +106,6 @@ def _numbered(*columns: NDArray[Any]) -> Ints:
 
 
 def _varies(group: Ints, column: NDArray[Any]) -> Bools:
-    """Return for each group (rows in order) whether its values differ."""
     found = np.zeros(int(group[-1]) + 1, dtype=np.bool_)
     found[group[1:][(group[1:] == group[:-1]) & (column[1:] != column[:-1])]] = True
     return found
@@ -127,9 +114,9 @@ def _varies(group: Ints, column: NDArray[Any]) -> Bools:
 def i12_committed_prefix(of: PartitionEvidence) -> Checks:
     """I12, all versions, clean topics with the delete policy; serves C6, C27, C40 and C46.
 
-    Compares any two logs below both high watermarks (of the last capture) and above both log start offsets. One check
-    is about one offset at which a batch begins. If a replica's export is torn, or ends below the captured log end
-    offset, its last whole batch and everything after it are not compared.
+    Compares any two logs where both are below their last captured high watermark and above their log start, at each
+    offset where a batch begins. If an export is torn or ends early, its last whole batch and everything after it are
+    not compared.
     """
     if not (of.clean and of.kept):
         return _NO_CHECKS
@@ -170,8 +157,7 @@ def i12_committed_prefix(of: PartitionEvidence) -> Checks:
 class _Committed(NamedTuple):
     """Offsets at which batches begin.
 
-    ``last_offset`` is the largest last offset of such a batch. ``knowing``: a replica knows all of that as committed.
-    ``row`` is its batch there (-1: none).
+    ``knowing``: a replica knows all of it as committed; ``row``: its batch (-1: none).
     """
 
     base_offset: Ints
@@ -190,7 +176,7 @@ def _committed(logs: Sequence[_Read], window: _Window) -> _Committed:
     base_offset = window.column("base_offset")[starts]
     last_offset = np.maximum.reduceat(window.column("last_offset"), starts)
     row = np.full((len(logs), starts.size), -1)
-    row[window.log, window.group] = window.row  # of two batches of one log at one offset the later counts
+    row[window.log, window.group] = window.row  # of two batches at one offset the later counts
     knowing = np.zeros(row.shape, dtype=np.bool_)
     for place, each in enumerate(logs):
         high_watermark = each.replica.high_watermark
@@ -204,14 +190,14 @@ def _committed(logs: Sequence[_Read], window: _Window) -> _Committed:
 def i13_log_matching(of: PartitionEvidence) -> Checks:
     """I13, all versions, all configurations without compaction; serves C9, C29 and C45.
 
-    Followers append the batches of an epoch's leader verbatim and in order. This also holds above the high watermark,
-    outside the ISR and after an unclean election. Violated by KAFKA-18723 (up to 3.9.0 and 4.0.0).
+    Followers append the batches of an epoch's leader verbatim and in order, also above the high watermark, outside the
+    ISR and after an unclean election. Violated by KAFKA-18723 (up to 3.9.0 and 4.0.0).
     """
     if not of.kept:
         return _NO_CHECKS
     logs, checked, violations = _read(of), 0, 0
     first_offsets = np.array([each.first_offset or 0 for each in logs])
-    found: list[tuple[Ints, Ints, Ints]] = []  # for each violating batch: the violation, its log, its row
+    found: list[tuple[Ints, Ints, Ints]] = []  # violation, log, row
     for window in _windows(logs):
         epochs = window.column("leader_epoch")
         in_order = np.lexsort((epochs, window.group))
@@ -249,7 +235,7 @@ def i14_epoch_of_batch(of: PartitionEvidence) -> Checks:
     logs = [each for each in _read(of) if each.replica.epochs]
     checked, found = 0, [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))]
     for place, each in enumerate(logs):
-        # Deleted records remain in their segment for a while, but the epoch file no longer covers them.
+        # Deleted records remain in their segment for a while, but not in the epoch file.
         asked = each.batches.base_offset >= _kept_from(each.replica)
         rows = np.flatnonzero(asked & (_epochs_by_file(each) != each.batches.leader_epoch))
         checked += int(asked.sum())
@@ -271,14 +257,14 @@ def i14_epoch_of_batch(of: PartitionEvidence) -> Checks:
 
 
 def _kept_from(replica: Replica) -> int:
-    """Return the replica's log start offset, or its epoch file's first offset if the last capture lacks it."""
+    """Return the log start offset, else the epoch file's first."""
     if replica.log_start_offset is not None:
         return replica.log_start_offset
     return min((start for _, start in replica.epochs or ()), default=0)
 
 
 def _epochs_by_file(of: _Read, rows: slice = slice(None)) -> Ints:
-    """Return the leader epoch by the replica's epoch file for each batch; ``NULL``: the file starts after the batch."""
+    """Return each batch's epoch by the epoch file, ``NULL`` before its start."""
     entries = sorted(of.replica.epochs or (), key=lambda entry: entry[1])
     epochs = np.array([NULL, *(epoch for epoch, _ in entries)], dtype=np.int64)
     starts = np.array([start for _, start in entries], dtype=np.int64)
@@ -286,9 +272,9 @@ def _epochs_by_file(of: _Read, rows: slice = slice(None)) -> Ints:
 
 
 def i14_epoch_files(of: PartitionEvidence) -> Checks:
-    """I14: a replica's epoch file strictly increases in both columns. On clean topics, below the high watermarks, the
-    same epoch starts at the same offset on all replicas. Entries at a log's own start are not compared, because a
-    deletion may have moved them.
+    """I14: a replica's epoch file strictly increases in both columns. On clean topics, below the high watermarks, an
+    epoch starts at the same offset on all replicas. Entries at a log's own start are not compared, because a deletion
+    may have moved them.
     """
     found: list[tuple[bool, dict[str, Any]]] = []
     starts: dict[int, dict[int, int]] = {}
@@ -310,9 +296,9 @@ def i14_epoch_files(of: PartitionEvidence) -> Checks:
 def i17_sequences(of: PartitionEvidence) -> Checks:
     """I17, all versions, clean topics, idempotent producers; serves C27.
 
-    In the final log, the sequence numbers of one producer id and epoch have no gap and no repetition, because the
-    leader rejects every other batch. A producer's first batch may begin anywhere, since earlier ones may have been
-    deleted. A final log that was not exported to its end is not checked.
+    In the final log, the sequence numbers of one producer id and epoch have no gap and no repetition: the leader
+    rejects every other batch. A producer's first batch may begin anywhere, since earlier ones may have been deleted.
+    Not checked if the export is incomplete.
     """
     if not (of.clean and of.kept) or of.final is None or of.final not in of.complete:
         return _NO_CHECKS

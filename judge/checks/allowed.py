@@ -1,7 +1,6 @@
-"""The anomalies that a configuration and its faults permit, each with the reason; data.
+"""The anomalies that a configuration and its faults permit.
 
-A permission requires a cause that precedes the harm and could have produced it. Every rule names one;
-``judge.checks.causes`` looks for it in the evidence of each case.
+``judge.checks.causes`` looks for each rule's cause in the evidence.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ from history.partition import TopicPartition
 from history.traits import Trait
 from judge.checks.gates import sometimes
 
-LAST_COPY = "last_copy"  # a disk lost records of the only live ISR member; see ``lost_copies``
+LAST_COPY = "last_copy"  # see ``lost_copies``
 LEADER: frozenset[str] = frozenset({Trait.MAY_MOVE_LEADER})
-# Other records get the offsets of lost ones. They violate real-time order and the order of their producer.
+# Other records get the offsets of lost ones, against real-time and producer order.
 LOSS = (
     "lost_write",
     "truncated_ack",
@@ -44,10 +43,9 @@ LOSS = (
 
 @dataclass(frozen=True)
 class Rule:
-    """Permits ``anomalies`` to a producer with these settings in a run with a step of one of these traits.
+    """Permits ``anomalies`` to a producer with these settings, in a run with such a step.
 
-    None matches any setting; an empty set of traits requires none. Only cases that the ``cause`` may have brought about
-    are permitted (``judge.checks.causes``).
+    None matches any setting.
     """
 
     anomalies: tuple[str, ...]
@@ -155,15 +153,15 @@ ALLOWED = (
 
 
 def lost_copies(manifest: Manifest, events: Iterable[Event], where: TopicPartition) -> list[LostCopy]:
-    """Return each fault that took a partition's records from a disk, if no other ISR member was alive.
+    """Return each fault that took records from a disk without another live ISR member.
 
-    The step records this, as it queried the brokers. If it could not, whether another copy existed is unknown.
+    If the step could not query the brokers, this is unknown.
     """
     found = []
     for event in _lost_records(manifest, events):
         named = event.detail.get("last_copy_of")
         if named is None:
-            why = f"{event.step} of {event.target or 'a broker'} did not tell of which partitions it took the last copy"
+            why = f"{event.step} of {event.target or 'a broker'} did not record the partitions whose last copy it took"
             found.append(LostCopy(event.t_ns, unknown=why))
         elif str(where) in named:
             found.append(LostCopy(event.t_ns, event.detail.get("log_end_offset", 0)))
@@ -171,7 +169,7 @@ def lost_copies(manifest: Manifest, events: Iterable[Event], where: TopicPartiti
 
 
 def last_copy_lost(manifest: Manifest, events: Iterable[Event], topic: str) -> bool:
-    """Return whether some partition of a topic may have lost its last copy."""
+    """Return whether a partition may have lost its last copy."""
     named = [event.detail.get("last_copy_of") for event in _lost_records(manifest, events)]
     return any(of is None or topic in {TopicPartition.parse(partition).topic for partition in of} for of in named)
 
@@ -183,9 +181,9 @@ def _lost_records(manifest: Manifest, events: Iterable[Event]) -> Iterator[Event
 def allowed_to(
     manifest: Manifest, producer: ProducerInfo, events: Iterable[Event] = (), led_cleanly: Collection[str] = ()
 ) -> dict[str, tuple[Permission, ...]]:
-    """Return anomaly → its permissions (at least one), from this producer's configuration and the run's steps.
+    """Return anomaly → permissions of a producer.
 
-    ``led_cleanly`` are the topics known to have had no leader from outside the ISR (``Premises``).
+    ``led_cleanly`` are the topics without a leader from outside the ISR.
     """
     known = list(events)
     aimed = [(key, str(told.get("node", "")).startswith("member")) for key, told in manifest.steps]
@@ -226,10 +224,7 @@ def _applies(rule: Rule, manifest: Manifest, producer: ProducerInfo, traits: set
 
 
 def unclean_election(manifest: Manifest, topic: str, events: Iterable[Event] = ()) -> bool:
-    """Return whether a replica outside the ISR may have led this topic.
-
-    Either its settings allowed that at some time, or an operator requested an unclean election that was not rejected.
-    """
+    """Return whether a replica outside the ISR may have led a topic."""
     settings = manifest.topic_settings(topic, "unclean.leader.election.enable", "false")
     ordered = any(_elected_uncleanly(event, topic) for event in events if event.kind == "elected")
     return ordered or "true" in {value.lower() for value in settings}
@@ -238,8 +233,7 @@ def unclean_election(manifest: Manifest, topic: str, events: Iterable[Event] = (
 def _elected_uncleanly(event: Event, topic: str) -> bool:
     """Return whether an operator may have elected uncleanly in a topic.
 
-    The event lists partitions without an answer that excludes it; older run folders record only whether a request was
-    rejected.
+    The event lists partitions without an answer that excludes it.
     """
     named = event.detail.get("unclean")
     if named is None:
@@ -248,15 +242,15 @@ def _elected_uncleanly(event: Event, topic: str) -> bool:
 
 
 def may_be_known_already(manifest: Manifest, producer: ProducerInfo) -> bool:
-    """Return whether a leader may receive a batch again that it has, but whose offset it no longer knows.
+    """Return whether a leader may receive a batch that it has, without knowing its offset.
 
-    A broker that became leader or restarted knows only the last batch of each producer (KIP-98).
+    After an election it knows only each producer's last batch (KIP-98).
     """
     return producer.idempotence and producer.retries > 0 and not LEADER.isdisjoint(_traits(manifest, manifest.traits))
 
 
 def allowed(manifest: Manifest, events: Iterable[Event] = (), led_cleanly: Collection[str] = ()) -> dict[str, str]:
-    """Return anomaly → why, for what some producer of the run is permitted; one reason of several."""
+    """Return anomaly → one reason, for what some producer is permitted."""
     known = list(events)
     found: dict[str, str] = {}
     for producer in manifest.producers:

@@ -1,4 +1,4 @@
-"""The anomalies that a run's records and sources can show, each declared once.
+"""The anomalies that a run can show.
 
 S1 violates a guarantee of Kafka under this configuration; S2 is liveness, or needs review.
 """
@@ -23,14 +23,11 @@ from evidence.sources import (
     sources,
 )
 
-_ACCOUNT = sources(SENDS, POLLS, SEGMENTS, CAPTURES)  # the sources that decide a send's fate
+_ACCOUNT = sources(SENDS, POLLS, SEGMENTS, CAPTURES)
 
 
 class Anomaly(NamedTuple):
-    """An anomaly: its severity and its sources of evidence.
-
-    ``whole``: sources that must be complete, because a missing part could look like a case.
-    """
+    """An anomaly; ``whole``: sources in which a gap could look like a case."""
 
     severity: str
     reads: frozenset[str]

@@ -1,7 +1,6 @@
-"""The transactions of one partition, and what follows from all partitions together (KIP-98).
+"""Judge transactions (KIP-98) across partitions.
 
-Records of one producer with the same transaction number were in one transaction. Reads of a ``read_uncommitted``
-consumer do not show how a transaction ended.
+Reads of ``read_uncommitted`` consumers do not show how they ended.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from judge.checks.findings import Cases, Kind
 
 
 def stable(polls: Polls, sends: Sends) -> Polls:
-    """Return the reads without ``read_uncommitted`` reads of transactions that are not known to be committed."""
+    """Return the reads, without ``read_uncommitted`` ones of unconfirmed transactions."""
     open_ones = np.unique(sends.value[(sends.transaction != NULL) & (sends.outcome != OK)])
     if not open_ones.size:
         return polls
@@ -32,7 +31,7 @@ def _named(sends: Sends, names: Names, rows: Ints) -> list[Transaction]:
 
 
 def open_transactions(sends: Sends, polls: Polls, names: Names) -> tuple[set[Transaction], set[Transaction]]:
-    """Return the transactions of unknown outcome in this partition, and those of them with a record that was read."""
+    """Return the transactions of unknown outcome, and those with a read record."""
     unknown = np.flatnonzero((sends.transaction != NULL) & (sends.outcome == INFO))
     if not unknown.size:
         return set(), set()
@@ -41,9 +40,7 @@ def open_transactions(sends: Sends, polls: Polls, names: Names) -> tuple[set[Tra
 
 
 def siblings(sends: Sends, names: Names, committed: set[Transaction]) -> Ints:
-    """Return the values of indeterminate sends whose transaction must be committed, because one of its records was
-    read.
-    """
+    """Return indeterminate sends of transactions with a record that was read."""
     unknown = np.flatnonzero((sends.transaction != NULL) & (sends.outcome == INFO))
     told = _named(sends, names, unknown)
     return sends.value[unknown[[each in committed for each in told]]] if told else sends.value[unknown]
@@ -53,11 +50,7 @@ FORBIDDEN = Kind("torn_transaction", None)
 
 
 class Part(NamedTuple):
-    """A transaction's records in one partition.
-
-    ``first``: the first lost record as a row of a case, with an imported history's names in ``explanation`` and
-    ``evidence``. ``kind``: whether all losses were permitted.
-    """
+    """A transaction's records in one partition; ``first`` is the first lost one."""
 
     records: int
     read: int
@@ -69,7 +62,7 @@ class Part(NamedTuple):
 
 
 def with_gone_records(sends: Sends, found: Account, names: Names) -> set[Transaction]:
-    """Return the transactions that lost a record in this partition, without aborted ones."""
+    """Return the transactions that lost a record here."""
     return set(_named(sends, names, np.flatnonzero(_members(sends) & np.isin(found.fate, GONE))))
 
 
@@ -78,16 +71,13 @@ def _members(sends: Sends) -> Bools:
     return members
 
 
-Ruled = Callable[[Cases], tuple[list[Kind], Ints]]  # the kinds of the cases, and the place of each case's kind
+Ruled = Callable[[Cases], tuple[list[Kind], Ints]]  # kinds, and the place of each case's kind
 
 
 def parts(
     where: TopicPartition, sends: Sends, found: Account, names: Names, wanted: set[Transaction], *, ruled: Ruled
 ) -> dict[Transaction, Part]:
-    """Return the outcome of the wanted transactions' records in this partition.
-
-    A torn transaction is permitted here if the loss of each of its lost records is.
-    """
+    """Return the wanted transactions' records in this partition."""
     if not wanted:
         return {}
     gone = np.unique(sends.value[_members(sends) & np.isin(found.fate, GONE)])
@@ -109,7 +99,7 @@ def parts(
 
 
 def least(kinds: Iterable[Kind]) -> Kind:
-    """Return the least permissive kind: not permitted, then undecided, then permitted."""
+    """Return the least permissive kind."""
     return min(kinds, key=lambda kind: (False, None, True).index(kind.allowed), default=FORBIDDEN)
 
 
@@ -135,7 +125,7 @@ def torn_transaction(told: Iterable[Mapping[Transaction, Part]]) -> Iterator[tup
 
     A record counts as lost only if a completed read passed it or no replica's log has it. Records above their
     partition's bound, or above the last stable offset, are not judged. A transaction of unknown outcome must also be
-    all or nothing. Any record of an aborted transaction that is read is an ``aborted_read``.
+    all or nothing.
     """
     together: dict[Transaction, list[Part]] = {}
     for of_partition in told:
@@ -149,7 +139,7 @@ def torn_transaction(told: Iterable[Mapping[Transaction, Part]]) -> Iterator[tup
         row = {
             **first,
             "explanation": f"Transaction {number} of {producer} is torn: {read} of its {records} records were read and "
-            f"{gone} are gone, the first of them record {producer}/{first['seq']}.{first.get('explanation', '')}",
+            f"{gone} were lost, first record {producer}/{first['seq']}.{first.get('explanation', '')}",
             "evidence": {
                 **first.get("evidence", {}),
                 "transaction": number,

@@ -1,4 +1,4 @@
-"""Cases that violate no guarantee by themselves: sources that disagree, and behaviour that a later version changed."""
+"""Cases that violate no guarantee by themselves."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from judge.checks.findings import Cases
 
 _LAST_KNOWN = "with ELR the last known leader may lead again, without unclean.leader.election.enable (KIP-966)"
 _FROM_ELR = "with ELR a replica that left the ISR below min.insync.replicas may still lead (KIP-966)"
-_LAX = "up to 3.6 the high watermark goes on below min.insync.replicas; from 3.7 it stands (KAFKA-15583)"
+_LAX = "up to 3.6 the high watermark advances below min.insync.replicas, from 3.7 it does not (KAFKA-15583)"
 
 
 class _Told(NamedTuple):
-    """A case that concerns no record: its sentence, its evidence, and what permits it."""
+    """A case that concerns no record."""
 
     explanation: str
     evidence: Mapping[str, Any]
@@ -34,14 +34,14 @@ def _cases(anomaly: str, told: Sequence[_Told]) -> Cases:
 
 
 def source_disagreement(of: PartitionEvidence) -> Cases:
-    """Return the contradictions between two sources of one partition: see ``judge.checks.elections.disagreements``."""
+    """Return contradictions between two sources (``judge.checks.elections.disagreements``)."""
     views = last_views(of.where, of.views, of.names)
     found = elections.disagreements(of.facts.states, of.lines, views, of.facts.starts)
     return _cases("source_disagreement", [_Told(*each) for each in found])
 
 
 def behaviour_change(of: PartitionEvidence) -> Cases:
-    """Return behaviour that is by design in one version and not in another; each case is permitted and reported."""
+    """Return behaviour that is by design in one version only."""
     return _cases("behaviour_change", list(_changes(of)))
 
 

@@ -1,4 +1,4 @@
-"""Collect every case that a partition's records show, of any anomaly."""
+"""Collect all cases of a partition."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _reads(run: RunFacts, of: PartitionEvidence) -> Polls:
 
 
 def cases(run: RunFacts, of: PartitionEvidence, told: Account) -> Iterator[Cases]:
-    """Yield the cases of every kind in one partition; an imported history has no evidence of the replicas."""
+    """Yield a partition's cases, an imported one's without replicas."""
     found = [*record_cases(run, of, told)]
     if run.foreign:
         yield from (imported.told_with_names(each, of, run.subscribed) for each in found)

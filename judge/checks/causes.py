@@ -1,7 +1,6 @@
-"""Decide from the evidence whether a permission's cause precedes the harm and could have produced it.
+"""Decide whether a permission's cause could have produced the harm.
 
-Every rule of ``judge.checks.allowed`` names one of these causes. Missing evidence never permits a case: it leaves the
-case undecided.
+Missing evidence leaves a case undecided.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _NOT_IMPORTED = (
 
 
 def brought_about(of: PartitionEvidence, found: Sequence[Loss], cases: Cases, cause: str) -> Ruling:
-    """Return which cases a cause may have brought about; ``found`` are the possible losses (``takeovers``)."""
+    """Return which cases a cause may have brought about."""
     if cause in {NEW_LEADER, UNCLEAN_LEADER, LOST_COPY}:
         return taken(of, found, cases, cause)
     return CAUSES[cause](of, cases)
@@ -47,8 +46,7 @@ def sent_again(of: PartitionEvidence, cases: Cases) -> Ruling:
     """A client sends a record again when its request times out, a connection breaks, or a broker returns an error.
 
     A time-out takes at least ``request.timeout.ms`` from send to answer. The others need a disturbance in between: a
-    fault, or a change of the partition's leader or ISR (NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS_AFTER_APPEND). A
-    record that was answered sooner and without a disturbance was sent only once.
+    fault, or a change of the partition's leader or ISR (NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS_AFTER_APPEND).
     """
     if of.told_names is not None:
         nowhere = np.zeros(cases.values.size, dtype=np.bool_)
@@ -83,14 +81,12 @@ def _meets(spans: Sequence[tuple[int, int]], from_ns: Ints, until_ns: Ints) -> B
 
 
 def never_read(of: PartitionEvidence, cases: Cases) -> Ruling:
-    """A record without an acknowledgement may never have reached a broker, unless a reader received it: readers receive
-    only records below the high watermark, which are on every member of the ISR.
-    """
+    """A record without an acknowledgement may never have reached a broker, unless a reader received it."""
     return _ruling(places(np.unique(of.polls.value), cases.values) < 0, {})
 
 
 def short_isr(of: PartitionEvidence, cases: Cases) -> Ruling:
-    """At the time of the final drain the ISR was below min.insync.replicas, so that the high watermark did not move."""
+    """At the final drain the ISR was below min.insync.replicas, so that the high watermark did not move."""
     states, everywhere = of.facts.states, np.ones(cases.values.size, dtype=np.bool_)
     drained = of.polls.received_ns[of.polls.pass_ == FINAL]
     from_ns, until_ns = int(drained.min(initial=FOREVER_NS)) - SETTLE_NS, int(drained.max(initial=0))
@@ -110,7 +106,7 @@ def short_isr(of: PartitionEvidence, cases: Cases) -> Ruling:
 
 def copier_began_anew(of: PartitionEvidence, cases: Cases) -> Ruling:
     """A copier resumes at its group's committed offset when it starts, or after an error. A fault that began before the
-    copy was first seen may have caused that. The copier does not record when it resumes.
+    copy was first seen may have caused that; the copier does not record when it resumes.
     """
     shown_ns = np.full(cases.values.size, NULL) if cases.shown_ns is None else cases.shown_ns
     first_ns = min((begun_ns for begun_ns, _ in of.faults), default=FOREVER_NS)
@@ -118,14 +114,13 @@ def copier_began_anew(of: PartitionEvidence, cases: Cases) -> Ruling:
     if not of.faults:
         return Ruling(brought, ~brought, "the copier does not record when it begins anew, and there was no fault")
     missing: dict[str, Bools] = {
-        "nothing tells whether the second copy was written before the first fault": shown_ns == NULL,
+        "the time at which the second copy was written is unknown": shown_ns == NULL,
         "the copier does not record when it begins anew, and the second copy precedes every fault": shown_ns != NULL,
     }
     return _ruling(brought, missing)
 
 
 def _ruling(brought: Bools, missing: Mapping[str, Bools]) -> Ruling:
-    """Return a ruling: a case is undecided if its cause was not found and some evidence is missing."""
     open_ones = {why: rows & ~brought for why, rows in missing.items() if (rows & ~brought).any()}
     undecided = np.any([np.zeros(brought.size, dtype=np.bool_), *open_ones.values()], axis=0)
     return Ruling(brought, undecided, "; ".join(open_ones))
@@ -139,8 +134,8 @@ def _drained_at(of: PartitionEvidence, values: Ints) -> Ints:
 
 
 def member_ended(of: PartitionEvidence, cases: Cases) -> Ruling:
-    """A member ended or was paused after it had requested a commit past the record, and before it read on past the
-    record. A member processes what it polled in order. The commit need not have been answered.
+    """A member ended or was paused after it had requested a commit past the record, answered or not, and before it read
+    on past the record. A member processes what it polled in order.
     """
     group, brought = of.group, np.zeros(cases.values.size, dtype=np.bool_)
     if group is None or not cases.values.size:
@@ -156,7 +151,7 @@ def member_ended(of: PartitionEvidence, cases: Cases) -> Ruling:
 
 
 def _left(of: PartitionEvidence, group: GroupEvidence, member: int, asked_ns: int, offsets: Ints) -> Bools:
-    """Return which records a member may have left unprocessed, if it requested a commit past them at ``asked_ns``."""
+    """Return which records a member may not have processed."""
     node = of.names.listed[member].rpartition(".")[0]
     ended_ns = min((t_ns for name, t_ns in group.ended if name == node and t_ns >= asked_ns), default=None)
     if ended_ns is None:

@@ -11,7 +11,7 @@ from history.partition import TopicPartition
 
 
 def deleted(events: Iterable[Event]) -> dict[TopicPartition, int]:
-    """Return partition → the offset below which steps deleted its records, by the leaders' answers."""
+    """Return partition → the offset below which steps deleted records."""
     furthest: dict[TopicPartition, int] = {}
     for event in events:
         if event.kind == "injected" and "deleted_before" in event.detail:
@@ -21,12 +21,12 @@ def deleted(events: Iterable[Event]) -> dict[TopicPartition, int]:
 
 
 def unproven(manifest: Manifest, events: Iterable[Event]) -> set[TopicPartition]:
-    """Return the partitions with a step that deletes records and no proof of how many; it may have deleted some."""
+    """Return the partitions whose deletions are unproven."""
     asked = Counter(told["partition"] for key, told in manifest.steps if key == "delete_records")
     proven = Counter(event.detail["partition"] for event in events if "deleted_before" in event.detail)
     return {TopicPartition.parse(partition) for partition in asked - proven}
 
 
 def gone(delivery: Mapping[str, int]) -> int:
-    """Return the number of acknowledged records that certainly no reader will ever return."""
+    """Return how many acknowledged records no reader will return."""
     return delivery["lost"] + delivery["truncated_ack"] + delivery["unknown_offset_ack"]

@@ -1,7 +1,4 @@
-"""Check elections and boots against the controller's history, the brokers' logs and the captured checkpoints.
-
-A contradiction between two of these sources is a finding of its own (``disagreements``).
-"""
+"""Check elections and boots by history, logs and checkpoints."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from evidence.facts import NewLog
 from judge.checks.findings import Check
 from kafka_files.states import State
 
-SETTLED_NS = 2_000_000_000  # a broker answers Metadata from its cache, which may be stale this long
+SETTLED_NS = 2_000_000_000  # a broker's metadata cache may be stale this long
 
 Row = Mapping[str, Any]
 
@@ -22,8 +19,8 @@ def i19_one_leader_per_epoch(states: Sequence[State], lines: Iterable[Row], view
     """I19, all versions; serves C29 and C32.
 
     Leaders are named by the controller's history, by each broker's log line "starts at leader epoch", and by the
-    metadata views. The probe sends no request that only a leader answers: a broker that wrongly believes that it leads,
-    without logging it, would go unnoticed.
+    metadata views. A broker that wrongly believes that it leads, without logging it, goes unnoticed: the probe sends no
+    request that only a leader answers.
     """
     named: dict[int, dict[int, set[str]]] = {}
 
@@ -48,8 +45,7 @@ def i20_clean_election(history: Sequence[State]) -> Iterator[Check]:
     """I20, all versions, unclean.leader.election.enable=false; serves C6, C34, C35, C36 and C37.
 
     A new leader was in the ISR before (or in the ELR, if no member of that ISR remained; 4.0+), and is the first
-    replica of the assignment that is in the new ISR. The controller does not compare offsets, replicas do not vote, and
-    a preferred election selects the same replica. One record may both empty the ISR and elect from the ELR. Excluded
+    replica of the assignment that is in the new ISR. One record may both empty the ISR and elect from the ELR. Excluded
     are reassignments, which select from another list, and elections of the last known leader (KIP-966), a
     ``behaviour_change``.
     """
@@ -85,8 +81,7 @@ def last_known_leader(before: State, after: State) -> bool:
 
 def led_from_elr(history: Sequence[State]) -> Iterator[State]:
     """With ELR (KIP-966): a replica outside the last ISR became leader, while the ISR was empty. It came from the ELR,
-    whose replicas have all committed records. Without ELR only the last member of the ISR may lead. Yields those
-    states.
+    whose replicas have all committed records. Without ELR only the last member of the ISR may lead.
     """
     last_isr: tuple[int, ...] = ()
     for before, after in pairwise(history):
@@ -105,7 +100,7 @@ def i21_history_in_order(history: Sequence[State], effective_min_isr: int) -> It
 
     The partition epoch grows by one. The leader epoch never falls, and grows with every change of the leader. The
     leader is in the ISR, and the ISR in the assignment. ELR and ISR are disjoint, and the ELR is empty while the ISR
-    has at least min.insync.replicas members (``effective_min_isr``; 4.0+).
+    has at least min.insync.replicas members (4.0+).
     """
     for before, after in zip([None, *history], history, strict=False):
         wrong = [
@@ -114,7 +109,8 @@ def i21_history_in_order(history: Sequence[State], effective_min_isr: int) -> It
                 "the leader is not in the ISR": after.leader >= 0 and after.leader not in after.isr,
                 "the ISR is not within the assignment": bool(after.replicas and set(after.isr) - set(after.replicas)),
                 "ELR and ISR overlap": bool(set(after.elr) & set(after.isr)),
-                "ELR is kept beside a sufficient ISR": bool(after.elr) and len(after.isr) >= effective_min_isr,
+                "ELR is not empty although the ISR is sufficient": bool(after.elr)
+                and len(after.isr) >= effective_min_isr,
                 **({} if before is None else _out_of_order(before, after)),
             }.items()
             if found
@@ -151,9 +147,8 @@ def i25_boot_high_watermark(
     """I25, all versions, clean topics; serves C39.
 
     The HW in "Log loaded … with initial high watermark" is at most the log end offset with which the replica then
-    starts. A checkpointed HW is at most the log end offset of a later capture, because the replica had that HW (I6).
-    Equality is not checked: the checkpoint's content at the moment of a kill is not recorded. A replica that a step
-    moved, or whose files a step damaged, starts over.
+    starts. A checkpointed HW is at most the log end offset of a later capture, because the replica had that HW (I6). A
+    replica that a step moved, or whose files a step damaged, starts over.
     """
     loaded: dict[tuple[int, str, int], Row] = {}
     for line in lines:
@@ -205,13 +200,13 @@ def disagreements(
     """Two sources contradict each other about one partition; serves every claim that rests on one of them.
 
     Compared are the controller's last state and each observer's last metadata view, if requested more than two seconds
-    later; each epoch's leader and the brokers' log lines; each epoch's start (``starts``, the smallest in the epoch
-    files) and the log end offset in its leader's log line. Yields (sentence, evidence).
+    later; each epoch's leader and the brokers' log lines; each epoch's smallest start in the epoch files and the log
+    end offset in its leader's log line.
     """
     if history and history[-1].t_ns is not None:
         yield from _of_views(history[-1], views)
     leaders = {state.leader_epoch: state.leader for state in history if state.leader >= 0}
-    begun: set[int] = set()  # a leader that restarts before another election logs its epoch again
+    begun: set[int] = set()  # a leader that restarts logs its epoch again
     for line in lines:
         if line["kind"] != "leader_started":
             continue
@@ -223,7 +218,7 @@ def disagreements(
             )
         if epoch in starts and starts[epoch] != offset and epoch not in begun:
             yield (
-                f"Broker {broker_id} began epoch {epoch} at offset {offset}; the epoch files say {starts[epoch]}.",
+                f"Broker {broker_id} began epoch {epoch} at offset {offset}; epoch files begin it at {starts[epoch]}.",
                 {"broker_log": offset, "epoch_file": starts[epoch], "leader_epoch": epoch, "line": line["line"]},
             )
         begun.add(epoch)

@@ -1,9 +1,7 @@
-"""Cases in which a copier's output does not have each input record exactly once (KIP-98, KIP-447).
+"""Cases in which a copier's output lacks or repeats input records (KIP-98, KIP-447).
 
-A copied record names its input: the copier's id for the partition, and the input's offset. The input is what the final
-drain returned of it, committed records only. Copies are required of input below the offset that the copier's group
-committed: exactly one each for a ``read_committed`` reader, if the copier commits its offsets in the transaction of its
-records. If committed input or output need not have survived, each case is permitted.
+Required is input below the copier's committed offset, as the final drain returned it. If input or output need not have
+survived, cases are permitted.
 """
 
 from __future__ import annotations
@@ -24,9 +22,7 @@ _NOT_CLEAN = (
 
 
 def cases(of: PartitionEvidence, copied: Copied) -> Iterator[Cases]:
-    """Yield the cases of a partition of the output: missing copies, repeated copies, and copies without an input
-    record.
-    """
+    """Yield missing, repeated and unfounded copies."""
     output = Output.of(of, copied)
     why = None if of.clean and copied.clean else (lambda _: _NOT_CLEAN)
     for found in (lost_output(of, copied, output), duplicate_output(of, output), _phantom_output(of, copied, output)):
@@ -37,7 +33,7 @@ _FAR = np.iinfo(np.int64).max
 
 
 class Output(NamedTuple):
-    """The copies that the final drain returned, with their offsets; each place once."""
+    """The drained copies with their offsets."""
 
     values: Ints
     offsets: Ints
@@ -56,9 +52,8 @@ def lost_output(of: PartitionEvidence, copied: Copied, output: Output) -> Cases:
     """A committed record of a copier's input that the final drain did not find in its output.
 
     All versions; KIP-98, and KIP-447 for a group's offsets. The record is below the offset that the copier's group
-    committed, in one transaction with the copies of everything before, so that its copy is committed, too. Copies are
-    in the order of the input, even if some were repeated: a deletion of output took those below the remaining ones. Not
-    checked if the drain did not reach the output's end, or the output is compacted.
+    committed, in one transaction with the copies. Copies are in the order of the input, so a deletion of output took
+    those below the remaining ones. Not checked if the drain is incomplete, or the output is compacted.
     """
     owed = _values(of, copied)[copied.offsets < copied.committed]
     drained = of.drain is not None and of.drain.complete and of.kept
@@ -104,10 +99,7 @@ def _second(values: Ints, output: Output) -> Ints:
 
 
 def _shown_ns(of: PartitionEvidence, offsets: Ints) -> Ints:
-    """Return when each offset was first seen to be written: a live reader received it, or a replica had an HW above it.
-
-    ``NULL``: only the final drain showed it.
-    """
+    """Return when a live reader or an HW first showed each offset; ``NULL``: only the drain did."""
     live = of.polls.take(of.polls.pass_ != FINAL)
     shown_at = np.concatenate([live.offset, of.samples.hw - 1])
     shown_ns = np.concatenate([live.received_ns, of.samples.received_ns])
@@ -118,9 +110,9 @@ def _shown_ns(of: PartitionEvidence, offsets: Ints) -> Ints:
 
 
 def _phantom_output(of: PartitionEvidence, copied: Copied, output: Output) -> Cases:
-    """Return copies of an input offset without a committed record, such as an aborted one.
+    """Return copies of an input offset without a committed record.
 
-    Not checked if the drain did not reach the input's end, if the input is compacted, or for deleted input.
+    Not checked for compacted or deleted input, or if the drain did not reach its end.
     """
     found = np.unique(output.values)
     known = copied.whole and copied.kept

@@ -1,6 +1,6 @@
-"""The findings of one partition, and how the findings of many partitions are added up.
+"""One partition's findings, and sums of many.
 
-Counts are exact. Examples are capped: the first cases in the order of the log are kept.
+Counts are exact; examples are the first cases.
 """
 
 from __future__ import annotations
@@ -18,14 +18,11 @@ from evidence.columns import NULL, Bools, Ints, Names, groups, producer_of
 from evidence.gather import Permitted
 from history.partition import TopicPartition
 
-MAX_EXAMPLES = 1_000  # for each kind of case in one partition, and again in all partitions together
+MAX_EXAMPLES = 1_000  # per kind and partition, and again in total
 
 
 class Kind(NamedTuple):
-    """Cases that are counted together: of one anomaly, with the same permission or the same missing evidence.
-
-    ``allowed_why`` is the permission; ``undecided`` is the missing evidence. With neither, the cases are not permitted.
-    """
+    """Cases that are counted together; forbidden without permission or missing evidence."""
 
     anomaly: str
     allowed_why: str | None
@@ -33,19 +30,15 @@ class Kind(NamedTuple):
 
     @property
     def allowed(self) -> bool | None:
-        """Whether the cases are permitted; None: undecided."""
         return True if self.allowed_why else None if self.undecided else False
 
 
 class Cases(NamedTuple):
-    """Cases of one anomaly, one for each value (-1: it concerns no record of the run's own).
+    """Cases of one anomaly, by value (-1: no record of the run).
 
-    - ``example`` makes the row of the case at a place: ``offset``, ``explanation``, ``evidence`` (a mapping) and, for
-      an acknowledgement, ``acks`` and ``at_ns``.
-    - ``why``: what permits a case in addition to its producer's settings.
-    - ``shown_ns``: when a consumer received the record of the case; for a copier's output, when it was first seen to be
-      written (``NULL``: unknown).
-    - ``again``: the values of the records that must have been sent again to cause the case, if not ``values``.
+    ``example`` makes a case's row: ``offset``, ``explanation``, ``evidence`` and, for an acknowledgement, ``acks`` and
+    ``at_ns``. ``shown_ns``: when it was first seen (``NULL``: unknown). ``again``: records that must have been sent
+    again, if not ``values``.
     """
 
     anomaly: str
@@ -57,23 +50,18 @@ class Cases(NamedTuple):
 
 
 class Ruling(NamedTuple):
-    """Which cases a cause may have brought about.
-
-    ``brought``: the evidence shows it. ``undecided``: the cause is possible, but the ``missing`` evidence would decide.
-    """
+    """Which cases a cause brought about, and which ``missing`` evidence would decide."""
 
     brought: Bools
     undecided: Bools
     missing: str = ""
 
 
-BroughtAbout = Callable[[Cases, str], Ruling]  # decides from the evidence on a permission's cause
+BroughtAbout = Callable[[Cases, str], Ruling]  # by cause
 
 
 class Checks(NamedTuple):
-    """Checks of one invariant: their number, and the time (``NULL``: none) and evidence of each violation, by its
-    place.
-    """
+    """An invariant's checks: their number, and each violation's time (``NULL``: none)."""
 
     checked: int
     violated_ns: Ints
@@ -81,7 +69,7 @@ class Checks(NamedTuple):
 
 
 class Check(NamedTuple):
-    """One check: its time (None: none), whether the invariant is violated, and the evidence."""
+    """One check with its time, if any."""
 
     t_ns: int | None
     violated: bool
@@ -89,7 +77,7 @@ class Check(NamedTuple):
 
 
 def checks_of(found: Iterable[Check]) -> Checks:
-    """Return the checks as counts and violations, in their order."""
+    """Convert checks to counts and violations, in order."""
     checked, violations = 0, []
     for check in found:
         checked += 1
@@ -101,7 +89,7 @@ def checks_of(found: Iterable[Check]) -> Checks:
 
 @dataclass
 class Tally:
-    """The numbers of checks and violations of an invariant, and its first violation."""
+    """An invariant's checks and violations."""
 
     checked: int = 0
     violations: int = 0
@@ -116,10 +104,9 @@ class Tally:
 
 @dataclass
 class Findings:
-    """Cases by kind, with examples as rows of ``history.tables.ANOMALIES``, and invariants by name.
+    """Cases by kind, and invariants by name.
 
-    For one partition only: ``unchecked`` are the required invariants that were not checked; ``lacking`` maps a kind of
-    evidence to why the history lacks it.
+    For one partition: ``unchecked`` are required invariants without a check; ``lacking`` is missing evidence by kind.
     """
 
     counts: Counter[Kind] = field(default_factory=Counter)
@@ -133,8 +120,8 @@ class Findings:
     ) -> None:
         """Count cases, and keep the first as examples.
 
-        The kind of a case is the first of its producer's permissions whose cause may have brought it about, else the
-        missing evidence that leaves it undecided.
+        A case's kind is its producer's first permission whose cause may have brought it about, else the missing
+        evidence.
         """
         kinds, of_case = ruled(cases, names, permitted, brought_about)
         codes, first = np.unique(of_case, return_index=True)
@@ -163,7 +150,7 @@ class Findings:
         tally.add(checks.checked, int(checks.violated_ns.size), first)
 
     def doubted(self, why: Callable[[str], str | None]) -> Findings:
-        """Return these findings with the forbidden cases of an anomaly undecided, if ``why`` returns a reason."""
+        """Return these findings, with forbidden cases undecided if ``why`` returns a reason."""
         kinds = {kind: in_doubt(kind, why(kind.anomaly)) for kind in self.counts}
         counts = Counter[Kind]()
         for kind, cases in self.counts.items():
@@ -171,7 +158,7 @@ class Findings:
         return replace(self, counts=counts, examples={kinds[kind]: rows for kind, rows in self.examples.items()})
 
     def merge(self, others: Iterable[Findings]) -> Findings:
-        """Add the findings of other partitions; examples are ordered by topic and partition."""
+        """Add other partitions' findings; examples are ordered by partition."""
         for other in others:
             self.counts.update(other.counts)
             for kind, examples in other.examples.items():
@@ -185,14 +172,14 @@ class Findings:
 
 
 def ruled(cases: Cases, names: Names, permitted: Permitted, brought_about: BroughtAbout) -> tuple[list[Kind], Ints]:
-    """Return the kinds of some cases, and the place of each case's kind among them."""
+    """Return the kinds of cases, and each case's place among them."""
     kinds = {Kind(cases.anomaly, None): 0}
     of_case = np.zeros(cases.values.size, dtype=np.int64)
 
     def take(rows: Ints, why: str | None, undecided: str | None = None) -> None:
         of_case[rows] = kinds.setdefault(Kind(cases.anomaly, why, undecided), len(kinds))
 
-    ruling = cache(partial(brought_about, cases))  # by cause; the same for all producers
+    ruling = cache(partial(brought_about, cases))  # once per cause
     for (code,), own in groups(producer_of(cases.values)):
         permissions = permitted.get(names.listed[code], {}).get(cases.anomaly, ()) if code >= 0 else ()
         for each in permissions:
@@ -208,7 +195,7 @@ def ruled(cases: Cases, names: Names, permitted: Permitted, brought_about: Broug
 
 
 def in_doubt(kind: Kind, why: str | None) -> Kind:
-    """Return a kind, undecided if it is forbidden and there is a reason to doubt its cases."""
+    """Return a kind, undecided if forbidden with a reason."""
     return kind if why is None or kind.allowed is not False else kind._replace(undecided=why.rstrip("."))
 
 
@@ -218,6 +205,6 @@ def _in_order(row: Mapping[str, Any]) -> tuple[str, int, int, str, int]:
 
 
 def facts(evidence: Mapping[str, Any]) -> str:
-    """Return evidence as a JSON object with sorted names, without unknown values."""
+    """Return evidence as a JSON object without unknown values."""
     known = {name: value for name, value in evidence.items() if value is not None}
     return json.dumps(known, sort_keys=True, separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""The Kafka version from which a rule holds; the only place where checks use ``history.kafka_versions``."""
+"""The Kafka versions in which a rule holds."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from history.kafka_versions import has
 
 
 def always(feature: str, kafka_versions: Iterable[str]) -> bool:
-    """Return whether all versions of a run have the behaviour, so that it must occur."""
+    """Return whether all versions have the behaviour."""
     return all(has(feature, version) for version in kafka_versions)
 
 
 def sometimes(feature: str, kafka_versions: Iterable[str]) -> bool:
-    """Return whether some version of a run has the behaviour, so that it may occur."""
+    """Return whether some version has the behaviour."""
     return any(has(feature, version) for version in kafka_versions)

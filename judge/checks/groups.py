@@ -1,8 +1,6 @@
-"""Check a consumer group's behaviour on one partition: where owners start, what they commit, and who owns it.
+"""Check a consumer group on one partition: starts, commits, owners.
 
-Members record what they read before they commit it, on the run's clock. A member that was paused beyond its session may
-process what it had fetched until its library reports that it lost its partitions. By then only its commits are rejected
-(classic: by the group's generation; KIP-848: by the member's epoch).
+A member paused beyond its session may process what it had fetched; only its commits are rejected.
 """
 
 from __future__ import annotations
@@ -23,8 +21,8 @@ def group_skip(of: PartitionEvidence) -> Cases:
     """A record below an offset that the group committed, and that no member read. A group resumes at its committed
     offset (documentation of Kafka's Consumer), so no member will read it.
 
-    Sound because a member records what it read before it commits it, so that SIGKILL hides no read. The log's content
-    is what the final drain found. Permitted if members commit ahead of processing, which is at-most-once.
+    Sound because a member records what it read before it commits it. Permitted if members commit ahead of processing,
+    which is at-most-once.
     """
     group, drained = of.group, (of.polls.pass_ == FINAL) & (of.polls.value >= 0)
     if group is None or not of.clean:
@@ -62,13 +60,11 @@ def _covered(reads: Reads, offsets: Ints) -> Bools:
 
 def i29_starts_at_committed(of: PartitionEvidence) -> Checks:
     """I29, all versions; serves at-least-once processing. A new owner skips no record between the group's committed
-    offset and the offset at which it starts. Without a commit, it starts at the log's beginning, as auto.offset.reset
-    configures.
+    offset (without a commit: the log's beginning, as auto.offset.reset configures) and the offset at which it starts.
 
     The owner's start is its first record read, or, if earlier, its first requested commit beyond everything that it has
     read; the latter not for a group that commits ahead of processing. Sound because the owner fetched the committed
-    offset before its start, and that is at most the largest offset that any member had requested to commit by then,
-    answered or not. The records in between are those of the final drain.
+    offset before its start, and that is at most the largest offset that any member had requested to commit by then.
     """
     group = _group(of)
     drained = np.sort(of.polls.offset[of.polls.pass_ == FINAL])
@@ -103,8 +99,7 @@ def i30_rereads_uncommitted_only(of: PartitionEvidence) -> Checks:
     """I30, all versions; serves at-least-once processing. An owner reads nothing below an offset that was committed
     before the owner's assignment, so that only uncommitted records are read twice.
 
-    Sound because the new owner receives that committed offset, or a later one, if the commit was answered before the
-    assignment.
+    Sound because the new owner receives that offset, or a later one, if the commit was answered before the assignment.
     """
     group = _group(of)
     taken = group.taken
@@ -125,8 +120,8 @@ def i31_commits_never_fall(of: PartitionEvidence) -> Checks:
     """I31, all versions; serves at-least-once processing. The offset of a successful commit is not below that of a
     commit that was answered before this one was requested. No step of the run resets the group's offsets.
 
-    Sound because owners start at the committed offset and read upwards, and the coordinator rejects a former member of
-    the generation (classic: ILLEGAL_GENERATION) or epoch (KIP-848: STALE_MEMBER_EPOCH).
+    Sound because owners start at the committed offset and read upwards, and the coordinator rejects a former member
+    (classic: ILLEGAL_GENERATION; KIP-848: STALE_MEMBER_EPOCH).
     """
     group = _group(of)
     taken = group.taken
@@ -150,12 +145,11 @@ def i32_one_owner(of: PartitionEvidence) -> Checks:
 
     Sound because a member gives up a partition before the next one receives it (KIP-429, KIP-848), or its session ends.
     The part about reach is not checked within two sessions after a fault, nor for a member that read nothing for one
-    session. A member's recorded times are within the coordinator's: it receives a partition later, and gives it up
-    earlier.
+    session.
     """
     group = _group(of)
     found = []
-    last: Ownership | None = None  # of those before, the one that ends last
+    last: Ownership | None = None  # the earlier one that ends last
     for owned in group.owned:
         if last is not None and last.member != owned.member:
             late = _late_commit(group, last, owned)
@@ -173,7 +167,7 @@ def i32_one_owner(of: PartitionEvidence) -> Checks:
 
 
 def _late_commit(group: GroupEvidence, last: Ownership, owned: Ownership) -> int | None:
-    """Return the offset that an owner still committed after the next owner received the partition, or None."""
+    """Return an offset that an owner committed after the next one received the partition."""
     taken = group.taken_of.get(last.member)
     if taken is None:
         return None
@@ -182,7 +176,7 @@ def _late_commit(group: GroupEvidence, last: Ownership, owned: Ownership) -> int
 
 
 def _excused(group: GroupEvidence, last: Ownership, owned: Ownership) -> bool:
-    """Return whether an owner may have been out of its coordinator's reach when the next one received the partition."""
+    """Return whether an owner may have been out of its coordinator's reach by then."""
     since_ns = owned.from_ns - 2 * group.session_ns
     if any(begun <= owned.from_ns and ended >= since_ns for begun, ended in group.faults):
         return True
@@ -202,7 +196,6 @@ def _name(of: PartitionEvidence, owned: Ownership) -> str:
 
 
 def _read_by_owners(group: GroupEvidence) -> Iterator[tuple[Ownership, Reads]]:
-    """Yield what each owner read while it was the owner, by time, without owners that read nothing."""
     for owned in group.owned:
         if reads := group.reads_of.get(owned.member):
             first = np.searchsorted(reads.received_ns, owned.from_ns)
@@ -212,7 +205,7 @@ def _read_by_owners(group: GroupEvidence) -> Iterator[tuple[Ownership, Reads]]:
 
 
 def _highest_answered(taken: Commits) -> tuple[Ints, Ints]:
-    """Return the times of the commits' answers in order, and the largest offset committed by each."""
+    """Return the answer times, and the largest offset committed by each."""
     order = np.argsort(taken.answered_ns, kind="stable")
     offsets = taken.offset[order]
     return taken.answered_ns[order], np.maximum.accumulate(offsets) if offsets.size else offsets

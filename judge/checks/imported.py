@@ -1,7 +1,6 @@
-"""Judge an imported history, which has no drain, probe or segments, only the records of its clients.
+"""Judge an imported history, which has only its clients' records.
 
-A record is lost if one reader read past it, on both sides, and no reader returned it. If no reader is known to have
-passed it, it is unseen: a reader may begin at the log's end, or after a gap that a commit of its group left.
+A record is lost if a reader read past it, on both sides, and no reader returned it; else it is unseen.
 """
 
 from __future__ import annotations
@@ -39,17 +38,16 @@ _MOVED = "a subscribed consumer may be given its partitions anew at any time"
 
 
 def as_drain(polls: Polls) -> Polls:
-    """Return the reads, with completed ones as the final pass if there is no final drain."""
+    """Return the reads, completed ones as the final pass if there is none."""
     if (polls.pass_ == FINAL).any():
         return polls
     return replace(polls, pass_=np.where(polls.pass_ == LIVE, FINAL, polls.pass_).astype(np.int8))
 
 
 def passed_since(polls: Polls, from_start: Codes) -> Ints:
-    """Return for each read the offset from which its reader had read everything: that of its previous read.
+    """Return from which offset each read's reader had read everything.
 
-    A reader's first read, and one after a read whose operation failed, covers only its own offset. Readers in
-    ``from_start`` are known to have begun at the log's first record.
+    First reads and reads after a failed one cover only their own offset.
     """
     order = np.lexsort((polls.position, polls.consumer))
     consumer, offset = polls.consumer[order], polls.offset[order]
@@ -65,10 +63,7 @@ def passed_since(polls: Polls, from_start: Codes) -> Ints:
 
 
 def misplaced(found: Account, sends: Sends) -> Bools:
-    """Return the acknowledged sends whose offset is wrong.
-
-    Either readers returned the record at other offsets only, or the log cannot have reached that offset.
-    """
+    """Return acknowledged sends with a wrong offset: read elsewhere only, or beyond the log."""
     wrong: Bools = found.read & (sends.outcome == OK) & (sends.offset != NULL) & (found.found_at != sends.offset)
     several = np.flatnonzero(wrong & (found.copies > 1))
     wrong[several] = [int(sends.offset[row]) not in found.offsets(row) for row in several.tolist()]
@@ -76,10 +71,9 @@ def misplaced(found: Account, sends: Sends) -> Bools:
 
 
 def _beyond(found: Account, sends: Sends) -> Bools:
-    """Return the sends that were acknowledged with acks=all beyond the log's end and never read.
+    """Return unread acks=all sends acknowledged beyond the log's end.
 
-    A later record of the same producer was read at its acknowledged offset below. The distance from such a record to
-    this offset exceeds the number of sends in the history.
+    Later records of the producer were read lower, by more than the history has sends.
     """
     acked = (sends.outcome == OK) & (sends.acks == ACKS_ALL) & (sends.offset != NULL)
     right = acked & found.read & (found.found_at == sends.offset)
@@ -96,12 +90,10 @@ def _beyond(found: Account, sends: Sends) -> Bools:
 
 
 def after_cleanup(found: Account, of: PartitionEvidence) -> Account:
-    """Withdraw conclusions about records that their topic's cleanup may have removed.
+    """Withdraw conclusions about records that cleanup may have removed.
 
-    Retention removes records in the order of the log, and a history does not show when: unread records are undecided.
-    Compaction keeps the last record of each key, but tombstones only for a time (delete.retention.ms). Earlier records
-    and tombstones may be missing, but a tombstone not before the older values of its key. If a send without a known
-    offset or key may have superseded a record, the record is undecided.
+    Retention may remove any unread record. Compaction keeps each key's last record, and tombstones for
+    delete.retention.ms; a tombstone may not vanish before its key's older values.
     """
     if of.kept and not of.expires:
         return found
@@ -113,7 +105,7 @@ def after_cleanup(found: Account, of: PartitionEvidence) -> Account:
         key = np.where(at >= 0, told.record_key[at], -1)
         tombstone = (at >= 0) & (told.name == "null")[at]
     written = found.committed & (sends.offset != NULL)
-    newest: Ints = np.full(int(key.max(initial=-1)) + 2, NULL)  # by key; the last place is for records without a key
+    newest: Ints = np.full(int(key.max(initial=-1)) + 2, NULL)  # by key; the last place: no key
     np.maximum.at(newest, key[written], sends.offset[written])
     superseded = (key >= 0) & (sends.offset != NULL) & (sends.offset < newest[key])
     may_supersede = (sends.outcome != FAIL) & ~written
@@ -126,7 +118,7 @@ def after_cleanup(found: Account, of: PartitionEvidence) -> Account:
         fate[open_case & (doubtful | of.expires)] = UNDECIDED
         fate[open_case & (superseded | (tombstone & (key >= 0)))] = NOTHING
         last = open_case & tombstone & (key >= 0) & (sends.offset != NULL) & ~superseded
-        of_values = np.where(tombstone & ~last, -1, key)  # an older tombstone that still exists also deletes the key
+        of_values = np.where(tombstone & ~last, -1, key)  # an older tombstone also deletes the key
         early, unclear = _outlived(of, found, of_values, last)
         fate[unclear | (early & (doubtful | (found.fate != LOST)))] = UNDECIDED
         fate[early & ~doubtful & (found.fate == LOST)] = LOST
@@ -134,11 +126,9 @@ def after_cleanup(found: Account, of: PartitionEvidence) -> Account:
 
 
 def _outlived(of: PartitionEvidence, found: Account, key: Ints, last: Bools) -> tuple[Bools, Bools]:
-    """Return which tombstones were removed while an older value still existed, and for which this is unknown.
+    """Return which tombstones were removed before an older value, and for which this is unknown.
 
-    Each is the ``last`` write of its key. Compaction keeps a tombstone for delete.retention.ms after it removed the
-    older values. One reader proves a violation if it returned such a value and passed the tombstone in less time than
-    that.
+    A reader proves it if it returned such a value and passed the tombstone within delete.retention.ms.
     """
     sends, polls = of.sends, as_drain(of.polls)
     deleted_by = _deleted_by(found, polls, key, np.flatnonzero(last), sends.offset)
@@ -159,11 +149,8 @@ def _outlived(of: PartitionEvidence, found: Account, key: Ints, last: Bools) -> 
 
 
 def _deleted_by(found: Account, polls: Polls, key: Ints, tombstones: Ints, offset: Ints) -> Ints:
-    """Return for each read of the final pass the tombstone (a row of the sends) that deletes the read's value, or -1.
-
-    If a record of the key was read after a tombstone, that tombstone is not the last write.
-    """
-    furthest: Ints = np.full(int(key.max(initial=-1)) + 2, NULL)  # by key; the last place is for records without a key
+    """Return the tombstone (row of the sends) that deletes each final read's value, or -1."""
+    furthest: Ints = np.full(int(key.max(initial=-1)) + 2, NULL)  # as above
     np.maximum.at(furthest, key, found.seen_at)
     rows = tombstones[offset[tombstones] > furthest[key[tombstones]]]
     of_key: Ints = np.full(furthest.size, -1)
@@ -176,11 +163,7 @@ def _deleted_by(found: Account, polls: Polls, key: Ints, tombstones: Ints, offse
 
 
 def standing(of: PartitionEvidence, wrong: Bools) -> tuple[Ints, Ints]:
-    """Return the offsets and values of the records that are known to be in the log.
-
-    These are records that a reader returned and that did not fail, and records acknowledged at an offset that is not
-    known to be wrong.
-    """
+    """Return offsets and values of records known to be in the log."""
     failed = np.unique(of.sends.value[of.sends.outcome == FAIL])
     read = (of.polls.value >= 0) & (places(failed, of.polls.value) < 0)
     acked = (of.sends.outcome == OK) & (of.sends.offset >= 0) & ~wrong
@@ -195,10 +178,7 @@ def standing(of: PartitionEvidence, wrong: Bools) -> tuple[Ints, Ints]:
 
 
 def told_with_names(cases: Cases, of: PartitionEvidence, subscribed: frozenset[str]) -> Cases:
-    """Add the history's key and value to explanation and evidence, and explain what became of unread records.
-
-    Consumers that subscribe may step back or ahead, because a rebalance may move them anywhere.
-    """
+    """Add the history's key and value to a case, and explain unread records."""
 
     def example(place: int) -> Mapping[str, Any]:
         row = dict(cases.example(place))
@@ -221,7 +201,7 @@ def told_with_names(cases: Cases, of: PartitionEvidence, subscribed: frozenset[s
 
 
 def parts_with_names(parts: Mapping[Transaction, Part], of: PartitionEvidence) -> dict[Transaction, Part]:
-    """Add the history's key and value to each torn transaction's first lost record."""
+    """Add the history's key and value to torn transactions."""
 
     def named(part: Part) -> Part:
         if part.first is None:
@@ -233,13 +213,12 @@ def parts_with_names(parts: Mapping[Transaction, Part], of: PartitionEvidence) -
 
 
 def _named(of: PartitionEvidence, value: int, there: Sequence[int]) -> dict[str, Any]:
-    """Return the history's key and value of a record, as sentence and evidence; ``there`` are all values to name."""
     told = of.told_names
     assert told is not None
     at = places(told.value, np.array([value, *there], dtype=np.int64)).tolist()
     if at[0] < 0:
         return {"explanation": "", "evidence": {}}
-    key, name = told.key[at[0]], told.name[at[0]]  # JSON
+    key, name = told.key[at[0]], told.name[at[0]]
     values = " and ".join(sorted({told.name[each] for each in at[1:] if each >= 0}))
     as_told = {"key": json.loads(key), "value": json.loads(name)}
     return {"explanation": f" Key {key}, value {values}.", "evidence": as_told}
@@ -256,7 +235,7 @@ def _unread(anomaly: str, name: tuple[str | None, int | None], row: Mapping[str,
     written = " has no known end and must have been written" if info else " was acknowledged"
     at = "" if row["offset"] is None else f" at offset {row['offset']}"
     lost = anomaly == "lost_write"
-    then = "; reads went past it, and none returned it." if lost else "; no reader is known to have passed it."
+    then = "; reads went past it, and none returned it." if lost else "; whether a reader passed it is unknown."
     if removed and not lost:
         then = "; no reader returned it, and the topic's retention or compaction may have removed it."
     return f"Record {name[0]}/{name[1]}{written}{at}{then}"

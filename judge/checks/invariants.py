@@ -1,8 +1,4 @@
-"""The invariants of the replicas, each declared once.
-
-The checks to run, the effect of missing evidence, docs/checks.md and the completeness test of the mutations follow from
-this table. A new invariant is one function of a partition's evidence and one entry here, with its tests and mutation.
-"""
+"""The invariants of the replicas; docs/checks.md and the mutations' completeness follow from this table."""
 
 from __future__ import annotations
 
@@ -42,21 +38,19 @@ from judge.checks.findings import Check, Checks, Findings, Tally, checks_of
 
 
 class Owed(Enum):
-    """Whether an invariant must be checked on each partition that it applies to; if it was not, it is unknown."""
+    """Whether an unchecked invariant is unknown."""
 
     ALWAYS = "always"
-    WITH_HISTORY = "with a controller of its own"
+    WITH_HISTORY = "if the run has a controller"
     NEVER = "never: it is about something that need not happen"
 
 
 class Invariant(NamedTuple):
-    """An invariant: its title on pages, its severity, and the functions that check it on one partition.
+    """An invariant and the functions that check it on one partition.
 
-    - ``documented``: the functions whose docstrings describe it, if ``checks`` only call them.
-    - ``applies``: whether it holds for a partition; ``occasion``: whether anything that it concerns happened there. If
-      so, ``owed`` decides whether the check is required.
-    - ``reads``: its sources of evidence; unless all are complete, a check without a violation proves nothing.
-    - ``whole``: sources that must be complete, because a missing part could look like a violation.
+    ``documented``: describe it, if ``checks`` only call them. ``applies``: it holds; ``occasion``: something that it
+    concerns happened, so that ``owed`` decides whether a check is required. ``reads``: needed for a pass; ``whole``: a
+    gap could look like a violation.
     """
 
     title: str
@@ -79,7 +73,7 @@ def _clean(of: PartitionEvidence) -> bool:
 
 
 def _followed(of: PartitionEvidence) -> bool:
-    """Return whether a leader may have had a follower; only the controller's history can prove that it had none."""
+    """Return whether a leader may have had a follower."""
     return of.clean and not (of.facts.states and all(len(state.replicas) == 1 for state in of.facts.states))
 
 
@@ -96,7 +90,6 @@ def _in_share(of: PartitionEvidence) -> bool:
 
 
 def _epochs_changed(of: PartitionEvidence) -> bool:
-    """Return whether there was a second leader epoch: without one there is no election to check."""
     return of.clean and len(of.leader_epochs) > 1
 
 
@@ -211,7 +204,7 @@ INVARIANTS = {
         applies=lambda of: of.clean and of.kept and log_content.promised(of).size > 0,
     ),
     "I16": Invariant(
-        "what a consumer read stands in the final log",
+        "the final log has every record that a consumer read",
         (log_content.i16_no_phantom_read,),
         reads=sources(POLLS, SEGMENTS, CAPTURES, HISTORY),
         whole=sources(HISTORY),
@@ -291,7 +284,7 @@ INVARIANTS = {
         applies=lambda of: of.transactional,
     ),
     "I27": Invariant(
-        "a transaction's records stand before the marker that its outcome names, in every log",
+        "every log ends a transaction's records with the marker of its outcome",
         (log_content.i27_markers,),
         reads=sources(SENDS, SEGMENTS),
         applies=lambda of: of.clean and of.transactional,
@@ -334,7 +327,7 @@ INVARIANTS = {
         applies=_in_group,
     ),
     "I33": Invariant(
-        "what a share group accepted is not delivered again",
+        "a record that a share group accepted is not delivered again",
         (shares.i33_accepted_for_good,),
         reads=sources(*SHARE, POLLS),
         owed=Owed.ALWAYS,
@@ -394,11 +387,7 @@ def check(of: PartitionEvidence, findings: Findings) -> None:
 
 
 class Verdict(NamedTuple):
-    """One partition's result for an invariant.
-
-    ``left_open``: why the partition leaves the invariant undecided, if it does; ``doubt``: why its violations are not
-    proven, if they are not.
-    """
+    """One partition's result, with why it is undecided or unproven."""
 
     tally: Tally
     left_open: str | None = None
@@ -406,7 +395,7 @@ class Verdict(NamedTuple):
 
 
 def verdict(where: TopicPartition, name: str, found: Findings, gaps: Gaps, *, owes_history: bool) -> Verdict:
-    """Return one partition's result for an invariant that applies to it."""
+    """Return one partition's result for an applicable invariant."""
     invariant, tally = INVARIANTS[name], found.tallies[name]
     left_open = gaps.of(invariant.reads, where)
     required = invariant.owed is Owed.ALWAYS or (owes_history and invariant.owed is Owed.WITH_HISTORY)
@@ -416,11 +405,7 @@ def verdict(where: TopicPartition, name: str, found: Findings, gaps: Gaps, *, ow
 
 
 def row(name: str, found: Iterable[Verdict], origin_ns: int | None = None) -> dict[str, Any] | None:
-    """Return a row of ``history.tables.INVARIANTS``; None if nothing was checked, nor had to be.
-
-    A proven violation is fail. An undecided partition or an unproven violation is unknown; the reason names the first
-    one and the number of others. Times in reasons are seconds since ``origin_ns``.
-    """
+    """Return a row of ``history.tables.INVARIANTS``; None if no check was made or required."""
     total, proven, whys = Tally(), Tally(), list[str]()
     for each in found:
         total.add(each.tally.checked, each.tally.violations, each.tally.first)

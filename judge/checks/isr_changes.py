@@ -1,4 +1,4 @@
-"""ISR changes that a leader proposed to its controller, by the leader's own log lines, and how each one ended."""
+"""ISR changes that leaders proposed, by their log lines, and how each ended."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from evidence.facts import FOREVER_NS, SLACK_NS, UNFENCED_NS, Facts, longest_out
 from evidence.partition import PartitionEvidence, Row
 from judge.checks.findings import Check, Checks, checks_of
 
-# Lines that end a leader's proposal: committed, rejected, another epoch, a new proposal, or a restart.
+# Each ends a leader's proposal.
 _ENDS = frozenset({"isr_updated", "isr_reset", "leader_started", "follower_started", "isr_shrinking", "log_loaded"})
 _ZOOKEEPER = "znode"
 
 
 class Proposal(NamedTuple):
-    """A smaller ISR that a leader requested from its controller.
+    """A smaller ISR that a leader requested.
 
-    The leader waits until ``until_ns`` (``FOREVER_NS``: to the end of the run). Until then it also waits for
-    ``leaving``: its maximal ISR includes them (KIP-497).
+    Until an answer (``until_ns``) its maximal ISR includes ``leaving`` (KIP-497).
     """
 
     leader: int
@@ -34,10 +33,7 @@ class Proposal(NamedTuple):
 
 
 def proposals(of: PartitionEvidence) -> dict[int, list[Proposal]]:
-    """Return each leader's proposals by time, from log lines with a time that is within a dated history.
-
-    A leader has one proposal in flight, so that those of one broker do not overlap.
-    """
+    """Return each leader's proposals by time; a broker has one in flight."""
     dated = sorted((line for line in of.lines if line["t_ns"] is not None), key=_in_order)
     return {broker: _of_broker(of, broker, list(own)) for broker, own in groupby(dated, key=_broker)}
 
@@ -72,10 +68,7 @@ def _of_broker(of: PartitionEvidence, broker: int, lines: Sequence[Row]) -> list
 
 
 def _shown_another(of: PartitionEvidence, leader: int, isr: Set[int], from_ns: int, until_ns: int) -> int:
-    """Return when a leader's own metadata first showed an ISR other than ``isr``, at most ``until_ns``.
-
-    With KRaft the leader has applied that state by then, whether it proposed it or not.
-    """
+    """Return when a leader's metadata first showed another ISR, at most ``until_ns``."""
     views, name = of.views, str(leader)
     for row in range(int(np.searchsorted(views.received_ns, from_ns)), len(views)):
         if views.received_ns[row] >= until_ns:
@@ -89,14 +82,13 @@ def _shown_another(of: PartitionEvidence, leader: int, isr: Set[int], from_ns: i
 
 def i38_isr_changes_end(of: PartitionEvidence) -> Checks:
     """I38, all versions, timed; serves C16, C18 and C38. An ISR change that a leader proposes is committed, rejected or
-    abandoned, and does not stay in flight (KIP-497). Meanwhile the leader waits for the leaving replicas and proposes
-    nothing else, so that writes with acks=all hang once one of them stops. KAFKA-1382 was such a case.
+    abandoned, and does not stay in flight (KIP-497). Meanwhile the leader waits for the leaving replicas, so that
+    writes with acks=all hang once one of them stops. KAFKA-1382 was such a case.
 
     A proposal lasts from the leader's log line "Shrinking ISR" until "ISR updated", "Failed to alter partition", a new
     leader epoch, the next proposal or a restart. With KRaft it also ends when the leader's metadata shows another ISR
-    than at the proposal: that change or another one replaced it. With ZooKeeper the controller sends the metadata, and
-    only its answer changes the leader's ISR. Violated after controller.socket.timeout.ms and 10 s on end without a
-    fault on a broker or controller, in which a lost request is sent again. An expansion has no log line.
+    than at the proposal. Violated after controller.socket.timeout.ms and 10 s on end without a fault on a broker or
+    controller, in which a lost request is sent again. An expansion has no log line.
     """
     return checks_of(_changes(of))
 
@@ -122,17 +114,13 @@ def _changes(of: PartitionEvidence) -> Iterator[Check]:
 
 
 def _longest_calm(facts: Facts, from_ns: int, until_ns: int) -> int:
-    """Return the longest time without a fault on any broker or controller, as each may have to answer."""
+    """Return the longest time without a fault on a broker or controller."""
     spans = [(o.from_ns, o.until_ns) for o in facts.outages] + [(f.asked_ns, f.until_ns) for f in facts.faults]
     return longest_outside(spans, from_ns, until_ns)
 
 
 def waiting(of: PartitionEvidence) -> dict[int, list[tuple[int, int]]]:
-    """Return the times, as (from, until), in which a leader may use an earlier ISR than the controller's.
-
-    The leader waits for the answer to its proposal, or did so until two seconds ago. A proposal without a time may be
-    at any time.
-    """
+    """Return when a leader may use an earlier ISR: until two seconds after the answer."""
     found = {
         leader: [(p.from_ns - SLACK_NS, min(p.until_ns, FOREVER_NS - UNFENCED_NS) + UNFENCED_NS) for p in own]
         for leader, own in proposals(of).items()

@@ -1,7 +1,4 @@
-"""Kafka bugs that show as a violated invariant, named if the version has them and the brokers' own logs agree.
-
-A named bug remains a failure: the record names it and the version that fixes it.
-"""
+"""Name Kafka bugs behind violated invariants; they remain failures."""
 
 from __future__ import annotations
 
@@ -17,11 +14,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class KnownBug:
-    """A bug that shows as a violation of one of ``shown_as``.
-
-    ``line`` finds the log line that agrees with the invariant's evidence, among the lines of ``kind`` in their order.
-    If the evidence concerns a broker, only that broker's lines are searched.
-    """
+    """A bug that violates ``shown_as``; ``line`` finds the log line that agrees."""
 
     issue: str
     words: str
@@ -40,7 +33,6 @@ def _cut_to_its_end(evidence: Row, lines: Sequence[Row]) -> Row | None:
 
 
 def _caught_up_meanwhile(evidence: Row, lines: Sequence[Row]) -> Row | None:
-    """Return the last eviction of a replica that was behind at that moment and has since fetched up to the HW."""
     for awaited in evidence.get("awaited", ()):
         ends = [
             (end, line)
@@ -55,7 +47,7 @@ def _caught_up_meanwhile(evidence: Row, lines: Sequence[Row]) -> Row | None:
 
 
 def _own_write_refused(evidence: Row, lines: Sequence[Row]) -> Row | None:
-    """Return the line about a rejected ISR that ZooKeeper holds in that epoch: the controller had written it itself."""
+    """Return the line about a rejected ISR that the controller itself had written to ZooKeeper."""
     held = (evidence.get("leader_epoch"), evidence.get("isr"))
     return next((line for line in lines if (line["leader_epoch"], line["isr"]) == held), None)
 
@@ -97,7 +89,7 @@ ISSUES = frozenset(bug.issue for bug in KNOWN_BUGS)
 
 
 def explained(found: Iterable[str], sentence: str) -> set[str]:
-    """Return what a run showed; a bug named in the verdict's sentence replaces the invariants as which it shows."""
+    """Return what a run showed; a named bug replaces its invariants."""
     left = set(found)
     for bug in KNOWN_BUGS:
         if bug.issue in sentence:
@@ -108,10 +100,9 @@ def explained(found: Iterable[str], sentence: str) -> set[str]:
 def named(
     invariants: Iterable[Row], kafka_versions: Iterable[str], lines: Sequence[Row], mode: str | None = None
 ) -> list[dict[str, Any]]:
-    """Return rows of the invariants table with the known bug named in the reason of a violation.
+    """Return rows of the invariants table, with known bugs in the reasons.
 
-    ``lines`` are ``kafka_files.broker_log.BROKER_LOG``; ``mode`` is kraft, zookeeper or None (unknown). Only the first
-    violation is named, because the evidence is about it.
+    ``lines`` are ``kafka_files.broker_log.BROKER_LOG``.
     """
     present = list(kafka_versions)
     bugs = [bug for bug in KNOWN_BUGS if any(affected(bug.issue, version, mode) for version in present)]

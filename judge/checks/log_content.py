@@ -1,7 +1,4 @@
-"""Check what the replicas' logs must contain: acknowledged records, consumed records, ends of transactions.
-
-Each function takes one partition's evidence and returns its ``Checks``.
-"""
+"""Check what logs must contain: acknowledged and consumed records, ends of transactions."""
 
 from __future__ import annotations
 
@@ -36,19 +33,19 @@ def stands(log: Log, offset: Ints, value: Ints) -> Bools:
 
 
 def promised(of: PartitionEvidence) -> Ints:
-    """Return the sends that acks=all guarantees: acknowledged at an offset that was not deleted."""
+    """Return acks=all sends at an offset that was not deleted."""
     sends = of.sends
     acked = (sends.outcome == OK) & (sends.acks == ACKS_ALL) & (sends.offset != NULL)
     return np.flatnonzero(acked & (sends.offset >= (of.deleted_before or 0)))
 
 
 def readable(of: PartitionEvidence) -> Ints:
-    """Return the reads of the run's own records that the final log must still contain."""
+    """Return the reads that the final log must still contain."""
     return np.flatnonzero((of.polls.value >= 0) & (of.polls.offset >= of.log_start))
 
 
 def committed(of: PartitionEvidence) -> Ints:
-    """Return the sends of transactions whose commit was confirmed."""
+    """Return sends of transactions with a confirmed commit."""
     sends = of.sends
     own = (sends.transaction != NULL) & (sends.outcome == OK)
     return np.flatnonzero(own & ((sends.offset == NULL) | (sends.offset >= (of.deleted_before or 0))))
@@ -58,9 +55,8 @@ def i15_durability(of: PartitionEvidence) -> Checks:
     """I15, all versions; serves C1 and C27. The record is there at its offset.
 
     Sound with any min.insync.replicas while disks survive: the acknowledgement waited for every member of its ISR, and
-    a clean election and every later join require the committed prefix. Each replica's log is read from its disk. Logs
-    that were not exported to their end are not checked, nor offsets below which the replica's own retention may have
-    deleted.
+    a clean election and every later join require the committed prefix. Not checked are incomplete exports, and offsets
+    that the replica's own retention may have deleted.
     """
     sends, owed = of.sends, promised(of)
     checked, missing, lacking = 0, [], []
@@ -86,7 +82,7 @@ def i16_no_phantom_read(of: PartitionEvidence) -> Checks:
 
     A record that a consumer received at an offset is at that offset in the partition's final log: it was below a high
     watermark, so it was committed. Violated by KAFKA-14704 (2.8.0 to 3.4.0): a follower served records that it was
-    about to truncate. A final log that was not exported to its end is not checked.
+    about to truncate. Not checked if the export is incomplete.
     """
     polls = of.polls
     if of.final is None or of.final not in of.complete:
@@ -112,12 +108,11 @@ def i16_no_phantom_read(of: PartitionEvidence) -> Checks:
 def i28_enough_replicas(of: PartitionEvidence) -> Checks:
     """I28, all versions; serves C1 and C27.
 
-    While the ISR is smaller than min(min.insync.replicas, replicas), the leader rejects sends with acks=all. Checked in
-    such stretches of the controller's history, from two seconds after the leader's own metadata showed that ISR, as it
-    may learn of it late. A send acknowledged before the stretch ended is a violation if its batch is in the leader's
-    log with the stretch's epoch; otherwise a former leader with another ISR took it. Not checked while the leader or a
-    controller was out of reach, nor while the leader waited for the answer to a proposed ISR: it then uses the previous
-    one (KIP-497).
+    While the ISR is smaller than min(min.insync.replicas, replicas), the leader rejects sends with acks=all. Checked
+    from two seconds after the leader's own metadata showed that ISR. A send acknowledged before the stretch ended is a
+    violation if its batch is in the leader's log with the stretch's epoch; otherwise a former leader with another ISR
+    took it. Not checked while the leader or a controller was out of reach, nor while the leader waited for the answer
+    to a proposed ISR: it then uses the previous one (KIP-497).
     """
     sends = of.sends
     checked, violations, during = 0, [], []
@@ -162,7 +157,7 @@ def i28_enough_replicas(of: PartitionEvidence) -> Checks:
 
 @dataclass
 class OpenEnds:
-    """How the records of transactions of unknown outcome ended in the logs, for a comparison across partitions."""
+    """How transactions of unknown outcome ended, to compare across partitions."""
 
     ended: dict[Transaction, Counter[str]] = field(default_factory=dict)
     first: dict[tuple[Transaction, str], tuple[int, Mapping[str, Any]]] = field(default_factory=dict)
@@ -191,8 +186,8 @@ def i27_markers(of: PartitionEvidence) -> Checks:
     transaction.
 
     Sound because a producer's transactions follow one another, and the coordinator's decision is durable before the
-    first marker is written. A record without a later marker (the log ends there) is not checked. Needs no reader, as it
-    reads the logs. A late request of an old transaction would violate it (KAFKA-17754).
+    first marker is written. A record without a later marker (the log ends there) is not checked. A late request of an
+    old transaction would violate it (KAFKA-17754).
     """
     sends = of.sends
     checked, wrong, where = 0, [], []
@@ -214,7 +209,7 @@ def i27_markers(of: PartitionEvidence) -> Checks:
 
 
 def open_ends(of: PartitionEvidence) -> OpenEnds:
-    """Return how the records of transactions of unknown outcome ended in the logs (I27)."""
+    """Return how transactions of unknown outcome ended (I27)."""
     found = OpenEnds()
     for broker, (sent, offset, ends) in _ended(of).items():
         unknown = np.flatnonzero(of.sends.outcome[sent] == INFO)
@@ -225,7 +220,7 @@ def open_ends(of: PartitionEvidence) -> OpenEnds:
 
 
 def _ended(of: PartitionEvidence) -> dict[int, tuple[Ints, Ints, Bools]]:
-    """Return for each log the transactional sends with a later marker, their offsets, and whether it commits."""
+    """Return each log's transactional sends with a later marker, offsets, and whether it commits."""
     sends = of.sends
     member = np.flatnonzero(sends.transaction != NULL)
     member = member[np.argsort(sends.value[member], kind="stable")]
@@ -248,7 +243,6 @@ def _of_marker(of: PartitionEvidence, row: int, broker: int, offset: int) -> dic
 
 
 def _ends(log: Log, markers: Markers) -> tuple[Ints, Bools]:
-    """Return a log's transactional records with a later marker of their producer id, and whether the marker commits."""
     rows, committed = [], []
     for producer in np.unique(markers.kafka_producer_id).tolist():
         own = markers.kafka_producer_id == producer

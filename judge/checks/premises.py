@@ -1,4 +1,4 @@
-"""Derive what checks may assume from a run's configuration, its events and its replicas."""
+"""Derive what checks may assume."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from judge.checks.gates import always, sometimes
 from judge.checks.takeovers import is_unclean, is_whole
 from judge.checks.transactions import faults as active
 
-ISR_CHANGE_MARGIN_NS = 10_000_000_000  # to find the controller again, and for its answer on a busy host
+ISR_CHANGE_MARGIN_NS = 10_000_000_000  # to find the controller, and for its answer on a busy host
 COSTS_ANSWERS = (
     Trait.STOPS_PROCESS,
     Trait.UNREACHABLE,
@@ -30,12 +30,12 @@ COSTS_ANSWERS = (
     Trait.MAY_MOVE_LEADER,
     Trait.SILENCES_PROBE,
 )
-GROUP_TOPICS = ("__consumer_offsets", STATE_TOPIC)  # committed offsets, and state of share groups
+GROUP_TOPICS = ("__consumer_offsets", STATE_TOPIC)  # committed offsets and share groups' state
 
 
 @dataclass(frozen=True)
 class Premises:
-    """The conclusions that hold for a whole partition or run, each drawn once."""
+    """Conclusions about a partition or run."""
 
     run: Run
 
@@ -44,16 +44,14 @@ class Premises:
         return self.run.manifest
 
     def owed(self, where: TopicPartition) -> dict[int, int]:
-        """Return from which offset on each replica must hold records of an expiring topic: each applies retention by
-        itself.
-        """
+        """Return from which offset each replica must hold records: each applies retention by itself."""
         replicas = self.run.replicas.get(where, ()) if self.run.expires(where.topic) else ()
         return {replica.broker_id: replica.log_start_offset or 0 for replica in replicas}
 
     def starts(self, where: TopicPartition) -> dict[int, int]:
-        """Return where each epoch of a partition begins; a replica's file may have a later start, never an earlier one.
+        """Return each epoch's start; a replica's file may have a later one, never an earlier one.
 
-        A deletion moves the entry at the log's start. The start of such epochs is taken from the leaders' log lines.
+        A deletion moves the entry at the log's start, so log lines have it.
         """
         replicas = self.run.replicas.get(where, ())
         found: dict[int, int] = {}
@@ -71,9 +69,6 @@ class Premises:
         return by_place(line for line in self.run.lines if line["kind"] == "leader_started")
 
     def final(self, where: TopicPartition) -> int | None:
-        """Return the replica whose log is the partition's: the last leader, else the one with the highest high
-        watermark.
-        """
         history = self.run.states.get(where)
         if history and history[-1].leader >= 0:
             return history[-1].leader
@@ -81,18 +76,12 @@ class Premises:
         return max(known, key=lambda replica: replica.high_watermark or 0).broker_id if known else None
 
     def clean(self, where: TopicPartition) -> bool:
-        """Return whether a committed record of the partition must survive: no unclean election, and no disk lost the
-        only copy.
-        """
+        """Return whether committed records must survive."""
         known = where.topic in self.manifest.topics
         return known and not self._unclean(where) and not lost_copies(self.manifest, self.run.events, where)
 
     def _unclean(self, where: TopicPartition) -> bool:
-        """Return whether a replica from outside the ISR led, or may have led.
-
-        It cannot have led unless the settings or an operator allowed it. If they did, the controller's history decides;
-        a history that does not cover every election leaves it possible.
-        """
+        """Return whether a replica from outside the ISR may have led."""
         if not unclean_election(self.manifest, where.topic, self.run.events):
             return False
         return self._led_from_outside(where) or not self._tells_elections(where)
@@ -101,13 +90,13 @@ class Premises:
         return any(is_unclean(before, after) for before, after in pairwise(self.run.states.get(where, ())))
 
     def _tells_elections(self, where: TopicPartition) -> bool:
-        """Return whether the history covers every leader epoch in the replicas' files and the brokers' logs."""
+        """Return whether the history covers every leader epoch that is known."""
         epochs = {epoch for each in self.run.replicas.get(where, ()) for epoch, _ in each.epochs or ()}
         epochs |= {line["leader_epoch"] for line in self._begun.get(where, ())}
         return is_whole(self.run.states.get(where, ()), epochs)
 
     def untold_elections(self) -> Iterator[str]:
-        """Yield a sentence for each partition on which a leader from outside the ISR can be neither shown nor excluded.
+        """Yield a sentence per partition where an unclean leader is possible but unproven.
 
         Checks that rest on committed records are not made there.
         """
@@ -118,7 +107,6 @@ class Premises:
 
     @cached_property
     def led_cleanly(self) -> frozenset[str]:
-        """The topics without a partition that, as far as is known, was led by a replica from outside the ISR."""
         unclean = {where.topic for where in self.run.partitions if self._unclean(where)}
         return frozenset(self.manifest.topics) - unclean
 
@@ -132,7 +120,7 @@ class Premises:
 
     @property
     def keeps_offsets(self) -> bool:
-        """Whether a group's committed offsets must survive: no broker elects uncleanly, and no disk lost records."""
+        """Return whether committed offsets must survive."""
         steps = {*self.manifest.faults, *(key for key, _ in self.manifest.steps)}
         lost = any(self.manifest.has(step, Trait.LOSES_RECORDS) for step in steps)
         return not lost and not any(unclean_election(self.manifest, topic, self.run.events) for topic in GROUP_TOPICS)
@@ -150,24 +138,20 @@ class Premises:
         return list(new_logs(self.run.events, self.manifest))
 
     def kept(self, topic: str) -> bool:
-        """Return whether the topic's batches stay as they were written (no compaction)."""
         return self.manifest.topic_settings(topic, "cleanup.policy", "delete") == {"delete"}
 
     def expires(self, topic: str) -> bool:
-        """Return whether a configured retention may delete records of a topic."""
         policies = self.manifest.topic_settings(topic, "cleanup.policy", "delete")
         return self.run.expires(topic) and any("delete" in policy for policy in policies)
 
     def tombstones_stay_ns(self, topic: str) -> int:
-        """Return how long compaction keeps a tombstone after it removed the older values of its key."""
         return min(map(int, self.manifest.topic_settings(topic, "delete.retention.ms", "86400000"))) * 1_000_000
 
     @cached_property
     def deleted(self) -> dict[TopicPartition, int]:
-        """The offset below which each partition's records may have been deleted, by a request or by retention.
+        """Return the offset below which each partition's records may have been deleted.
 
-        After retention, or a request without proof, that is the last leader's log start offset. The controller's
-        history names that leader; without one, the largest log start offset of any replica counts.
+        After retention or an unproven request, the last leader's log start, or the largest of any.
         """
         found = delivery.deleted(self.run.events)
         unproven = delivery.unproven(self.manifest, self.run.events)
@@ -180,7 +164,7 @@ class Premises:
         return found
 
     def effective_min_isr(self, where: TopicPartition) -> int:
-        """Return min(min.insync.replicas, replicas), with the largest value that each had."""
+        """Return min(min.insync.replicas, replicas), each at its largest."""
         return max(self._effective_min_isrs(where))
 
     def _effective_min_isrs(self, where: TopicPartition) -> list[int]:
@@ -208,7 +192,7 @@ class Premises:
 
 
 def by_place(rows: Iterable[Row]) -> dict[TopicPartition, list[Row]]:
-    """Group rows by the partition that they concern."""
+    """Group rows by partition."""
     found: dict[TopicPartition, list[Row]] = {}
     for row in rows:
         found.setdefault(TopicPartition.of(row), []).append(row)
@@ -216,19 +200,15 @@ def by_place(rows: Iterable[Row]) -> dict[TopicPartition, list[Row]]:
 
 
 def max_isr_lag_ns(manifest: Manifest) -> int:
-    """Return the longest time that a member of the ISR may lag."""
+    """Return an ISR member's longest lag."""
     lags = [int(node.config.get("replica.lag.time.max.ms", "30000")) for node in manifest.brokers] or [30_000]
     sessions = [int(n.config.get("zookeeper.session.timeout.ms", "18000")) for n in manifest.brokers] or [18_000]
-    # A stopped follower may have been ZooKeeper's controller; no ISR change is accepted until its session ends.
+    # A stopped follower may have been ZooKeeper's controller.
     return max(lags) * 1_500_000 + (max(sessions) * 1_000_000 if manifest.mode == "zookeeper" else 0)
 
 
 def stale_controller_ns(manifest: Manifest) -> int:
-    """Return how long a broker may wait for an answer of an unreachable broker that it takes for ZooKeeper's
-    controller.
-
-    0 with KRaft, which has separate controllers.
-    """
+    """Return how long a broker may wait for one that it takes for ZooKeeper's controller."""
     if manifest.mode != "zookeeper":
         return 0
     return _controller_socket_timeout_ns(manifest)
@@ -240,10 +220,7 @@ def _controller_socket_timeout_ns(manifest: Manifest) -> int:
 
 
 def faults(events: Sequence[Event], manifest: Manifest) -> Iterator[Fault]:
-    """Yield the brokers that a fault is proven to have stopped, with the times of request, effect and recovery.
-
-    If the broker was started again before the recovery, that time counts.
-    """
+    """Yield the proven stops of brokers."""
     broker_ids = {node.name: node.node_id for node in manifest.brokers}
     for event in events:
         if event.kind != "injected" or not manifest.has(event.step, Trait.STOPS_PROCESS):
@@ -265,11 +242,9 @@ def faults(events: Sequence[Event], manifest: Manifest) -> Iterator[Fault]:
 
 
 def disturbances(events: Sequence[Event], manifest: Manifest) -> list[tuple[int, int]]:
-    """Return when a fault may have cost a producer the answer to a send: from its request to ``SETTLE_NS`` after its
-    recovery.
+    """Return when a fault may have cost a producer an answer.
 
-    Faults of a group's members or of a copier do not affect producers, and those of files and settings close no
-    connection.
+    Group members', copiers', files' and settings' faults do not.
     """
     servers = {node.name for node in manifest.nodes}
     costly = [event for event in events if manifest.has(event.step, *COSTS_ANSWERS)]
@@ -278,7 +253,7 @@ def disturbances(events: Sequence[Event], manifest: Manifest) -> list[tuple[int,
 
 
 def request_timeouts_ns(manifest: Manifest) -> dict[str, int]:
-    """Return producer → the time after which its client sends an unanswered record again, if known."""
+    """Return producer → its client's request timeout, if known."""
     asked = {name: load.get("request_timeout") for name, load in manifest.loads.items()}
     timed = ((each.producer_id, asked.get(each.load or "")) for each in manifest.producers)
     return {name: int(timeout_s * 1e9) for name, timeout_s in timed if timeout_s is not None}
@@ -290,7 +265,7 @@ def _of_clients_only(event: Event, servers: Set[str]) -> bool:
 
 
 def outages(events: Sequence[Event], manifest: Manifest) -> Iterator[Outage]:
-    """Yield the faults that keep a broker or a controller from the others, each until its verified recovery."""
+    """Yield faults that keep a node from others, until verified recovery."""
     numbers = {node.name: node.node_id if node.role == "broker" else None for node in manifest.nodes}
     for event in events:
         if event.kind != "inject" or not manifest.has(event.step, Trait.UNREACHABLE, Trait.MAY_BE_UNREACHABLE):
@@ -303,7 +278,7 @@ def outages(events: Sequence[Event], manifest: Manifest) -> Iterator[Outage]:
 
 
 def new_logs(events: Sequence[Event], manifest: Manifest) -> Iterator[NewLog]:
-    """Yield when a replica started over: after a reassignment (there and back), or with damaged files."""
+    """Yield when a replica started over: after a reassignment, or with damaged files."""
     broker_ids = {node.name: node.node_id for node in manifest.brokers}
     for event in events:
         if manifest.has(event.step, Trait.MOVES_REPLICAS) and event.kind in {"inject", "heal"}:
@@ -314,7 +289,7 @@ def new_logs(events: Sequence[Event], manifest: Manifest) -> Iterator[NewLog]:
 
 
 def _moved(asked: Event, events: Sequence[Event]) -> list[str | None]:
-    """Return the topics that a reassignment moved, by its proofs; [None], meaning any, if something was not proven."""
+    """Return the topics that a reassignment moved; [None] without proof."""
     same = [other for other in events if (other.step, other.target) == (asked.step, asked.target)]
     proofs = [other.detail.get("replicas", {}) for other in same if other.kind in {"injected", "healed"}]
     if not proofs or not all(proofs):

@@ -1,4 +1,4 @@
-"""Check that every reader reached the end of what is readable, and that every partition had a reader."""
+"""Check that every reader reached the end."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from judge.checks.findings import Check, Checks, checks_of
 
 
 class _Reading(NamedTuple):
-    """A reader of a partition and its position; ``reader`` None: no member of the group has the partition."""
-
     reader: str | None
     position: int | None = None
 
@@ -30,8 +28,8 @@ def i37_readers_reach_the_end(of: PartitionEvidence) -> Checks:
     - afterwards no reader moved for two session time-outs and 30 s without a fault;
     - the reader reported its position until the end of that time.
 
-    By then a member that was killed or paused has lost its partitions, or polls again. A reader that still moved, or
-    did not report, is undecided, and so is the run.
+    By then a member that was killed or paused has lost its partitions, or polls again. If a reader still moved, or did
+    not report, it and the run are undecided.
     """
     return checks_of(_checks(of))
 
@@ -50,7 +48,7 @@ def _checks(of: PartitionEvidence) -> Iterator[Check]:
 
 
 def undecided_readers(of: PartitionEvidence) -> list[str]:
-    """Return a sentence for each reader that was not at the end and that I37 cannot judge."""
+    """Return a sentence per reader that I37 cannot judge."""
     if of.readers is None:
         return []
     facts = of.readers.facts
@@ -73,7 +71,7 @@ def _place(of: PartitionEvidence, reading: _Reading) -> str:
 
 
 def _readings(of: PartitionEvidence, readers: ReaderEvidence) -> Iterator[_Reading]:
-    """Yield the live consumer, and the members that had the partition; none if it was not drained to its end."""
+    """Yield the live consumer and the members with the partition."""
     facts, positions = readers.facts, readers.positions
     if of.drain is None or not of.drain.complete:
         return
@@ -95,9 +93,6 @@ def _reached(of: PartitionEvidence, reading: _Reading) -> bool:
 
 
 def _reported(readers: ReaderEvidence, reading: _Reading) -> bool:
-    """Return whether a reader reported its position or, without a reader, all members reported that they lack the
-    partition.
-    """
     silent = readers.facts.silent
     if reading.reader is None:
         return not silent - {LIVE_CONSUMER}

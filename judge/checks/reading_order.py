@@ -1,7 +1,6 @@
-"""Cases in which consumers' reads of one partition contradict the order of a log.
+"""Cases in which reads of one partition contradict the order of a log.
 
-Consumers read in assign mode, each partition from its beginning, so that a consumer's own sequence is in the order of
-the log. A step across its own seek proves nothing.
+Consumers read in assign mode. A step across a seek proves nothing.
 """
 
 from __future__ import annotations
@@ -23,16 +22,14 @@ from judge.checks.records import clashes, record
 
 @dataclass(frozen=True)
 class Steps:
-    """Pairs of consecutive reads of one consumer: rows of the polls, ``before`` and ``after``."""
+    """Consecutive reads of one consumer, as rows."""
 
     before: Ints
     after: Ints
 
 
 def steps(of: PartitionEvidence) -> Steps:
-    """Return the steps of every consumer; a seek separates two reads, because the consumer is a new reader from then
-    on.
-    """
+    """Return every consumer's steps, without those across a seek."""
     polls, seeks = of.polls, of.seeks
     consumer = np.concatenate([polls.consumer, seeks.consumer])
     pass_ = np.concatenate([polls.pass_, seeks.pass_])
@@ -49,8 +46,8 @@ def poll_skip(of: PartitionEvidence, taken: Steps, standing: tuple[Ints, Ints] |
     """Between two of its reads, a consumer passed over a record that is known to be in the log; serves C2.
 
     Sound because every offset below one that was read was filled by then. A gap without the run's own records (control
-    records) is legal. The log's content (``standing``) is what the final drain found; for an imported history, every
-    record that was read or acknowledged. The row names the first record passed over.
+    records) is legal. The log's content is what the final drain found; for an imported history, every record that was
+    read or acknowledged.
     """
     if standing is None:
         drained = (of.polls.pass_ == FINAL) & (of.polls.value >= 0)
@@ -100,9 +97,7 @@ def nonmonotonic_poll(of: PartitionEvidence, taken: Steps) -> Cases:
 
 
 def leader_epoch_regression(of: PartitionEvidence, taken: Steps) -> Cases:
-    """A consumer received, further up in the log, a batch of an older leader epoch; epochs never fall along a log;
-    serves C26.
-    """
+    """A consumer received, further up in the log, a batch of an older leader epoch; serves C26."""
     epoch, offset = of.polls.leader_epoch, of.polls.offset
     ahead = offset[taken.after] > offset[taken.before]
     fell = np.flatnonzero(ahead & (epoch[taken.after] < epoch[taken.before]) & (epoch[taken.after] != NULL))
@@ -128,11 +123,10 @@ def nonrepeatable_read(of: PartitionEvidence) -> Cases:
     """An offset was read with two values; or was read, and a complete drain found it empty or ended below it; serves C2
     and C46.
 
-    A record that a consumer receives is below a high watermark and so committed: it remains. A deletion only moves the
-    log's start; compaction empties offsets, so that for a compacted topic only different values count. A
-    ``read_committed`` drain legally omits records that only ``read_uncommitted`` readers received. A leader reports no
-    end offset below what was committed before its epoch (KIP-207). Records read after the drain's first record may be
-    newer than its end.
+    A record that a consumer receives is below a high watermark and so committed: it remains. For a compacted topic only
+    different values count. A ``read_committed`` drain legally omits records that only ``read_uncommitted`` readers
+    received. A leader reports no end offset below what was committed before its epoch (KIP-207). Records read after the
+    drain's first record may be newer than its end.
     """
     ours, final = of.polls.value >= 0, of.polls.pass_ == FINAL
     drained, live = ours & final, ours & ~final
@@ -166,7 +160,6 @@ def nonrepeatable_read(of: PartitionEvidence) -> Cases:
 
 
 def _vanished(of: PartitionEvidence, drained: Bools, live: Bools) -> Bools:
-    """Return which reads of live consumers the final drain should have found and did not, parallel to ``live``."""
     polls, drain = of.polls, of.drain
     offset = polls.offset[live]
     if not of.kept or not drained.any() or drain is None or not drain.complete or drain.position is None:
@@ -231,9 +224,9 @@ def realtime_order_violation(of: PartitionEvidence) -> Cases:
 
 @dataclass(frozen=True)
 class Acknowledged:
-    """The acknowledged sends (rows) by producer and number.
+    """Acknowledged sends (rows) by producer and number.
 
-    ``top`` is the largest offset acknowledged before each; ``top_at`` is the place of the last send with it.
+    ``top``: the largest offset before; ``top_at``: its last send.
     """
 
     rows: Ints
@@ -242,10 +235,7 @@ class Acknowledged:
 
 
 def acknowledged(of: PartitionEvidence, trusted: Bools | None = None) -> Acknowledged:
-    """Return each producer's acknowledged sends in the order of their numbers, or only the ``trusted`` ones.
-
-    acks=0 is no acknowledgement.
-    """
+    """Return each producer's acknowledged sends by number; acks=0 is none."""
     acked = (of.sends.outcome == OK) & (of.sends.acks != ACKS_0)
     rows = np.flatnonzero(acked if trusted is None else acked & trusted)
     rows = rows[np.argsort(of.sends.value[rows], kind="stable")]
@@ -302,11 +292,10 @@ def bad_ack_offset(
     serves C7.
 
     With acks=1 the whole log may have been lost, so that offsets restart at 0. A missing offset is permitted to
-    idempotent producers that may have sent a batch again to a new leader (``resending``).
+    idempotent producers that may have sent a batch again to a new leader.
 
-    An imported history (``found``) may omit offsets, and has no log to compare them with. There an offset is wrong if
-    readers returned the record at other offsets only, if it is beyond the log's end (``imported.misplaced``), or if it
-    is such a 0 and no reader returned the record.
+    An imported history may omit offsets. There an offset is wrong if readers returned the record at other offsets only,
+    if it is beyond the log's end, or if it is such a 0 and no reader returned the record.
     """
     offset = of.sends.offset[told.rows]
     zero = (offset == 0) & (told.top > 0) & (of.sends.acks[told.rows] == ACKS_ALL)

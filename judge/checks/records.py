@@ -1,8 +1,4 @@
-"""Cases in which one partition's records contradict what was guaranteed.
-
-Each function has the name of its anomaly and returns its ``Cases``. They compare the reads of the final drain, live
-consumers and each replica's log with the producers' ledgers (``judge.checks.account``).
-"""
+"""Cases in which records contradict the guarantees; functions are named after anomalies."""
 
 from __future__ import annotations
 
@@ -35,7 +31,7 @@ _DAMAGED = ("bad crc", "malformed")
 
 
 def record(names: Names, value: int) -> str:
-    """Return how sentences name a record of the run's own."""
+    """Return a record's name in sentences."""
     producer, seq = names.name(int(value))
     return f"Record {producer}/{seq}"
 
@@ -72,8 +68,8 @@ _EPOCH_RAISED = (
 def duplicate(of: PartitionEvidence, found: Account, gave_up: Collection[str] = ()) -> Cases:
     """A record that the final drain returned at more than one offset.
 
-    Permitted to an idempotent producer that ``gave_up`` records, if each copy has its own epoch of one Kafka producer
-    id: giving up raises the epoch, and records sent again then count as new (KIP-360, librdkafka 4953).
+    Permitted to an idempotent producer that gave up records, if each copy has its own epoch of one Kafka producer id:
+    giving up raises the epoch, and records sent again then count as new (KIP-360, librdkafka 4953).
     """
     rows = np.flatnonzero(found.copies > 1)
 
@@ -88,7 +84,7 @@ def duplicate(of: PartitionEvidence, found: Account, gave_up: Collection[str] = 
         evidence = {"offsets": offsets, "outcome": OUTCOMES[of.sends.outcome[send]]}
         row = {
             "offset": offsets[1],
-            "explanation": f"{name} was sent once and stands at offsets {listed}{by}.",
+            "explanation": f"{name} was sent once and is at offsets {listed}{by}.",
             "evidence": evidence | ({"producer_epochs": epochs} if epochs else {}),
         }
         return row | _acknowledgement(of, send)
@@ -106,9 +102,7 @@ def duplicate(of: PartitionEvidence, found: Account, gave_up: Collection[str] = 
 
 
 def _writers(of: PartitionEvidence, offsets: Sequence[int]) -> list[tuple[int, int]]:
-    """Return Kafka's producer id and epoch of the batch at each offset, or nothing unless the final log has all of
-    them.
-    """
+    """Return (Kafka producer id, epoch) at each offset, none if the final log lacks one."""
     if of.final is None or of.final not in of.batches:
         return []
     batches = of.batches[of.final].batches
@@ -134,7 +128,6 @@ def _reads(of: PartitionEvidence) -> Iterator[_Read]:
 
 
 def _in_no_ledger(of: PartitionEvidence, found: Account, *, unclean: bool) -> Iterator[tuple[_Read, Ints]]:
-    """Yield the rows of intact records that no ledger names, of unclean producers or of all others."""
     wanted = np.array([(name in of.unclean_producers) is unclean for name in of.names.listed], dtype=np.bool_)
     for read in _reads(of):
         rows = np.flatnonzero(~read.damaged & (read.value >= 0) & (places(found.groups.values, read.value) < 0))
@@ -142,7 +135,7 @@ def _in_no_ledger(of: PartitionEvidence, found: Account, *, unclean: bool) -> It
 
 
 def unrecorded(of: PartitionEvidence, found: Account) -> Counter[str]:
-    """Return unclean producer → the number of its records that a reader returned and its ledger lacks."""
+    """Return unclean producer → read records that its ledger lacks."""
     if not of.unclean_producers:
         return Counter()
     seen = [read.value[rows] for read, rows in _in_no_ledger(of, found, unclean=True)]
@@ -231,7 +224,7 @@ def aborted_read(of: PartitionEvidence, found: Account) -> Cases:
 
 
 class Clash(NamedTuple):
-    """An offset at which several values were read or acknowledged; ``stands`` is what the final drain found there."""
+    """An offset with several values."""
 
     offset: int
     values: list[int]
@@ -239,7 +232,7 @@ class Clash(NamedTuple):
 
 
 def clashes(drained_offset: Ints, drained: Ints, offset: Ints, value: Ints, names: Names) -> list[Clash]:
-    """Return the offsets with more than one value among the final drain's records and the other given ones."""
+    """Return offsets with several values."""
     order = np.lexsort((drained, drained_offset)) if np.any(np.diff(drained_offset) < 0) else slice(None)
     stand_offset, stand = drained_offset[order], drained[order]
     again = np.zeros(stand.size, dtype=np.bool_)
@@ -264,8 +257,8 @@ def clashes(drained_offset: Ints, drained: Ints, offset: Ints, value: Ints, name
 
 
 def inconsistent_offset(of: PartitionEvidence, found: Account, wrong: Bools | None = None) -> Cases:
-    """One offset held two different values, according to reads and acknowledgements. Acknowledgements that are known to
-    be ``wrong`` (``bad_ack_offset``: the record was read elsewhere) are excluded.
+    """One offset held two different values, according to reads and acknowledgements. Acknowledgements with a wrong
+    offset (``bad_ack_offset``) are excluded.
 
     The row names a value that the final drain did not find there. If the drain found none, it names a value that no
     replica's log has there; of several, the one with the weakest acks.

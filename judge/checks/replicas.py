@@ -1,9 +1,7 @@
-"""Check what the replicas' high watermarks and log end offsets must never show.
+"""Check what high watermarks and log end offsets must never show.
 
-Each function takes the evidence of one partition. A sample is one probe's answer: ``sent_ns`` and ``received_ns`` on
-one monotonic clock, pinned to the leader epoch that the broker accepted. Sample A is before sample B if A.received_ns
-<= B.sent_ns. All checks assume: no unclean election, cleanup.policy=delete with nothing deleted, no DeleteRecords, no
-tiered storage, and disks that survive.
+A sample is pinned to the leader epoch that the broker accepted. A is before B if A.received_ns <= B.sent_ns. Assumed:
+no unclean election, compaction, deletion or tiered storage, and disks that survive.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from evidence.partition import PartitionEvidence
 from evidence.views import Change
 from judge.checks.findings import Checks
 
-STRETCH_NS = 500_000_000  # a waiting fetch is answered within replica.fetch.wait.max.ms = 500
+STRETCH_NS = 500_000_000  # replica.fetch.wait.max.ms
 
 
 def _checks(samples: Samples, checked: Bools, violated: Bools, evidence: Callable[[int], Mapping[str, Any]]) -> Checks:
@@ -28,7 +26,7 @@ def _checks(samples: Samples, checked: Bools, violated: Bools, evidence: Callabl
 
 
 def _follows(samples: Samples) -> Bools:
-    """Return which samples were requested after the previous answer, within one incarnation and epoch of one broker."""
+    """Return which samples follow the previous answer of their broker, incarnation and epoch."""
     # Row -1 means none; NumPy would take the last row.
     return (samples.before >= 0) & (samples.received_ns[samples.before] <= samples.sent_ns)
 
@@ -57,8 +55,8 @@ def i2_hw_below_leo(evidence: PartitionEvidence) -> Checks:
     """I2, all versions; serves C14. HW <= LEO on one replica.
 
     Sound if HW was read first: in one reply, or in an earlier sample of the same incarnation and epoch. In between LEO
-    only grows, or is truncated to no less than the replica's own HW. On a topic that is not clean LEO may fall further;
-    there only single replies count.
+    only grows, or is truncated to no less than the replica's own HW. On a topic that is not clean only single replies
+    count.
     """
     samples = evidence.samples
     earlier = _follows(samples) if evidence.clean else np.zeros(len(samples), dtype=np.bool_)
@@ -109,8 +107,8 @@ def i6_own_floor(evidence: PartitionEvidence) -> Checks:
     incarnations.
 
     Sound because everything below an HW is committed, and every cleanly elected leader has it. Other replicas' HWs
-    prove nothing here: a former leader's divergent end may legally be truncated below them. A replica that a step moved
-    to another broker, or whose files it damaged, starts over.
+    prove nothing: a former leader's divergent end may legally be truncated below them. A replica that a step moved to
+    another broker, or whose files it damaged, starts over.
     """
     samples = evidence.samples
     floor, answered_ns = np.full(len(samples), NULL), np.full(len(samples), FOREVER_NS)
@@ -146,7 +144,7 @@ def i8_leader_completeness(evidence: PartitionEvidence) -> Checks:
     samples, starts = evidence.samples.with_epoch, evidence.epoch_starts
     later = np.array(sorted(starts), dtype=np.int64)
     start_offsets = np.array([starts[epoch] for epoch in later.tolist()], dtype=np.int64)
-    lowest = np.minimum.accumulate(start_offsets[::-1])[::-1]  # of an epoch and all later ones
+    lowest = np.minimum.accumulate(start_offsets[::-1])[::-1]
     checked, violations = 0, []
     for (epoch,), rows in groups(samples.epoch):
         behind = int(np.searchsorted(later, epoch, side="right"))
@@ -174,7 +172,7 @@ def i8_leader_completeness(evidence: PartitionEvidence) -> Checks:
 
 
 class _Quiet(NamedTuple):
-    """A stretch with a constant log end offset of the leader; ``reached_ns``: when its HW was first seen there."""
+    """A stretch with a constant leader LEO, which HW reached at ``reached_ns``."""
 
     leader: int
     isr: tuple[int, ...]
@@ -192,15 +190,13 @@ def i10_quiescence(evidence: PartitionEvidence) -> Checks:
 
     Checked while the leader's LEO does not change. A member that has stopped fetching holds HW back until it is
     evicted, after at most 1.5 x replica.lag.time.max.ms. A stuck HW is a violation only if the same ISR lasted longer
-    than that plus the settling time, even if HW moved later; a shorter stretch proves nothing. A member that caught up
-    while it was being evicted holds HW back until the next write (HW-WAITS): a violation. From 3.7, HW does not move
-    below min.insync.replicas, by design (KIP-966). States are the controller's own, if available: a leader that was cut
-    off from it shows an old ISR.
+    than that plus the settling time. So is a member that caught up while it was being evicted and holds HW back until
+    the next write (HW-WAITS). From 3.7, HW does not move below min.insync.replicas, by design (KIP-966). States are the
+    controller's own, if available: a leader that was cut off shows an old ISR.
 
-    Not checked while the controller or the leader was out of reach, as evictions may have been impossible. With
-    ZooKeeper a leader may mistake an unreachable member for the controller; the limit is then longer. A member that was
-    out of reach with the leader's whole log is not evicted and does not learn the last HW: it is compared only after it
-    has been within reach for the whole limit.
+    Not checked while the controller or the leader was out of reach. With ZooKeeper a leader may mistake an unreachable
+    member for the controller; the limit is then longer. A member that was out of reach with the leader's whole log is
+    not evicted and does not learn the last HW: it is compared only after the whole limit within reach.
     """
     settled_ns = evidence.facts.max_isr_lag_ns + SETTLE_NS
     effective_min_isr = 0 if evidence.facts.lax_min_isr else evidence.facts.effective_min_isr
@@ -235,9 +231,6 @@ def i10_quiescence(evidence: PartitionEvidence) -> Checks:
 
 
 def _quiet(samples: Samples, changes: Sequence[Change], effective_min_isr: int) -> Iterator[_Quiet]:
-    """Yield the stretches in which the log end offset of the current leader did not change, within one state of the
-    partition.
-    """
     ends = [*(change.received_ns for change in changes[1:]), FOREVER_NS]
     for change, until_ns in zip(changes, ends, strict=False):
         if len(change.isr) < effective_min_isr:
@@ -257,7 +250,7 @@ def _still(own: Samples, change: Change) -> Iterator[_Quiet]:
     highest = np.maximum.reduceat(own.hw, first)
     reached = np.where(own.hw == own.leo, own.received_ns, FOREVER_NS)
     reached_ns = np.minimum.reduceat(reached, first)
-    # The stretch ends at the last request: followers' samples during its answer may already be newer.
+    # Followers' samples during the last answer may be newer.
     for n in np.flatnonzero(own.sent_ns[last] - own.received_ns[first] >= STRETCH_NS).tolist():
         yield _Quiet(
             change.leader,
@@ -280,7 +273,7 @@ def _overlapping(outages: Sequence[Outage], quiet: _Quiet, whose: set[int | None
 def _last_of_members(
     samples: Samples, quiet: _Quiet, outages: Sequence[Outage], limit_ns: int
 ) -> Iterator[dict[str, int]]:
-    """Yield the last sample of each follower in the ISR; after an outage only if it has been back for ``limit_ns``."""
+    """Yield in-sync followers' last samples; after an outage only if ``limit_ns`` has passed."""
     for broker_id in sorted(set(quiet.isr) - {quiet.leader}):
         back = [outage.until_ns for outage in outages if _overlapping([outage], quiet, {broker_id})]
         since_ns = max(back) + limit_ns if back else quiet.from_ns
@@ -298,7 +291,6 @@ def _last_of_members(
 
 
 def _ending_at_hw(samples: Samples, quiet: _Quiet) -> list[int]:
-    """Return the replicas outside the ISR whose last known log end offset is the HW that does not move."""
     if quiet.hw == quiet.leo:
         return []
     ending = []
@@ -313,8 +305,7 @@ def i26_stable_offset(evidence: PartitionEvidence) -> Checks:
     """I26, all versions, transactional producers; serves C2 and C43. Holds within one incarnation and epoch.
 
     Sound because the last stable offset is the smaller of HW and the first open transaction's offset, and a leader's HW
-    never falls (I3). Within one reply the two cannot be compared, because HW is read first. Whether the last stable
-    offset falls is not checked: it is read in two steps, HW last, and a transaction may begin in between.
+    never falls (I3). Within one reply the two cannot be compared, because HW is read first.
     """
     samples = evidence.samples
     before = samples.before

@@ -1,9 +1,7 @@
-"""Check a share group on one partition (KIP-932): each record is accepted or archived, and has one holder at a time.
+"""Check a share group on one partition (KIP-932).
 
-Members record each delivery before they acknowledge it, and each acknowledgement before they send it, on the run's
-clock. A broker may count a delivery that never reached a member, and forgets unpersisted deliveries when it ends
-("Managing durable share-partition state"). So two deliveries of a record are compared only if no fault was active and
-no member started, from two lock durations before the first until the second.
+A broker may count a delivery that never arrived, and forgets unpersisted ones when it ends. So two deliveries are
+compared only if, from two lock durations before the first until the second, no fault was active and no member started.
 """
 
 from __future__ import annotations
@@ -24,20 +22,19 @@ _NEVER = -1  # a time
 
 
 class _Open(NamedTuple):
-    """The records that the final drain found and that certainly were not accepted, by offset."""
+    """Drained records that were certainly not accepted, by offset."""
 
     value: Ints
     offset: Ints
-    first_ns: Ints  # of its deliveries; _NEVER: it had none
+    first_ns: Ints
     last_ns: Ints
-    deliveries: Ints  # by the last delivery, 0 without one; NULL: unknown
+    deliveries: Ints  # by the last delivery; NULL: unknown
 
 
 def _open(of: PartitionEvidence, share: ShareEvidence) -> _Open:
     """Return the records that were not accepted.
 
-    A rejected acknowledgement, or one requested by a member that did not end in order, may have been applied: its
-    record is excluded.
+    An acknowledgement that was rejected, or of a member without clean end, may have been applied.
     """
     drained = (of.polls.pass_ == FINAL) & (of.polls.value >= 0)
     offset, at = np.unique(of.polls.offset[drained], return_index=True)
@@ -56,7 +53,7 @@ def _open(of: PartitionEvidence, share: ShareEvidence) -> _Open:
     asked = _latest(offset, acks.offset, acks.asked_ns, accepts)
     asked_last = _latest(offset, acks.offset, acks.asked_ns, accepts & unclean)
     refused = _latest(offset, acks.offset, acks.answered_ns, accepts & acks.refused)
-    asked_since = (asked != _NEVER) & (asked >= last_ns)  # even for a delivery without a recorded row
+    asked_since = (asked != _NEVER) & (asked >= last_ns)  # even for a delivery without a row
     doubtful = ((asked_last != _NEVER) & (asked_last >= last_ns)) | (asked_since & (refused >= asked))
     return _Open(*(column[~doubtful] for column in (value, offset, first_ns, last_ns, count)))
 
@@ -74,7 +71,6 @@ def _latest(wanted: Ints, offset: Ints, t_ns: Ints, rows: Bools) -> Ints:
 
 
 def _rest_ns(of: PartitionEvidence, share: ShareEvidence) -> int:
-    """Return for how long the group was at rest at the end: no delivery, no write, and no active fault."""
     drained = of.polls.received_ns[of.polls.pass_ == FINAL]
     since = [drained.max(initial=0), share.reads.received_ns.max(initial=0), *(ended for _, ended in share.faults)]
     return share.facts.ended_ns - max(map(int, since))
@@ -84,8 +80,6 @@ def stuck_record(of: PartitionEvidence) -> Cases:
     """A record that a share group has neither accepted nor archived, although the group came to rest: for two lock
     durations and 5 s no member received a record, without a fault. A record that no member acquired is delivered, and
     an acquired one is available again when its lock expires (KIP-932, "In-flight records").
-
-    The log's content is what the final drain found; the group reads it from its beginning.
     """
     share = of.share
     if share is None or not of.clean:
@@ -113,7 +107,7 @@ def i37_nothing_left(of: PartitionEvidence) -> Checks:
 
 
 def undecided_shares(of: PartitionEvidence) -> list[str]:
-    """Return a sentence if a share group left records and may not have come to rest, so that I37 cannot judge them."""
+    """Return a sentence if I37 cannot judge a share group."""
     share = of.share
     if share is None or not of.clean or (rest_ns := _rest_ns(of, share)) >= share.facts.still_ns:
         return []
@@ -166,12 +160,11 @@ def _cases(anomaly: str, of: PartitionEvidence, found: _Open | None, limit: int,
 
 def i33_accepted_for_good(of: PartitionEvidence) -> Checks:
     """I33, from 4.2 on; serves at-least-once processing. A record that a member accepted is not delivered again once a
-    broker has confirmed that. The broker confirms after the share coordinator has stored it (KIP-932, "Managing durable
-    share-partition state").
+    broker has confirmed that, after the share coordinator has stored it (KIP-932, "Managing durable share-partition
+    state").
 
     Sound because only records count that the member fetched after the confirmation: by their delivery it had completed
-    eight polls since then, which would have returned any record fetched before. A paused member may still receive a
-    record that it already held. Not checked if disks of replicas lose records, or replicas are elected uncleanly.
+    eight polls since then. Not checked if disks of replicas lose records, or replicas are elected uncleanly.
     """
     share = _share(of)
     offsets, at = np.unique(share.accepted.offset, return_inverse=True)
@@ -191,11 +184,11 @@ def i33_accepted_for_good(of: PartitionEvidence) -> Checks:
 
 def i34_one_holder(of: PartitionEvidence) -> Checks:
     """I34, from 4.2 on; serves at-least-once processing. Within half a lock duration of its delivery, a record is
-    delivered to no other member, unless its member released it or the acknowledgement was rejected: it belongs to that
-    member until its acquisition lock expires (KIP-932, "In-flight records").
+    delivered to no other member, nor to the same one again, unless its member released it or the acknowledgement was
+    rejected: it belongs to that member until its acquisition lock expires (KIP-932, "In-flight records").
 
     Sound because the other half covers the way from the broker to the member. A member that stalled for a lock duration
-    is not checked. The same member may not receive the record again, either.
+    is not checked.
     """
     share = _share(of)
     reads, again, lock_ns = share.reads, share.again, share.facts.lock_ns
@@ -207,9 +200,7 @@ def i34_one_holder(of: PartitionEvidence) -> Checks:
 
 
 def _given_back(share: ShareEvidence) -> Ints:
-    """Return for each delivery how often its record or one before it was released, or an acknowledgement rejected, by
-    then.
-    """
+    """Return how often each delivery's record was given back by then."""
     acks, reads = share.acks, share.reads
     back = acks.take(((acks.kind == RELEASE) & ~acks.answered) | acks.refused)
     back_ns = np.where(back.answered, back.answered_ns, back.asked_ns)
@@ -240,11 +231,10 @@ def i35_delivery_limit(of: PartitionEvidence) -> Checks:
 
 def i36_deliveries_counted(of: PartitionEvidence) -> Checks:
     """I36, from 4.2 on; serves at-least-once processing. A record that is delivered again has a larger delivery count:
-    it grows by one with each acquisition (KIP-932, "In-flight records").
+    it grows by one with each acquisition, received or not (KIP-932, "In-flight records").
 
-    It grows by more if a record that a broker acquired reached no member. Sound because counts are lost only with the
-    broker that leads, after a fault or a step. A member that stalled for a lock duration is not checked, as it may hold
-    an earlier delivery than another member.
+    Sound because counts are lost only with the broker that leads, after a fault or a step. A member that stalled for a
+    lock duration is not checked.
     """
     share = _share(of)
     reads, second = share.reads, share.again

@@ -1,8 +1,6 @@
-"""The records that a leader change, or a disk that lost its records, may have taken.
+"""The records that a leader change, or a lost disk, may have taken.
 
-A new leader's log becomes the partition's: other replicas truncate what is above its end or differs (KIP-101, KIP-279).
-The controller's history shows leader changes. In a missing part of it a leader may have changed; what that may have
-taken is undecided, and the rest of the history still counts.
+Other replicas truncate what is above a new leader's log or differs (KIP-101, KIP-279).
 """
 
 from __future__ import annotations
@@ -22,21 +20,18 @@ from evidence.views import CLOCK_NS, first_shown, observing
 from judge.checks.findings import Cases, Ruling
 from kafka_files.states import State
 
-# Anomalies of a lost record, of one at a lost record's offset, and of one whose transaction's end is lost.
 GONE = frozenset({"lost_write", "truncated_ack", "unknown_offset_ack", "inconsistent_offset", "torn_transaction"})
 REPLACED = frozenset({"realtime_order_violation", "nonmonotonic_send"})
 END_GONE = frozenset({"aborted_read", "hanging_transaction"})
-REREAD = frozenset({"nonrepeatable_read", "poll_skip"})  # of a record that consumers received before or after
+REREAD = frozenset({"nonrepeatable_read", "poll_skip"})  # received before or after
 
 
 class Loss(NamedTuple):
-    """Something that may have taken records: a leader change, or a disk that lost the only copy in sync.
+    """Something that may have taken records.
 
-    - ``causes``: the causes that it is an instance of.
-    - ``from_offset``, ``since_ns``: it took records from this offset on that were acknowledged since then.
-    - ``begun_ns``: its effects cannot be seen earlier.
-    - ``takers``: the brokers that may have accepted such records, each with the time by which they were sent.
-    - ``missing``: the missing evidence, if it is unknown whether the loss took place.
+    It took those from ``from_offset`` on, acknowledged since ``since_ns``; its effects show from ``begun_ns`` on.
+    ``takers``: brokers that may have accepted them, and until when. ``missing``: the evidence that would prove the
+    loss.
     """
 
     causes: frozenset[str]
@@ -48,9 +43,9 @@ class Loss(NamedTuple):
 
 
 class Hole(NamedTuple):
-    """A missing part of a partition's history, between two dated states by their places.
+    """A missing part of a history, between two dated states.
 
-    -1 is the creation, the number of states is the end. ``undated``: all states are there, but their times are unknown.
+    -1 is the creation, the number of states the end.
     """
 
     first: int
@@ -59,21 +54,21 @@ class Hole(NamedTuple):
     undated: bool = False
 
 
-Known = Callable[[int], tuple[Ints, Ints]]  # any broker; no fault has this number
+Known = Callable[[int], tuple[Ints, Ints]]  # any broker; faults have other numbers
 _ANYBODY = -1  # a broker without a known fault
 _CLEAN, _UNCLEAN = frozenset({NEW_LEADER}), frozenset({NEW_LEADER, UNCLEAN_LEADER})
 
 
 def is_whole(states: Sequence[State], epochs: Collection[int]) -> bool:
-    """Return whether a history has every state since the partition's creation, and no later leader epoch was seen."""
+    """Return whether a history has every state."""
     in_order = [state.partition_epoch for state in states] == list(range(len(states)))
     return bool(states) and in_order and max(epochs, default=0) <= states[-1].leader_epoch
 
 
 def is_unclean(before: State, after: State) -> bool:
-    """Return whether a replica became leader that may lack committed records.
+    """Return whether a new leader may lack committed records.
 
-    It comes from outside ISR and ELR, or KRaft marks it as such (KIP-704, KIP-966).
+    It comes from outside ISR and ELR, or KRaft marks it (KIP-704, KIP-966).
     """
     began = after.leader >= 0 and after.leader != before.leader
     outside = after.leader not in {*before.isr, *before.elr}
@@ -81,10 +76,10 @@ def is_unclean(before: State, after: State) -> bool:
 
 
 def holes(of: PartitionEvidence) -> list[Hole]:
-    """Return the missing parts of a partition's history, in order.
+    """Return a history's missing parts.
 
-    A whole history begins with partition epoch 0 (not with a snapshot), has every state after it with a time, includes
-    the newest leader epoch seen, and dates no epoch after a broker first showed it.
+    A whole one begins with partition epoch 0, has all later states with times, and dates no epoch after a broker showed
+    it.
     """
     states, told = of.facts.states, f"the controller's history of {of.where}"
     if not states:
@@ -106,7 +101,7 @@ def holes(of: PartitionEvidence) -> list[Hole]:
 
 
 def _contradicted(states: Sequence[State], shown_ns: dict[int, int]) -> int | None:
-    """Return the first leader epoch whose date is wrong, without a snapshot's, whose date is later than its state."""
+    """Return the first leader epoch with a wrong date."""
     dated = [states[0]] if states[0].partition_epoch == 0 else []
     for before, state in pairwise(states):
         if state.partition_epoch == before.partition_epoch + 1 and state.leader_epoch > before.leader_epoch:
@@ -116,10 +111,6 @@ def _contradicted(states: Sequence[State], shown_ns: dict[int, int]) -> int | No
 
 
 def _lacks(part: Sequence[State], newest_epoch: int | None, *, begins: bool) -> str | None:
-    """Return what is missing of consecutive states: before them, between them, or after them.
-
-    Before them is checked if the history ``begins`` there, and after them if the ``newest_epoch`` seen is given.
-    """
     if begins and part[0].partition_epoch > 0:
         return f"begins at partition epoch {part[0].partition_epoch}"
     for before, after in pairwise(part):
@@ -131,13 +122,11 @@ def _lacks(part: Sequence[State], newest_epoch: int | None, *, begins: bool) -> 
 
 
 def takeovers(of: PartitionEvidence) -> list[Loss]:
-    """Return everything that may have taken records of a partition.
+    """Return what may have taken records of a partition.
 
-    A former leader may accept records with acks=1 until its process ends or it knows the next epoch. It knows once its
-    own replica answers in that epoch or a later one, or two seconds after its metadata shows that. A leader change
-    takes records from the smallest offset at which the new epoch, or a later one, begins. A leader that was elected
-    before it had truncated its log to its predecessor's may have other records below that. Then the final log has no
-    epoch of the predecessor, and all of the predecessor's records may be lost.
+    A former leader may accept acks=1 records until its process ends, its replica answers in the next epoch, or two
+    seconds after its metadata shows that. A change takes records from the smallest start of the new or a later epoch.
+    If the final log has no epoch of the predecessor, all its records may be lost.
     """
     missing, known = holes(of), cache(partial(_known, of))
     return [*_leader_changes(of, missing, known), *_in_holes(of, missing, known), *_lost_copies(of)]
@@ -149,12 +138,12 @@ def _leader_changes(of: PartitionEvidence, missing: Sequence[Hole], known: Known
         return
     unknown = {place for hole in missing for place in range(hole.first + 1, hole.last + 1)}
     left = {epoch for broker, epoch, _ in of.epochs if broker == states[-1].leader}
-    until_ns: dict[int, int] = {}  # former leader → when it stopped accepting records in the last epoch that it led
+    until_ns: dict[int, int] = {}  # former leader → when it last accepted records
     begun = led = states[0]
     for place, (before, after) in enumerate(pairwise(states), 1):
         unclean = is_unclean(before, after)
         if before.leader_epoch > led.leader_epoch:
-            led = before  # the first state of the epoch
+            led = before
         if before.leader >= 0 and after.leader_epoch > before.leader_epoch:
             until_ns[before.leader] = min(_ended_ns(of, led), _known_ns(known, before.leader, after))
         if place in unknown:
@@ -173,7 +162,6 @@ def _leader_changes(of: PartitionEvidence, missing: Sequence[Hole], known: Known
 
 
 def _in_holes(of: PartitionEvidence, missing: Sequence[Hole], known: Known) -> Iterator[Loss]:
-    """Yield a possible leader change for each missing part of the history."""
     states = of.facts.states
     brokers = {broker for state in states for broker in state.replicas}
     for hole in missing:
@@ -186,22 +174,19 @@ def _in_holes(of: PartitionEvidence, missing: Sequence[Hole], known: Known) -> I
 
 
 def _lost_copies(of: PartitionEvidence) -> Iterator[Loss]:
-    """Yield the losses of disks. The broker is down when its disk loses records; records sent later are not lost with
-    it.
-    """
+    """Yield the losses of disks, whose brokers are down."""
     for lost in of.facts.lost_copies:
         takers = ((_ANYBODY, lost.t_ns),)
         yield Loss(frozenset({LOST_COPY}), lost.from_offset, NULL, lost.t_ns, takers, lost.unknown)
 
 
 def _ended_ns(of: PartitionEvidence, led: State) -> int:
-    """Return when a leader's process ended that began an epoch in this state; the next one leads in a later epoch."""
+    """Return when the process of this state's leader ended."""
     ended = (fault.from_ns for fault in of.facts.faults if fault.ended and fault.broker_id == led.leader)
     return min((t_ns for t_ns in ended if t_ns > (led.t_ns or 0)), default=FOREVER_NS)
 
 
 def _known_ns(known: Known, broker: int, state: State) -> int:
-    """Return when a broker certainly knew the leader epoch that begins with a state, or a later one."""
     epochs, known_ns = known(broker)
     first = int(np.searchsorted(epochs, state.leader_epoch))
     until_ns = FOREVER_NS if first == epochs.size else int(known_ns[first])
@@ -209,7 +194,7 @@ def _known_ns(known: Known, broker: int, state: State) -> int:
 
 
 def _known(of: PartitionEvidence, broker: int) -> tuple[Ints, Ints]:
-    """Return the newest leader epochs that a broker is known to have accepted, and by when, in order of time."""
+    """Return the epochs that a broker is known to have accepted, and by when."""
     views = of.views.take(observing(of.views, of.names) == broker)
     samples = of.samples.take(of.samples.broker == broker)
     epochs = np.concatenate([views.epoch, samples.epoch])
@@ -219,11 +204,7 @@ def _known(of: PartitionEvidence, broker: int) -> tuple[Ints, Ints]:
 
 
 class Sent(NamedTuple):
-    """The ledger's entries for the records of some cases.
-
-    ``offset``: where each was acknowledged (``FOREVER_NS``: unknown); ``sent_ns``: when it was sent (0: unknown);
-    ``done_ns``: when it was answered (``FOREVER_NS``: never).
-    """
+    """The sends of some cases' records; ``FOREVER_NS``: unknown or never, 0: unknown."""
 
     offset: Ints
     sent_ns: Ints
@@ -233,7 +214,7 @@ class Sent(NamedTuple):
     def of(cls, of: PartitionEvidence, values: Ints) -> Sent:
         sends = of.sends
         wanted, place = np.unique(values, return_inverse=True)
-        rows = np.flatnonzero(places(wanted, sends.value) >= 0)[::-1]  # of several sends of one record the first
+        rows = np.flatnonzero(places(wanted, sends.value) >= 0)[::-1]  # of several sends the first
         row = np.full(wanted.size, -1)
         row[places(wanted, sends.value[rows])] = rows
         row = row[place]
@@ -268,9 +249,6 @@ def taken(of: PartitionEvidence, found: Sequence[Loss], cases: Cases, cause: str
 
 
 def _while_down(of: PartitionEvidence, sent: Sent, broker: int) -> Bools:
-    """Return which records were both sent and answered while a broker was down or paused, so that another one answered
-    them.
-    """
     within = np.zeros(sent.offset.size, dtype=np.bool_)
     for fault in of.facts.faults:
         if fault.broker_id == broker:

@@ -1,4 +1,4 @@
-"""What a run's settings and faults imply for transactions (KIP-98)."""
+"""Limits of transactions (KIP-98)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from evidence.facts import FOREVER_NS
 from history.events import Event
 from history.manifest import Manifest
 
-SETTLE_NS = 10_000_000_000  # for the markers of an abort, after the coordinator has noticed
+SETTLE_NS = 10_000_000_000  # for an abort's markers
 
 
 def transactional(manifest: Manifest) -> bool:
-    """Return whether a run has transactions; an imported history always may."""
+    """Return whether a run may have transactions."""
     return manifest.foreign or any(producer.transaction_timeout_ms for producer in manifest.producers)
 
 
 def limit_ns(manifest: Manifest) -> int:
-    """Return how long a transaction may be open without a fault: time-out, coordinator's interval, markers."""
+    """Return how long a transaction may be open without a fault."""
     interval = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
     intervals = [int(node.config.get(interval, "10000")) for node in manifest.brokers] or [10_000]
     timeouts = [producer.transaction_timeout_ms or 0 for producer in manifest.producers] or [0]
@@ -25,7 +25,7 @@ def limit_ns(manifest: Manifest) -> int:
 
 
 def faults(events: Sequence[Event]) -> list[tuple[int, int]]:
-    """Return when each fault was active: from its request until its verified recovery."""
+    """Return when each fault was active, until verified recovery."""
     begun = [event for event in events if event.kind == "inject"]
     return [(event.t_ns, _healed_ns(event, events)) for event in begun]
 

@@ -1,4 +1,4 @@
-"""Cases in which a read contradicts what a leader showed: its HW or its last stable offset."""
+"""Cases in which a read contradicts a leader's HW or last stable offset."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evidence.partition import PartitionEvidence
 from evidence.views import first_leaders
 from judge.checks.findings import Cases
 
-STALE_NS = 2_000_000_000  # for this long a new leader may serve before its epoch is seen
+STALE_NS = 2_000_000_000  # a new leader may serve this long before its epoch is seen
 
 
 def precommitted_read(evidence: PartitionEvidence) -> Cases:
@@ -21,8 +21,8 @@ def precommitted_read(evidence: PartitionEvidence) -> Cases:
     serves C2. For a ``read_committed`` consumer the last stable offset counts.
 
     Sound within one epoch, as a leader's HW never falls (I3), nor does the offset of the first open transaction. The
-    record's batch has the sample's epoch, so no earlier leader served it. No later epoch was seen until ``STALE_NS``
-    after the read, so no later leader did; a leader that was cut off continues to show its old HW.
+    record's batch has the sample's epoch, so no earlier leader served it; no later epoch was seen until two seconds
+    after the read, so no later leader did.
     """
     polls, names, leaders = evidence.polls, evidence.names, first_leaders(evidence.views)
     shown = evidence.samples.take(
@@ -79,14 +79,13 @@ def hanging_transaction(evidence: PartitionEvidence, limit_ns: int, faults: Sequ
 
     Sound because the coordinator aborts a transaction ``transaction.timeout.ms`` after its begin, whatever happened to
     its producer. It checks every ``transaction.abort.timed.out.transaction.cleanup.interval.ms``, and a fault may stop
-    it. So only a stretch without an active fault (``faults``, from injection to recovery) counts, if it is longer than
-    the sum of both and the time for the markers (``limit_ns``). One value of the last stable offset is one transaction.
-    Bugs behind KIP-890 leave such transactions, at which ``read_committed`` readers stop for good.
+    it. So only a stretch without an active fault counts, if it is longer than the sum of both and the time for the
+    markers. Bugs behind KIP-890 leave such transactions, at which ``read_committed`` readers stop for good.
     """
     samples, sends, names = evidence.samples, evidence.sends, evidence.names
     held = np.flatnonzero(evidence.of_leaders & (samples.lso != NULL) & (samples.lso < samples.hw))
     begun = np.flatnonzero((sends.transaction != NULL) & (sends.offset != NULL))
-    stuck: list[tuple[int, dict[str, Any]]] = []  # with the first send at that offset; -1: no send of the run
+    stuck: list[tuple[int, dict[str, Any]]] = []  # with the first send there, or -1
     for (offset,), places in groups(samples.lso[held]):
         rows = held[places]
         from_ns, to_ns = int(samples.received_ns[rows].min()), int(samples.sent_ns[rows].max())

@@ -1,9 +1,7 @@
-"""Compare the replicas' samples with the controller's history: which HW and LEO leader and followers may show.
+"""Check leaders' and followers' HW and LEO by the controller's history.
 
-Every check takes one partition's evidence: its good samples and its ``Facts``. Sample A is before sample B if
-A.received_ns <= B.sent_ns. A state of the history is trusted from ``SLACK_NS`` after its beginning to ``SLACK_NS``
-before its end, because its date is the controller's wall clock in milliseconds. Most checks assume a clean topic (no
-unclean election, disks that survive): see ``judge.checks.invariants``. Samples without an epoch are not used.
+A is before B if A.received_ns <= B.sent_ns. A state is trusted ``SLACK_NS`` inside its time, since its date is wall
+clock.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from judge.checks.isr_changes import waiting
 
 
 def tops(values: Ints) -> Ints:
-    """Return for each place where the largest value so far came first."""
+    """Return where each place's largest value so far came first."""
     highest = np.maximum.accumulate(values)
     place = np.arange(values.size)
     place[1:][highest[1:] == highest[:-1]] = 0
@@ -60,7 +58,7 @@ def _falls(samples: Samples) -> Iterator[Check]:
 
 
 def _one_after_another(sent_ns: Ints, received_ns: Ints) -> Ints:
-    """Return the rows without samples that were requested before the answer of the previous kept one."""
+    """Return the rows without overlapping samples."""
     if bool(np.all(received_ns[:-1] <= sent_ns[1:])):
         return np.arange(sent_ns.size)
     kept, answered_ns = [], NULL
@@ -108,7 +106,7 @@ def i7_isr_covers_hw(evidence: PartitionEvidence) -> Checks:
 
 
 def _states_at(t_ns: Ints, stretches: Sequence[Stretch]) -> tuple[Ints, Bools]:
-    """Return the place of the last state that had begun at each time (-1: none), and whether it certainly held."""
+    """Return the last state begun at each time (-1: none), and whether it certainly held."""
     begins = np.array([stretch.from_ns for stretch in stretches], dtype=np.int64)
     ends = np.array([*(stretch.until_ns for stretch in stretches), NULL], dtype=np.int64)
     state = np.searchsorted(begins, t_ns, side="right") - 1
@@ -170,11 +168,10 @@ def i9_follower_below_leader(evidence: PartitionEvidence) -> Checks:
 def i11_frozen_below_min_isr(evidence: PartitionEvidence) -> Checks:
     """I11, from 3.7.0 (KAFKA-15583, KIP-966), min.insync.replicas > 1; serves C4, C18 and C48.
 
-    While the ISR is smaller than min(min.insync.replicas, replicas), the leader's HW does not move. Checked in each
-    state of the controller's history, from two seconds after the leader's own metadata showed its ISR: it may learn of
-    it late, and a fenced follower that is alive may move HW until then. Not checked while the leader waits for the
-    answer to a smaller ISR that it proposed, and for two seconds longer: until then it uses its maximal ISR with the
-    leaving replicas (KIP-497), and may advance HW with all of them. I38 covers an answer that never comes. Up to 3.6 HW
+    While the ISR is smaller than min(min.insync.replicas, replicas), the leader's HW does not move. Checked from two
+    seconds after the leader's own metadata showed its ISR: a fenced follower that is alive may move HW until then. Not
+    checked while the leader waits for the answer to a smaller ISR that it proposed, and for two seconds longer: until
+    then its maximal ISR includes the leaving replicas (KIP-497). I38 covers an answer that never comes. Up to 3.6 HW
     continues to move: a ``behaviour_change``.
     """
     return checks_of(_below_min_isr(evidence) if evidence.facts.strict_min_isr else [])
@@ -216,7 +213,7 @@ def _below_min_isr(evidence: PartitionEvidence) -> Iterator[Check]:
 
 def _within(samples: Samples, from_ns: int, until_ns: int) -> Samples:
     begin = np.searchsorted(samples.sent_ns, from_ns)
-    end = np.searchsorted(samples.sent_ns, until_ns, side="right")  # an answer comes after its request
+    end = np.searchsorted(samples.sent_ns, until_ns, side="right")  # an answer follows its request
     asked = samples.take(slice(begin, end))
     return asked.take(asked.received_ns <= until_ns)
 
@@ -224,10 +221,9 @@ def _within(samples: Samples, from_ns: int, until_ns: int) -> Samples:
 def i22_hw_reaches_epoch_start(evidence: PartitionEvidence) -> Checks:
     """I22, all versions, clean topics, timed; serves C12.
 
-    Once every member of the ISR has fetched, HW >= the offset at which the epoch began. A member that has stopped
-    fetching holds HW back until it is evicted. A lower HW is a violation only if one state of the history lasted longer
-    than that eviction and the settling time, with leader and controllers within reach; from 3.7 only with an ISR of at
-    least min.insync.replicas.
+    Once every member of the ISR has fetched, HW >= the offset at which the epoch began. A lower HW is a violation only
+    if one state of the history lasted longer than the eviction of a member that has stopped fetching and the settling
+    time, with leader and controllers within reach; from 3.7 only with an ISR of at least min.insync.replicas.
     """
     return checks_of(_epoch_starts(evidence))
 
@@ -250,7 +246,6 @@ def _epoch_starts(evidence: PartitionEvidence) -> Iterator[Check]:
 
 
 def _late(shown: Samples, stretches: Sequence[Stretch], facts: Facts) -> int | None:
-    """Return when the first sample was answered that was requested after the high watermark's time limit, or None."""
     needed = 0 if facts.lax_min_isr else facts.effective_min_isr
     for state, since_ns, until_ns in stretches:
         if len(state.isr) < at_most_all(needed, state):
@@ -315,7 +310,6 @@ def _evictions(evidence: PartitionEvidence) -> Iterator[Check]:
 
 
 def _had_to_go(of_leader: Samples, from_ns: int, until_ns: int) -> bool:
-    """Return whether a leader answered to the end, and had three different log end offsets within the first second."""
     led = _within(of_leader, from_ns, until_ns)
     early = np.unique(led.leo[led.sent_ns <= from_ns + 1_000_000_000])
     return early.size >= 3 and int(led.received_ns[-1]) >= until_ns - 1_000_000_000
@@ -325,8 +319,8 @@ def i24_caught_up_at_join(evidence: PartitionEvidence) -> Checks:
     """I24, all versions (KAFKA-7128), clean topics; serves C15, C24 and C38.
 
     The joining replica's LEO >= the leader's current HW, and >= the start of the leader's epoch in which it requested
-    the join; the end of a reassignment begins another epoch with the same leader. Checked on the replica's first sample
-    after the join, within the same state, because a member does not truncate.
+    the join. Checked on the replica's first sample after the join, within the same state, because a member does not
+    truncate.
     """
     return checks_of(_joins(evidence))
 

@@ -1,1 +1,1 @@
-"""Measure a run: recovery, latency, series for the figures."""
+"""Measure a run."""

@@ -1,9 +1,6 @@
-"""Histograms of times that merge by addition, with a bounded relative error.
+"""Histograms of times that merge by addition.
 
-The buckets are log-linear, as HdrHistogram's: each power of two is split into ``2**bits`` buckets of equal width. A
-time t of at least ``2**(bits + 1)`` ns is in a bucket at most ``t / 2**bits`` wide, whose middle is off by at most
-``2**-(bits + 1)`` of t. Shorter times have buckets of 1 ns and are exact. All of int64 has ``(64 - bits) * 2**bits``
-buckets; only non-empty ones are kept.
+Buckets are log-linear, as HdrHistogram's; a middle is off by at most ``2**-(bits + 1)``.
 """
 
 from __future__ import annotations
@@ -15,27 +12,27 @@ import numpy as np
 
 from evidence.columns import Ints
 
-FINE = 9  # bits: an error of at most 2**-10 = 0.098 %
+FINE = 9  # at most 2**-10 = 0.098 % off
 _DAY_NS = 86_400 * 10**9
-COARSE = 5  # an error of at most 2**-6 = 1.6 %, below a pixel of a figure
+COARSE = 5  # at most 2**-6 = 1.6 % off, below a figure's pixel
 
 
 def buckets(times_ns: Ints, bits: int) -> Ints:
-    """Return the bucket of each time; a negative time counts as zero."""
+    """Return each time's bucket; negative times count as zero."""
     times = np.maximum(times_ns, 0)
     shift = np.maximum(_bit_length(times) - (bits + 1), 0)
     return (shift << bits) + (times >> shift)
 
 
 def _bit_length(times: Ints) -> Ints:
-    """Return the exact bit lengths of integers from 0 on: half of each fits into a double without loss."""
+    """Return exact bit lengths: half of an integer fits into a double without loss."""
     high, low = times >> 32, times & 0xFFFFFFFF
     of_high, of_low = (np.frexp(half.astype(np.float64))[1].astype(np.int64) for half in (high, low))
     return np.where(high > 0, of_high + 32, of_low)
 
 
 def middle(bucket: int, bits: int) -> float:
-    """Return the middle of a bucket's times in ns: the mean of its first and its last."""
+    """Return the mean of a bucket's first and last time in ns."""
     shift = max((bucket >> bits) - 1, 0)
     first = (bucket - (shift << bits)) << shift
     return first + ((1 << shift) - 1) / 2
@@ -43,7 +40,7 @@ def middle(bucket: int, bits: int) -> float:
 
 @dataclass(frozen=True)
 class Histogram:
-    """Counts of times in ns by non-empty bucket, in order; the least and the largest time are exact."""
+    """Counts of times by bucket, with exact extremes."""
 
     bits: int
     buckets: Ints
@@ -69,9 +66,7 @@ class Histogram:
         return Histogram(self.bits, held, counts, min(edges, default=None), max(edges, default=None))
 
     def encoded(self) -> str:
-        """Return the histogram in HdrHistogram's format (compressed, version 2), three digits; longer times count as a
-        day.
-        """
+        """Return HdrHistogram's format (compressed, version 2), three digits."""
         from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]  # it has no types
 
         written = HdrHistogram(1, _DAY_NS, 3)
@@ -81,13 +76,9 @@ class Histogram:
         return text
 
     def quantile(self, share: float, unanswered: int = 0) -> float | None:
-        """Return the time in ns at a share of all, interpolated between neighbours as ``numpy.percentile`` does by
-        default.
+        """Return the time at a share of all, interpolated as by ``numpy.percentile``.
 
-        ``unanswered`` more count as longer than any time. A quantile among them is None, as is one of an empty
-        histogram. It differs from that of the times themselves by at most ``2**-(bits + 1)`` of it: so does each
-        neighbour, and a value between them is no further off. Quantiles are limited to the exact least and largest
-        time.
+        ``unanswered`` more are longer than any; a quantile among them is None.
         """
         total = self.total + unanswered
         if not total or self.least_ns is None or self.largest_ns is None:
@@ -106,11 +97,11 @@ class Histogram:
 
 
 def add_counts(keys: Sequence[Ints], counts: Sequence[Ints]) -> tuple[Ints, Ints]:
-    """Return distinct keys in order, with the sums of their counts; the keys of each part must be in order."""
+    """Return distinct ordered keys with the sums of their counts."""
     together = np.concatenate(keys)
     if not together.size:
         return together, together
-    order = np.argsort(together, kind="stable")  # it merges ordered runs in linear time
+    order = np.argsort(together, kind="stable")  # linear for ordered runs
     ordered = together[order]
     first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
     return ordered[first], np.add.reduceat(np.concatenate(counts)[order], first)

@@ -1,8 +1,6 @@
-"""Load and latency by phase and by second, of one partition each, merged by addition.
+"""Load and latency by phase and by second, merged by addition.
 
-Latency counts from the due time: produce latency until the acknowledgement, end-to-end latency until the live consumer
-first received the record. Histograms give quantiles within 0.1 % (by phase) and 1.6 % (by second) of those of the times
-themselves; counts and maxima are exact.
+Latency counts from the due time, until acknowledgement or first receipt by the live consumer.
 """
 
 from __future__ import annotations
@@ -17,27 +15,27 @@ from evidence.columns import FAIL, INFO, LIVE, NULL, OK, Bools, Columns, Ints, N
 from evidence.facts import Span
 from judge.measures.histogram import COARSE, FINE, Histogram, add_counts, buckets
 
-ABORTED = "transaction_aborted"  # error of every record of an aborted transaction (clusters/clients/ledger.py)
+ABORTED = "transaction_aborted"  # an aborted transaction's (clusters/clients/ledger.py)
 QUANTILES = {"p50_ms": 0.5, "p99_ms": 0.99, "p999_ms": 0.999}
-SETTLING_NS = 1_000_000_000  # records due in the last second of a phase may be in flight at its end
+SETTLING_NS = 1_000_000_000  # may be in flight at a phase's end
 _SECOND_NS = 1_000_000_000
-_BUCKET_BITS = 12  # in a key of ``Seconds``: there are 59 * 2**5 coarse buckets
+_BUCKET_BITS = 12  # ``Seconds`` has 59 * 2**5 coarse buckets
 _MERGED_AT_ONCE = 1_000_000  # entries of ``Seconds.keys``
 
 
 @dataclass(frozen=True)
 class PhaseLoad:
-    """The records due in a phase and their outcome; see ``history.tables.LATENCY``."""
+    """The records due in a phase (``history.tables.LATENCY``)."""
 
     due: int
     acked: int
     owed: int
     kept: int
     arrived: int
-    unanswered: int  # required and never answered: counts as longer than any time
-    latency: Histogram  # of answered records
-    unreceived: int  # required, not aborted, and never received by a live consumer
-    end_to_end: Histogram  # of received records
+    unanswered: int  # required and never answered
+    latency: Histogram
+    unreceived: int  # required, not aborted
+    end_to_end: Histogram
 
     def __add__(self, other: PhaseLoad) -> PhaseLoad:
         return PhaseLoad(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
@@ -50,16 +48,15 @@ Phases = dict[Span, PhaseLoad]
 class _Due(Columns):
     due_ns: Ints
     done_ns: Ints
-    received_ns: Ints  # ``NULL``: never
+    received_ns: Ints
     answered: Bools
-    wanted: Bools  # expected by a reader: not aborted
+    wanted: Bools  # not aborted
 
 
 def phase_loads(sends: Sends, polls: Polls, names: Names, spans: Iterable[Span]) -> Phases:
-    """Return one partition's sends by the phase in which they were due, and acknowledgements by that of their arrival.
+    """Return sends by due phase, and acknowledgements by arrival.
 
-    Records due right before the end may be in flight then and are not required. An aborted transaction counts as
-    answered, with all its records in the log: most are aborted on purpose. Records outside open loops have no due time.
+    Aborted transactions count as answered: most are aborted on purpose.
     """
     sent = _due(sends)
     sent = sent.take(np.argsort(sent.due_ns, kind="stable"))
@@ -109,7 +106,7 @@ def _phase_load(span: Span, due: _Due, arrived: slice) -> PhaseLoad:
 
 
 def merge_phases(parts: Iterable[Mapping[Span, PhaseLoad]]) -> Phases:
-    """Add the loads of several partitions."""
+    """Add several partitions' loads."""
     merged: Phases = {}
     for part in parts:
         for span, load in part.items():
@@ -118,7 +115,7 @@ def merge_phases(parts: Iterable[Mapping[Span, PhaseLoad]]) -> Phases:
 
 
 def latency(merged: Mapping[Span, PhaseLoad]) -> list[dict[str, Any]]:
-    """Return rows of ``history.tables.LATENCY``, without phases in which nothing was due."""
+    """Return rows of ``history.tables.LATENCY``."""
     return [_row(span, load) for span, load in merged.items() if load.due]
 
 
@@ -143,11 +140,7 @@ def _times(prefix: str, found: Histogram, longer: int) -> dict[str, float | None
 
 
 def histogram_log(merged: Mapping[Span, PhaseLoad], origin_ns: int, started_s: float) -> str:
-    """Return a HdrHistogram log of format 1.3, in ns, with an interval for each phase and tag ``produce`` or
-    ``end_to_end``.
-
-    Intervals are in seconds from ``origin_ns``, which is ``started_s`` of the Unix epoch.
-    """
+    """Return a HdrHistogram log of format 1.3 in ns, tags ``produce`` and ``end_to_end``."""
     lines = [
         "#[Histogram log format version 1.3]",
         f"#[StartTime: {started_s:.3f} (seconds since epoch)]",
@@ -170,18 +163,13 @@ def _ms(time_ns: float | None) -> float | None:
 
 @dataclass(frozen=True)
 class Seconds:
-    """Sends by the second in which they were due, one entry per second that has any, in order.
+    """Sends by due second; ``keys`` combine second and bucket."""
 
-    ``counts`` are the acknowledged sends of each non-empty second and bucket; ``keys`` combine the second's number and
-    the bucket. A second takes 48 bytes, plus 16 per bucket: in one partition no more buckets than sends, in all
-    partitions together no more than the 1,888 that exist.
-    """
-
-    second: Ints  # of the host's clock
+    second: Ints  # host clock
     acked: Ints
     failed: Ints
     indeterminate: Ints
-    least_ns: Ints  # of the latencies
+    least_ns: Ints  # of latencies
     largest_ns: Ints
     keys: Ints
     counts: Ints
@@ -191,7 +179,7 @@ _NOTHING = Seconds(*(np.empty(0, dtype=np.int64) for _ in fields(Seconds)))
 
 
 def by_second(sends: Sends) -> Seconds:
-    """Return the sends of one partition that had a due time, by second."""
+    """Return sends with a due time, by second."""
     sends = _due(sends)
     second, at = np.unique(sends.due_ns // _SECOND_NS, return_inverse=True)
     acked, failed, indeterminate = (
@@ -214,7 +202,7 @@ def _no_edges(size: int) -> tuple[Ints, Ints]:
 
 
 def merge_seconds(parts: Iterable[Seconds]) -> Seconds:
-    """Add the seconds of several partitions, some at a time, to hold no more than about twice their sum."""
+    """Add several partitions in bounded memory."""
     merged, waiting, held = _NOTHING, [], 0
     for part in parts:
         waiting.append(part)
@@ -242,7 +230,7 @@ def _merge_seconds(parts: Sequence[Seconds]) -> Seconds:
 
 
 def timeline_sends(merged: Seconds) -> list[dict[str, Any]]:
-    """Return rows of ``history.tables.TIMELINE_SENDS``; latencies are those of the acknowledged sends."""
+    """Return rows of ``history.tables.TIMELINE_SENDS``, with latencies of acknowledged sends."""
     of_key = merged.keys >> _BUCKET_BITS
     begins, ends = (np.searchsorted(of_key, merged.second, side=side).tolist() for side in ("left", "right"))
     return [_second(merged, at, slice(*span)) for at, span in enumerate(zip(begins, ends, strict=True))]

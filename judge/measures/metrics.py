@@ -1,7 +1,4 @@
-"""The measurements of a run, as the rows that comparisons, nightly runs and plans read (docs/metrics.md).
-
-Everything comes from recorded or judged tables; nothing here needs Spark.
-"""
+"""The measurements of a run (docs/metrics.md)."""
 
 from __future__ import annotations
 
@@ -20,13 +17,12 @@ from judge.measures.latency import QUANTILES
 
 Row = Mapping[str, Any]
 
-MIN_ACHIEVED = 0.995  # below it the open loop offered a smaller load than stated, and latencies are of that load
+MIN_ACHIEVED = 0.995  # below it, latencies are of a smaller load than stated
 _NEVER = "so many of the sends were never {} that there is no such percentile"
-# The success-failure condition n (1 - q) >= 10 of OpenIntro Statistics: this many samples must be expected beyond a
-# percentile. With fewer, a percentile depends on a handful of records.
+# The success-failure condition n (1 - q) >= 10 of OpenIntro Statistics.
 MIN_BEYOND = 10
 MIN_SAMPLES = {name: round(MIN_BEYOND / (1 - share)) for name, share in QUANTILES.items()}
-_LATENCIES = (  # prefixes of metric and column, the samples, and the event that a missing time lacks
+_LATENCIES = (  # prefixes, the samples, and the event that a missing time lacks
     ("latency_", "", "acked", "acknowledged"),
     ("end_to_end_", "end_to_end_", "received", "received"),
 )
@@ -40,7 +36,7 @@ _GB = 1e9
 
 @dataclass(frozen=True)
 class Measured:
-    """The basis of the metrics: rows of the judged tables and of ``usage``, and the run's events."""
+    """What the metrics are computed from."""
 
     manifest: Manifest
     events: Sequence[Event]
@@ -48,11 +44,11 @@ class Measured:
     recovery: Sequence[Row]
     delivery: Mapping[str, int]
     usage: Sequence[Row] = field(default_factory=list)
-    unsteady: Mapping[str, str] = field(default_factory=dict)  # phase → why it was in no steady state
+    unsteady: Mapping[str, str] = field(default_factory=dict)  # phase → reason
 
 
 def least_load(metric: str) -> int:
-    """Return how many records a phase must offer for this metric; 0 if it needs no load."""
+    """Return how many records a metric needs in a phase."""
     of_percentile = {f"{kind}{name}": least for (kind, *_), (name, least) in product(_LATENCIES, MIN_SAMPLES.items())}
     return of_percentile.get(metric, int(metric == "broker_cpu_s_per_gb"))
 
@@ -91,7 +87,7 @@ def _load(run: Measured) -> Iterator[dict[str, Any]]:
 
 
 def _achieved(row: Row) -> float:
-    """Return the share of a phase's required sends that were acknowledged within it; 1 if there were none."""
+    """Return the share of required sends acknowledged within the phase."""
     return float(row["kept"] / row["owed"]) if row["owed"] else 1.0
 
 
@@ -104,18 +100,16 @@ def _no_latency(row: Row, samples: int, least: int) -> str | None:
 
 
 def _sustainable(run: Measured) -> Iterator[dict[str, Any]]:
-    """Yield the largest offered rate whose p99 stays within the scenario's limit, over its phases of rising rates.
+    """Yield the largest offered rate whose p99 stays within the scenario's limit.
 
-    A long enough phase must also be in steady state: a host may sustain a rate for seconds, but not for minutes.
-    Between the last rate within the limit and the next one, log p99 is taken as linear in the rate. Slow phases at
-    lower rates are ignored: they show a JVM that still compiles.
+    Log p99 is linear between rates. Slow phases at lower rates are ignored: the JVM still compiles.
     """
     limit_s = next((load.get("p99_limit") for load in run.manifest.loads.values()), None)  # needs a single load
     stepped = {event.phase for event in run.events if event.kind == "rate_set"}
     steps = [row for row in run.latency if row["phase"] in stepped and row["due"]]
     if limit_s is None or not steps:
         return
-    never = math.inf  # the p99 of records that were never acknowledged
+    never = math.inf  # p99 of unacknowledged records
     points = sorted(
         (row["due"] / row["seconds"], never if row["phase"] in run.unsteady else row["p99_ms"] or never)
         for row in steps
@@ -126,9 +120,7 @@ def _sustainable(run: Measured) -> Iterator[dict[str, Any]]:
 
 
 def crossing(points: Sequence[tuple[float, float]], limit_ms: float) -> tuple[float | None, bool, str | None]:
-    """Return (rate at which p99 reaches the limit, whether it is a lower bound, why there is none) of (rate, p99)
-    points.
-    """
+    """Return (rate at the limit, whether it is a lower bound, why there is none)."""
     kept = [at for at, (_, p99_ms) in enumerate(points) if p99_ms <= limit_ms]
     if not kept:
         return None, False, f"p99 is above {limit_ms:g} ms, or in no steady state, at every rate that was offered"
@@ -143,9 +135,9 @@ def crossing(points: Sequence[tuple[float, float]], limit_ms: float) -> tuple[fl
 
 
 def _times(recovery: Iterable[Row]) -> Iterator[dict[str, Any]]:
-    """Yield the longest time of each phase: a cluster has recovered when its last partition has.
+    """Yield each phase's longest time.
 
-    One unknown time removes the phase's value; one upper bound makes it unfit for comparison.
+    An unknown time removes the value; an upper bound makes it unfit for comparison.
     """
     by_phase: dict[tuple[str, str], list[Row]] = {}
     for row in recovery:
@@ -160,7 +152,6 @@ def _times(recovery: Iterable[Row]) -> Iterator[dict[str, Any]]:
 
 
 def _downtimes(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
-    """Yield for each phase the longest time for which a broker was down, if the phase started it again."""
     ordered: dict[tuple[str, str, str], int] = {}
     longest: dict[str, float] = {}
     for event in events:
@@ -184,14 +175,12 @@ def _records(delivery: Mapping[str, int]) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class _Stretch:
-    """The time between two boundaries, with the growth of each cumulative counter: (source, name) → growth."""
-
     phase: str
     seconds: float
     grown: Mapping[tuple[str, str], float]
 
     def of(self, name: str, sources: Iterable[str]) -> float | None:
-        """Return the growth of a counter over all of these sources, or None if one of them is missing."""
+        """Return a counter's growth over all sources, if known."""
         found = [self.grown.get((source, name)) for source in sources]
         known = [value for value in found if value is not None]
         return math.fsum(known) if known and len(known) == len(found) else None
@@ -216,9 +205,7 @@ def _used(run: Measured) -> Iterator[dict[str, Any]]:
 
 
 def _stretches(usage: Sequence[Row]) -> Iterator[_Stretch]:
-    """Yield the time between each pair of adjacent boundaries, named after the later; a restarted counter has no
-    growth.
-    """
+    """Yield the times between boundaries; a restarted counter has no growth."""
     labels: dict[str, int] = {}
     for row in usage:
         labels.setdefault(row["label"], row["t_ns"])
@@ -275,7 +262,7 @@ def _of_host(stretch: _Stretch) -> Iterator[dict[str, Any]]:
 def _pressure(found: Iterable[Row]) -> dict[str, str]:
     """Return phase → why the host disturbed it.
 
-    CPU pressure does not count, because brokers under a quota cause it themselves; CPU time used by others does.
+    CPU pressure does not count: brokers under a quota cause it.
     """
     limits = {
         "host_steal_ratio": MAX_STEAL,
@@ -290,7 +277,6 @@ def _pressure(found: Iterable[Row]) -> dict[str, str]:
 
 
 def _without_steady_state(found: list[dict[str, Any]], unsteady: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Mark latency and CPU of a phase as not trusted if it was still warming up, or drifted."""
     for row in found:
         if row["trusted"] and row["phase"] in unsteady and row["metric"].startswith(_OF_STEADY_STATE):
             row["trusted"], row["note"] = False, unsteady[row["phase"]]
@@ -298,7 +284,6 @@ def _without_steady_state(found: list[dict[str, Any]], unsteady: Mapping[str, st
 
 
 def _distrusted(found: list[dict[str, Any]], pressed: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Mark measurements as not trusted if the host was under pressure, except counts of records."""
     anywhere = next(iter(pressed.values()), None)
     for row in found:
         why = pressed.get(row["phase"]) if row["phase"] else anywhere

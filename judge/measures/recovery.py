@@ -1,12 +1,8 @@
-"""Measure the impact duration of each fault: detection, election, ISR, writes, high watermark.
+"""Measure each fault's impact.
 
-Times count from the order to inject (``catch_up``: from the order to heal), on the host's monotonic clock, until the
-decision in the controller's history. ``rebalanced``: from the order to heal until the ISR is full and the preferred
-leader, which led before, leads again. A time that did not end before the fault or its phase is censored (at least that
-long). An ISR that never lost a target has no recovery time.
-
-Without a controller's history with good times, leaders' own metadata gives upper bounds
-(``evidence.views.isr_changes``). Changes that it did not show have no value: they may fall between two views.
+Times count from the order to inject (``catch_up`` and ``rebalanced``: to heal) until the controller's decision.
+``rebalanced`` is a full ISR with the preferred leader back. A time that outlasts fault or phase is censored. Without
+good times, leaders' metadata gives upper bounds.
 """
 
 from __future__ import annotations
@@ -27,11 +23,11 @@ from history.traits import Trait
 _NO_HISTORY = "the controller's history is missing or has no good times, and leaders' metadata is all there is"
 
 
-Change = Mapping[str, Any]  # an ``evidence.views.Change`` as a row, with its topic and partition
+Change = Mapping[str, Any]  # a row of ``evidence.views.Change``, with topic and partition
 
 
 def phases(events: Iterable[Event]) -> list[Span]:
-    """Return the run's phases in order; one that never ended lasts to the last event."""
+    """Return the run's phases, one without end up to the last event."""
     known = list(events)
     ended = {event.phase: event.t_ns for event in known if event.kind == "phase_ended"}
     return [
@@ -42,9 +38,9 @@ def phases(events: Iterable[Event]) -> list[Span]:
 
 
 def load_spans(events: Iterable[Event]) -> list[Span]:
-    """Return the phases, each from the last load that it offers itself, if any.
+    """Return the phases from their last load on.
 
-    A load that is offered while a fault is active is a step of the degraded cluster: it ends at the order to heal.
+    A load offered during a fault ends at the order to heal.
     """
     known = list(events)
     return [_load_span(span, [event for event in known if event.phase == span.phase]) for span in phases(known)]
@@ -62,7 +58,7 @@ def _load_span(span: Span, events: list[Event]) -> Span:
 
 
 def fault_times(manifest: Manifest, events: list[Event], states: Iterable[Change]) -> Iterator[dict[str, Any]]:
-    """Yield rows of the recovery table by fault and partition; ``states`` are every partition's changes in order."""
+    """Yield rows of the recovery table by fault and partition."""
     seen: dict[TopicPartition, list[Change]] = {}
     for row in states:
         seen.setdefault(TopicPartition.of(row), []).append(row)
@@ -77,9 +73,7 @@ def fault_times(manifest: Manifest, events: list[Event], states: Iterable[Change
 
 
 class _Times(NamedTuple):
-    """An injected fault: when its injection and its heal were ordered (None: never), when it was over, when its phase
-    ended.
-    """
+    """When a fault's injection and heal were ordered, and it and its phase ended."""
 
     fault: Event
     from_ns: int
@@ -95,7 +89,7 @@ def _times(fault: Event, alike: list[Event], phase_ends: int) -> _Times:
 
 
 def _of_fault(times: _Times, manifest: Manifest, where: tuple[str, int, list[Change]]) -> Iterator[dict[str, Any]]:
-    """Yield the times of one fault on one partition; its effects are censored at its end, as it can cause no more."""
+    """Yield one fault's times on one partition, censored at its end."""
     topic, partition, seen = where
     fault, from_ns, ordered_ns, over_ns, phase_ends = times
     decided = all(row["observer"] == CONTROLLER for row in seen)
@@ -156,10 +150,9 @@ def _first_after(fault: Event, kind: str, events: list[Event]) -> int | None:
 def longest_stalls(
     where: TopicPartition, sends: Sends, samples: Samples, spans: Iterable[Span]
 ) -> list[dict[str, Any]]:
-    """Return rows of the recovery table: per phase the longest time without an acknowledgement, and without HW growth.
+    """Return each phase's longest time without an acknowledgement, and without HW growth.
 
-    ``sends`` are those of open loops, which never pause by themselves; without any, or without a partition, there are
-    no stalls. Times from the phase's start and to its end count; the latter is censored.
+    ``sends`` are open loops', which never pause by themselves.
     """
     if not len(sends) or where.partition < 0:
         return []
@@ -173,7 +166,7 @@ def longest_stalls(
 
 
 def growth(samples: Samples) -> Ints:
-    """Return when the high watermark was seen above every value that any replica had shown before, in order."""
+    """Return when the high watermark exceeded all values before."""
     order = np.argsort(samples.received_ns, kind="stable")
     hw = samples.hw[order]
     so_far = np.maximum.accumulate(hw)
@@ -183,7 +176,6 @@ def growth(samples: Samples) -> Ints:
 
 
 def _longest_gap(where: TopicPartition, moments: Ints, span: Span, metric: str, source: str) -> dict[str, Any]:
-    """Return the longest time of a span between two moments; of equal ones the last."""
     begin = int(np.searchsorted(moments, span.from_ns))
     inside = moments[begin : max(begin, int(np.searchsorted(moments, span.to_ns, side="right")))]
     edges = np.concatenate([[span.from_ns], inside, [span.to_ns]])

@@ -1,4 +1,4 @@
-"""Down-sample the series of one partition's replicas for the plots. Times without samples remain gaps."""
+"""Down-sample one partition's replica series for plots."""
 
 from __future__ import annotations
 
@@ -12,22 +12,18 @@ from evidence.columns import NULL, Bools, Ints, Samples, groups
 from evidence.partition import PartitionEvidence
 from history.tables import CONTROLLER, TIMELINE_ISR, TIMELINE_REPLICAS
 
-BUCKETS = 900  # two points each, so that a replica has about 2,000 with its steps and gaps
+BUCKETS = 900  # two points each: about 2,000 per replica
 GAP_NS = 300_000_000
 
 
 def gap_limit_ns(probe_hz: float) -> int:
-    """Return the time without a good sample after which a replica counts as unobserved."""
+    """Return after how long without a sample a replica is unobserved."""
     return max(GAP_NS, int(3e9 / probe_hz)) if probe_hz else GAP_NS
 
 
 def timeline_replicas(evidence: PartitionEvidence, probe_hz: float) -> pa.Table:
-    """Return HW and LEO of every replica: first and last sample of each bucket of time, both sides of every fall and
-    change of epoch, and every gap.
-
-    Between the kept points of a bucket a series only grows, so that a plot hides no change. A gap is a row of nulls
-    after the last sample before it (or at the first unanswered probe). Observation began and ended with the first and
-    the last probe, good or not (``evidence.observed``).
+    """Return HW and LEO of every replica: first and last sample per bucket, both sides of each fall and epoch change,
+    and each gap (nulls).
     """
     limit_ns = gap_limit_ns(probe_hz)
     points: list[tuple[int, Samples, Ints]] = []
@@ -67,7 +63,7 @@ def _kept(own: Samples, from_ns: int, to_ns: int, limit_ns: int) -> Bools:
     turned[1:] = (epoch != before) & (epoch != NULL) & (before != NULL)
     turned[1:] |= (own.hw[1:] < own.hw[:-1]) | (own.leo[1:] < own.leo[:-1])
     kept: Bools = begins | ends | turned
-    kept[:-1] |= turned[1:]  # keep the point before a fall, so that growth and truncation within a bucket show
+    kept[:-1] |= turned[1:]  # keep the point before a fall
     kept |= np.diff(t_ns, append=to_ns) > limit_ns
     kept |= np.diff(t_ns, prepend=from_ns) > limit_ns
     return kept
@@ -82,7 +78,7 @@ def _gaps(own: Samples, from_ns: int, to_ns: int, limit_ns: int) -> Ints:
 
 
 def timeline_isr(evidence: PartitionEvidence) -> pa.Table:
-    """Return the controller's own history, as far as ``changes`` has it, and each observer's changed views."""
+    """Return the controller's history and observers' changed views."""
     views = evidence.views
     found: list[dict[str, Any]] = [
         {

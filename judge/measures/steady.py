@@ -1,4 +1,4 @@
-"""Find the phases that were in no steady state."""
+"""Find phases without steady state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SECOND_NS = 1_000_000_000
 
 
 def unsteady(spans: Iterable[Span], events: Sequence[Event], seconds: Sequence[Row]) -> dict[str, str]:
-    """Return phase → why it was in no steady state, for phases that are long enough and injected no fault.
+    """Return phase → why it was in no steady state.
 
     ``seconds`` are rows of ``history.tables.TIMELINE_SENDS``.
     """

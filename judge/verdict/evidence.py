@@ -1,4 +1,4 @@
-"""Check whether the evidence for a verdict is complete; a missing item makes the verdict unknown."""
+"""Check whether a verdict's evidence is complete."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ from history.words import counted as number_of
 from kafka_files.clock import Clock
 
 MEMBER_TABLES = ("group_reads", "rebalances", "commits", "share_reads", "share_acks")
-MAX_NEVER_SENT = 0.005  # a share; beyond it, latencies are of a different load, too (``judge.measures.metrics``)
-READERS = ("consumer", "drain")  # roles of clients
+MAX_NEVER_SENT = 0.005  # a share; beyond it, latencies are of a different load
+READERS = ("consumer", "drain")
 
 Item = tuple[str, str | None]
 
-MAX_SEEN = 150  # characters of LAST_SEEN that a reason may have
+MAX_SEEN = 150  # characters of a LAST_SEEN part
 
 
 def phases(events: Sequence[Event]) -> dict[str, tuple[int, int]]:
@@ -60,7 +60,7 @@ def phases(events: Sequence[Event]) -> dict[str, tuple[int, int]]:
 
 
 def watched(events: Sequence[Event]) -> tuple[int, int] | None:
-    """Return the time in which the probe must report (first phase to quiescence), or None if the run lacks either."""
+    """Return when the probe must report: first phase to quiescence."""
     begun = next((event.t_ns for event in events if event.kind == "phase_started"), None)
     ended = next((event.t_ns for event in events if _is_quiescence(event)), None)
     return None if begun is None or ended is None else (begun, ended)
@@ -71,7 +71,7 @@ def _is_quiescence(event: Event) -> bool:
 
 
 def assigned(manifest: Manifest) -> set[Replica]:
-    """Return every replica of the run: (broker_id, topic, partition)."""
+    """Return all replicas (broker_id, topic, partition)."""
     return {
         (broker_id, name, partition)
         for name, topic in manifest.topics.items()
@@ -85,7 +85,7 @@ def _unreadable(counts: Counts, replica: Replica) -> list[str]:
 
 
 def gaps(run: Run, counts: Counts) -> dict[str, list[Gap]]:
-    """Return each item of evidence that the recording must provide, and what is missing of it."""
+    """Return required evidence, with what is missing of each."""
     manifest = run.manifest
     if manifest.foreign:
         return _of_foreign(run, counts)
@@ -122,7 +122,6 @@ def gaps(run: Run, counts: Counts) -> dict[str, list[Gap]]:
 
 
 def _of_foreign(run: Run, counts: Counts) -> dict[str, list[Gap]]:
-    """Return what is missing of an imported history, which has no probe, no drain and no segments."""
     unnamed = counts.unnamed_reads
     found = {
         "files readable": _files(run),
@@ -138,7 +137,7 @@ def _of_foreign(run: Run, counts: Counts) -> dict[str, list[Gap]]:
 
 
 def _untold_values(manifest: Manifest, reads: int) -> str:
-    if manifest.origin in ("operations", "jepsen"):  # their reads have values: only tombstones are ambiguous
+    if manifest.origin in ("operations", "jepsen"):  # only tombstones are ambiguous
         tombstones = number_of(reads, "tombstone")
         return f"{tombstones} {_was(reads)} read of keys to which a tombstone was sent without its offset: add that."
     return f"{number_of(reads, 'record')} {_was(reads)} read without {'its value' if reads == 1 else 'their values'}."
@@ -149,12 +148,12 @@ def _was(count: int) -> str:
 
 
 def items(found: Mapping[str, Sequence[Gap]]) -> list[Item]:
-    """Return each item with the first thing that is missing of it, and how many more there are."""
+    """Return each item with its first gap."""
     return [(name, _first(gap.why for gap in of_item)) for name, of_item in found.items()]
 
 
 def _anywhere(sentences: Iterable[str], *of: str) -> Iterator[Gap]:
-    """Return sentences as gaps of some sources, which may concern any partition."""
+    """Convert sentences to gaps in any partition."""
     return (Gap(sentence, frozenset(of)) for sentence in sentences)
 
 
@@ -183,7 +182,7 @@ def _errors(events: list[Event]) -> Iterator[str]:
 
 
 def _without_logs(why: str) -> str:
-    """Return a reason without a long LAST_SEEN part, which has ends of logs with this host's folders."""
+    """Shorten a LAST_SEEN part, which quotes this host's folders."""
     what, _, logs = why.partition(LAST_SEEN)
     return f"{what}; events.jsonl has what was last seen." if len(logs) > MAX_SEEN else why
 
@@ -219,7 +218,6 @@ def _not_healed(events: list[Event]) -> Iterator[str]:
 
 
 def _exits(run: Run) -> Iterator[str]:
-    """Yield a sentence for each exit that no fault explains; only planned faults decide what is permitted."""
     for event in unexplained(run.events, run.manifest):
         status = event.detail.get("exit_status")
         how = "" if status is None else f" with exit status {status}"
@@ -250,20 +248,14 @@ def _ledgers(run: Run, counts: Counts) -> Iterator[str]:
 
 
 def unclean_producers(run: Run, sends: Mapping[str, int]) -> frozenset[str]:
-    """Return the producers whose ledger may lack sends (``sends``: rows by producer).
-
-    They did not end in order, or counted more rows than there are.
-    """
+    """Return producers whose ledger may lack sends: no clean end, or more rows counted."""
     told = {client["client_id"]: client.get("rows") or 0 for client in run.clients}
     names = ((each["producer_id"], each["clean"]) for each in producers(run))
     return frozenset(name for name, clean in names if not clean or sends.get(name, 0) < told.get(name, 0))
 
 
 def gave_up(run: Run) -> frozenset[str]:
-    """Return the idempotent producers without transactions that may have given up a record without an answer.
-
-    Their later sends have a new epoch.
-    """
+    """Return idempotent, non-transactional producers that may have given up a record."""
     answered = {
         client["client_id"] for client in run.clients if client.get("clean") and not client.get("indeterminate")
     }
@@ -293,9 +285,9 @@ def _without(replicas: set[Replica], found: Set[Replica], what: str, source: str
 
 
 def _unprobed(run: Run, counts: Counts) -> Iterator[Gap]:
-    """Yield each replica that was never probed, and each broker without a good answer in a phase.
+    """Yield replicas never probed, and brokers without a good answer in a phase.
 
-    Only phases count with ``SILENCE_S`` seconds on end in which no fault kept the broker from answering.
+    Only phases with ``SILENCE_S`` without a fault count.
     """
     replicas = assigned(run.manifest)
     yield from _without(replicas, counts.sampled, "was never seen by the probe", SAMPLES)
@@ -310,7 +302,7 @@ def _unprobed(run: Run, counts: Counts) -> Iterator[Gap]:
 
 
 def _mute(events: list[Event], manifest: Manifest, name: str) -> Iterator[tuple[int, int]]:
-    """Yield when a fault may have kept a broker from a good answer; while replicas are moved, that is any broker."""
+    """Yield when a fault may have silenced a broker; while replicas move, any."""
     for event in events:
         of_it = name in event.target.replace(",", " ").split()
         silent = of_it and manifest.has(event.step, Trait.SILENCES_PROBE)
@@ -326,26 +318,20 @@ def _silent(events: list[Event], silences: Iterable[Silence]) -> Iterator[str]:
 
 
 def _of_prober(run: Run, counts: Counts) -> Iterator[Gap]:
-    """Yield what is missing of the prober's records, which every run has."""
     probers = [client for client in run.clients if client["role"] == "prober"]
     if not probers:
-        yield Gap("The prober left no last words.", sources(SAMPLES, VIEWS))
+        yield Gap("The prober wrote no final report.", sources(SAMPLES, VIEWS))
     for client in probers:
         yield from _watched(client, counts.probed, {"rows": sources(SAMPLES), "isr_rows": sources(VIEWS)})
 
 
 def _of_readers(run: Run, counts: Counts) -> Iterator[Gap]:
-    """Yield what is missing of readers' records.
-
-    A run with a load needs a live consumer, each ``read`` step a reader, and each client with rows its own file. Drains
-    are checked by partition.
-    """
     reads = sum(key == "read" for key, _ in run.manifest.steps)
     owed = {LIVE_CONSUMER} if run.manifest.loads else set()
     owed |= {f"read-{number}" for number in range(1, reads + 1)} | counts.read.keys() | counts.sought.keys()
     tables = {"rows": sources(POLLS), "seeks": sources(SEEKS)}
     for name in sorted(owed - {client["client_id"] for client in run.clients}):
-        yield Gap(f"The reader {name} left no last words: nobody knows how much it saw.", sources(POLLS, SEEKS))
+        yield Gap(f"The reader {name} wrote no final report: how much it read is unknown.", sources(POLLS, SEEKS))
     for client in run.clients:
         if client["role"] in READERS:
             name = client["client_id"]
@@ -354,7 +340,6 @@ def _of_readers(run: Run, counts: Counts) -> Iterator[Gap]:
 
 
 def _watched(client: Mapping[str, Any], held: Mapping[str, int], tables: Mapping[str, frozenset[str]]) -> Iterator[Gap]:
-    """Yield the gaps of one client: one that was killed may have missed the end, and a table may lack rows."""
     name, every = client["client_id"], frozenset().union(*tables.values())
     if client.get("clean") is not True:
         yield Gap(f"The {client['role']} {name} did not end cleanly: it may have seen less than there was.", every)
@@ -367,22 +352,19 @@ def _watched(client: Mapping[str, Any], held: Mapping[str, int], tables: Mapping
 
 
 def unrecorded_members(run: Run) -> list[str]:
-    """Return what is missing of group members' records.
-
-    Each incarnation has its own file, and reports its number of rows unless a fault ended it.
-    """
+    """Return what is missing of group members' records."""
     group = run.manifest.group
     if group is None:
         return []
     members = [client for client in run.clients if client["role"] == "member"]
     if not members:
-        return ["No member of the group left its last words."]
+        return ["The group's members wrote no final report."]
     counted = {name: Tables(run.folder).counted(name, "member") for name in MEMBER_TABLES}
     lives = {member["client_id"] for member in members}
     begun = {name.rpartition(".")[0] for name in lives}
     silent = {f"member-{number}" for number in range(1, group.get("members", 0) + 1)} - begun
     silent |= {name for rows in counted.values() for name in rows} - lives
-    found = [f"The member {name} left no last words: nobody knows how much it did." for name in sorted(silent)]
+    found = [f"The member {name} wrote no final report: how much it did is unknown." for name in sorted(silent)]
     excused = ended_by_faults(members, run.events)
     for member in members:
         name = member["client_id"]
@@ -395,11 +377,11 @@ def unrecorded_members(run: Run) -> list[str]:
 
 
 def ended_by_faults(members: Iterable[Mapping[str, Any]], events: Sequence[Event]) -> set[str]:
-    """Return the client ids of the member incarnations that a fault ended: a fault of their node began during them.
+    """Return the member incarnations that a fault ended.
 
-    If a fault was healed and no new incarnation followed, the member was paused and must end in order.
+    A paused member must end cleanly.
     """
-    lives: dict[str, list[tuple[int, str]]] = {}  # node → start and client id of each
+    lives: dict[str, list[tuple[int, str]]] = {}  # (start, client id)
     for member in members:
         node = member["client_id"].rpartition(".")[0]
         lives.setdefault(node, []).append((member.get("started_ns") or 0, member["client_id"]))
@@ -420,17 +402,12 @@ def _faults_of(node: str, events: Sequence[Event]) -> Iterator[tuple[int, bool]]
 
 
 def _unsettled(events: Sequence[Event]) -> Iterator[str]:
-    """Yield a sentence if a share group received records to the end, so that it may still have accepted some."""
     for event in events:
         if (event.kind, event.step) == ("wait_timed_out", SETTLE):
             yield f"The share group did not come to rest before its members ended: {event.detail['condition']}."
 
 
 def _positions(run: Run) -> Iterator[str]:
-    """Yield a sentence if the table of positions lacks readers that reported theirs.
-
-    The live consumer reads every partition; only a member may have none.
-    """
     looked = next((event for event in run.events if event.step == CATCH_UP), None)
     told = looked.detail.get("told", {}) if looked else {}
     held = Tables(run.folder).counted("positions", "reader")
@@ -441,7 +418,6 @@ def _positions(run: Run) -> Iterator[str]:
 
 
 def _unanswered(clients: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield a sentence for each ``read`` step without a good answer, which saw nothing; old run folders lack it."""
     for client in clients:
         if client.get("answers") == 0:
             errors = ", ".join(f"{count} x {name}" for name, count in sorted((client.get("errors") or {}).items()))
@@ -461,7 +437,6 @@ def _segments(replicas: Iterable[Replica], counts: Counts) -> Iterator[Gap]:
 
 
 def _lacking(replica: Replica, counts: Counts) -> str | None:
-    """Return what a replica's exported log lacks, or None if it was read from its start to its end."""
     end = counts.log_ends.get(replica)
     if replica in counts.log_holes:
         return "lacks its segments from {} to {}".format(*counts.log_holes[replica])
@@ -475,7 +450,6 @@ def _lacking(replica: Replica, counts: Counts) -> str | None:
 
 
 def _epoch_files(run: Run) -> Iterator[Gap]:
-    """Yield each replica that has an exported log but no epoch file; an empty file is enough."""
     for where, replicas in run.replicas.items():
         for each in replicas:
             if each.epochs is None and where.topic in run.manifest.topics:
@@ -507,7 +481,7 @@ def _broker_logs(run: Run) -> Iterator[str]:
 
 
 def undecided(invariants: Iterable[Mapping[str, Any]]) -> Item:
-    """Return the item that every applicable invariant was decided."""
+    """Require that every applicable invariant was decided."""
     open_ones = (
         f"{row['invariant']} is undecided{_unproven(row['violations'])}: {row['reason']}."
         for row in invariants
@@ -517,7 +491,7 @@ def undecided(invariants: Iterable[Mapping[str, Any]]) -> Item:
 
 
 def elections_told(untold: Iterable[str]) -> Item:
-    """Return the item that, if the settings permit it, the history shows whether a replica from outside the ISR led."""
+    """Require that the history shows unclean leaders, if permitted."""
     return "elections told", _first(untold)
 
 
@@ -526,7 +500,7 @@ def _unproven(violations: int) -> str:
 
 
 def undecided_cases(counted: Iterable[Mapping[str, Any]]) -> Item:
-    """Return the item that every case of an S1 anomaly is known to be permitted or not (rows of ``ANOMALY_COUNTS``)."""
+    """Require that every S1 case is decided."""
     by_lack: dict[str, list[str]] = {}
     for row in counted:
         if row["undecided"] and row["severity"] == "S1":
@@ -536,24 +510,21 @@ def undecided_cases(counted: Iterable[Mapping[str, Any]]) -> Item:
 
 
 def undrained(row: dict[str, int], *, foreign: bool = False) -> Item:
-    """Return the item that the fate of every acknowledged record is known."""
+    """Require that every acknowledged record's fate is known."""
     split = ("truncated_ack", "invisible_ack", "unknown_offset_ack")
     open_ones = row["unseen"] - sum(row[name] for name in split)
     them, they = ("it", "it") if open_ones == 1 else ("them", "they")
     records = number_of(open_ones, "acknowledged record")
     log = "" if foreign else f" a replica's log ends before {them},"
     what = (
-        f"What became of {records} cannot be told: no reader is known to have passed {them},{log} or {they} may have "
+        f"The fate of {records} is unknown: readers may not have passed {them},{log} or {they} may have "
         "been deleted or compacted."
     )
     return "every acknowledged record decided", what if open_ones else None
 
 
 def offsets_told(manifest: Manifest, forbidden: Mapping[str, int]) -> Item:
-    """Return the item that every acknowledged offset holds.
-
-    An imported history has no log that could show where a record with a wrong offset was written.
-    """
+    """Require that acknowledged offsets hold."""
     wrong = forbidden.get("bad_ack_offset", 0) if manifest.foreign else 0
     they, name = ("it says", "names") if wrong == 1 else ("they say", "name")
     acknowledgements = number_of(wrong, "acknowledgement")
@@ -562,14 +533,14 @@ def offsets_told(manifest: Manifest, forbidden: Mapping[str, int]) -> Item:
 
 
 def control_seen(control: str | None, found: dict[str, int]) -> Item:
-    """Return the item that a positive control showed its anomaly; otherwise the check may not detect it."""
+    """Require that a positive control showed its anomaly."""
     families = {"lost_write": ("lost_write", "truncated_ack", "unknown_offset_ack")}
     seen = control is None or any(found.get(name) for name in families.get(control, (control,)))
     return "positive control seen", None if seen else f"This control must show {control}, and none was found."
 
 
 def waits_that_ran_out(events: list[Event]) -> list[str]:
-    """Return one sentence for each wait that timed out; these are evidence, not failures."""
+    """Return a sentence per wait that timed out."""
     return [
         f"{f'In {event.phase!r}' if event.phase else f'At {event.step}'} the wait for "
         f"{event.detail.get('condition')} ran out after {event.detail.get('waited_ms')} ms; "
@@ -580,7 +551,7 @@ def waits_that_ran_out(events: list[Event]) -> list[str]:
 
 
 def clock_sets(clock: Clock, events: Sequence[Event]) -> list[str]:
-    """Return one sentence for each time that the host's clock was set: brokers' files have wall-clock times."""
+    """Return a sentence per change of the host's clock."""
     found, lasted = [], phases(events)
     for t_ns, by_ns in clock.sets:
         phase = next((name for name, (begun, ended) in lasted.items() if begun <= t_ns <= ended), None)
@@ -593,12 +564,11 @@ def clock_sets(clock: Clock, events: Sequence[Event]) -> list[str]:
 
 
 def _seconds(span_ns: int) -> str:
-    """Return seconds rounded to hundredths, without trailing zeros."""
     return f"{span_ns / 1e9:,.2f}".rstrip("0").rstrip(".")
 
 
 def input_of(run: Run, where: TopicPartition) -> Input | None:
-    """Return what a copier read to write a partition, or None if no copier writes it."""
+    """Return what a copier read to write a partition."""
     copier, loads = run.manifest.scenario.get("copier"), run.manifest.loads
     if not copier or not loads or copier["to"] != where.topic:
         return None
@@ -610,30 +580,29 @@ def input_of(run: Run, where: TopicPartition) -> Input | None:
 
 
 def _copied(run: Run, counts: Counts) -> Iterator[str]:
-    """Yield what a copier left open: it did not reach the end of its input, or committed nothing."""
     copier = run.manifest.scenario.get("copier")
     if not copier:
         return
     words = next((client for client in run.clients if client["role"] == "copier"), {})
     if words.get("clean") is not True:
-        yield "The copier did not end cleanly: nobody knows how far it came."
+        yield "The copier did not end cleanly: how far it came is unknown."
     for where, copies in sorted(counts.copies.items()):
         if copies.left:
-            yield f"Of the records that {where} copies, {copies.left} lie beyond what the copier's group committed."
+            yield f"{copies.left} records to copy to {where} are above the offset that the copier's group committed."
     if not any(copies.owed for copies in counts.copies.values()):
-        yield "The copier committed nothing: no copy was owed."
+        yield "The copier committed nothing: no copy was required."
 
 
 def copied(copies: Mapping[TopicPartition, Copies]) -> list[str]:
-    """Return one sentence for each topic that a copier writes, with the number of required copies."""
+    """Return a sentence per copied topic."""
     owed: Counter[str] = Counter()
     for where, each in copies.items():
         owed[where.topic] += each.owed
-    return [f"{count:,} committed records were owed one copy each in {topic}." for topic, count in owed.items()]
+    return [f"{count:,} committed records required one copy each in {topic}." for topic, count in owed.items()]
 
 
 def untold(manifest: Manifest) -> list[str]:
-    """Return one sentence for each producer that does not report send times."""
+    """Return a sentence per producer without send times."""
     return [
         f"The producer {producer.producer_id} is Kafka's VerifiableProducer {producer.client}: it does not say when a "
         "record was sent, so there are no latencies and no check that needs that time, and its values bear no checksum."
@@ -643,7 +612,7 @@ def untold(manifest: Manifest) -> list[str]:
 
 
 def underfed(clients: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return one sentence for each producer that could not send its load, as it counted."""
+    """Return a sentence per producer that missed its load."""
     return [
         f"{client['client_id']} never sent {client['overflowed']:,} of {client['rows']:,} records that were due "
         f"({client['overflowed'] / client['rows']:.1%}): the load was smaller than the scenario asks."
@@ -653,10 +622,7 @@ def underfed(clients: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def seeks_of_readers(seeks: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return one sentence for each seek of one of the run's readers (rows of ``history.tables.SEEKS``).
-
-    After a seek, the reader counts as a new one.
-    """
+    """Return a sentence per seek of a run's reader."""
     return [
         f"The consumer {row['consumer_id']} sought from {row['from_offset']} to {row['to_offset']} of "
         f"{row['topic']}-{row['partition']} in leader epoch {row['leader_epoch']}: {row['why']}."

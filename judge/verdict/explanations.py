@@ -1,4 +1,4 @@
-"""Explain in one sentence, with numbers, what happened to each lost acknowledged record."""
+"""Explain what happened to each lost acknowledged record."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ import numpy as np
 
 from evidence.columns import Ints, Samples
 
-OLD_NS = 500_000_000  # an older sample is shown with its age: its broker has not answered since
+OLD_NS = 500_000_000  # an older sample is shown with its age
 _UNEXPLAINED = "; no election or truncation that removed it was seen"
 _FATES = {
     "invisible_ack": "; it is in a log, above where readers stop",
     "undrained": "; it is below the high watermark; the final drain stopped early",
-    "unseen": "; nobody read it, and not every log can tell whether it is there",
+    "unseen": "; it was not read, and a log that may have it is incomplete",
 }
 
 
 class Case(NamedTuple):
-    """An acknowledged record that the final drain did not return; unknown values are None."""
+    """A lost acknowledged record; unknown values are None."""
 
     anomaly: str
     producer_id: str
     seq: int
     acks: str
     offset: int | None
-    at_ns: int | None  # when it was acknowledged
+    at_ns: int | None  # acknowledged
 
 
 class _Election(NamedTuple):
     leader_epoch: int
     start_offset: int
-    first: tuple[int, int] | None  # (seen_ns, leader): the first observed leader
-    line: int | None  # of the server.log that shows it
+    first: tuple[int, int] | None  # (seen_ns, leader)
+    line: int | None  # in server.log
 
 
 class _Truncation(NamedTuple):
@@ -58,12 +58,9 @@ class _Replica(NamedTuple):
 
 
 class Witnesses:
-    """The evidence about lost records of one partition, prepared once: a sentence then takes a few bisections.
+    """Evidence about lost records of one partition.
 
-    - ``leaders``: leader epoch → its observed leaders and when each was first seen (leader, seen_ns).
-    - ``epochs``: the starts in the replicas' epoch files (broker_id, leader_epoch, start_offset).
-    - ``lines``: the brokers' log lines about this partition (rows of ``BROKER_LOG``).
-    - ``origin_ns``: the time from which sentences count their seconds.
+    ``leaders``: epoch → (leader, seen_ns). ``epochs``: (broker_id, leader_epoch, start_offset).
     """
 
     def __init__(
@@ -109,7 +106,6 @@ class Witnesses:
         return self._newest[known - 1] if known else None
 
     def _stood(self, at_ns: int) -> str:
-        """Describe the last sample of each replica before the acknowledgement, with its age if it is old."""
         texts = []
         for broker_id, replica in self._replicas.items():
             last = int(np.searchsorted(replica.received_ns, at_ns, side="right")) - 1
@@ -120,10 +116,7 @@ class Witnesses:
         return f"; last seen before that: {', '.join(sorted(texts))}" if texts else ""
 
     def _removal(self, case: Case, led: tuple[int, int] | None) -> str:
-        """Describe what removed a record: the first later epoch that started at or below it, the log end offset that
-        fell below it (the acknowledging leader's, if seen), and that leader's log line about the truncation or its
-        log's later epoch.
-        """
+        """Describe what removed a record: later epoch, fallen log end offset, log line."""
         if case.offset is None:
             return _UNEXPLAINED
         leader = led[1] if led else None
@@ -147,7 +140,6 @@ class Witnesses:
         return f"; {who} began epoch {found.leader_epoch} at offset {found.start_offset} without it{seen}{line}"
 
     def _truncation(self, offset: int, at_ns: int | None, leader: int | None) -> _Truncation | None:
-        """Return the first truncation after the acknowledgement that removed the record, the leader's own first."""
         if at_ns is None:
             return None
         after = self._truncations[bisect_left(self._truncations, (at_ns,)) :]
@@ -176,7 +168,7 @@ class Witnesses:
 
 
 def truncations(samples: Samples) -> list[_Truncation]:
-    """Return where each replica's log end offset fell."""
+    """Return where log end offsets fell."""
     found: list[_Truncation] = []
     for broker_id in np.unique(samples.broker).tolist():
         own = samples.take(samples.broker == broker_id)
@@ -197,7 +189,7 @@ def _elections(
     leaders: Mapping[int, Sequence[tuple[int, int]]],
     lines: Iterable[Mapping[str, Any]],
 ) -> list[_Election]:
-    """Return the epochs with a known start, in order; a replica's file may have a later start, never an earlier one."""
+    """Return epochs with their start; a replica's file may have a later one, never an earlier one."""
     starts: dict[int, int] = {}
     for _, epoch, start in epochs:
         starts[epoch] = min(start, starts.get(epoch, start))

@@ -1,4 +1,4 @@
-"""Build ``verdict.json``: the machine-readable result, and the sentence that a person reads first."""
+"""Build ``verdict.json`` and its first sentence."""
 
 from __future__ import annotations
 
@@ -10,16 +10,13 @@ from expectations.suites import Outcome
 from judge.checks.anomalies import SEVERITY
 from judge.checks.delivery import gone
 
-MAX_NAMED = 3  # kinds of anomalies in the first sentence
-OPEN = ("undrained", "unseen")  # undecided: evidence is missing, no guarantee is violated
+MAX_NAMED = 3  # in the first sentence
+OPEN = ("undrained", "unseen")  # evidence is missing, no guarantee is violated
 
 
 @dataclass(frozen=True)
 class Conclusion:
-    """The basis of the verdict.
-
-    ``forbidden``: anomalies that were not permitted; ``excused``: the others (anomaly, why, count).
-    """
+    """``forbidden``: anomalies that were not permitted; ``excused``: (anomaly, why, count)."""
 
     outcome: Outcome
     missing: Sequence[str]
@@ -28,12 +25,12 @@ class Conclusion:
     invariants: Sequence[Mapping[str, Any]]
     delivery: Mapping[str, int]
     allowed: Mapping[str, str]
-    notes: Sequence[str]  # waits that timed out, seeks of the run's readers and the like
+    notes: Sequence[str]  # waits, seeks and the like
     excused: Sequence[tuple[str, str, int]] = ()
 
 
 def verdict_of(findings: Conclusion) -> dict[str, Any]:
-    """Return the content of verdict.json; the same findings give the same content."""
+    """Return verdict.json; equal findings give equal content."""
     acked, lost, unseen = (findings.delivery[name] for name in ("acked", "lost", "unseen"))
     return {
         "verdict": findings.outcome.verdict,
@@ -69,7 +66,6 @@ def _violations(findings: Conclusion, severity: str, tell: Callable[[str], str] 
 
 
 def _first_violations(findings: Conclusion) -> str:
-    """Return every kind of anomaly, up to ``MAX_NAMED``; the first invariant if there is none."""
     kinds = [f"{count:,} x {name}" for name, count in _forbidden(findings, "S1")]
     if not kinds:
         return _violations(findings, "S1", _in_short)[0]
@@ -80,7 +76,6 @@ def _first_violations(findings: Conclusion) -> str:
 
 
 def _in_short(reason: str) -> str:
-    """Return the partition of the first violation and a known bug's name; the reasons have the rest."""
     where, _, shown = reason.partition(": ")
     _, this_is, bug = shown.partition(". This is ")
     return where + this_is + bug
@@ -111,14 +106,14 @@ def _delivered(findings: Conclusion) -> str:
     excused = [name for name, count in findings.anomalies.items() if count and name in findings.allowed]
     if lost:
         why = findings.allowed[next(name for name in excused if name != "duplicate")]
-        return f"Loss is allowed here ({why}); {lost:,} of {acked:,} acknowledged records are gone."
+        return f"Loss is allowed here ({why}); {lost:,} of {acked:,} acknowledged records are lost."
     if any(name == "duplicate" for name, *_ in findings.excused):
         copies = findings.delivery["duplicated"]
         return (
             f"Nothing is lost; {copies:,} of {acked:,} acknowledged records are there twice or more, which is allowed."
         )
     if hidden := findings.delivery["unseen"]:
-        return f"No guarantee was violated; {hidden:,} of {acked:,} acknowledged records are where no reader gets yet."
+        return f"The guarantees held; {hidden:,} of {acked:,} acknowledged records cannot be read yet."
     return f"Every guarantee held: all {acked:,} acknowledged records are accounted for."
 
 
