@@ -1,7 +1,6 @@
 """Repeat the test suite: ``python -m bench.flakiness [TRY …]`` writes docs/data/flakiness.json.
 
-Five tries on an idle host, two with a busy loop per core. A test that fails in any try is flaky, and the row names it.
-Only the missing or the named tries are made.
+Five tries on an idle host, two with a busy loop per core. A row names each failed test.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "data" / "flakiness.json"
 LOGS = ROOT / ".cache" / "flakiness"
 TRIES = {f"quiet {number}": False for number in range(1, 6)} | {f"busy {number}": True for number in (1, 2)}
-FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+FAILED = re.compile(r"^(?:FAILED|ERROR) ([^\s@]+)", re.MULTILINE)  # without pytest-xdist's group
 COUNTED = re.compile(r"^(\d+) passed, (\d+) failed", re.MULTILINE)  # the last line of ``make test``
 
 
@@ -32,7 +31,7 @@ COUNTED = re.compile(r"^(\d+) passed, (\d+) failed", re.MULTILINE)  # the last l
 def busy(cores: int) -> Iterator[None]:
     """Run a busy loop per core, each in its own session.
 
-    A host that schedules by session then gives each loop as much CPU as all tests together.
+    A host that schedules by session gives each as much CPU as all tests.
     """
     command = [sys.executable, "-c", "while True: pass"]
     loops = [subprocess.Popen(command, start_new_session=True) for _ in range(cores)]
@@ -68,7 +67,7 @@ def attempt(name: str) -> dict[str, Any]:
 
 
 def found(printed: str) -> dict[str, Any]:
-    """Return how many tests passed and which failed, from the suite's output."""
+    """Return how many tests passed and which failed."""
     counted = COUNTED.findall(printed)
     passed, failed = map(int, counted[-1]) if counted else (0, 0)
     return {"passed": passed, "failed": failed, "which": sorted(set(FAILED.findall(printed)))}
@@ -80,7 +79,7 @@ def clean(row: Mapping[str, Any]) -> bool:
 
 
 def main(names: Iterable[str]) -> int:
-    """Make the missing or the named rows; return 1 if a test failed."""
+    """Make missing or named rows; return 1 if a test failed."""
     rows = make_missing(RESULTS, "try", {name: name for name in TRIES}, names, attempt=attempt, tell=_told)
     return 0 if all(map(clean, rows)) else 1
 

@@ -27,6 +27,9 @@ S3_PYTHON = ROOT / ".venv" / "s3" / "bin" / "python"
 sys.modules["__main__"].__spec__ = sys.modules["__main__"].__spec__ or find_spec("pytest.__main__")
 settings.register_profile("untimed", deadline=None)  # tests have no time limit: a machine may be busy
 settings.load_profile("untimed")
+# Markers of tests that take minutes, the longest first, and fixtures of which each value is a cluster of its own.
+LONGEST = (("cluster",), ("pipeline", "browser"))
+CLUSTERS = ("world", "cluster")
 _Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
 
 
@@ -93,12 +96,27 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests whose marker names a missing requirement."""
+    """Group tests that share a cluster, begin with the longest groups, and skip tests that miss a requirement."""
+    items.sort(key=_turn)
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
     for name, (found, why) in LACKING.items():
         marked = [item for item in items if item.get_closest_marker(name)]
         if marked and not found():
             for item in marked:
                 item.add_marker(pytest.mark.skip(reason=why))
+
+
+def _turn(item: pytest.Item) -> int:
+    """Return 0 for tests with brokers, 1 for those with Spark, Airflow or a browser, 2 for all others."""
+    return next((turn for turn, names in enumerate(LONGEST) if any(map(item.get_closest_marker, names))), len(LONGEST))
+
+
+def _group(item: pytest.Item) -> str:
+    """Return the name of the group: the file, and which of its clusters the test shares."""
+    parameters: dict[str, object] = getattr(getattr(item, "callspec", None), "params", {})
+    clusters = [str(parameters[name]) for name in CLUSTERS if isinstance(parameters.get(name), str)]
+    return ":".join([str(item.path.relative_to(ROOT)), *clusters])
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,4 +1,4 @@
-"""The command behind ``make test``: unit tests first, then tests against real brokers.
+"""The command behind ``make test``: every test that is not marked slow, in one session of pytest.
 
 At the end it lists the tests that were left out, and each folder's time with its budget. Exceeding a budget fails no
 test, since time depends on the machine; together the budgets are what two workers may take of CI's half hour.
@@ -10,16 +10,11 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-PARTS = {
-    "without any cluster": ["-m", "not cluster and not pipeline and not browser and not slow"],
-    "with real brokers, browser, Spark and Airflow": ["-m", "(cluster or pipeline or browser) and not slow"],
-}
 BUDGETS_S = {
     "bench": 130,
     "campaigns": 200,
@@ -35,33 +30,24 @@ BUDGETS_S = {
     "spark": 130,
 }
 OTHERS_S = 20
-# A file's tests stay together, since they share a cluster, and files begin in their order: pytest-xdist's default, by
-# number of tests, would start the longest last. Four is the largest number of parallel runs that was tried.
-BESIDE_EACH_OTHER = ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "loadfile", "--no-loadscope-reorder"]
+# tests/conftest.py makes the groups and their order. Four is the largest number of parallel runs that was tried.
+IN_PARALLEL = ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "loadgroup", "--no-loadscope-reorder"]
 SLOWEST = ["--durations=60", "--durations-min=5"]  # for a folder over its budget
 
 
 def main() -> int:
-    """Run both parts even if the first fails; return the first bad exit code. The last line has the totals."""
-    codes = []
-    ended: Counter[str] = Counter()
-    spent: Counter[str] = Counter()
-    for title, selection in PARTS.items():
-        started = time.monotonic()
-        print(f"== tests {title}", flush=True)
-        with tempfile.TemporaryDirectory() as folder:
-            results = Path(folder) / "results.xml"
-            options = [*BESIDE_EACH_OTHER, *SLOWEST, f"--junit-xml={results}"]
-            command = [sys.executable, "-m", "pytest", "-q", "tests", *selection, *options]
-            codes.append(subprocess.run([*command, *sys.argv[1:]], check=False).returncode)
-            ended.update(_counted(results))
-            spent.update(spent_by_folder(results))
-        print(f"== tests {title}: {time.monotonic() - started:.0f} s", flush=True)
+    """Run every test that is not marked slow; return pytest's exit code. The last line counts the tests."""
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder) / "results.xml"
+        options = [*IN_PARALLEL, *SLOWEST, f"--junit-xml={results}"]
+        command = [sys.executable, "-m", "pytest", "-q", "tests", "-m", "not slow", *options]
+        code = subprocess.run([*command, *sys.argv[1:]], check=False).returncode
+        ended, spent = _counted(results), spent_by_folder(results)
     print(budget_table(spent))
-    print("Left out: tests marked slow; they are run by make test-slow.")
+    print("Left out: tests marked slow; make test-slow runs them.")
     skipped = f", {ended['skipped']} skipped (why: see SKIPPED above)" if ended["skipped"] else ""
     print(f"{ended['passed']} passed, {ended['failed']} failed{skipped}", flush=True)
-    return next((code for code in codes if code), 0)
+    return code
 
 
 def _counted(results: Path) -> Counter[str]:

@@ -25,8 +25,8 @@ pytestmark = pytest.mark.cluster
 SHORT = {
     "name": "short",
     "why": "A run of a few seconds.",
-    "cluster": {"brokers": 3},
-    "topics": {"orders": {"partitions": 1, "replicas": ["A", "B", "C"], "config": {"min.insync.replicas": 2}}},
+    "cluster": {"brokers": 1},
+    "topics": {"orders": {"partitions": 1, "replicas": ["A"]}},
     "load": {"topic": "orders", "rate": "200/s"},
     "phases": [{"steady": [{"hold": "3s"}]}],
 }
