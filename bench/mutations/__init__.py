@@ -1,1 +1,1 @@
-"""Damage to recorded runs: every way in which a checker claims to see something."""
+"""Damage to recorded runs, which the judge must detect."""

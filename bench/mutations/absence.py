@@ -1,7 +1,7 @@
 """Delete each piece of evidence of a recorded run in turn and judge the rest.
 
-The folder and the tables' schemas determine the deletions: each table's rows by partition and by recorder or replica,
-each file and folder, each client's summary of a partition, and each broker's lines on one.
+Pieces are each table's rows by partition and recorder or replica, each file and folder, each client's summary of a
+partition, each broker's lines on one.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from kafka_files.checkpoints import LEADER_EPOCHS
 from kafka_files.metadata_log import FOLDER
 
 COUNTED = {"sends": "rows", "polls": "rows", "seeks": "seeks", "replicas": "rows", "isr": "isr_rows"}
-OF_PROBER = ("replicas", "isr")  # tables whose first column is not the client that recorded them
+OF_PROBER = ("replicas", "isr")  # the first column is not the recording client
 Violation = tuple[str, TopicPartition]
 
 
 class Deletion(NamedTuple):
     """Evidence to delete, with its source (None: not declared by any check) and partition (None: any).
 
-    ``uncounted``: the deletion also lowers the count that the recording client reports.
+    ``uncounted``: the deletion also lowers the recording client's count.
     """
 
     words: str
@@ -88,7 +88,6 @@ def _of_table(folder: RunFolder, name: str) -> Iterator[Deletion]:
 
 
 def _owners(schema: pa.Schema) -> list[str]:
-    """Return the columns before the partition's that have few values: a client, a broker."""
     of = (schema.field(name) for name in schema.names[: schema.names.index("topic")])
     return [field.name for field in of if not field.nullable and field.type in {pa.string(), pa.int32()}]
 
@@ -107,7 +106,7 @@ def _of_path(folder: RunFolder, path: Path) -> Deletion:
 
 
 def _source(path: Path) -> str | None:
-    """Return the source of evidence of a file or folder; "" means several."""
+    """Return "" for several sources."""
     if path.is_dir():
         return HISTORY if path.name == FOLDER else SEGMENTS if _partition(path) else ""
     by_name = {LEADER_EPOCHS: EPOCHS, "server.log": LINES, "clock.jsonl": DATES, "events.jsonl": ""}
@@ -184,7 +183,7 @@ def _without_lines(name: str, where: str, folder: RunFolder) -> None:
 
 
 def _write(file: Path, text: str) -> None:
-    file.unlink()  # unlinks only the copy
+    file.unlink()
     file.write_text(text)
 
 
@@ -193,11 +192,7 @@ def _write(file: Path, text: str) -> None:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The result of judging a folder.
-
-    It has the verdict, the proven violations, the number of checks of each required invariant by partition, and the
-    reasons for unknown.
-    """
+    """A verdict, proven violations, each required invariant's checks by partition, and reasons for unknown."""
 
     verdict: str
     violations: frozenset[Violation]
@@ -256,14 +251,13 @@ def _declared(check: str) -> invariants.Invariant | anomalies.Anomaly:
 
 @dataclass(frozen=True)
 class Absence:
-    """A recorded folder, and copies of it below ``scratch`` with one piece of evidence deleted."""
+    """A recorded folder, and copies with one piece of evidence deleted."""
 
     folder: RunFolder
     scratch: Path
 
     @cached_property
     def whole(self) -> Judgement:
-        """Judge the folder as recorded."""
         return judgement(self.folder)
 
     def without(self, deletion: Deletion) -> Judgement:
@@ -293,7 +287,7 @@ class Absence:
     def _false_unknown(self, deletion: Deletion, found: Judgement) -> Iterator[str]:
         if self.whole.verdict == "fail" and found.verdict == "unknown" and not found.reasons:
             yield "unknown without a reason"
-        counted = deletion.source in COUNTED and not deletion.uncounted  # counted by clients, over all partitions
+        counted = deletion.source in COUNTED and not deletion.uncounted  # over all partitions
         for name, where in sorted(self.whole.violations - found.violations):
             elsewhere = deletion.where is not None and deletion.where != where and not counted
             untouched = deletion.source is None or (

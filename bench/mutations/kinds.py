@@ -1,7 +1,7 @@
-"""Functions that each damage a recording in one way and return where they did.
+"""Functions that each damage a recording in one way and return the place.
 
-``found_by`` lists anomalies and invariants: detecting any one of them suffices. ``reason`` is set where evidence is
-removed: the text that the verdict ``unknown`` must contain.
+``found_by`` lists anomalies and invariants, any one of which suffices. ``reason``: the text that the verdict
+``unknown`` must contain after evidence was removed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from bench.mutations.recording import NoPlaceError, Recording, Row, header, runs_of, with_crc, with_field
+from bench.mutations.recording import NoPlaceError, Recording, Row, cut_evidence, header, runs_of, with_crc, with_field
 from history.kafka_versions import has
 from history.readers import CATCH_UP, LIVE_CONSUMER
 
@@ -52,7 +52,7 @@ def kind(*found_by: str, reason: str | None = None, scenario: str = "survived_fa
 
 
 def harmless(change: Damage) -> Damage:
-    """Register a function whose change is legal, so that the verdict must be pass; the table shows its docstring."""
+    """Register a legal change, after which the verdict must be pass; the table shows its docstring."""
     HARMLESS.append(Kind(change.__name__, " ".join((change.__doc__ or "").split()), (), None, change))
     return change
 
@@ -80,7 +80,7 @@ def _middle(rows: list[Any]) -> list[Any]:
 
 @kind("lost_write")
 def acknowledged_record_lost(run: Recording) -> str:
-    """An acknowledged record in the middle of the log is seen by no reader."""
+    """No reader returns an acknowledged record in the middle of the log."""
     victim = run.choose(_middle(run.acked()))
     run.put("polls", [row for row in run.rows("polls") if _value(row) != _value(victim)])
     return f"offset {victim['offset']}"
@@ -88,18 +88,17 @@ def acknowledged_record_lost(run: Recording) -> str:
 
 @kind("truncated_ack")
 def acknowledged_tail_cut(run: Recording) -> str:
-    """The last acknowledged records are on no replica's log, and nobody read them."""
+    """The last acknowledged records are in no replica's log and were never read."""
     cut = header(run.batches(1)[-run.choose(range(1, 4))])["base_offset"]
     for broker_id in run.brokers:
         run.put_batches(broker_id, [b for b in run.batches(broker_id) if header(b)["base_offset"] < cut])
-    run.put("polls", [row for row in run.rows("polls") if row["offset"] < cut])
-    run.drained_to(cut, cut)
+    cut_evidence(run, cut)
     return f"from offset {cut}"
 
 
 @kind("invisible_ack")
 def acknowledged_tail_invisible(run: Recording) -> str:
-    """The last acknowledged records lie above the high watermark at which the final drain ended."""
+    """The last acknowledged records are above the high watermark at which the final drain ended."""
     cut = run.acked()[-run.choose(range(1, 9))]["offset"]
     run.put("polls", [row for row in run.rows("polls") if row["offset"] < cut])
     run.drained_to(cut, cut)
@@ -133,7 +132,7 @@ def _copies(run: Recording) -> list[Row]:
 
 @kind("lost_output", scenario="exactly_once")
 def copy_lost(run: Recording) -> str:
-    """The copy of a committed input record is seen by no reader."""
+    """No reader returns the copy of a committed input record."""
     victim = run.choose(_middle(_copies(run)))
     run.put("polls", [row for row in run.rows("polls") if _value(row) != _value(victim)])
     return f"input {victim['seq']} of {victim['producer_id']}"
@@ -141,7 +140,7 @@ def copy_lost(run: Recording) -> str:
 
 @kind("duplicate_output", scenario="exactly_once")
 def copied_twice(run: Recording) -> str:
-    """A record of the output is the copy of another one's input once more."""
+    """Two output records are copies of the same input record."""
     one, other = _two(run, [row for row in _copies(run) if row["partition"] == 0])
     other["seq"] = one["seq"]
     run.put("polls", run.rows("polls"))
@@ -150,7 +149,7 @@ def copied_twice(run: Recording) -> str:
 
 @kind("phantom_record")
 def record_never_sent(run: Recording) -> str:
-    """The final drain returned a sound record that no ledger holds, at the log's end."""
+    """The final drain returned a valid record that is in no ledger, at the log's end."""
     last = run.reads("final")[-1]
     phantom = {**last, "seq": 10**6 + run.choose(range(1000))}
     phantom |= {"offset": last["offset"] + 1, "position": last["position"] + 1}
@@ -161,7 +160,7 @@ def record_never_sent(run: Recording) -> str:
 
 @kind(reason="The ledger of producer holds")
 def ledger_row_missing(run: Recording) -> str:
-    """The ledger lacks a send whose record was read, and nothing is reported."""
+    """The ledger lacks a send whose record was read, without a report of missing data."""
     victim = run.choose(_middle(run.acked()))
     run.put("sends", [row for row in run.rows("sends") if row is not victim])
     return f"number {victim['seq']}"
@@ -169,7 +168,7 @@ def ledger_row_missing(run: Recording) -> str:
 
 @kind("corrupt_record")
 def payload_damaged(run: Recording) -> str:
-    """A record's payload did not fit its checksum when it was read."""
+    """A record's payload did not match its checksum when it was read."""
     victim = run.choose(run.reads("final"))
     victim["checksum_ok"] = False
     run.put("polls", run.rows("polls"))
@@ -196,7 +195,7 @@ def records_swapped(run: Recording) -> str:
 
 @kind("poll_skip")
 def consumer_skipped(run: Recording) -> str:
-    """The live consumer was not given some records between two that it read."""
+    """The live consumer skipped some records."""
     live = run.reads("live")
     at = run.choose(range(len(live) // 10, len(live) // 2))
     skipped = {row["position"] for row in live[at : at + run.choose(range(1, 20))]}
@@ -206,7 +205,7 @@ def consumer_skipped(run: Recording) -> str:
 
 @kind("nonmonotonic_poll")
 def consumer_went_back(run: Recording) -> str:
-    """The live consumer was given two records in the wrong order."""
+    """The live consumer received two records in the wrong order."""
     one, other = _two(run, run.reads("live"))
     _swap(one, other, "position", "received_ns")
     run.put("polls", run.rows("polls"))
@@ -214,10 +213,7 @@ def consumer_went_back(run: Recording) -> str:
 
 
 def _read_again(run: Recording) -> tuple[Row, Row, int]:
-    """Give the live consumer some records a second time.
-
-    Returns the last record before them, the first of them, and their number.
-    """
+    """Return the last record before the repeated ones, the first of them, and their number."""
     live = run.reads("live")
     at = run.choose(range(len(live) // 10, len(live) // 2))
     before, again = live[at - 1], live[at - run.choose(range(1, len(live) // 10)) : at]
@@ -232,14 +228,14 @@ def _read_again(run: Recording) -> tuple[Row, Row, int]:
 
 @kind("nonmonotonic_poll")
 def records_read_again(run: Recording) -> str:
-    """The live consumer was given some records a second time, and had not sought."""
+    """The live consumer received some records a second time without a seek."""
     before, first, count = _read_again(run)
     return f"{count} records, from offset {first['offset']} after {before['offset']}"
 
 
 @harmless
 def reader_sought_back(run: Recording) -> str:
-    """The live consumer sought back and read some records a second time; its seek is recorded."""
+    """The live consumer sought back and read some records again; its seek is recorded."""
     before, first, count = _read_again(run)
     reader = {name: before[name] for name in ("consumer_id", "pass", "topic", "partition", "leader_epoch")}
     seek = {"position": first["position"], "from_offset": before["offset"] + 1, "to_offset": first["offset"]}
@@ -251,7 +247,7 @@ def reader_sought_back(run: Recording) -> str:
 
 @kind("nonrepeatable_read")
 def read_again_differs(run: Recording) -> str:
-    """The live consumer read other values at two offsets than the final drain."""
+    """At two offsets, the live consumer read other values than the final drain."""
     one, other = _two(run, run.reads("live"))
     _swap(one, other, "producer_id", "seq")
     run.put("polls", run.rows("polls"))
@@ -260,14 +256,14 @@ def read_again_differs(run: Recording) -> str:
 
 @kind("precommitted_read")
 def read_above_high_watermark(run: Recording) -> str:
-    """The live consumer had a record before its leader's high watermark was above it."""
+    """The live consumer received a record before its leader's high watermark was above it."""
     begun: dict[int, int] = {}
     for view in run.rows("isr"):
         epoch = view["leader_epoch"]
         begun[epoch] = min(view["received_ns"], begun.get(epoch, view["received_ns"]))
 
     def is_settled(row: Row) -> bool:
-        """Return whether no other leader can have answered: the epoch is 6 s old and lasts 3 s more."""
+        """No other leader can have answered: the epoch is 6 s old and lasts 3 s more."""
         next_ns = min((ns for epoch, ns in begun.items() if epoch > row["leader_epoch"]), default=math.inf)
         return bool(begun[row["leader_epoch"]] + 6 * SECOND_NS < row["sent_ns"] < next_ns - 3 * SECOND_NS)
 
@@ -283,7 +279,7 @@ def read_above_high_watermark(run: Recording) -> str:
 
 @kind("realtime_order_violation")
 def sent_after_a_later_one(run: Recording) -> str:
-    """A record was sent after one behind it had been acknowledged."""
+    """A record was sent after a record at a higher offset was acknowledged."""
     one, other = _two(run, run.acked())
     one |= {"sent_ns": other["done_ns"] + 1, "done_ns": other["done_ns"] + SECOND_NS // 1000}
     run.put("sends", run.rows("sends"))
@@ -310,7 +306,7 @@ def acknowledged_without_place(run: Recording) -> str:
 
 @kind("leader_epoch_regression")
 def older_epoch_read(run: Recording) -> str:
-    """A consumer was given a batch of an older leader epoch behind one of a newer."""
+    """A consumer received a batch of an older leader epoch after one of a newer epoch."""
     live = run.reads("live")
     same = [b for a, b in pairwise(live) if a["leader_epoch"] == b["leader_epoch"] > 0]
     victim = run.choose(same)
@@ -332,7 +328,6 @@ def _of_life(run: Recording, sample: Row) -> list[Row]:
 
 
 def _earlier(run: Recording, sample: Row) -> list[Row]:
-    """Return those samples that were received before this one was requested."""
     return [row for row in _of_life(run, sample) if row["received_ns"] <= sample["sent_ns"]]
 
 
@@ -392,7 +387,7 @@ def log_end_fell_below_high_watermark(run: Recording) -> str:
 
 @kind("I7")
 def in_sync_replica_incomplete(run: Recording) -> str:
-    """A member of the ISR lacked what its leader had shown as committed."""
+    """An ISR member lacked records that its leader had shown as committed."""
 
     def shown(sample: Row) -> int:
         before = (r["high_watermark"] for r in run.of_leader() if r["received_ns"] < sample["sent_ns"] - SECOND_NS)
@@ -408,7 +403,7 @@ def in_sync_replica_incomplete(run: Recording) -> str:
 
 @kind("I8")
 def epoch_begun_below_high_watermark(run: Recording) -> str:
-    """The epoch files have an epoch begin below a high watermark of the epoch before."""
+    """In the epoch files, an epoch begins below a high watermark of the epoch before."""
     entries = re.findall(r"^(\d+) (\d+)$", run.epoch_files()[0].read_text(), re.MULTILINE)
     epoch, start = run.choose([(e, s) for e, s in entries if int(s) > 1000])
     earlier = int(start) - run.choose([50, 200])
@@ -419,7 +414,7 @@ def epoch_begun_below_high_watermark(run: Recording) -> str:
 
 @kind("I9")
 def follower_ahead_of_its_leader(run: Recording) -> str:
-    """A follower's high watermark was ahead of its leader's next one."""
+    """A follower's high watermark was above its leader's next one."""
     leading = [id(row) for row in run.of_leader()]
     last = max(row["sent_ns"] for row in run.samples()) - 5 * SECOND_NS
     sample = run.choose(
@@ -433,8 +428,8 @@ def follower_ahead_of_its_leader(run: Recording) -> str:
 
 @kind("I10")
 def high_watermark_stuck(run: Recording) -> str:
-    """With nothing produced the high watermark stood below the log end, all replicas being in sync."""
-    if run.manifest.mode == "zookeeper":  # with ZooKeeper an eviction may take longer than any idle period
+    """On an idle partition with all replicas in sync, the high watermark stayed below the log end."""
+    if run.manifest.mode == "zookeeper":  # an eviction may take longer than any idle period
         raise NoPlaceError
     full = [row for row in run.samples() if len(run.isr_at(row["sent_ns"])) == len(run.brokers)]
     quiet = [
@@ -467,12 +462,12 @@ def high_watermark_moved_below_min_isr(run: Recording) -> str:
 @kind("I22")
 def high_watermark_never_reached_epoch(run: Recording) -> str:
     """A new leader's high watermark stayed below the start of its epoch."""
-    if run.manifest.mode == "zookeeper":  # with ZooKeeper an eviction may take longer than any state of this recording
+    if run.manifest.mode == "zookeeper":  # an eviction may take longer than any state of this recording
         raise NoPlaceError
     epoch = max(epoch for _, epoch in run.leaders)
     texts = (file.read_text() for file in run.epoch_files())
     starts = [int(start) for text in texts for start in re.findall(rf"^{epoch} (\d+)$", text, re.MULTILINE)]
-    if not starts:  # no record was written in this epoch
+    if not starts:
         raise NoPlaceError
     for row in run.samples():
         if row["leader_epoch"] == epoch:
@@ -483,8 +478,8 @@ def high_watermark_never_reached_epoch(run: Recording) -> str:
 
 @kind("I23")
 def follower_kept_in_isr(run: Recording) -> str:
-    """A follower that stopped stayed in the ISR for longer than it may."""
-    if run.manifest.mode == "zookeeper":  # with ZooKeeper the limit is longer than the preceding phase
+    """A follower that stopped stayed in the ISR for longer than allowed."""
+    if run.manifest.mode == "zookeeper":  # the limit is longer than the preceding phase
         raise NoPlaceError
     begun = next(event for event in run.events if event.kind == "inject" and event.step == "pause")
     moved = [
@@ -504,7 +499,9 @@ def joined_without_catching_up(run: Recording) -> str:
     joins = [
         (after["received_ns"], (set(after["isr"]) - set(before["isr"])).pop())
         for before, after in pairwise(views)
-        if len(set(after["isr"]) - set(before["isr"])) == 1 and before["leader"] == after["leader"]
+        if len(set(after["isr"]) - set(before["isr"])) == 1
+        and before["leader"] == after["leader"]
+        and run.isr_at(after["received_ns"] + SECOND_NS) == sorted(after["isr"])  # I24 needs a sample in that state
     ]
     at_ns, broker_id = run.choose(joins)
     shown = max(row["high_watermark"] for row in run.of_leader() if row["received_ns"] < at_ns - 2 * SECOND_NS)
@@ -544,7 +541,7 @@ def _committed(run: Recording) -> list[Row]:
 
 @kind("torn_transaction", scenario="transactions")
 def transaction_read_in_part(run: Recording) -> str:
-    """One record of a committed transaction was returned by no reader, the others were."""
+    """No reader returned one record of a committed transaction; the others were read."""
     victim = run.choose(_committed(run))
     run.put("polls", [row for row in run.rows("polls") if _value(row) != _value(victim)])
     return f"transaction {victim['transaction']}"
@@ -552,7 +549,7 @@ def transaction_read_in_part(run: Recording) -> str:
 
 @kind("aborted_read", scenario="transactions")
 def aborted_transaction_read(run: Recording) -> str:
-    """A transaction that readers were given was aborted, as its producer was told."""
+    """Readers received a transaction that its producer reports as aborted."""
     chosen = _committed(run)
     for row in chosen:
         row |= {"outcome": "fail", "error": "aborted"}
@@ -562,7 +559,7 @@ def aborted_transaction_read(run: Recording) -> str:
 
 @kind("I27", scenario="transactions")
 def aborted_transaction_committed_in_logs(run: Recording) -> str:
-    """The logs end an aborted transaction, which nobody read, with a commit."""
+    """The logs end an aborted transaction, which was never read, with a commit."""
     chosen = _committed(run)
     values = {_value(row) for row in chosen}
     for row in chosen:
@@ -574,7 +571,7 @@ def aborted_transaction_committed_in_logs(run: Recording) -> str:
 
 @kind("I26", scenario="transactions")
 def stable_offset_above_high_watermark(run: Recording) -> str:
-    """A leader's last stable offset was above the high watermark that it showed next."""
+    """A leader's last stable offset was above the next high watermark that it showed."""
     sample = run.first(
         run.of_leader(), lambda row: any(row["received_ns"] <= later["sent_ns"] for later in _of_life(run, row))
     )
@@ -612,13 +609,13 @@ def bit_flipped(run: Recording) -> str:
 
 @kind("I12")
 def committed_batch_differs(run: Recording) -> str:
-    """A committed batch of one replica carries another time stamp, with a checksum that fits."""
+    """A committed batch of one replica has another timestamp, with a valid checksum."""
     return _in_one_batch(run, lambda batch: _moved(batch, "base_timestamp", 1))
 
 
 @kind("I13")
 def records_of_one_replica_differ(run: Recording) -> str:
-    """A batch of one replica holds other records of the same epoch, with a checksum that fits."""
+    """A batch of one replica has other records of the same epoch, with a valid checksum."""
 
     def other(batch: bytearray) -> bytearray:
         batch[-12] ^= 1
@@ -629,13 +626,13 @@ def records_of_one_replica_differ(run: Recording) -> str:
 
 @kind("I14")
 def batch_of_another_epoch(run: Recording) -> str:
-    """A batch of one replica carries another leader epoch than its epoch file gives."""
+    """A batch of one replica has another leader epoch than its epoch file states."""
     return _in_one_batch(run, lambda batch: _moved(batch, "leader_epoch", 1))
 
 
 @kind("I14")
 def epoch_file_out_of_order(run: Recording) -> str:
-    """Two entries of one replica's epoch file stand in the wrong order."""
+    """Two entries of one replica's epoch file are in the wrong order."""
     file = run.choose(run.epoch_files())
     lines = file.read_text().splitlines()
     at = run.choose(range(2, len(lines) - 1))
@@ -656,7 +653,7 @@ def in_sync_log_lacks_a_batch(run: Recording) -> str:
 
 @kind("I16")
 def read_record_in_no_log(run: Recording) -> str:
-    """Records that consumers were given are in no replica's log."""
+    """Records that consumers received are in no replica's log."""
     at = run.choose(_middle([header(batch)["base_offset"] for batch in run.batches(1)]))
     for broker_id in run.brokers:
         run.put_batches(broker_id, [b for b in run.batches(broker_id) if header(b)["base_offset"] != at])
@@ -683,7 +680,7 @@ _STARTED = re.compile(
 
 @kind("I19")
 def two_leaders_in_one_epoch(run: Recording) -> str:
-    """A second broker's log says that it began to lead in an epoch of another."""
+    """A second broker's log reports that it began to lead in another leader's epoch."""
     logs = run.server_logs()
     found = [match for file in logs.values() for match in _STARTED.finditer(file.read_text())]
     match = run.choose(found)
@@ -704,7 +701,7 @@ def view_of_another_leader(run: Recording) -> str:
 
 @kind("I20")
 def wrong_leader_elected(run: Recording) -> str:
-    """The controller elected a member of the ISR that is not the first of the assignment."""
+    """The controller elected an ISR member that is not the first of the assignment."""
     run.edit_history(lambda isr, leader: (isr, next(broker_id for broker_id in isr if broker_id != leader)))
     return "one election"
 
@@ -718,7 +715,7 @@ def isr_outside_assignment(run: Recording) -> str:
 
 @kind("I25")
 def boot_above_log_end(run: Recording) -> str:
-    """A replica booted with a high watermark above its log end."""
+    """A replica started with a high watermark above its log end."""
     boot = re.compile(r"(Log loaded for partition orders-0 with initial high watermark )(\d+)")
     logs = {broker_id: file for broker_id, file in run.server_logs().items() if boot.search(file.read_text())}
     broker_id = run.choose(list(logs))
@@ -728,7 +725,7 @@ def boot_above_log_end(run: Recording) -> str:
 
 @kind("source_disagreement")
 def leader_began_elsewhere(run: Recording) -> str:
-    """A broker's log has its epoch begin at another offset than the epoch files."""
+    """In a broker's log, its epoch begins at another offset than in the epoch files."""
     logs = run.server_logs()
     broker_id = run.choose([broker_id for broker_id, file in logs.items() if _STARTED.search(file.read_text())])
     run.edit(logs[broker_id], lambda text: re.sub(r"(Leader orders-0 .*? from offset )(\d+)", r"\g<1>1\2", text))
@@ -737,7 +734,7 @@ def leader_began_elsewhere(run: Recording) -> str:
 
 @kind("I38", scenario="group_members")
 def isr_change_without_an_end(run: Recording) -> str:
-    """The last leader proposed a smaller ISR, and showed its metadata unchanged for another two minutes."""
+    """The last leader proposed a smaller ISR, but its metadata stayed unchanged for another two minutes."""
     led = [
         row for row in run.rows("isr") if row["partition"] == run.partition and row["observer"] == str(row["leader"])
     ]
@@ -772,7 +769,7 @@ def no_probe(run: Recording) -> str:
 
 @kind(reason="probe")
 def replica_never_probed(run: Recording) -> str:
-    """One replica was never seen by the probe."""
+    """The probe has no sample of one replica."""
     broker_id = run.choose(list(run.brokers))
     run.put("replicas", [row for row in run.rows("replicas") if row["broker_id"] != broker_id])
     return f"broker {broker_id}"
@@ -813,7 +810,7 @@ def segment_torn(run: Recording) -> str:
 
 @kind(reason="drain")
 def no_final_drain(run: Recording) -> str:
-    """Nobody read the log to its end."""
+    """There is no final drain of the log."""
     run.put("polls", [row for row in run.rows("polls") if row["pass"] != "final"])
     (run.folder.clients / "drain.json").unlink()
     return "all of it"
@@ -821,7 +818,7 @@ def no_final_drain(run: Recording) -> str:
 
 @kind(reason="controller|ZooKeeper")
 def no_history(run: Recording) -> str:
-    """The controller's own history was not collected."""
+    """The controller's history was not collected."""
     names = ("__cluster_metadata-0", "version-2")
     for folder in [path for name in names for path in run.folder.brokers.rglob(name)]:
         shutil.rmtree(folder)
@@ -830,7 +827,7 @@ def no_history(run: Recording) -> str:
 
 @kind(reason="capture")
 def capture_missing(run: Recording) -> str:
-    """The capture of all offsets before the first phase, or the one at the end, is missing."""
+    """One of the captures of all offsets is missing: before the first phase, or at the end."""
     chosen = run.choose(["before", "after"])
     run.put("offsets", [row for row in run.rows("offsets") if row["capture"] != chosen])
     return chosen
@@ -838,7 +835,7 @@ def capture_missing(run: Recording) -> str:
 
 @kind(reason="ledger")
 def ledger_cut_short(run: Recording) -> str:
-    """The ledger lacks the last sends, and so do the logs and the readers."""
+    """The last sends are missing in the ledger, the logs and the readers' records."""
     cut = run.acked()[-run.choose(range(10, 100))]
     run.put("sends", [row for row in run.rows("sends") if row["seq"] < cut["seq"]])
     run.put("polls", [row for row in run.rows("polls") if row["offset"] < cut["offset"]])
@@ -856,7 +853,7 @@ def table_damaged(run: Recording) -> str:
 
 @kind(reason="effect")
 def fault_took_no_effect(run: Recording) -> str:
-    """Of one fault it was not verified that it took effect."""
+    """One fault has no proof that it took effect."""
     event = run.choose([event for event in run.events if event.kind == "injected"])
     changed = replace(event, detail={**event.detail, "effect_verified": False})
     run.put_events([changed if each is event else each for each in run.events])
@@ -865,7 +862,7 @@ def fault_took_no_effect(run: Recording) -> str:
 
 @kind(reason="heal")
 def fault_never_healed(run: Recording) -> str:
-    """One fault was never proven to be gone."""
+    """One fault has no proof that it healed."""
     event = [event for event in run.events if event.kind == "healed"][-1]
     run.put_events([each for each in run.events if each is not event])
     return f"{event.step} of {event.target}"
@@ -873,7 +870,7 @@ def fault_never_healed(run: Recording) -> str:
 
 @kind(reason="phase")
 def phase_missing(run: Recording) -> str:
-    """One phase of the scenario was not run to its end."""
+    """One phase of the scenario did not finish."""
     event = run.choose([event for event in run.events if event.kind == "phase_ended"])
     run.put_events([each for each in run.events if each is not event])
     return event.phase
@@ -881,7 +878,7 @@ def phase_missing(run: Recording) -> str:
 
 @kind(reason="harness")
 def harness_failed(run: Recording) -> str:
-    """The harness recorded an error of its own."""
+    """The harness recorded an internal error."""
     event = run.choose(run.events)
     run.put_events([*run.events, replace(event, kind="error", detail={"why": "the daemon went away"})])
     return event.kind
@@ -908,7 +905,7 @@ def _had(run: Recording) -> list[Row]:
 
 @kind("I37", scenario="group_members")
 def member_that_stands_still(run: Recording) -> str:
-    """A member stood at an offset below the end of its partition, and moved no more."""
+    """A group member stopped below the end of its partition."""
     row = run.choose(_had(run))
     row["position"] = run.choose([None, *range(row["position"])])
     run.put("positions", run.rows("positions"))
@@ -918,7 +915,7 @@ def member_that_stands_still(run: Recording) -> str:
 
 @kind("I37", scenario="group_members")
 def live_consumer_that_stands_still(run: Recording) -> str:
-    """The live consumer stood at an offset below the end of a partition, and moved no more."""
+    """The live consumer stopped below the end of a partition."""
     row = run.choose([row for row in run.rows("positions") if row["reader"] == LIVE_CONSUMER])
     row["position"] = run.choose(range(row["position"]))
     run.put("positions", run.rows("positions"))
@@ -928,7 +925,7 @@ def live_consumer_that_stands_still(run: Recording) -> str:
 
 @kind("I37", scenario="group_members")
 def partition_that_no_member_has(run: Recording) -> str:
-    """No member of the group had a partition, although all lived."""
+    """No group member had a partition, although all were alive."""
     had = _had(run)
     run.put("positions", [row for row in run.rows("positions") if row not in had])
     _stood_still(run)
@@ -937,7 +934,7 @@ def partition_that_no_member_has(run: Recording) -> str:
 
 @kind(reason="reader", scenario="group_members")
 def member_that_was_not_waited_for(run: Recording) -> str:
-    """A member stood below the end of its partition a moment after it had moved."""
+    """A member was below the end of its partition just after it had moved."""
     row = run.choose(_had(run))
     row["position"] = run.choose(range(row["position"]))
     run.put("positions", run.rows("positions"))
@@ -949,7 +946,7 @@ def member_that_was_not_waited_for(run: Recording) -> str:
 
 @kind("group_skip", scenario="group_members")
 def committed_record_read_by_no_member(run: Recording) -> str:
-    """A record below the committed offset is missing in what members read."""
+    """The members' reads lack a record below the committed offset."""
     reads = [row for row in run.rows("group_reads") if row["partition"] == run.partition]
     counted = Counter(offset for row in reads for offset in (row["first_offset"], row["last_offset"]))
 
@@ -997,7 +994,7 @@ def owner_starts_too_late(run: Recording) -> str:
 
 @kind("I30", scenario="group_members")
 def owner_starts_too_early(run: Recording) -> str:
-    """A new owner read again what had been committed before."""
+    """A new owner read records again that were already committed."""
     first = _first_read(run)
     first["first_offset"] = max(0, first["first_offset"] - run.choose(range(1, 9)))
     run.put("group_reads", run.rows("group_reads"))
@@ -1006,7 +1003,7 @@ def owner_starts_too_early(run: Recording) -> str:
 
 @kind("I31", scenario="group_members")
 def commit_falls(run: Recording) -> str:
-    """A commit that was taken is of an offset below those before it."""
+    """An accepted commit has a lower offset than those before it."""
     taken = [
         row
         for row in run.rows("commits")
@@ -1020,7 +1017,7 @@ def commit_falls(run: Recording) -> str:
 
 @kind("I32", scenario="group_members")
 def former_owner_commits(run: Recording) -> str:
-    """A member's commit was taken after another one had been given its partition."""
+    """A member's commit was accepted after another member received its partition."""
     gave_up, given = run.choose(_handed_over(run))
     gave_up["changed_ns"] = given["changed_ns"] + 3_000_000
     own = [
@@ -1068,9 +1065,7 @@ def _without(rows: list[Row], partition: int, offset: int) -> list[Row]:
 
 
 def _given_again(run: Recording, row: Row, after_s: float, count: int, polled_s: float | None = None) -> str:
-    """Deliver a record to another member ``after_s`` later; that member's fetch began ``polled_s`` after the first
-    delivery.
-    """
+    """The other member's fetch begins ``polled_s`` after the first delivery."""
     living = {each["member"] for each in run.rows("share_reads") if each["received_ns"] <= row["received_ns"]}
     others = sorted(living - {row["member"]})
     offset, received_ns = row["first_offset"] + 1, row["received_ns"] + int(after_s * 1e9)
@@ -1082,7 +1077,7 @@ def _given_again(run: Recording, row: Row, after_s: float, count: int, polled_s:
 
 @kind("stuck_record", scenario="share_group")
 def shared_record_given_to_nobody(run: Recording) -> str:
-    """A record is missing in what the members of a share group were given and acknowledged."""
+    """A record is missing in the deliveries and acknowledgements of a share group."""
     offset = _calm(run, left_s=1)["first_offset"] + 1
     for table in ("share_reads", "share_acks"):
         run.put(table, _without(run.rows(table), run.partition, offset))
@@ -1091,7 +1086,7 @@ def shared_record_given_to_nobody(run: Recording) -> str:
 
 @kind("archived_record", scenario="share_group")
 def shared_record_given_up(run: Recording) -> str:
-    """A record bears the delivery count of the limit when it is first delivered, and nobody accepts it."""
+    """A record's first delivery has the limit as its delivery count, and no member accepts it."""
     row = _calm(run, left_s=6)
     offset, limit = row["first_offset"] + 1, (run.manifest.group or {})["delivery_limit"]
     last = row | {"first_offset": offset, "last_offset": offset, "delivery_count": limit}
@@ -1102,19 +1097,19 @@ def shared_record_given_up(run: Recording) -> str:
 
 @kind("I33", scenario="share_group")
 def accepted_record_given_again(run: Recording) -> str:
-    """A record is given to another member long after it was accepted."""
+    """A record is delivered to another member long after it was accepted."""
     return _given_again(run, _calm(run, left_s=5), 4.0, 2)
 
 
 @kind("I34", scenario="share_group")
 def shared_record_with_two_holders(run: Recording) -> str:
-    """A record is given to another member while its first one has it."""
+    """A record is delivered to another member while the first one holds it."""
     return _given_again(run, _calm(run, left_s=3), 0.5, 2)
 
 
 @kind("I35", scenario="share_group")
 def shared_record_beyond_its_limit(run: Recording) -> str:
-    """A record is delivered more often than the limit says."""
+    """A record is delivered more often than the limit allows."""
     row = _calm(run, left_s=1)
     row["delivery_count"] = (run.manifest.group or {})["delivery_limit"] + run.choose(range(1, 4))
     run.put("share_reads", run.rows("share_reads"))
@@ -1123,5 +1118,5 @@ def shared_record_beyond_its_limit(run: Recording) -> str:
 
 @kind("I36", scenario="share_group")
 def delivery_that_was_not_counted(run: Recording) -> str:
-    """A record bears the same delivery count when it is given to another member, who may have fetched it before."""
+    """A record has the same delivery count at another member, who may have fetched it before."""
     return _given_again(run, _calm(run, left_s=3), 2.7, 1, polled_s=0.01)

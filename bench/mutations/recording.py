@@ -1,4 +1,4 @@
-"""Edit a copy of a recorded run: raw files only, sealed again as its collector would."""
+"""Edit a copy of a recorded run: raw files only, sealed again."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import json
 import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
@@ -36,7 +37,7 @@ class NoPlaceError(Exception):
 
 @dataclass(frozen=True)
 class Recording:
-    """A run folder to be damaged, and the random generator that chooses where."""
+    """A run folder to be damaged, and the random generator of the place."""
 
     folder: RunFolder
     dice: Random
@@ -46,7 +47,7 @@ class Recording:
 
     @classmethod
     def copy(cls, run: Path, to: Path, seed: str) -> Recording:
-        """Return a copy whose files are links to the original's: every edit writes a new file."""
+        """Return a copy of links to the original's files: every edit writes a new file."""
         shutil.copytree(
             run, to, copy_function=os.link, ignore=lambda where, _: ["verdict", "report"] if where == str(run) else []
         )
@@ -80,14 +81,13 @@ class Recording:
     # --- tables ----------------------------------------------------------------------------------
 
     def rows(self, table: str) -> list[Row]:
-        """Return a recorded table's rows, to be changed in place and written by ``put``."""
+        """Return a table's rows, to be changed in place and written by ``put``."""
         if table not in self._read:
             files = sorted(self.folder.table(table).glob("*.parquet"))
             self._read[table] = [row for file in files for row in pq.read_table(file).to_pylist()]
         return self._read[table]
 
     def put(self, table: str, rows: list[Row]) -> None:
-        """Replace a table by one file."""
         shutil.rmtree(self.folder.table(table), ignore_errors=True)
         self.folder.table(table).mkdir()
         pq.write_table(pa.Table.from_pylist(rows, RECORDED[table]), self.folder.table(table) / f"{table}.parquet")
@@ -118,7 +118,7 @@ class Recording:
         return [row for row in self.samples() if self.leads(row)]
 
     def isr_at(self, t_ns: int) -> list[int]:
-        """Return the ISR that every observer shows within 1 s of a time; empty if they differ."""
+        """Return the ISR that every observer shows within 1 s; empty if they differ."""
         seen = {tuple(sorted(r["isr"])) for r in self.rows("isr") if r["isr"] and abs(r["received_ns"] - t_ns) < 10**9}
         return list(seen.pop()) if len(seen) == 1 else []
 
@@ -133,7 +133,7 @@ class Recording:
         write_atomically(file, json.dumps(held, indent=1))
 
     def replace(self, file: Path, content: bytes) -> None:
-        """Replace a file without changing the original, to which it is a link."""
+        """Keep the original, to which the file is a link."""
         file.unlink()
         file.write_bytes(content)
 
@@ -149,8 +149,6 @@ class Recording:
         self.edit_json(self.folder.clients / f"{client_id}.json", change)
 
     def drained_to(self, position: int, end_offset: int) -> None:
-        """Set how far the drain came and the high watermark that it saw."""
-
         def change(words: Any) -> None:
             reached = words["partitions"][f"{self.topic}-{self.partition}"]
             reached |= {"position": position, "end_offset": end_offset, "complete": position >= end_offset}
@@ -189,7 +187,7 @@ class Recording:
     # --- the controller's history ----------------------------------------------------------------
 
     def edit_history(self, change: Election) -> None:
-        """Change ISR and leader of one election in every copy of the controller's history.
+        """Change ISR and leader of one election in every copy of the history.
 
         Raises:
             NoPlaceError: no election names both.
@@ -215,7 +213,7 @@ class Recording:
 
     def _edit_metadata(self, change: Election) -> None:
         copies = sorted(self.folder.brokers.rglob("__cluster_metadata-0/*.log"))
-        # Tagged fields 0 (ISR) and 1 (leader) of a partition change, as the controller writes an election.
+        # tagged fields 0 (ISR) and 1 (leader) of a partition change
         election = re.compile(
             rb"\x01\x05[\x00-\x02]\x00{3}.{17}.\x00.([\x03-\x05])((?:\x00{3}.)+)\x01\x04(\x00{3}.)", re.DOTALL
         )
@@ -229,6 +227,20 @@ class Recording:
         for file in copies:
             found = [bytearray(batch.replace(chosen, new)) for batch in split(file.read_bytes())]
             self.replace(file, b"".join(with_crc(batch) for batch in found))
+
+
+def cut_evidence(run: Recording, end: int) -> None:
+    """Let readers, their summaries and the final capture end at an offset, as if the logs had ended there."""
+    rows = [row for row in run.rows("polls") if row["offset"] < end]
+    run.put("polls", rows)
+    for client_id, count in Counter(row["consumer_id"] for row in rows).items():
+        run.edit_summary(client_id, partial(dict.update, rows=count))
+    captured = run.rows("offsets")
+    for row in captured:
+        if (row["capture"], row["topic"], row["partition"]) == ("after", run.topic, run.partition):
+            row |= {name: min(row[name], end) for name in ("high_watermark", "last_stable_offset", "log_end_offset")}
+    run.put("offsets", captured)
+    run.drained_to(end, end)
 
 
 def split(segment: bytes) -> list[bytearray]:
@@ -245,7 +257,7 @@ def header(batch: bytearray) -> dict[str, int]:
 
 
 def with_field(batch: bytearray, name: str, value: int) -> bytearray:
-    """Return a batch with one header field changed and a valid checksum."""
+    """Return a batch with a changed header field and a valid checksum."""
     values = list(HEADER.unpack_from(batch))
     values[FIELDS.index(name)] = value
     return with_crc(bytearray(HEADER.pack(*values)) + batch[HEADER.size :])

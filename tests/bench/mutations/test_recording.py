@@ -5,7 +5,16 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from bench.mutations.recording import NoPlaceError, Recording, header, runs_of, split, with_crc, with_field
+from bench.mutations.recording import (
+    NoPlaceError,
+    Recording,
+    cut_evidence,
+    header,
+    runs_of,
+    split,
+    with_crc,
+    with_field,
+)
 from history.folder import RunFolder
 from kafka_files.batches import Problem, headers
 from tests.evidence.folders import batch, clean
@@ -42,6 +51,17 @@ def test_tables_stay_what_the_judge_reads(copy):
     copy.put("sends", copy.rows("sends"))
 
     assert pq.read_table(copy.folder.table("sends")).equals(before)
+
+
+def test_a_shorter_log_is_consistent_in_every_table(copy):
+    """Readers count fewer rows; only the final capture has the earlier log end."""
+    (copy.folder.clients / "drain.json").write_text(json.dumps({"partitions": {"orders-0": {}}}))
+    cut_evidence(copy, 7)
+
+    assert json.loads((copy.folder.clients / "drain-1.json").read_text())["rows"] == 7
+    ends = {(row["capture"], row["log_end_offset"]) for row in copy.rows("offsets") if row["topic"] == "orders"}
+    assert {("before", 0), ("after", 7)} <= ends
+    assert ("after", 10) not in ends
 
 
 def test_the_same_seed_chooses_the_same_place(original, tmp_path):
