@@ -1,7 +1,7 @@
-"""Does the judge pass what it did not see? Part of ``make mutate``, counted in docs/data/absence.json.
+"""Judge folders with one piece of evidence deleted, and count wrong verdicts; part of ``make mutate``.
 
-Each piece of evidence of a folder is deleted, one at a time (``bench.mutations.absence``), and the rest is judged.
-``python -m bench.absence [RUN …]``: of generated folders and of the run folders named. Rows of other folders are kept.
+``python -m bench.absence [RUN …]`` tries generated folders and the named runs; other rows of docs/data/absence.json are
+kept.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ Row = dict[str, Any]
 
 
 def plan_of(name: str) -> Plan:
-    """Return the plan of a generated folder: three brokers, two partitions, planted cases by name."""
+    """Return the plan of a generated folder."""
     return Plan(records=160, partitions=2, producers=2, seconds=10, probe_hz=10, planted=GENERATED[name])
 
 
 def counted(absence: Absence, name: str) -> Row:
-    """Delete each piece of a folder's evidence in turn; count the verdicts and describe each wrong one."""
+    """Delete each piece of evidence in turn and count the verdicts."""
     verdicts, wrong = Counter[str](), {}
     for deletion in deletions(absence.folder):
         found = absence.without(deletion)
@@ -61,9 +61,9 @@ def _folders(runs: Iterable[Path], scratch: Path) -> Iterator[tuple[str, RunFold
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Count and write the rows; return 0 if no judgement was wrong."""
+    """Write the rows; return 0 if no verdict was wrong."""
     parser = argparse.ArgumentParser(prog="python -m bench.absence", description=__doc__)
-    parser.add_argument("runs", nargs="*", type=Path, help="run folders, besides the generated ones")
+    parser.add_argument("runs", nargs="*", type=Path, help="run folders, in addition to the generated ones")
     asked = parser.parse_args(arguments)
     rows: dict[str, Row] = {row["folder"]: row for row in json.loads(RESULTS.read_text())} if RESULTS.exists() else {}
     wrong = 0

@@ -1,9 +1,6 @@
-"""Time three ways of delivery accounting by partition on the same ledgers: ``python -m bench.accounting RUN``.
+"""Time three ways of delivery accounting on the same ledgers: ``python -m bench.accounting RUN``.
 
-Each counts records that were acknowledged, failed, lost, unseen, duplicated or never sent (``docs/verdicts.md``) from
-the ``sends`` and ``polls`` tables: DuckDB, Python sets and dictionaries as in ducktape, and the judge's functions
-(``judge.checks.account``) on one thread per core. All must give the same numbers. Rounds are interleaved, so that a
-busy host slows all of them.
+DuckDB, Python sets as in ducktape, and the judge must count the same records (``docs/verdicts.md``).
 """
 
 from __future__ import annotations
@@ -34,7 +31,7 @@ from judge.checks.account import account, counts
 ROUNDS = 5
 SUMS = ("sent", "acked", "indeterminate", "failed", "read", "lost", "unseen", "duplicated", "duplicate_copies")
 COUNTS = (*SUMS, "phantom")
-OF_SENDS = ("producer_id", "seq", "outcome", "offset", "acks")  # the columns that the judge's function reads
+OF_SENDS = ("producer_id", "seq", "outcome", "offset", "acks")
 OF_POLLS = ("producer_id", "seq", "offset", "pass", "checksum_ok")
 Accounts = dict[tuple[str, int], dict[str, int]]
 Method = Callable[[Path], Accounts]
@@ -88,7 +85,7 @@ class Timing(NamedTuple):
 
 
 def by_duckdb(run: Path) -> Accounts:
-    """Count by one SQL query over the Parquet files, on all cores."""
+    """Count by one SQL query over the Parquet files."""
     import duckdb  # in the development lock only
 
     with duckdb.connect() as connection:
@@ -105,7 +102,7 @@ class _Reads:
 
 
 def by_sets(run: Path) -> Accounts:
-    """Count by sets of acknowledged and read records, in plain Python."""
+    """Count by sets of acknowledged and read records."""
     reads = _reads(run)
     ledgers: dict[tuple[str, int], dict[tuple[str, int], tuple[str, int | None]]] = defaultdict(dict)
     columns = ("topic", "partition", "producer_id", "seq", "outcome", "offset")
@@ -166,13 +163,13 @@ def _at(
     read: Mapping[tuple[str, int], int],
     acked: Mapping[tuple[str, int], int | None],
 ) -> int:
-    """Return a record's first or last offset among those read and acknowledged; -1 if there is none."""
+    """Return -1 if the record was neither read nor acknowledged."""
     known = [offset for offset in (read.get(value), acked.get(value)) if offset is not None]
     return which(known) if known else -1
 
 
 def by_judge(run: Path) -> Accounts:
-    """Count as the judge does: one partition's columns at a time, one per core in parallel."""
+    """Count as the judge does, one partition per core."""
     tables = Tables(RunFolder(run))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         found = pool.map(partial(_judged, tables), tables.partitions("sends", "polls"))
@@ -195,7 +192,7 @@ def methods() -> dict[str, Method]:
 
 
 def compare(run: Path, rounds: int, ways: Mapping[str, Method]) -> list[Timing]:
-    """Time each method ``rounds`` times, interleaved, with another one first in each round.
+    """Time each method in interleaved rounds.
 
     Raises:
         AssertionError: two methods give different numbers.
@@ -214,7 +211,7 @@ def compare(run: Path, rounds: int, ways: Mapping[str, Method]) -> list[Timing]:
 
 
 def results(timings: Sequence[Timing], records: int) -> list[targets.Json]:
-    """Return rows of ``bench.targets``: the judge's speed relative to the others, by round; empty without the judge."""
+    """Return the judge's speed relative to the others."""
     by_name = {timing.name: timing for timing in timings}
     judge = by_name.pop("judge", None)
     if judge is None:
@@ -228,7 +225,7 @@ def results(timings: Sequence[Timing], records: int) -> list[targets.Json]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Compare the methods on a run folder and record the judge's results."""
+    """Compare the methods on a run folder."""
     parser = argparse.ArgumentParser(prog="python -m bench.accounting", description="Time delivery accounting.")
     parser.add_argument("run", type=Path, help="a run folder, such as bench.folders writes")
     parser.add_argument("--rounds", type=int, default=ROUNDS)

@@ -1,10 +1,8 @@
-"""Give bad inputs to the functions that the commands call: ``python -m bench.bad_input`` writes
-docs/data/bad_input.json.
+"""Give bad inputs to the commands' functions: ``python -m bench.bad_input`` writes docs/data/bad_input.json.
 
-Inputs are mutations of valid documents (wrong types, values out of range, damaged text) and handwritten ones in
-``bench/bad_input.yaml``, each aimed at one rule, with a part of the expected message. An input must be rejected with
-its group's error, in one sentence, without leaving a file, starting a process or opening a connection. Mutations that
-are still valid do not count.
+Inputs are mutations of valid documents, and handwritten ones (``bench/bad_input.yaml``) for one rule each. They must be
+rejected with their group's error, in one sentence, without a file, a process or a connection. Mutations that are still
+valid do not count.
 """
 
 from __future__ import annotations
@@ -51,13 +49,13 @@ RESULTS = ROOT / "docs" / "data" / "bad_input.json"
 BY_HAND = ROOT / "bench" / "bad_input.yaml"
 SEED = 1
 MEMORY_LIMIT = 8 << 30  # address space; libraries map most of it
-INPUT_LIMIT_S = 60.0  # for each input, on a busy host; usually milliseconds
+INPUT_LIMIT_S = 60.0
 Place: TypeAlias = tuple[str | int, ...]
 _PLANNED: Mapping[str, Any] = {"campaign_id": "bad-input", "created_at": "2026-01-01T00:00:00+00:00", "seed": 1}
 
 
 class Input(NamedTuple):
-    """A document, its change, and words of which the message must contain one (none: any message will do)."""
+    """A document, its change, and words of which the message must contain one, if any."""
 
     what: str
     content: bytes
@@ -69,7 +67,7 @@ class Input(NamedTuple):
 class Group:
     """Documents of one kind. ``feed`` writes one into a folder and calls what the command calls.
 
-    At most ``most`` mutations are tried.
+    ``most`` limits the mutations.
     """
 
     kind: str
@@ -82,7 +80,7 @@ class Group:
 
 @dataclass
 class Count:
-    """The result of a group; ``wrong`` has a sentence for each input that was not properly rejected."""
+    """A group's result, with a sentence for each wrong reaction."""
 
     kind: str
     inputs: int = 0
@@ -123,7 +121,7 @@ VALUES: Mapping[str, Any] = {
 
 
 def places(document: Any, above: Place = ()) -> Iterator[Place]:
-    """Yield every place of a document, from the top down."""
+    """Yield a document's places, from the top down."""
     if above:
         yield above
     inner = document.items() if isinstance(document, dict) else enumerate(document) if _is_list(document) else ()
@@ -156,7 +154,7 @@ def _holder(document: Any, place: Place) -> Any:
 
 
 def of_values(document: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the change and the document, with one value removed, added or replaced."""
+    """Remove, add or replace one value at a time."""
     for place in places(document):
         named = "/".join(map(str, place))
         yield f"{named} is missing", without(document, place)
@@ -194,7 +192,7 @@ def of_text(text: str) -> Iterator[tuple[str, bytes]]:
 
 
 def of_yaml_text(text: str) -> Iterator[tuple[str, bytes]]:
-    """Yield mutations specific to YAML: tabs, tags, anchors, duplicate keys, several documents."""
+    """Yield tabs, tags, anchors, duplicate keys and several documents."""
     lines = text.splitlines()
     tops = [line for line in lines if re.match(r"[a-z_]+:", line)]
     yield from of_text(text)
@@ -221,7 +219,7 @@ def of_yaml_text(text: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _multiplied() -> str:
-    """Return nine lists, each with nine references to the one before: 9^9 entries in 500 bytes."""
+    """9^9 entries in 500 bytes."""
     rows = ["a: &a [x, x, x, x, x, x, x, x, x]"]
     for before, name in pairwise("abcdefghi"):
         rows.append(f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]")
@@ -236,7 +234,7 @@ def yaml_mutations(text: str) -> Iterator[Input]:
 
 
 def _dumped(document: Any) -> str:
-    # Thousands are written for a dozen that are tried; libyaml takes a fifth of the time.
+    # thousands are written for a dozen that are tried; libyaml is five times faster
     return yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=1000)
 
 
@@ -248,7 +246,7 @@ def json_mutations(text: str) -> Iterator[Input]:
 
 
 def lines_mutations(text: str) -> Iterator[Input]:
-    """Yield all mutations of a JSON lines file, one line at a time."""
+    """Yield mutations of a JSON lines file, line by line."""
     lines = text.splitlines()
     yield from (Input(what, content, always=True) for what, content in of_text(text) if not what.startswith("cut"))
     yield Input("the same history twice", f"{text}{text}".encode())
@@ -362,7 +360,7 @@ def _judged(folder: Path, content: bytes) -> object:
 
 
 def _events(folder: Path, content: bytes) -> object:
-    """Read the events of a run; raise the error event that replaces an unreadable line."""
+    """Raise the error event that replaces an unreadable line."""
     file = folder / "events.jsonl"
     file.write_bytes(content)
     for event in read_events(file):
@@ -470,7 +468,7 @@ def _text_mutations(text: str) -> Iterator[Input]:
 
 
 def _event_mutations(text: str) -> Iterator[Input]:
-    """Yield mutations followed by a valid line: a torn last line is allowed, as a writer may still be active."""
+    """Add a valid line: a torn last line is allowed."""
     for each in json_mutations(text):
         yield each._replace(content=each.content + b"\n" + text.encode())
 
@@ -481,13 +479,13 @@ def _read(*parts: str) -> str:
 
 @cache
 def by_hand() -> Mapping[str, Any]:
-    """Return ``bad_input.yaml``: by kind, a valid document (if the project has none) and bad ones."""
+    """Return ``bad_input.yaml``: bad documents by kind, some with a valid one."""
     told: Mapping[str, Any] = yaml.safe_load(BY_HAND.read_text())
     return told
 
 
 def inputs_by_hand(group: Group) -> Iterator[Input]:
-    """Yield the handwritten inputs: changes of a valid document of the group, or whole texts.
+    """Yield the handwritten inputs.
 
     ``set`` maps places such as load/rate to values, ``drop`` lists places, ``from`` names another valid document.
     """
@@ -517,7 +515,7 @@ _started: list[str] = []
 
 @cache
 def _watch() -> None:
-    """Record every process start and connection from now on; Python cannot remove such a hook."""
+    """Python cannot remove such a hook."""
     sys.addaudithook(lambda event, _: _started.append(event) if event in _STARTS else None)
 
 
@@ -542,7 +540,7 @@ def within(seconds: float) -> Iterator[None]:
 
 
 def wrong_with(sentence: str, says: Sequence[str] = ()) -> str | None:
-    """Return why a message is not one line and one sentence with the expected words, or None."""
+    """Return why a message is not one sentence on one line with the expected words."""
     if not sentence.strip() or sentence.rstrip()[-1] not in ".…!?)":
         return "ends without a full stop"
     if len(sentence) > MAX_SENTENCE + 3:
@@ -553,7 +551,7 @@ def wrong_with(sentence: str, says: Sequence[str] = ()) -> str | None:
 
 
 def attempt(group: Group, one: Input) -> tuple[bool, str | None]:
-    """Return whether an input was rejected, and what was wrong with it (None: nothing)."""
+    """Return whether an input was rejected, and what was wrong."""
     _watch()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "given"
@@ -573,13 +571,13 @@ def attempt(group: Group, one: Input) -> tuple[bool, str | None]:
         if (folder / "runs").exists() and list((folder / "runs").iterdir()):
             return True, "left a run folder"
         if Path("plimsoll-was-here").exists():
-            return True, "ran what stood in it"
+            return True, "ran the input's code"
         wrong = wrong_with(sentence, one.says)
         return True, f"{wrong}: {sentence[:200]}" if wrong else None
 
 
 def count(group: Group, most: int | None = None) -> Count:
-    """Try all handwritten inputs and some random mutations of a group."""
+    """Try all handwritten inputs and some random mutations."""
     counted = Count(group.kind)
     for name, text in group.valid.items():
         bad, wrong = attempt(group, Input(name, text.encode()))
@@ -612,19 +610,19 @@ def count(group: Group, most: int | None = None) -> Count:
 
 
 def rows() -> list[dict[str, Any]]:
-    """Return the recorded rows, if any."""
+    """Return the recorded rows."""
     found: list[dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.is_file() else []
     return found
 
 
 def write_rows(told: Sequence[Mapping[str, Any]]) -> None:
-    """Replace the rows of these kinds and keep the others."""
+    """Replace the rows of these kinds."""
     kept = {row["kind"]: row for row in rows()} | {str(row["kind"]): dict(row) for row in told}
     RESULTS.write_text(json.dumps(list(kept.values()), indent=1, ensure_ascii=False) + "\n")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Try all or the named groups; return the number of inputs that were not properly rejected."""
+    """Try all or the named groups; return the number of wrong reactions."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     wrong = 0
     told = []

@@ -1,7 +1,6 @@
 """Simulate a bisection's error rates and number of runs: ``python -m bench.bisection [NAME …]``.
 
-Writes docs/data/bisection.json, which ``bench.trust`` shows. Random builds show a violation in a share of their runs,
-or are slower by some percent, unknown to the test. Nothing is measured on Kafka.
+Writes docs/data/bisection.json. Builds are random, not measured on Kafka.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """A build: ``true`` is the share of runs with a violation, or the change of a metric whose pairs have ``sd``.
+    """A build: ``true`` is its share of runs with a violation, or the change of a metric whose pairs have ``sd``.
 
-    ``least`` is the search's setting for the smallest share or change of a bad build.
+    ``least`` is the smallest share or change that the search must find.
     """
 
     least: float
@@ -51,7 +50,7 @@ CASES = {case.name: case for case in [*SHARES, *CHANGES]}
 
 
 def simulated(case: Case) -> Row:
-    """Return how often the build is called bad, good or neither within the limit, and the mean number of runs."""
+    """Return the rates of bad, good and neither, and the mean number of runs."""
     simulations = SIMULATIONS["share" if case.sd is None else "change"]
     drawn = random.Random(f"{SEED} {case.name}")
     ends = [(_events if case.sd is None else _effects)(case, drawn) for _ in range(simulations)]
@@ -63,7 +62,6 @@ def simulated(case: Case) -> Row:
 
 
 def _events(case: Case, drawn: random.Random) -> tuple[int, float]:
-    """Return after how many runs a search ends, and its evidence."""
     events, evidence = 0, 0.0
     for runs in range(1, LIMIT + 1):
         events += drawn.random() < case.true

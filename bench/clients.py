@@ -1,13 +1,8 @@
-"""Compare our clients' speed with Kafka's own performance tools: ``python -m bench.clients``.
+"""Compare our clients' speed with Kafka's own performance tools: ``python -m bench.clients [late]``.
 
-With ``late``, measure only the lateness of the open loop.
-
-Three brokers, six partitions with three replicas, acks=all, idempotent, no compression, equal linger, and each
-program's default batch size. confluent-kafka also runs with Kafka's batch size: it sends each partition's batch in its
-own request, where Kafka's client fills one per broker. The programs take turns on warm brokers, so that other load
-affects all of them. Our open-loop producer, with its full ledger, gets a rate above its capacity: one process of
-confluent-kafka, two of kafka-python, each limited to one core by the interpreter's lock. Two plain kafka-python loops
-without a ledger show that library's maximum.
+``late`` measures only the open loop's lateness. All programs have acks=all, idempotence, no compression, equal linger
+and default batch sizes, and take turns. confluent-kafka sends each partition's batch in its own request, where Kafka's
+client fills one per broker, so it also runs with Kafka's batch size. Our producer gets a rate above its capacity.
 """
 
 from __future__ import annotations
@@ -48,20 +43,20 @@ from history.errors import HarnessError
 from history.java import java_of
 
 MEMORY = Path("/dev/shm")
-KAFKA = "4.3.1"  # the newest release whose performance tools are on Maven Central
+KAFKA = "4.3.1"  # the newest with performance tools on Maven Central
 PRODUCER_TOOL, CONSUMER_TOOL = "kafka-producer-perf-test", "kafka-consumer-perf-test"
 ALONE = "kafka-python alone"
 SAME_BATCHES = "confluent-kafka, batches as Kafka's"
 ENGINES = {"confluent-kafka": 1, "kafka-python": 2}  # processes that share the load
 ROUNDS = 5
-LATE_BYTES = 100  # value size for the lateness
+LATE_BYTES = 100
 WARM_S, MEASURED_S = 3.0, 6.0
 ASKED = {"confluent-kafka": 1.5, "kafka-python": 0.35}  # times the rate of kafka-producer-perf-test
 LINGER_MS, BATCH_BYTES = 5, 16_384  # Kafka's defaults
-WARM_GROWTH, WARM_RUNS = 1.1, 10  # a warm-up run counts as faster from this ratio to the best so far
-LEAST_RUNS = 2  # consecutive runs without a gain; one may be slow for another reason
+WARM_GROWTH, WARM_RUNS = 1.1, 10  # a faster warm-up run exceeds the best by this ratio
+LEAST_RUNS = 2
 PARTITIONS = 6
-BESIDE = {"confluent-kafka": (SAME_BATCHES,), "kafka-python": (ALONE,)}  # further references for an engine
+BESIDE = {"confluent-kafka": (SAME_BATCHES,), "kafka-python": (ALONE,)}
 READERS = ("drain", "consumer")
 READ_LIMIT_S = 120.0
 STEADY = re.compile(r"steady state records sent, ([\d.]+) records/sec")
@@ -81,7 +76,7 @@ class Bench:
 
     @contextmanager
     def topic(self) -> Iterator[str]:
-        """Create a topic for one client and delete its records afterwards."""
+        """Delete the records afterwards."""
         self._topics += 1
         name, brokers = f"measured-{self._topics}", (1, 2, 3)
         address, _, port = self.bootstrap[0].rpartition(":")
@@ -103,7 +98,7 @@ class Bench:
         )
 
     def common(self, name: str) -> dict[str, Any]:
-        """Return the settings that every client needs; delete an earlier client's files."""
+        """Return the settings of every client; delete an earlier client's files."""
         out = self.scratch / name
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir()
@@ -112,11 +107,7 @@ class Bench:
 
 @contextmanager
 def cluster() -> Iterator[Bench]:
-    """Start three brokers as processes of this host.
-
-    Their logs are in memory: three replicas on a disk reach about 20 MB/s, unsteadily, which would hide the clients'
-    speed.
-    """
+    """Start three brokers with logs in memory: on disk they are slower than the clients."""
     with tempfile.TemporaryDirectory(prefix="plimsoll-bench-", dir=MEMORY) as scratch:
         run = prepare(str(ROOT / "bench" / "clients.yaml"), kafka=KAFKA, runtime="process", runs=Path(scratch) / "runs")
         start_cluster(run)
@@ -132,7 +123,7 @@ def cluster() -> Iterator[Bench]:
 
 
 def perf_test(bench: Bench, topic: str, record_bytes: int, warm: int, measured: int) -> float:
-    """Return the records per second of kafka-producer-perf-test after ``warm`` records."""
+    """Return the records per second of kafka-producer-perf-test."""
     settings = {
         "bootstrap.servers": ",".join(bench.bootstrap),
         "acks": "all",
@@ -145,7 +136,7 @@ def perf_test(bench: Bench, topic: str, record_bytes: int, warm: int, measured: 
     return float(_said(STEADY, _tool("ProducerPerformance", arguments)))
 
 
-def our_producer(  # the parameters that differ between measurements
+def our_producer(
     bench: Bench,
     topic: str,
     engine: str,
@@ -154,7 +145,7 @@ def our_producer(  # the parameters that differ between measurements
     *,
     batch_bytes: int = ProducerConfig.batch_bytes,
 ) -> pa.Table:
-    """Run one of our engines at a rate and return its ledger rows."""
+    """Run one of our engines and return its ledger rows."""
     configs = [
         ProducerConfig(
             **bench.common(f"{engine}-{number}"),
@@ -178,7 +169,7 @@ def our_producer(  # the parameters that differ between measurements
 
 
 def library_alone(bench: Bench, topic: str, record_bytes: int) -> float:
-    """Return the records per second of plain kafka-python loops, as many as the engine has processes."""
+    """Return the records per second of plain kafka-python loops."""
     numbers = (record_bytes, WARM_S, MEASURED_S, LINGER_MS, ProducerConfig.batch_bytes)
     command = [sys.executable, "-m", "bench.plain_loop", ",".join(bench.bootstrap), topic]
     command += [f"{number:g}" for number in numbers]
@@ -189,14 +180,14 @@ def library_alone(bench: Bench, topic: str, record_bytes: int) -> float:
 
 
 def acknowledged_per_s(sends: pa.Table) -> float:
-    """Return the records per second that were acknowledged after the warm-up."""
+    """Return the records per second acknowledged after the warm-up."""
     done_ns = sends["done_ns"].filter(_is_ok(sends)).to_numpy()
     begun_ns = int(done_ns.min() + WARM_S * SECOND_NS)
     return float(np.count_nonzero((done_ns >= begun_ns) & (done_ns < begun_ns + MEASURED_S * SECOND_NS)) / MEASURED_S)
 
 
 def late_ms(sends: pa.Table) -> tuple[float, float]:
-    """Return the 99 % and 99.9 % quantiles of (sent - due) after the warm-up, in ms."""
+    """Return the 99 % and 99.9 % quantiles of (sent - due), in ms."""
     due_ns, sent_ns = sends["due_ns"].to_numpy(), sends["sent_ns"].to_numpy(zero_copy_only=False)
     warm = due_ns >= due_ns.min() + WARM_S * SECOND_NS
     late = np.where(np.isnan(sent_ns), np.inf, (sent_ns - due_ns) / 1e6)[warm]
@@ -212,14 +203,14 @@ def _is_ok(sends: pa.Table) -> pa.ChunkedArray:
 
 
 def consumer_perf_test(bench: Bench, topic: str, records: int) -> float:
-    """Return the records per second of kafka-consumer-perf-test, without the time until the assignment."""
+    """Return the records per second of kafka-consumer-perf-test after the assignment."""
     arguments = ["--bootstrap-server", ",".join(bench.bootstrap), "--topic", topic, "--num-records", str(records)]
     printed = _tool("ConsumerPerformance", arguments)
     return float(printed.strip().splitlines()[-1].split(",")[-1])
 
 
 def our_reader(bench: Bench, program: str, topic: str, records: int) -> float:
-    """Return the records per second of drain or live consumer, from its first to its last record."""
+    """Return the records per second of drain or live consumer."""
     common = {**bench.common(program), "topics": {topic: PARTITIONS}}
     config = DrainConfig(**common) if program == "drain" else ConsumerConfig(**common)
     process = bench.start(program, config)
@@ -242,7 +233,7 @@ def our_reader(bench: Bench, program: str, topic: str, records: int) -> float:
 
 
 def _read(config: ConsumerConfig) -> int:
-    """Return how many records a consumer reports; reading its stream would slow it down."""
+    """Reading its stream would slow it down."""
     said: dict[str, int] = json.loads(Path(config.summary).read_text()).get("so_far", {})
     return said.get("received", 0)
 
@@ -251,7 +242,7 @@ def _read(config: ConsumerConfig) -> int:
 
 
 def rounds(bench: Bench, record_bytes: int) -> Iterator[dict[str, float]]:
-    """Yield records per second by program for each round; the first round only warms up."""
+    """Yield records per second by program and round, after a warm-up."""
     per_s = warm_up(bench, record_bytes)
     with bench.topic() as to_read:
         sends = our_producer(bench, to_read, "confluent-kafka", record_bytes, per_s)
@@ -259,7 +250,7 @@ def rounds(bench: Bench, record_bytes: int) -> Iterator[dict[str, float]]:
         for number in range(ROUNDS + 1):
             rates: dict[str, float] = {}
             programs = [PRODUCER_TOOL, *ENGINES, SAME_BATCHES, ALONE, CONSUMER_TOOL, *READERS]
-            # Each runs as often before as after its counterpart: deleting the previous one's records costs time.
+            # deleting the previous program's records costs time: alternate who comes first
             for program in programs if number % 2 else reversed(programs):
                 rates[program] = _measured(bench, program, record_bytes, per_s, written)
             per_s = rates[PRODUCER_TOOL]
@@ -270,9 +261,7 @@ def rounds(bench: Bench, record_bytes: int) -> Iterator[dict[str, float]]:
 
 
 def warm_up(bench: Bench, record_bytes: int) -> float:
-    """Return the best rate of kafka-producer-perf-test, in records per second, once the brokers' code is compiled:
-    after two consecutive runs without a gain.
-    """
+    """Return the best rate once the brokers' code is compiled."""
     best, records, without = 0.0, 50_000, 0
     for _ in range(WARM_RUNS):
         with bench.topic() as topic:
@@ -293,7 +282,7 @@ class Written(NamedTuple):
 
 
 def _measured(bench: Bench, program: str, record_bytes: int, per_s: float, written: Written) -> float:
-    """Return one program's records per second; ``per_s`` is the last rate of kafka-producer-perf-test."""
+    """``per_s`` is the last rate of kafka-producer-perf-test."""
     if program == CONSUMER_TOOL:
         return consumer_perf_test(bench, *written)
     if program in READERS:
@@ -311,7 +300,7 @@ def _measured(bench: Bench, program: str, record_bytes: int, per_s: float, writt
 
 
 def rows_of(record_bytes: int, measured: Sequence[Mapping[str, float]]) -> Iterator[dict[str, Any]]:
-    """Yield rows of ``bench.targets``: the median of the rounds' ratios."""
+    """Yield the median of the rounds' ratios."""
     for ours, _, theirs, _ in targets.BESIDE_KAFKA:
         ratios = [round(rates[ours] / rates[theirs], 3) for rates in measured]
         compared = (ours, theirs, *BESIDE.get(ours, ()))
@@ -321,7 +310,7 @@ def rows_of(record_bytes: int, measured: Sequence[Mapping[str, float]]) -> Itera
 
 
 def main(*, only_late: bool = False) -> None:
-    """Measure every target of the clients and record each size as soon as it is measured."""
+    """Measure all targets; record each size at once."""
     machine = host()
 
     def record(rows: Iterable[Mapping[str, Any]]) -> None:
@@ -339,7 +328,7 @@ def main(*, only_late: bool = False) -> None:
 
 
 def capacity(bench: Bench, record_bytes: int) -> list[float]:
-    """Return the highest rate of our open loop in each round, in records per second."""
+    """Return our open loop's highest rate in each round, per second."""
     per_s, nothing = warm_up(bench, record_bytes), Written("", 0)
     rates = [_measured(bench, "confluent-kafka", record_bytes, per_s, nothing) for _ in range(ROUNDS)]
     print(f"{record_bytes} bytes: {', '.join(f'{rate:,.0f}/s' for rate in rates)}", flush=True)
@@ -347,7 +336,7 @@ def capacity(bench: Bench, record_bytes: int) -> list[float]:
 
 
 def lateness(bench: Bench, record_bytes: int, capacities: Sequence[float]) -> Iterator[dict[str, Any]]:
-    """Yield rows of ``bench.targets`` at half of the median rate: the median of the rounds' quantiles."""
+    """Yield the lateness at half the median rate."""
     rate_per_s = median(capacities) / 2
     late = list[tuple[float, float]]()
     for _ in range(ROUNDS):

@@ -1,7 +1,6 @@
 """Count the results of real comparisons with a known true effect: ``python -m bench.comparisons [SITE]``.
 
-A version compared with itself has no difference; an injected slowdown has a known size. Every finished comparison of
-either kind under SITE (``site/``) becomes one row of docs/data/comparisons.json, which ``bench.trust`` counts.
+Comparisons of a version with itself or with an injected slowdown become rows of docs/data/comparisons.json.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ RESULTS = ROOT / "docs" / "data" / "comparisons.json"
 
 
 def row_of(result: CompareResult) -> dict[str, Any] | None:
-    """Return a comparison's row, or None if its true effect is unknown, runs are missing, or it was rejected."""
+    """Return a comparison's row, or None if it is incomplete or its true effect unknown."""
     base, head, runs, injected_slowdown = result.sides.base, result.sides.head, result.runs, result.injected_slowdown
     itself = (base.kafka, base.changes) == (head.kafka, head.changes)
     if (
@@ -45,14 +44,14 @@ def row_of(result: CompareResult) -> dict[str, Any] | None:
 
 
 def keep(file: Path, key: str, fresh: Iterable[Mapping[str, Any] | None]) -> None:
-    """Add rows to a file, one per ``key``, oldest first; None is skipped."""
+    """Add rows, one per ``key``, oldest first; skip None."""
     known = {row[key]: row for row in json.loads(file.read_text())} if file.exists() else {}
     known |= {row[key]: row for row in fresh if row}
     file.write_text(json.dumps(sorted(known.values(), key=lambda row: str(row["created_at"])), indent=1) + "\n")
 
 
 def main(site: Path) -> None:
-    """Add what is new under a site to the rows."""
+    """Add a site's new comparisons."""
     results = sorted((site / "compare").glob("*/result.json"))
     keep(RESULTS, "campaign_id", (row_of(CompareResult.read(path)) for path in results))
 

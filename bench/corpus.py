@@ -1,10 +1,8 @@
-"""A corpus of recorded runs, and what two judges say of the same ones.
+"""Compare the verdicts of two judges on a corpus of recorded runs.
 
-``python -m bench.corpus record DIR`` makes what is missing in DIR/runs, a folder for each item: every shipped scenario,
-the main one on several versions of Kafka, every known bug with and without it, every example of an imported history,
-and every kind of damage in one place. It needs Docker. ``judge DIR --keep NAME`` judges the runs that have no verdict
-under that name, and moves each verdict to DIR/verdicts/NAME, outside the sealed run. ``compare A B`` takes two such
-folders of verdicts and prints each difference in a line. All may be interrupted and started again.
+``python -m bench.corpus record DIR`` makes missing runs of scenarios, versions, known bugs, imports and damage in
+DIR/runs, with Docker. ``judge DIR --keep NAME`` judges runs without a verdict of that name and moves verdicts to
+DIR/verdicts/NAME. ``compare A B`` prints the differences of two such folders.
 """
 
 from __future__ import annotations
@@ -38,12 +36,12 @@ from spark.submit import judge
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "docs" / "examples"
-AT_ONCE = 2  # clusters that are recorded at once
+AT_ONCE = 2
 TOGETHER = 16  # folders that one application judges
 SEED = 1
 MAIN = "follower_lag_then_leader_kill"
 MAIN_ON = ("2.8.2", "3.0.2", "3.9.1", "4.3.1")
-# Scenarios run on the newest Kafka, except those whose result needs another version.
+# Others run on the newest Kafka.
 VERSIONS: Mapping[str, str] = {"rolling_upgrade": "3.8.1"}
 MORE = (
     ("survived_faults", "2.8.2"),
@@ -56,9 +54,9 @@ IMPORTS: Mapping[Origin, str] = {
     "ledger": "ledger.jsonl",
     "jepsen": "jepsen.edn",
 }
-DAMAGED_ON = defaultdict(lambda: "3.9.1", share_group="4.3.0")  # the version of the damaged clean runs, by scenario
+DAMAGED_ON = defaultdict(lambda: "3.9.1", share_group="4.3.0")
 TABLES = ("anomaly_counts", "anomalies", "invariants", "delivery", "recovery", "latency", "metrics")
-KEYS: Mapping[str, Sequence[str]] = {  # a row's name; a row without one is only compared for presence
+KEYS: Mapping[str, Sequence[str]] = {  # rows without a name are only compared for presence
     "anomaly_counts": ("anomaly", "allowed"),
     "invariants": ("invariant",),
     "delivery": ("topic", "partition"),
@@ -66,12 +64,12 @@ KEYS: Mapping[str, Sequence[str]] = {  # a row's name; a row without one is only
     "latency": ("phase",),
     "metrics": ("metric", "phase"),
 }
-# Keys of verdict.json that repeat a table, and the one that always differs between judges.
+# verdict.json repeats tables; ``judge`` always differs.
 IN_TABLES = frozenset({"anomalies", "invariants", "delivery"}) | {"judge"}
 
 
 class Item(NamedTuple):
-    """A run of the corpus; ``make`` records it below a folder and returns its path."""
+    """A run of the corpus; ``make`` records it and returns its path."""
 
     name: str
     make: Callable[[Path], Path]
@@ -148,7 +146,7 @@ def _imported(origin: Origin, file: str, to: Path) -> Path:
 
 
 def damages(recorded: Path) -> list[Item]:
-    """Return every kind of damage, each in the recording of its scenario."""
+    """Return every kind of damage, in its scenario's recording."""
     return [
         Item(f"damage-{kind.name}", partial(_damaged, kind, recorded / f"{kind.scenario}-{DAMAGED_ON[kind.scenario]}"))
         for kind in [*HARMLESS, *KINDS]
@@ -166,7 +164,7 @@ def _damaged(kind: Kind, run: Path, to: Path) -> Path:
 
 
 def record(folder: Path, until: float = math.inf) -> list[str]:
-    """Make the missing items; return the names of those still missing."""
+    """Make the missing items; return those still missing."""
     recorded, unfinished = folder / "runs", folder / "unfinished"
     recorded.mkdir(parents=True, exist_ok=True)
     items = [imports(), runs(), damages(recorded)]
@@ -200,7 +198,7 @@ def _is_there(item: Item, recorded: Path) -> bool:
 
 
 def judge_all(folder: Path, name: str, until: float = math.inf, together: int = TOGETHER) -> list[str]:
-    """Judge the runs without a verdict under this name; return those still without one."""
+    """Judge the runs without this verdict; return those still without."""
     kept = folder / "verdicts" / name
     kept.mkdir(parents=True, exist_ok=True)
     sealed = sorted((path.parent for path in (folder / "runs").glob("*/sealed.json")), key=_damaged_last)
@@ -221,7 +219,7 @@ def _damaged_last(run: Path) -> tuple[bool, str]:
 
 
 def differences(one: Path, other: Path, tables: Sequence[str] = TABLES) -> Iterator[str]:
-    """Yield one line, starting with the run's name, for each difference between two folders of verdicts."""
+    """Yield a line per difference, starting with the run's name."""
     for run in sorted({path.name for folder in (one, other) for path in folder.iterdir()}):
         absent = [folder for folder in (one, other) if not (folder / run).is_dir()]
         if absent:

@@ -1,8 +1,7 @@
 """Give the wire probe answers that are cut, delayed or damaged at every byte: ``python -m bench.damaged_answers``.
 
-A fake broker answers over a loopback socket: once whole, to record its frames, then cut at every byte, with a pause
-before every byte (within and beyond the time limit), and with every byte flipped. The probe must return a value or
-raise its documented error (OSError, or a batch's CorruptRecordError). The counts are rows of docs/data/bad_input.json.
+The probe must return a value or raise its documented error (OSError, or CorruptRecordError for a batch). The counts are
+rows of docs/data/bad_input.json.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from history.partition import TopicPartition
 REPLICA = TopicPartition("orders", 0)
 RECORDS = [b"one", b"two", b"three"]
 TIMEOUT_S = 2.0
-SHORT_TIMEOUT_S = 0.05  # for incomplete answers
-PAUSE_S = 0.005  # well within the limit
+SHORT_TIMEOUT_S = 0.05
+PAUSE_S = 0.005
 _REQUESTS = {each.API_KEY: each for each in (FetchRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest)}
 
 
@@ -40,14 +39,14 @@ class Question(NamedTuple):
 
 
 class Pause(NamedTuple):
-    """A broker's pause before one byte of an answer, both by index."""
+    """A broker's pause before one byte of an answer."""
 
     answer: int
     byte: int
 
 
 class Attempt(NamedTuple):
-    """The result: ``value``, ``error`` (a documented one) or ``crash``, with the value or the error's name."""
+    """The result: ``value``, ``error`` (a documented one) or ``crash``."""
 
     outcome: str
     value: Any = None
@@ -141,7 +140,7 @@ def _produced(_: Any, version: int) -> Any:
 
 
 def _serve(server: socket.socket, say: Callable[[int, bytes], Iterable[bytes] | None], last: int) -> None:
-    """Answer the requests of one connection; disconnect on None and after answer number ``last`` (0: never)."""
+    """Disconnect on None and after answer number ``last`` (0: never)."""
     connection, _ = server.accept()
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with connection:
@@ -181,7 +180,7 @@ def _asked(
 
 
 def answers_of(question: Question) -> list[bytes]:
-    """Return the answer frames to a question, one per request."""
+    """Return the answer frames to a question."""
     told: list[bytes] = []
 
     def say(_: int, frame: bytes) -> list[bytes]:
@@ -200,7 +199,7 @@ def attempt(
     stay_open: bool = False,
     timeout_s: float = TIMEOUT_S,
 ) -> Attempt:
-    """Query a broker that sends these bytes with an optional pause, and then disconnects or stays silent."""
+    """Query a broker that sends these bytes, then disconnects or stays silent."""
 
     def say(number: int, _: bytes) -> Iterator[bytes] | None:
         if number >= len(frames):
@@ -221,7 +220,7 @@ def _in_two(frame: bytes, at: int) -> Iterator[bytes]:
 
 
 def cut(frames: Sequence[bytes], step: int = 1) -> Iterator[list[bytes]]:
-    """Yield the answers up to each byte, followed by a disconnect."""
+    """Yield the answers up to each byte."""
     for number, frame in enumerate(frames):
         for size in range(0, len(frame), step):
             yield [*frames[:number], frame[:size]]
@@ -236,12 +235,12 @@ def flipped(frames: Sequence[bytes], step: int = 1) -> Iterator[list[bytes]]:
 
 
 def pauses(frames: Sequence[bytes], step: int = 1) -> Iterator[Pause]:
-    """Yield a pause before each byte of the answers."""
+    """Yield a pause before each byte."""
     return (Pause(number, at) for number, frame in enumerate(frames) for at in range(0, len(frame), step))
 
 
 def silent(question: Question, step: int = 1) -> list[Any]:
-    """Return records that were accepted although the broker did not send them: their batch's checksum covers them."""
+    """Return accepted records that the broker did not send."""
     found = []
     for frames in flipped(answers_of(question), step):
         told = attempt(question, frames, timeout_s=TIMEOUT_S)
@@ -252,7 +251,7 @@ def silent(question: Question, step: int = 1) -> list[Any]:
 
 
 def attempts(question: Question) -> Iterator[tuple[str, Iterator[Attempt]]]:
-    """Yield each kind of damage with the results of its attempts."""
+    """Yield each kind of damage with its attempts."""
     frames = answers_of(question)
     yield "cut", (attempt(question, each) for each in cut(frames))
     yield "damaged", (attempt(question, each) for each in flipped(frames))
@@ -264,7 +263,7 @@ def attempts(question: Question) -> Iterator[tuple[str, Iterator[Attempt]]]:
 
 
 def counted(kind: str, ended: Sequence[Attempt]) -> dict[str, Any]:
-    """Return a row: the number of answers, documented errors, values and crashes."""
+    """Count answers, documented errors, values and crashes."""
     for each in ended:
         if each.outcome == "crash":
             print(f"  {kind}: {each.why}")

@@ -1,7 +1,6 @@
-"""Store the results of exploring with the replicated-log model in docs/data/exploration.json.
+"""Store the results of ``python -m tests.model.explore`` in docs/data/exploration.json.
 
-``python -m tests.model.explore`` adds the rows. A seed is meaningful only with the generator that used it, so each row
-has the digests of the generator's and the judge's source.
+A seed depends on its generator: rows have digests of the generator's and the judge's source.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ Row = dict[str, Any]
 
 
 def read(file: Path = RESULTS) -> list[Row]:
-    """Return the rows, if any."""
+    """Return the rows."""
     rows: list[Row] = json.loads(file.read_text()) if file.is_file() else []
     return rows
 
@@ -28,13 +27,13 @@ def key_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def keep(row: Row, file: Path = RESULTS) -> None:
-    """Write a row in place of an earlier one with the same key."""
+    """Replace the row with the same key."""
     rows = [other for other in read(file) if key_of(other) != key_of(row)]
     file.write_text(json.dumps([*rows, row], indent=1) + "\n")
 
 
 def figure(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Describe the rows of the newest generator and judge, and the sum of all."""
+    """Describe the newest generator's and judge's rows, and the sum."""
     last = rows[-1]
     newest = [row for row in rows if all(row[name] == last[name] for name in KEY[:2])]
     seeds = " and ".join(f"{row['first_seed']} to {row['next_seed'] - 1}" for row in newest)

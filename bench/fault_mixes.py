@@ -16,10 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def play(command: str, folder: Path, mix: Path, changes: Mapping[str, Any], asked: Sequence[str]) -> int:
-    """Run the command and return its exit code.
-
-    Runs are in ``folder``/runs, pages next to them; the mix and the log have the folder's name.
-    """
+    """Return the exit code; runs are in ``folder``/runs."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     changed = folder.with_suffix(".yaml")
     changed.write_text(yaml.safe_dump(merge_patch(yaml.safe_load(mix.read_text()), changes)))

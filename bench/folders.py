@@ -1,8 +1,7 @@
 """Write run folders of any size: ``python -m bench.folders --records 1e6 --partitions 12 --lost 100 OUT``.
 
-The folder is like a recorded run. Without planted cases it passes; otherwise the judge must find the numbers in
-``OUT.expected.json``, next to it. A follower is paused, leaves the ISR and returns; leaders do not change. Segment
-indexes and JVM logs are omitted, as the judge does not read them.
+Without planted cases the folder passes; otherwise the judge must find the numbers in ``OUT.expected.json``. Segment
+indexes and JVM logs, which the judge does not read, are omitted.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Json = dict[str, Any]
 
 
 def write(plan: Plan, out: Path) -> RunFolder:
-    """Write a sealed run folder and the expected numbers next to it; one plan always gives the same tables and logs.
+    """Write a sealed run folder and its expected numbers, equal for equal plans.
 
     Raises:
         BadInput: the folder exists, or the plan has too few places for its cases.
@@ -80,10 +79,9 @@ def expected_file(out: Path) -> Path:
 
 
 def expected(plan: Plan) -> Json:
-    """Return the verdict, anomalies by name and delivery sums that the judge must report.
+    """Return the verdict, anomalies and delivery sums that the judge must report.
 
-    If there are logs, lost records also violate I15 on every replica. Without logs, or with a single replica, a clean
-    run cannot be proven clean: its verdict is unknown.
+    With logs, lost records also violate I15. Without logs or with one replica, a clean run is unknown.
     """
     planted, provable = plan.planted, plan.segments and plan.replicas > 1
     durable = {"I15": planted.lost * plan.replicas} if planted.lost and plan.segments else {}
@@ -113,7 +111,7 @@ def expected(plan: Plan) -> Json:
 
 
 def differences(expected: Json, verdict: Json) -> list[str]:
-    """Return the differences of a ``verdict.json`` from the expected numbers, as sentences."""
+    """Return a verdict's differences from the expected numbers, as sentences."""
     violated = {name: row["violations"] for name, row in verdict["invariants"].items() if row["violations"]}
     pairs = [
         ("verdict", expected["verdict"], verdict["verdict"]),
@@ -125,7 +123,7 @@ def differences(expected: Json, verdict: Json) -> list[str]:
 
 
 def plan_of(argv: Sequence[str]) -> tuple[Plan, Path]:
-    """Return the plan and the folder from a command line."""
+    """Return the command line's plan and folder."""
     parser = argparse.ArgumentParser(prog="python -m bench.folders", description="Write a run folder of any size.")
     parser.add_argument("--segments", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("out", type=Path)

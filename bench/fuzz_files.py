@@ -1,9 +1,8 @@
 """Fuzz every reader of external files, guided by coverage: ``python -m bench.fuzz_files MINUTES [TARGET …]``.
 
-Each target is one reader. atheris (libFuzzer for Python; ``requirements-fuzz.lock``) mutates real and handmade files
-towards new code. Findings are exceptions other than the reader's own error, more than ``INPUT_LIMIT_S`` of CPU time per
-input, and more than ``MEMORY_MB``. docs/data/fuzz_files.json adds up counts and minutes of CPU time; each call
-continues with the corpus in ``.cache/fuzz``.
+Findings are exceptions other than the reader's own error, more than ``INPUT_LIMIT_S`` of CPU time per input, and more
+than ``MEMORY_MB``. docs/data/fuzz_files.json adds up calls; the corpus stays in ``.cache/fuzz``. Needs
+``requirements-fuzz.lock``.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ CACHE = ROOT / ".cache" / "fuzz"
 EXAMPLES = ROOT / "docs" / "examples"
 RECORDED = ROOT / "tests" / "kafka_files" / "recorded"
 INPUT_LIMIT_S = 5
-START_S = 5  # Python's start, on a busy host
+START_S = 5
 MEMORY_MB = 2048
 MAX_BYTES = 1 << 14  # per input
-MOST_RUNS = 100_000  # per process: atheris keeps about 9 kB per traced input
+MOST_RUNS = 100_000  # per process: atheris keeps about 9 kB per input
 _CLOCK = Clock([(0, 0), (1_000_000_000, 5)])
 
 
@@ -67,7 +66,7 @@ def _segment(data: bytes) -> object:
 
 
 def _sound_segment(data: bytes) -> object:
-    """Read a segment with all checksums corrected, to reach the code behind them."""
+    """Correct all checksums, to reach the code behind them."""
     return _segment(_with_checksums(data))
 
 
@@ -88,7 +87,6 @@ def _aborted(data: bytes) -> object:
 
 
 def _index(data: bytes) -> object:
-    """Look up offsets and times in two indexes and a segment, one third of the input each."""
     third = len(data) // 3
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         folder = Path(name)
@@ -104,7 +102,7 @@ def _checkpoint(data: bytes) -> object:
 
 
 def _metadata_record(data: bytes) -> object:
-    """Read a metadata log with a topic, a partition, and records cut from the input by length bytes."""
+    """Length bytes cut the input into records."""
     values = [bytes.fromhex(_TOPIC), bytes.fromhex(_CREATED)]
     while data:
         size, data = data[0], data[1:]
@@ -139,7 +137,6 @@ def _codec(data: bytes) -> object:
 
 
 def _history(origin: str, data: bytes) -> object:
-    """Convert a history to the tables of a run folder, without writing them."""
     from imports.formats import READERS
     from imports.records import History, tables
 
@@ -269,7 +266,7 @@ TARGETS: Mapping[str, Target] = {
 }
 
 
-# atheris measures only modules imported within its block, so the readers must not be imported earlier.
+# atheris measures only modules imported within its block
 _CHILD = """
 import sys
 import atheris
@@ -297,7 +294,7 @@ def fuzz(target: str, arguments: Sequence[str]) -> None:
 
 
 def run(target: str, minutes: float) -> dict[str, Any]:
-    """Fuzz a target for ``minutes`` in a new process and return its row."""
+    """Fuzz a target in a new process and return its row."""
     name = re.sub(r"\W+", "-", target)
     corpus, crashes = CACHE / name / "corpus", CACHE / name / "crashes"
     for folder in (corpus, crashes):
@@ -320,7 +317,7 @@ def run(target: str, minutes: float) -> dict[str, Any]:
             raise RuntimeError(done.stderr[-2000:])
         inputs += int(told[-1])
         (CACHE / name / "last.log").write_text(done.stdout + done.stderr)
-    for slow in set(crashes.glob("timeout-*")) - before:  # by the wall clock, which runs on while others have the CPU
+    for slow in set(crashes.glob("timeout-*")) - before:  # wall-clock time also passes while others have the CPU
         if not uses_cpu_for(INPUT_LIMIT_S + START_S, [sys.executable, "-c", _ALONE, target, str(slow)]):
             slow.unlink()
     found = set(crashes.iterdir()) - before
@@ -335,25 +332,25 @@ def run(target: str, minutes: float) -> dict[str, Any]:
 
 
 def uses_cpu_for(limit_s: int, command: Sequence[str]) -> bool:
-    """Return whether a command uses the CPU for longer than ``limit_s``; waiting for it does not count."""
+    """Return whether a command exceeds a limit of CPU time."""
     ended = subprocess.run(["prlimit", f"--cpu={limit_s}", *command], cwd=ROOT, capture_output=True, check=False)
     return ended.returncode in {-signal.SIGXCPU, -signal.SIGKILL}
 
 
 def _cpu_s() -> float:
-    """Return the CPU seconds of ended children: a fuzzer that waits for a core tries nothing."""
+    """A fuzzer that waits for a core tries nothing."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def rows() -> list[dict[str, Any]]:
-    """Return the recorded rows, if any."""
+    """Return the recorded rows."""
     found: list[dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.is_file() else []
     return found
 
 
 def added(told: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Add one call's counts to the rows; ``clean_minutes`` counts from the last crash."""
+    """Add one call's counts; ``clean_minutes`` counts from the last crash."""
     kept = {each["target"]: dict(each) for each in told}
     before = kept.get(str(row["target"]), {})
     clean = 0.0 if row["crashes"] else before.get("clean_minutes", 0.0) + row["minutes"]
@@ -363,7 +360,7 @@ def added(told: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> list[dic
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Fuzz all or the named targets for some minutes each; return the number of crashes."""
+    """Fuzz all or the named targets; return the number of crashes."""
     minutes, names = float(arguments[0]), arguments[1:] or list(TARGETS)
     crashed = 0
     for name in names:

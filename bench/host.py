@@ -1,4 +1,4 @@
-"""Describe the host of a measurement, with its speed at that time."""
+"""Describe the host of a measurement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def host() -> dict[str, Any]:
 
 
 def loop_s() -> float:
-    """Return the CPU seconds of ten million additions in Python: 0.4 to 2 s have been seen on one host."""
+    """Return the CPU seconds of ten million additions, 0.4 to 2 on one host."""
     began_s, total = time.process_time(), 0
     for number in range(10_000_000):
         total += number

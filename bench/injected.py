@@ -1,11 +1,8 @@
 """Run comparisons with a known true effect: ``python -m bench.injected [WHICH …]``.
 
-Runs those without a row, all or those whose names begin with an argument, such as ``main`` or ``main-20``.
-
-The slowdown: followers wait for more bytes than ever arrive, so a fetch lasts exactly ``replica.fetch.wait.max.ms``. An
-acks=all record waits for the end of the current fetch and the whole next one: p99 is twice the timer plus some
-milliseconds. Head's timer is longer by what makes its p99 worse by the wanted size; every run's mean follower fetch
-time verifies it. A comparison is an ordinary campaign and may be interrupted; ``bench.comparisons`` stores its row.
+Runs those without a row whose names begin with an argument, such as ``main-20``. Followers wait for more bytes than
+ever arrive, so a fetch lasts ``replica.fetch.wait.max.ms``, an acks=all record waits for the current and the next one,
+and p99 is twice the timer plus some milliseconds. ``bench.comparisons`` stores the rows.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from bench import comparisons
 ROOT = Path(__file__).resolve().parent.parent
 METRIC = "latency_p99_ms@steady"
 SHOWS_IN = "request_fetch_follower_ms@steady"
-WAIT_MS = 56  # p99 is 2 * 56 + 8 ms here, so that 3 ms more are 5 %
+WAIT_MS = 56  # p99 is 2 * 56 + 8 ms, so that 3 ms more are 5 %
 SLOWER_MS = {"03": 2, "05": 3, "10": 6, "20": 12}  # size in percent → ms added to the timer
 SIZES = {"03": 0.033, "05": 0.05, "10": 0.10, "20": 0.20}
 # Series → size → (comparisons, pairs of base and head, pairs of base and itself).
@@ -37,7 +34,7 @@ SERIES = {
 
 
 def settings(size: str, pairs: int, aa_pairs: int) -> dict[str, Any]:
-    """Return the settings of one comparison (docs/comparison.md); size 00 has no injected slowdown."""
+    """Return a comparison's settings (docs/comparison.md); size 00 has no slowdown."""
     asked: dict[str, Any] = {
         "base": "3.9.1",
         "head": "3.9.1",
@@ -69,7 +66,7 @@ def _fetches(wait_ms: int) -> dict[str, str]:
 
 
 def run(name: str, asked: dict[str, Any]) -> None:
-    """Run one comparison by its ordinary command; any verdict, and so any exit code, is accepted."""
+    """Run one comparison by its ordinary command."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         yaml.safe_dump(asked, file)
         file.flush()
@@ -79,10 +76,7 @@ def run(name: str, asked: dict[str, Any]) -> None:
 
 
 def names(which: Sequence[str] = ()) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield names and settings of all or the chosen comparisons, one of each size per turn.
-
-    If a series is interrupted, each size has been tried about equally often.
-    """
+    """Yield names and settings, the sizes in turn."""
     asked = [(f"{series}-{size}", size, *told) for series, sizes in SERIES.items() for size, told in sizes.items()]
     for turn in range(1, 1 + max(times for _, _, times, _, _ in asked)):
         for name, size, times, pairs, aa_pairs in asked:
@@ -91,7 +85,7 @@ def names(which: Sequence[str] = ()) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def main(which: list[str]) -> None:
-    """Run every comparison without a row, of all or of the chosen ones."""
+    """Run all or the chosen comparisons without a row."""
     recorded = {row["campaign_id"] for row in json.loads(comparisons.RESULTS.read_text())}
     for name, asked in names(which):
         if name not in recorded:

@@ -1,8 +1,7 @@
 """Time the judge on generated run folders: ``python -m bench.judge 100k 1.26m``; without names, list the cases.
 
-In each round, a separate application judges the case (cold); the median counts. Some cases also measure a further run:
-the time of an application that also judges copies, minus that of the first, divided by the number of copies. The
-verdict must contain the planted cases. If a target includes the page, it is written and timed, too.
+Each round judges in a new application; the median counts. A further run's time is the difference to an application that
+also judges copies, per copy. The verdict must contain the planted cases.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """A generated run and the target for judging it, if any."""
+    """A generated run and its target, if any."""
 
     plan: Plan
     target: str | None = None
-    page: bool = False  # the target includes the page
+    page: bool = False
     rounds: int = 1
     further: int = 0  # copies that one application judges as well
 
@@ -60,18 +59,18 @@ CASES = {
 
 @dataclass(frozen=True)
 class Measured:
-    """One case: seconds to write, to judge by a separate application, per further run, and for the page."""
+    """One case: seconds to write, to judge, per further run, and for the page."""
 
     case: str
     write_s: float
-    rounds_s: Sequence[float]  # of judging
-    cpu_s: float  # lower bound for the judge's processes, as some workers report none; steady on a busy host
+    rounds_s: Sequence[float]
+    cpu_s: float  # lower bound, as some workers report none
     further_s: float | None
     page_s: float | None
     page_mb: float | None
-    peak_mb: float  # the peak of all judge processes together
+    peak_mb: float
     verdict: Json
-    wrong: list[str]  # differences from the expected verdict
+    wrong: list[str]
 
     @property
     def judge_s(self) -> float:
@@ -119,7 +118,7 @@ def _seconds(work: Any) -> float:
 
 
 def _further(run: Path, count: int, judge_s: float) -> float:
-    """Return the cost of each of ``count`` further runs in one application; they are copies by hard links."""
+    """The copies are hard links."""
     copies = [run.with_name(f"{run.name}-{number}") for number in range(count)]
     try:
         for copy in copies:
@@ -160,7 +159,7 @@ def results(measured: Sequence[Measured], cases: Mapping[str, Case]) -> Iterator
 
 
 def _off(plan: Plan, verdict: Mapping[str, Any]) -> int:
-    """Return the error in the number of lost records; a verdict other than fail counts as 0 found."""
+    """A verdict other than fail counts as 0 found."""
     lost = verdict["delivery"]["lost"] if verdict["verdict"] == "fail" else 0
     return abs(int(lost) - plan.planted.lost)
 
@@ -182,7 +181,7 @@ def line(measured: Measured, plan: Plan) -> str:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Measure some cases; return 1 if a verdict differs from what was planted."""
+    """Measure some cases; return 1 if a planted case was missed."""
     parser = argparse.ArgumentParser(prog="python -m bench.judge", description="Time the judge on generated runs.")
     parser.add_argument("cases", nargs="*", help=f"some of {', '.join(CASES)}")
     parser.add_argument("--record", action="store_true", help="append the figures to bench/results.json")

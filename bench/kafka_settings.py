@@ -1,7 +1,7 @@
 """Write the setting names of each minor release of Kafka: ``python -m bench.kafka_settings``.
 
-The newest patch of each release, fetched from Maven Central, lists its own (``ListSettings.java``); builds under test
-are never loaded. Needs a JDK's compiler.
+The newest patch of each release lists its own (``ListSettings.java``), never a build under test. Needs a JDK's
+compiler.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def names_of(release: str, classes: Path) -> set[tuple[str, str]]:
 
 
 def table(found: dict[Version, set[tuple[str, str]]]) -> dict[str, dict[str, str]]:
-    """Return for each name its first and last minor release, such as 2.8-3.9; if it still exists, 2.8-."""
+    """Return each name's releases, such as 2.8-3.9 or 2.8-."""
     releases = sorted(found)
     rows: dict[str, dict[str, str]] = {"broker": {}, "topic": {}}
     for kind, name in sorted(set().union(*found.values())):

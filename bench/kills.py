@@ -1,11 +1,9 @@
 """Kill a process of Plimsoll during a run: ``python -m bench.kills KILLS [FIRST]`` writes docs/data/kills.json.
 
-Each try starts ``plimsoll run`` on a short scenario and sends SIGKILL; its number determines the process, stage and
-delay. Half of the kills are during injection, writing, sealing, collecting or tear-down. After one ``plimsoll clean``,
-the host must be as before, and the judged record must not pass unless complete. The next try shows that a run can
-start. Tries whose process had ended do not count. An interrupted series continues; FIRST is the lowest number, so that
-hosts can share tries. Tries from 10,000 on are during faults: in containers, with packets dropped, bandwidth limited
-and a broker paused. Run nothing else of Plimsoll on the host.
+A try's number determines the process, stage and delay of SIGKILL. After one ``plimsoll clean``, the host must be as
+before, and the judged record must not pass unless complete. Tries whose process had ended do not count. FIRST is the
+lowest number, so that hosts can share tries; from 10,000 on they are during faults, in containers. Run nothing else of
+Plimsoll on the host.
 """
 
 from __future__ import annotations
@@ -43,18 +41,17 @@ from history.manifest import read_manifest
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "data" / "kills.json"
-AMID_FAULTS = 10_000  # the first number of the tries during faults
-# A run that lost a broker waits for it, then for producers, replicas and readers, each to its limit: about five minutes
-# before the judge begins.
+AMID_FAULTS = 10_000  # the first try during faults
+# waiting for a lost broker, producers, replicas and readers takes about five minutes
 END_LIMIT_S = 600.0
 STAGE_LIMIT_S = 300.0
 GONE_LIMIT_S = 15.0
 
-# A stage's name on the screen, and its usual length in seconds on two cores.
+# a stage's name on the screen, and its usual length in seconds on two cores
 AT_RISK = {
-    "phase 2/3": 4.0,  # a fault is injected and healed
+    "phase 2/3": 4.0,
     "stopping the clients": 0.3,  # they write buffered rows
-    "collecting": 4.0,  # and sealing
+    "collecting": 4.0,
     "removing everything": 3.0,
 }
 OTHERS = {
@@ -69,8 +66,8 @@ OTHERS = {
 CLIENTS = {"producer": "clusters.clients.producer", "consumer": "clusters.clients.consumer"} | {
     "prober": "clusters.clients.prober"
 }
-STAYS = {"hsperfdata_root", LOCK.name}  # a folder shared by all JVMs; the lock file shared by a host's users
-OURS = (str(ROOT), "/kafka/", "kafka.", "clusters.clients")  # in the command line of what a run starts
+STAYS = {"hsperfdata_root", LOCK.name}  # of all JVMs; of a host's users
+OURS = (str(ROOT), "/kafka/", "kafka.", "clusters.clients")  # in the command line of a run's processes
 WHILE_CLIENTS_LIVE = ("phase 1/3", "phase 2/3", "stopping the clients")
 
 
@@ -87,7 +84,7 @@ class Moment:
 
 
 def moment(number: int) -> Moment:
-    """Return what the try of a number does; the same each time."""
+    """Return what the try of a number does, always the same."""
     drawn = random.Random(number)
     if number >= AMID_FAULTS:
         victim = drawn.choice(victims("phase 2/3", "docker"))
@@ -101,7 +98,7 @@ def moment(number: int) -> Moment:
 
 def victims(stage: str, runtime: str) -> list[str]:
     """Return the processes that can be killed in a stage."""
-    found = ["command", "scheduler"]  # the scheduler also performs the tasks
+    found = ["command", "scheduler"]
     if stage in WHILE_CLIENTS_LIVE:
         found += [*CLIENTS]
     if stage == "judging":
@@ -115,7 +112,7 @@ def victims(stage: str, runtime: str) -> list[str]:
 
 
 def processes_of(victim: str, command: int) -> list[psutil.Process]:
-    """Return a victim's processes in the run that a command started."""
+    """Return a victim's processes in a command's run."""
     if victim == "command":
         return [psutil.Process(command)]
     if victim == "docker":
@@ -151,10 +148,7 @@ def _words(process: psutil.Process) -> str:
 
 
 def inventory() -> dict[str, set[str]]:
-    """Return everything that a run may leave on the host, by kind.
-
-    Traffic classes are in qdiscs, and locks end with their process.
-    """
+    """Return everything that a run may leave on the host, by kind; qdiscs contain traffic classes."""
     return {
         "containers": _said("docker", "ps", "--all", "--format", "{{.Names}}"),
         "networks": _said("docker", "network", "ls", "--format", "{{.Name}}"),
@@ -183,14 +177,12 @@ def _is_ours(process: psutil.Process) -> bool:
 
 
 def left(before: Mapping[str, set[str]], after: Mapping[str, set[str]]) -> list[str]:
-    """Return the resources that are new and not meant to stay."""
+    """Return new resources that are not meant to stay."""
     return [f"{kind}: {one}" for kind in before for one in sorted(after[kind] - before[kind] - STAYS)]
 
 
 def staying(before: Mapping[str, set[str]]) -> list[str]:
-    """Return the resources left after ``GONE_LIMIT_S``: a killed daemon's links disappear some seconds after a
-    clean.
-    """
+    """Wait for ``GONE_LIMIT_S``: a killed daemon's links disappear late."""
     stays = list[str]()
 
     def gone() -> bool:
@@ -198,7 +190,7 @@ def staying(before: Mapping[str, set[str]]) -> list[str]:
         return not stays
 
     with suppress(WaitTimeout):
-        wait_until(gone, limit_s=GONE_LIMIT_S, every_s=1, what="all to be gone")
+        wait_until(gone, limit_s=GONE_LIMIT_S, every_s=1, what="all to disappear")
     return stays
 
 
@@ -247,7 +239,7 @@ class _Screen:
 
 
 def _kill(at: Moment, process: subprocess.Popen[str], screen: _Screen) -> str:
-    """Send the signal and return the killed process's command line, or "" if it had already ended."""
+    """Return "" if the process had already ended."""
     wait_until(
         lambda: at.stage in screen.text or process.poll() is not None,
         limit_s=STAGE_LIMIT_S,
@@ -265,14 +257,14 @@ def _kill(at: Moment, process: subprocess.Popen[str], screen: _Screen) -> str:
 
 
 def without_checkout(text: str) -> str:
-    """Remove the paths of this checkout from a text, including cache or packages shared with another."""
+    """Remove the paths of this checkout, its cache and its packages."""
     for shared in (".cache", ".venv"):
         text = text.replace(str((ROOT / shared).resolve()), shared)
     return text.replace(f"{ROOT}/", "")
 
 
 def _start_docker() -> None:
-    """Restart the daemon as an init system would; its containerd is dead, too, but its pid may be in use again."""
+    """Its containerd is dead, too, but its pid may be in use again."""
     for of in ("docker.pid", "docker/containerd/containerd.pid"):
         Path("/var/run", of).unlink(missing_ok=True)
     subprocess.Popen(["dockerd"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
@@ -290,10 +282,9 @@ def judged(run: Path) -> dict[str, Any]:
 
 
 def is_whole(run: Path) -> bool:
-    """Return whether a run is sealed and every recording stage succeeded without an earlier failure.
+    """Return whether a run is sealed and every recording stage succeeded, or was repeated.
 
-    An interrupted stage has no end event, so it counts only if it was repeated. Collecting needs none: the seal is its
-    last act.
+    An interrupted stage has no end event. The seal is collecting's last act.
     """
     folder = RunFolder(run)
     scenario = Scenario.model_validate(read_manifest(folder.manifest).scenario)
@@ -309,10 +300,10 @@ def wrong(row: Mapping[str, Any]) -> list[str]:
     code = row["exit_code"]
     return [
         *(["it did not end"] if code is None else []),
-        *([f"nobody was killed, and it ended with {code}"] if code and not row["killed"] else []),
+        *([f"the process had ended before the kill, with exit code {code}"] if code and not row["killed"] else []),
         *([f"clean ended with {row['clean']}"] if row["clean"] else []),
         *row["left"],
-        *(["a record that is not whole passed"] if passed else []),
+        *(["an incomplete record passed"] if passed else []),
     ]
 
 
@@ -328,7 +319,7 @@ def untried(rows: Sequence[Mapping[str, Any]], first: int) -> int:
 
 
 def main(wanted: int, first: int = 0) -> int:
-    """Try from a number on until the rows have ``wanted`` kills; return 1 if a row violates an expectation."""
+    """Make tries until ``wanted`` kills; return 1 if a row is wrong."""
     rows: list[dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     kept = Path(tempfile.mkdtemp(prefix="kills-", dir=ROOT / ".cache"))
     while met(rows) < wanted:

@@ -1,8 +1,8 @@
 """Write the pages of known bugs: ``python -m bench.known_bugs CAMPAIGN …`` adds results of ``make known-bugs``.
 
-Every judged try is a row of docs/known-bugs.json. A bug's page in docs/known-bugs/ shows each replica's offsets over
-time, for a campaign's first run that found the bug and its first clean run. A page is updated if these runs' folders
-exist. For a bug that was found here, it begins with the report (campaigns/known_bugs/reports/) and lists every run.
+Every judged try is a row of docs/known-bugs.json. A bug's page shows the offsets of a campaign's first run that found
+the bug and its first clean run, if these folders exist; for a bug found here also the report
+(campaigns/known_bugs/reports/) and every run.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Json = dict[str, Any]
 
 
 def main(folders: Sequence[str]) -> None:
-    """Add the tries of some campaigns and rewrite all pages."""
+    """Add the tries of campaigns and rewrite all pages."""
     rows: dict[str, Json] = {row["run_id"]: row for row in _read(RESULTS, [])}
     for folder in map(Path, folders):
         result = json.loads(CampaignFolder(folder).result.read_text())
@@ -55,7 +55,7 @@ def main(folders: Sequence[str]) -> None:
 
 
 def tries_of(result: Mapping[str, Any]) -> list[Json]:
-    """Return a row for each judged try of a campaign."""
+    """Return a row per judged try."""
     about = ("bug", "issue", "version", "expected")
     return [
         {
@@ -72,7 +72,7 @@ def tries_of(result: Mapping[str, Any]) -> list[Json]:
 
 
 def _report(bug: Bug, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the lines on a bug found here, with all its runs; empty without a report."""
+    """Return the lines on a bug found here, with all its runs."""
     file = REPORTS / f"{bug.name}.md"
     if not file.exists():
         return []
@@ -95,15 +95,14 @@ def _read(file: Path, nothing: Any) -> Any:
 
 
 def render(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the page with a row per bug and version, in the order of the list and of the versions."""
+    """Return the page with a row per bug and version."""
     arms = sum(1 if bug.good is None else 2 for bug in BUGS)
     lines = [
         "# Known bugs, found again",
         "",
         "Bugs that Kafka had, reproduced on fresh clusters by recipes written for them. A recipe is an ordinary",
-        "[scenario](scenarios.md). What finds the bug is an [invariant](checks.md) by which every run is judged, or a",
-        "change of behaviour, never a check of its own. How often a recipe finds its bug says nothing of how often the",
-        "bug strikes elsewhere.",
+        "[scenario](scenarios.md). An [invariant](checks.md) that is checked in every run finds the bug, or a change",
+        "of behaviour; there are no special checks. A recipe's success rate is not the bug's frequency elsewhere.",
         "",
         f"`make known-bugs` repeats this: ten tries each are {10 * arms} runs, three hours on two cores.",
         "`BUGS=kafka-13091 KAFKA=3.0.1 TRIES=3` asks for others; `MODE=zookeeper` is the mode of these versions.",
@@ -180,10 +179,7 @@ def _keep_timeline(bug: Bug, result: Mapping[str, Any], runs: Path) -> None:
 
 
 def timeline_of(run: Path) -> Json:
-    """Return the content of a judged run's tables: each replica at each time, the findings, the sends' outcomes.
-
-    Uses partition 0 of the manifest's first topic.
-    """
+    """Return the timeline of partition 0 of a judged run's first topic."""
     folder = RunFolder(run)
     verdict: Json = json.loads(folder.verdict_file.read_text())
     manifest = read_manifest(folder.manifest)
@@ -204,14 +200,12 @@ def timeline_of(run: Path) -> Json:
 
 
 _TOLD = {"step", "injected", "healed", "condition_met", "wait_timed_out", "precondition"}
-_LOOKS = ("wait", "require")  # steps that add nothing to the event that follows
+_LOOKS = ("wait", "require")  # steps that add nothing to the next event
 _OLD_NS = 500_000_000  # the broker of an older sample does not answer
 
 
 def _moments(folder: RunFolder, partition: tuple[str, int]) -> list[Json]:
-    """Return actions and observations, in seconds since the first phase began, with each replica's state before
-    them.
-    """
+    """Return actions and observations, with each replica's state before them."""
     events = list(read_events(folder.events))
     start_ns = next(event.t_ns for event in events if event.kind == "phase_started")
     samples = _samples(folder, partition)
@@ -246,7 +240,7 @@ def _precondition(told: Mapping[str, Any]) -> str:
 
 
 def _step(event: Event) -> str:
-    """Describe a step by its non-default settings; for the end of a ``write``, the acknowledged records."""
+    """Describe a step by its non-default settings; a ``write``'s end by its acknowledged records."""
     if event.step == "written":
         return f"written: {event.detail['acked']} of {event.detail['sent']} acknowledged ({event.target})"
     fields = STEPS[event.step].model_fields if event.step in STEPS else {}
@@ -312,7 +306,7 @@ def _sends(folder: RunFolder) -> list[Json]:
 
 
 def _readers(folder: RunFolder) -> list[Json]:
-    """Return for each ``read`` step the serving replica, its answers and records, and the longest wait for a record."""
+    """Return what each ``read`` step got, and its longest wait."""
     polls = pq.read_table(folder.table("polls"), columns=["consumer_id", "offset", "received_ns"]).to_pylist()
     found = []
     for told in (json.loads(file.read_text()) for file in sorted(folder.clients.glob("read-*.json"))):
@@ -326,7 +320,7 @@ def _readers(folder: RunFolder) -> list[Json]:
 
 
 def render_timeline(bug: Bug, kept: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] = ()) -> str:
-    """Return the page of one bug: its report, the run that found it, and a clean run."""
+    """Return a bug's page: report, the run that found it, and a clean run."""
     why = load_scenario(bug.scenario, bug.bad_changes).why
     lines = [
         f"# {bug.issue}: {bug.title}",
@@ -336,8 +330,8 @@ def render_timeline(bug: Bug, kept: Mapping[str, Any], rows: Sequence[Mapping[st
         "",
         "A recipe written for a [known bug](../known-bugs.md); all figures are from the tables of the runs named here.",
         "Brokers A, B, C are 1, 2, 3; `write-5/0` is the first record of the fifth `write`. `20/520 e1` is a replica",
-        "just before, by its own broker's word: high watermark 20, log end offset 520, leader epoch 1. An empty cell:",
-        "as above; silent: no answer within half a second. Lines begin with the second. Records that are gone were",
+        "just before, as its own broker reports it: high watermark 20, log end offset 520, leader epoch 1. An empty",
+        "cell: as above; silent: no answer within half a second. Lines begin with the second. Lost records were",
         "acknowledged, and not returned by the final drain.",
     ]
     for outcome, words in (("found", "With the bug"), ("clean", "Without it")):
@@ -383,7 +377,7 @@ _FATES = {"sent": "sent", "ok": "acknowledged", "info": "unknown", "fail": "refu
 
 
 def _fates(sends: Sequence[Json]) -> list[str]:
-    """Return the table of outcomes by client; unknown and rejected sends have columns only if any occurred."""
+    """Unknown and rejected sends have columns only if any occurred."""
     shown = {
         name: words for name, words in _FATES.items() if name not in ("info", "fail") or any(r[name] for r in sends)
     }
@@ -415,9 +409,7 @@ def _replicas(moments: Sequence[Json]) -> list[str]:
 
 
 def _findings(told: Mapping[str, Any], file: str) -> list[str]:
-    """Return the first violation of each invariant and the first case of each anomaly; permitted ones are only
-    counted.
-    """
+    """Return the first violation of each invariant and case of each anomaly; count permitted ones."""
     lines = [
         f"- **{row['invariant']}** ({row['title']}): {row['violations']:,} of {row['checked']:,} checks; "
         f"{_cell(row['reason'])}."

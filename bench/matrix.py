@@ -1,8 +1,7 @@
 """Run every engine, codec, security mode and group protocol in the main scenario, on its oldest and newest version.
 
-``python -m bench.matrix [TRIES [CELL …]]`` brings every cell, or named ones such as "codec zstd 4.4.0", to TRIES runs
-(default one), counts them in docs/data/matrix.json and writes docs/load-matrix.md. After an interruption, a new call
-continues. The cells come from the scenario's models, so that new values are included.
+``python -m bench.matrix [TRIES [CELL …]]`` brings all cells, or named ones such as "codec zstd 4.4.0", to TRIES runs,
+counts them in docs/data/matrix.json and writes docs/load-matrix.md.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ RUNS = ROOT / "runs" / "matrix"
 RESULTS = ROOT / "docs" / "data" / "matrix.json"
 PAGE = ROOT / "docs" / "load-matrix.md"
 OLDEST = CLIENT_RELEASES[-1]
-_SINCE = {"consumer": "4.0.2", "share": "4.2.1"}  # the group protocols that some versions lack
+_SINCE = {"consumer": "4.0.2", "share": "4.2.1"}
 Row = Mapping[str, Any]
 
 
@@ -43,7 +42,7 @@ class Variant(NamedTuple):
 
 
 def variants() -> Iterator[Variant]:
-    """Yield all variants."""
+    """Yield all variants of the scenario's models."""
     for engine in _values(Load, "engine"):
         newest = CLIENT_RELEASES[0] if engine == "java" else DEFAULT_RELEASE
         yield Variant("engine", engine, {"load": {"engine": engine}}, (OLDEST, newest))
@@ -52,7 +51,7 @@ def variants() -> Iterator[Variant]:
     tls, sasl = [[{name: each} for each in _values(Security, name)] for name in ("tls", "sasl")]
     for mode in [*tls, *sasl, tls[-1] | sasl[-1]]:
         words = " and ".join(f"{name} {value}" for name, value in mode.items())
-        # The oldest brokers cannot use SASL on a newer Java.
+        # the oldest brokers cannot use SASL on a newer Java
         yield Variant("security", words, {"cluster": {"security": mode, **({"java": "17"} if "sasl" in mode else {})}})
     for protocol in [*_values(Group, "protocol"), *_values(ShareGroup, "protocol")]:
         changes = {"topics": {"orders": {"partitions": 3}}, "load": {"group": {"protocol": protocol, "members": 3}}}

@@ -13,7 +13,7 @@ EVERY_S = 0.25
 
 
 class Memory:
-    """While open, track the peak memory of all child processes; shared memory counts once (PSS)."""
+    """Track child processes' peak memory; shared memory counts once (PSS)."""
 
     def __init__(self) -> None:
         self.peak_mb = 0.0
@@ -34,6 +34,6 @@ class Memory:
 
 
 def _used_mb(process: psutil.Process) -> float:
-    with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):  # it ended meanwhile
+    with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
         return float(process.memory_full_info().pss) / 1e6
     return 0.0

@@ -1,8 +1,7 @@
-"""What the judge finds of known damage: ``make mutate``, counted in docs/data/mutation.json.
+"""Count the damage that the judge detects: ``make mutate`` writes docs/data/mutation.json.
 
-Clean runs of SCENARIOS on several versions of Kafka (recorded once, kept in runs/mutate/clean) are damaged in every
-way of ``bench.mutations.kinds``, and judged. ``python -m bench.mutate [--places N] [--kinds NAME …] [--add] [RUN …]``.
-It may be interrupted and started again: what is judged stays judged. With ``--add`` so do the counted rows.
+Clean runs of several versions of Kafka (kept in runs/mutate/clean) are damaged in every way and judged. ``python -m
+bench.mutate [--places N] [--kinds NAME …] [--add] [RUN …]``; ``--add`` keeps the counted rows.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class Copy(NamedTuple):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Damage, judge and count; return 0 if all damage was detected and no violation was reported on a clean copy."""
+    """Return 0 if all damage was detected without a false alarm."""
     parser = argparse.ArgumentParser(prog="make mutate", description=__doc__)
     parser.add_argument("runs", nargs="*", type=Path, help="clean run folders instead of runs/mutate/clean")
     parser.add_argument("--places", type=int, default=1, help="places to damage in each run, for each kind")
@@ -98,7 +97,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def clean_runs(scenario: str) -> Iterator[Path]:
-    """Yield one clean run of a scenario for each version; record those that are missing."""
+    """Yield a clean run of a scenario per version; record missing ones."""
     kept = [file.parent for file in CLEAN.glob("*/sealed.json") if _scenario(file.parent) == scenario]
     for version in SCENARIOS[scenario]:
         found = [run for run in kept if _version(run) == version]
@@ -106,7 +105,7 @@ def clean_runs(scenario: str) -> Iterator[Path]:
 
 
 def recorded_clean(scenario: str, version: str) -> Path:
-    """Record a run that passes; because of a version's own bugs this may take several tries.
+    """Record a run that passes; a version's own bugs may need several tries.
 
     Raises:
         HarnessError: none of five tries passed.
@@ -130,7 +129,7 @@ def _scenario(run: Path) -> str:
 
 
 def judged_batch(planned: list[tuple[Kind, Path, int]]) -> list[dict[str, Any]]:
-    """Make the copies, judge them in one application, and return the rows."""
+    """Make and judge the copies in one application."""
     shutil.rmtree(RUNS / "damaged", ignore_errors=True)
     copies = [copy for kind, run, place in planned if (copy := damaged(kind, run, place)) is not None]
     if copies:
@@ -141,7 +140,7 @@ def judged_batch(planned: list[tuple[Kind, Path, int]]) -> list[dict[str, Any]]:
 
 
 def damaged(kind: Kind, run: Path, place: int) -> Copy | None:
-    """Return a sealed copy with one damage, or None if the recording has no place for it."""
+    """Return a sealed copy with one damage, or None without a place."""
     to = RUNS / "damaged" / f"{kind.name}-{_version(run)}-{place}"
     recording = Recording.copy(run, to, f"{kind.name} {place}")
     try:
@@ -172,8 +171,8 @@ def outcome(copy: Copy) -> dict[str, Any]:
 
 
 def seen(kind: Kind, verdict: dict[str, Any], reported: list[str]) -> bool:
-    """Return whether the verdict reports the damage by one of its names, or names the missing evidence."""
-    if not kind.found_by and not kind.reason:  # nothing was damaged
+    """Return whether the verdict reports the damage or names the missing evidence."""
+    if not kind.found_by and not kind.reason:
         return verdict["verdict"] == "pass" and not reported
     if kind.reason is None:
         return bool(set(kind.found_by) & set(reported))

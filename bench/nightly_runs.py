@@ -1,7 +1,7 @@
-"""Count the results of real nightly runs of the ten-minute profile: ``python -m bench.nightly_runs SITE``.
+"""Count the results of real nightly runs: ``python -m bench.nightly_runs SITE``.
 
-Every complete nightly run under SITE that checks only correctness becomes one row of docs/data/nightly_runs.json, which
-``bench.trust`` counts.
+Every complete run of the ten-minute profile, which checks only correctness, becomes a row of
+docs/data/nightly_runs.json.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from history.results.nightly import NightlyResult
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "data" / "nightly_runs.json"
-CONTROL = "acks1_lag_leader_kill"  # the profile's positive control: it must lose records
+CONTROL = "acks1_lag_leader_kill"  # it must lose records
 
 
 def row_of(folder: CampaignFolder) -> dict[str, Any] | None:
-    """Return a nightly run's row, or None if it measured performance or runs are missing."""
+    """Return a row, or None for an incomplete run or one with performance."""
     result = NightlyResult.read(folder.result)
     if result.measures or any(not run.run_id for run in result.runs):
         return None
@@ -40,7 +40,7 @@ def row_of(folder: CampaignFolder) -> dict[str, Any] | None:
 
 
 def main(site: Path) -> None:
-    """Add the new nightly runs of a site to the rows."""
+    """Add the new nightly runs of a site."""
     results = sorted((site / "nightly").glob("*/result.json"))
     keep(RESULTS, "created_at", (row_of(CampaignFolder(path.parent)) for path in results))
 

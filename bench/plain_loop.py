@@ -1,7 +1,7 @@
-"""Run a plain kafka-python loop that stores only each record's offset, to show the cost of our ledger.
+"""Run a plain kafka-python loop that stores only offsets, to show the cost of our ledger.
 
-``python -m bench.plain_loop BOOTSTRAP TOPIC BYTES WARM_S MEASURED_S LINGER_MS BATCH_BYTES`` prints the acknowledged
-records per second after the warm-up.
+``python -m bench.plain_loop BOOTSTRAP TOPIC BYTES WARM_S MEASURED_S LINGER_MS BATCH_BYTES`` prints records per second
+after the warm-up.
 """
 
 from __future__ import annotations

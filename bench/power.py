@@ -1,7 +1,6 @@
-"""Simulate the detection and false-alarm rates of a comparison of ten pairs: ``python -m bench.power``.
+"""Simulate the error rates of a comparison of ten pairs: ``python -m bench.power``.
 
-Writes docs/data/power.json, which ``bench.trust`` shows. Runs are random with known noise on a simulated host, not
-measured on Kafka, and evaluated by the functions that evaluate real comparisons.
+Writes docs/data/power.json. Runs are random, not measured on Kafka; the functions of real comparisons evaluate them.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ PAIRS = 10
 MARGIN = 0.05
 SLOWDOWNS = (0.0, 0.03, 0.05, 0.10, 0.20)
 NOISES = (0.02, 0.05, 0.10)  # standard deviation of a run's logarithm
-STEP = 0.02  # a wandering host's standard deviation between consecutive runs
-SLOWER = 0.20  # slowdown of a drifting host from its first to its last run
+STEP = 0.02  # a wandering host's standard deviation between runs
+SLOWER = 0.20  # of a drifting host, from its first to its last run
 HOSTS = {
     "steady": "nothing but the noise of each run",
     "drifting": f"slower by {SLOWER:.0%} from the first run to the last, at a steady pace",
     "wandering": f"a random walk with steps of {STEP:.0%} from run to run",
 }
-FAMILY = 3  # primary metrics of one comparison, for Holm's correction
+FAMILY = 3  # primary metrics of one comparison
 Logs = np.ndarray[Any, Any]
 
 
@@ -47,7 +46,7 @@ def host(rng: np.random.Generator, kind: str, runs: int) -> Logs:
 def comparison(
     rng: np.random.Generator, kind: str, noise: float, slowdown: float, *, interleaved: bool = True
 ) -> list[float]:
-    """Return log-ratios of ten pairs, head slower by ``slowdown``: in ABBA order with a random start, or base first."""
+    """Return log-ratios of ten pairs: in random ABBA order, or base first."""
     runs = host(rng, kind, 2 * PAIRS) + rng.normal(0, noise, 2 * PAIRS)
     first, second = (runs[::2], runs[1::2]) if interleaved else (runs[:PAIRS], runs[PAIRS:])
     turned = (np.arange(PAIRS) + rng.integers(2)) % 2 if interleaved else np.zeros(PAIRS)
@@ -63,7 +62,7 @@ def verdicts(
     simulations: int = SIMULATIONS,
     interleaved: bool = True,
 ) -> Counter[str]:
-    """Count the verdicts on a single primary metric for which lower is better."""
+    """Count the verdicts on one metric for which lower is better."""
     rng = np.random.default_rng(seed)
     found: Counter[str] = Counter()
     for _ in range(simulations):
@@ -74,7 +73,7 @@ def verdicts(
 
 
 def family_false_alarms(seed: int, noise: float, margin: float, simulations: int = SIMULATIONS) -> int:
-    """Return in how many comparisons without a difference any of FAMILY primary metrics is called worse or better."""
+    """Count comparisons without a difference that call any primary metric worse or better."""
     rng = np.random.default_rng(seed)
     alarms = 0
     for _ in range(simulations):
@@ -90,14 +89,14 @@ def family_false_alarms(seed: int, noise: float, margin: float, simulations: int
 
 
 def rows(simulations: int = SIMULATIONS) -> Iterator[dict[str, Any]]:
-    """Yield a row for each host, noise and slowdown, with the rate that the pages' formula computes."""
+    """Yield a row per host, noise and slowdown, with the formula's rate."""
     seed = 0
     for kind in HOSTS:
         for noise in NOISES:
             for slowdown in SLOWDOWNS:
                 seed += 1
                 found = verdicts(seed, kind, noise, slowdown, simulations=simulations)
-                sd = noise * math.sqrt(2)  # standard deviation of a pair's difference
+                sd = noise * math.sqrt(2)  # of a pair's difference
                 computed = detection_rate(math.log1p(slowdown), sd=sd, pairs=PAIRS, margin=MARGIN)
                 yield {
                     "host": kind,
@@ -111,7 +110,7 @@ def rows(simulations: int = SIMULATIONS) -> Iterator[dict[str, Any]]:
 
 
 def blocks(simulations: int = SIMULATIONS) -> Iterator[dict[str, Any]]:
-    """Yield false alarms without a difference, with all base runs before those of head, and in ABBA order."""
+    """Yield false alarms with all base runs first, and in ABBA order."""
     for index, kind in enumerate(HOSTS):
         row: dict[str, Any] = {"host": kind, "noise": NOISES[1], "simulations": simulations}
         for name, interleaved in (("blocks", False), ("abba", True)):

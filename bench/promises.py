@@ -1,7 +1,4 @@
-"""Write the section of docs/trust.md on Plimsoll's guarantees under its own faults, with tests and results.
-
-The figures come from the rows in docs/data/.
-"""
+"""Write docs/trust.md's section on Plimsoll's guarantees under its own faults, from docs/data/."""
 
 from __future__ import annotations
 
@@ -31,11 +28,11 @@ from bench import (
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
 NOT_MEASURED = "not measured yet"
-ANSWER = "answer to "  # prefix of the kinds of damaged answers
+ANSWER = "answer to "
 
 
 class Promise(NamedTuple):
-    """A guarantee, the command or test that tries it, and what its rows show."""
+    """A guarantee, the command or test that tries it, and its result."""
 
     words: str
     tried_by: str
@@ -44,7 +41,7 @@ class Promise(NamedTuple):
 
 
 def after_kills(rows: Rows) -> str:
-    """Summarise rows of ``bench.kills``; a try whose process had already ended is not a kill."""
+    """Summarise ``bench.kills``; a process that had ended is no kill."""
     left = sum(bool(row["left"] or row["clean"]) for row in rows)  # a failed clean may have missed leftovers
     judged = [run for row in rows for run in row["judged"]]
     passed = [run for run in judged if run["verdict"] == "pass"]
@@ -53,38 +50,38 @@ def after_kills(rows: Rows) -> str:
     amid = kills.met([row for row in rows if row["number"] >= kills.AMID_FAULTS])
     return (
         f"{kills.met(rows)} kills ({amid} amid faults) of {len(rows)} tries: {left} left something behind; of "
-        f"{len(judged)} runs that could be judged {len(passed)} pass, {unearned} of them without a whole record, and "
-        f"{accuse} say that Kafka lost a record"
+        f"{len(judged)} judged runs {len(passed)} pass, {unearned} of them with an incomplete record, and {accuse} "
+        f"report a violation"
     )
 
 
 def failing_starts(rows: Rows) -> str:
-    """Summarise rows of ``bench.starts``."""
+    """Summarise ``bench.starts``."""
     failing, controls = ([row for row in rows if (row["name"] in starts.CONTROLS) is each] for each in (False, True))
     met, passed = (sum(not row["wrong"] for row in group) for group in (failing, controls))
     return (
-        f"{met} of {len(failing)} starts: one sentence that says what to do, the exit code that docs/ say, nothing "
-        f"left; {passed} of {len(controls)} runs pass that do not need what was taken away"
+        f"{met} of {len(failing)} starts: one sentence with the remedy, the documented exit code, nothing left; "
+        f"{passed} of {len(controls)} runs pass that do not need the removed resource"
     )
 
 
 def bad_inputs(rows: Rows) -> str:
-    """Summarise rows of ``bench.bad_input``."""
+    """Summarise ``bench.bad_input``."""
     own = [row for row in rows if not row["kind"].startswith(ANSWER)]
     hand = sum(row["by_hand"] for row in own)
     refused, tried = (sum(row[name] for row in own) for name in ("refused", "inputs"))
-    return f"{refused:,} of {tried:,} refused, {hand} of them written by hand"
+    return f"{refused:,} of {tried:,} rejected, {hand} of them written by hand"
 
 
 def damaged_answers(rows: Rows) -> str:
-    """Summarise rows of ``bench.damaged_answers``."""
+    """Summarise ``bench.damaged_answers``."""
     own = [row for row in rows if row["kind"].startswith(ANSWER)]
     tried, crashes = (sum(row[name] for row in own) for name in ("inputs", "crashes"))
     return f"{tried:,} answers: {crashes} crashes"
 
 
 def fuzzed(rows: Rows) -> str:
-    """Summarise rows of ``bench.fuzz_files``."""
+    """Summarise ``bench.fuzz_files``."""
     minutes = Counter[str]()
     for row in rows:
         minutes[fuzz_files.TARGETS[row["target"]].kind] += row["clean_minutes"]
@@ -97,15 +94,15 @@ def fuzzed(rows: Rows) -> str:
 
 
 def clean_runs(rows: Rows) -> str:
-    """Summarise rows of ``bench.reliability`` and ``bench.matrix``."""
+    """Summarise ``bench.reliability`` and ``bench.matrix``."""
     clean = [row for row in rows if row["scenario"] in CLEAN]
     decided = [row for row in clean if row["verdict"] != "unknown" or row["anomalies"]]
     alarms = sum(not reliability.nothing_found(dict(row)) for row in decided)
-    return f"{alarms} false alarms in {len(decided)} runs; of {len(clean) - len(decided)} more nothing could be said"
+    return f"{alarms} false alarms in {len(decided)} runs; {len(clean) - len(decided)} more are unknown"
 
 
 def nightly(rows: Rows) -> str:
-    """Summarise rows of ``bench.nightly_runs``."""
+    """Summarise ``bench.nightly_runs``."""
     runs = [run for row in rows for run in row["runs"]]
     controls = [run for run in runs if run["scenario"] == nightly_runs.CONTROL]
     lost = sum("lost_write" in run["shown"] for run in controls)
@@ -117,15 +114,15 @@ def nightly(rows: Rows) -> str:
 
 
 def airflow_troubles(rows: Rows) -> str:
-    """Summarise rows of ``bench.under_airflow``; the first has no disturbance."""
+    """Summarise ``bench.under_airflow``; the first row has no disturbance."""
     met = sum(not under_airflow.wrong(row) for row in rows)
-    return f"{met} of {len(rows)} runs: the DAG run ends, its cluster is gone, and only a whole record passes"
+    return f"{met} of {len(rows)} runs: the DAG run ends, its cluster is removed, and only a complete record passes"
 
 
 def soaked(rows: Rows) -> str:
-    """Summarise rows of ``bench.soak``; unknown results and known bugs of Kafka are not failures.
+    """Summarise ``bench.soak``; unknown results and Kafka's known bugs are not failures.
 
-    A row whose verdict proved wrong has the reason in ``withdrawn``; its verdict does not count.
+    A row with a reason in ``withdrawn`` does not count.
     """
     bugs = [" and ".join(row.get("known_bugs", ())) for row in rows]
     told = ", ".join(
@@ -138,8 +135,8 @@ def soaked(rows: Rows) -> str:
     grew = max(share for row in rows for name, share in row["grew"].items() if not soak.KAFKAS_OWN.match(name))
     most = {name: max(row["most_mb"].get(name, 0) for row in rows) for name in soak.WATCHED}
     return (
-        f"{told}: {accuse} of {len(valid)} accuse Kafka of anything else, {left} invariants were not judged; of "
-        f"Plimsoll's own processes none grew by more than {grew:.0%}; "
+        f"{told}: {accuse} of {len(valid)} report another violation, {left} invariants were not judged; "
+        f"Plimsoll's own processes grew by at most {grew:.0%}; "
         f"at most {', '.join(f'{mb:,} MB of {name}' for name, mb in most.items())}; "
         f"a record takes at most {max(row['record_mb'] for row in rows):,} MB"
     )
@@ -150,7 +147,7 @@ def _withdrawn(row: Row) -> str:
 
 
 def drawn(rows: Rows) -> str:
-    """Summarise rows of ``bench.schedules``; the bound excludes those that could not be judged."""
+    """Summarise ``bench.schedules``; the bound excludes those without a verdict."""
     tried, unknown, violated = (
         sum(row["schedules"] for row in rows),
         *(sum(len(row[name]) for row in rows) for name in ("unknown", "violations")),
@@ -163,21 +160,21 @@ def drawn(rows: Rows) -> str:
 
 
 def together(rows: Rows) -> str:
-    """Summarise rows of ``bench.side_by_side``."""
+    """Summarise ``bench.side_by_side``."""
     runs = [run for row in rows for run in row["runs"]]
     touched = sum(bool(side_by_side.wrong(row)) for row in rows)
     passed = sum(run["verdict"] == "pass" for run in runs)
     of_two = sum(len({run["user"] for run in row["runs"] if run.get("user")}) > 1 for row in rows)
     return (
-        f"{len(rows)} times four runs at once, {of_two} of them of two users: {touched} with something touched or "
-        f"left; {passed} of {len(runs)} pass"
+        f"{len(rows)} times four runs at once, {of_two} of them of two users: {touched} with effects on another run or "
+        f"leftovers; {passed} of {len(runs)} pass"
     )
 
 
 def suites(rows: Rows) -> str:
-    """Summarise rows of ``bench.flakiness``."""
+    """Summarise ``bench.flakiness``."""
     told = []
-    for words, loaded in (("on a quiet host", False), ("beside a busy loop for each core", True)):
+    for words, loaded in (("on a quiet host", False), ("with a busy loop on each core", True)):
         tries = [row for row in rows if flakiness.TRIES[row["try"]] is loaded]
         told.append(f"{sum(map(flakiness.clean, tries))} of {len(tries)} {words}")
     failed = sorted({name for row in rows for name in row["which"]})
@@ -187,57 +184,57 @@ def suites(rows: Rows) -> str:
 CLEAN = {matrix.MAIN, *(claim.scenario for claim in reliability.CAMPAIGN if claim.words == reliability.CLEAN)}
 PROMISES = (
     Promise(
-        "Whatever is killed, one `clean` leaves nothing behind, and what is not whole never passes",
+        "After the kill of any process, one `clean` removes everything, and an incomplete record never passes",
         "`python -m bench.kills`",
         after_kills,
         (kills.RESULTS,),
     ),
     Promise(
-        "A start that fails half-way says why, and leaves nothing",
+        "A start that fails half-way reports the reason and leaves nothing behind",
         "`python -m bench.starts`",
         failing_starts,
         (starts.RESULTS,),
     ),
     Promise(
-        "Whatever Airflow meets (tasks marked or cleared, workers or schedulers killed, a database away), the "
-        "cluster is torn down and the state is honest",
+        "After any trouble of Airflow (tasks marked or cleared, workers or schedulers killed, an unreachable "
+        "database), the cluster is removed and the state is correct",
         "`python -m bench.under_airflow`",
         airflow_troubles,
         (under_airflow.RESULTS,),
     ),
     Promise(
-        "Bad input is refused in one sentence, with nothing started",
+        "Bad input is rejected in one sentence, before anything starts",
         "`python -m bench.bad_input`",
         bad_inputs,
         (bad_input.RESULTS,),
     ),
     Promise(
-        "A broker's answer that is cut, delayed or damaged ends no prober",
+        "The prober survives cut, delayed and damaged answers of a broker",
         "`python -m bench.damaged_answers`",
         damaged_answers,
         (bad_input.RESULTS,),
     ),
     Promise(
-        "No file makes a reader crash, hang or grow without bound",
+        "A file never makes a reader crash, hang or grow without bound",
         "`python -m bench.fuzz_files`",
         fuzzed,
         (fuzz_files.RESULTS,),
     ),
     Promise(
-        "A run in which Kafka did nothing wrong accuses nobody",
+        "A run without a violation of a guarantee gives no false alarm",
         "`python -m bench.reliability`, `python -m bench.matrix`",
         clean_runs,
         (reliability.RESULTS, matrix.RESULTS),
     ),
     Promise(
-        "Whatever happens in a random history of an independent model of a cluster, and whatever its record lacks, the "
-        "judge says what the model knows to be true",
+        "In random histories of an independent model of a cluster, also with missing evidence, the judge's verdict "
+        "agrees with the model",
         "`python -m tests.model.explore`",
         exploration.figure,
         (exploration.RESULTS,),
     ),
     Promise(
-        "The ten-minute nightly profile is green where Kafka did nothing wrong, and its positive control is found",
+        "The ten-minute nightly profile passes without a violation, and its positive control is detected",
         "`python -m bench.nightly_runs`",
         nightly,
         (nightly_runs.RESULTS,),
@@ -248,7 +245,7 @@ PROMISES = (
         lambda _: "every byte of a stream, in CI",
     ),
     Promise(
-        "A campaign that is killed at any moment goes on where it was, and no archived row is lost",
+        "A campaign that is killed at any moment continues where it was, without losing an archived row",
         "`tests/campaigns/test_crash_consistency.py`",
         lambda _: "before each operation on a file, and with each new file cut, in CI",
     ),
@@ -258,24 +255,24 @@ PROMISES = (
         lambda _: "each with its tests, all but one of them in CI",
     ),
     Promise(
-        "Memory stays bounded for hours of faults, and Kafka is accused of nothing that it did not do",
+        "Memory stays bounded for hours of faults, without a false alarm",
         "`python -m bench.soak`",
         soaked,
         (soak.RESULTS,),
     ),
     Promise(
-        "What random schedules of faults show of the newest release is Kafka's own",
+        "Random schedules of faults on the newest release give no false alarm",
         "`python -m bench.schedules`",
         drawn,
         (schedules.RESULTS,),
     ),
     Promise(
-        "Runs side by side never touch each other",
+        "Concurrent runs never affect each other",
         "`python -m bench.side_by_side`",
         together,
         (side_by_side.RESULTS,),
     ),
-    Promise("A test that passes, passes each time", "`python -m bench.flakiness`", suites, (flakiness.RESULTS,)),
+    Promise("Tests pass every time or never", "`python -m bench.flakiness`", suites, (flakiness.RESULTS,)),
 )
 
 

@@ -1,6 +1,6 @@
 """Count losses and duplicates from a run's raw ledgers, without Spark or the judge's code.
 
-``python -m bench.recount RUN [RUN …]`` prints one line per run and exits with 1 if a verdict.json differs.
+``python -m bench.recount RUN …`` exits with 1 if a verdict.json differs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 
 def recount(run: Path) -> dict[str, int]:
-    """Count sent, acknowledged, lost and duplicated records with sets and counters."""
+    """Count sent, acknowledged, lost and duplicated records with sets."""
     sends = _rows(run / "sends", ["topic", "producer_id", "seq", "outcome"])
     polls = _rows(run / "polls", ["topic", "producer_id", "seq", "pass"])
     acked = {_record(row) for row in sends if row["outcome"] == "ok"}
@@ -39,7 +39,7 @@ def _rows(table: Path, columns: list[str]) -> list[dict[str, Any]]:
 
 
 def judged(run: Path) -> dict[str, int]:
-    """Return the judge's figures; records that it calls unseen were not read either."""
+    """Return the judge's figures; unseen records count as lost."""
     delivery = json.loads((run / "verdict" / "verdict.json").read_text())["delivery"]
     return {
         **{name: delivery[name] for name in ("sent", "acked", "duplicated", "duplicate_copies")},

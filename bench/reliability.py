@@ -1,9 +1,7 @@
 """Count how often a scenario has its expected result in repeated runs: docs/data/reliability.json.
 
-``python -m bench.reliability TRIES [SCENARIO …]`` brings every row of CAMPAIGN, or those of some scenarios, to that
-many tries; ``python -m bench.trust`` then writes the page. Runs are recorded two at a time with the calls of the DAG's
-tasks, then judged together in one Spark application, each with a page. After an interruption, a new call judges what is
-recorded and continues.
+``python -m bench.reliability TRIES [SCENARIO …]`` brings all or the named rows of CAMPAIGN to that many tries. Runs are
+recorded two at a time with the DAG's calls, then judged in one Spark application.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ TOGETHER = 6  # runs that one application judges
 
 
 class Claim(NamedTuple):
-    """The expected result of a scenario on a version of Kafka; ``variant`` names the ``changes`` to its file."""
+    """A scenario's expected result on a version of Kafka; ``variant`` names its ``changes``."""
 
     scenario: str
     kafka: str
@@ -49,14 +47,13 @@ class Claim(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Return the identity of its runs and rows."""
         return self.scenario, self.kafka, self.variant
 
 
 def nothing_found(row: dict[str, Any]) -> bool:
-    """Return whether a run passed without anomalies, or failed only by known bugs of its version.
+    """Return whether a run passed without anomalies, or failed only by known bugs.
 
-    Such a bug is named with the broker's own log line. A version's designed behaviour is not an anomaly.
+    A version's designed behaviour is not an anomaly.
     """
     told = row["verdict"] == "pass" or bool(row.get("known_bugs"))
     return told and set(row["anomalies"]) <= {"behaviour_change"}
@@ -78,12 +75,12 @@ CAMPAIGN = [
 
 
 def main(tries: int, scenarios: list[str]) -> None:
-    """Bring the campaign, or some of its scenarios, to ``tries`` tries."""
+    """Bring the campaign, or some scenarios, to ``tries`` tries."""
     count([claim for claim in CAMPAIGN if not scenarios or claim.scenario in scenarios], tries, RUNS, RESULTS)
 
 
 def count(claims: Sequence[Claim], tries: int, runs: Path, results: Path) -> list[dict[str, Any]]:
-    """Record missing runs, judge and count everything recorded, and return all rows of ``results``."""
+    """Record missing runs, judge and count everything, and return all rows."""
     rows: list[dict[str, Any]] = json.loads(results.read_text()) if results.exists() else []
     manifests = [read_manifest(RunFolder(run).manifest) for run in recorded(runs)]
     done = Counter((row["scenario"], row["kafka"], row.get("variant", "")) for row in rows)
@@ -113,7 +110,7 @@ def _attempt(claim: Claim, runs: Path) -> str:
 
 
 def recorded(runs: Path) -> list[Path]:
-    """Return sealed runs that are not counted yet, except those that the harness aborted."""
+    """Return sealed runs that are not counted yet, except aborted ones."""
     return sorted(path.parent for path in runs.glob("*/sealed.json") if not _was_given_up(path.parent))
 
 
@@ -133,7 +130,7 @@ def record(
 
 
 def counted(run: Path) -> dict[str, Any]:
-    """Return the results of the judge and the recount, and the size of the page."""
+    """Return the results of judge and recount, and the page's size."""
     verdict = json.loads(RunFolder(run).verdict_file.read_text())
     manifest = read_manifest(RunFolder(run).manifest)
     own = recount(run)
@@ -154,9 +151,7 @@ def counted(run: Path) -> dict[str, Any]:
 
 
 def known_bugs(verdict: dict[str, Any]) -> list[str]:
-    """Return the known bugs that explain all violated invariants; empty if any has another cause or none is
-    violated.
-    """
+    """Return the known bugs that explain all violated invariants, else none."""
     broken = [found["reason"] for found in verdict["invariants"].values() if found["violations"]]
     issues = [re.search(r"This is ([A-Z]+-\w+)", reason) for reason in broken]
     return sorted({issue[1] for issue in issues if issue}) if all(issues) else []

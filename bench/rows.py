@@ -1,4 +1,4 @@
-"""Make rows once each and store them in a file, so that an interrupted series continues."""
+"""Store rows in a file as they are made, so that an interrupted series continues."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def make_missing(
     attempt: Callable[[Case], Row],
     tell: Callable[[Row], str],
 ) -> list[Row]:
-    """Make the missing rows, or remake the named ones; return all in the order of ``cases``.
+    """Make missing or named rows; return all in the order of ``cases``.
 
-    ``key`` is the column of a case's name. Each row is stored and printed when it is made.
+    ``key`` is the column of a case's name.
     """
     rows: dict[str, Row] = {row[key]: row for row in json.loads(file.read_text())} if file.exists() else {}
     wanted = set(names)

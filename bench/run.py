@@ -1,7 +1,6 @@
 """Measure every target and record the results: ``python -m bench.run [STEP …]``, or ``make bench``.
 
-Takes about an hour on two idle cores. Every row has the host's speed, measured before and after: the same cores may be
-half as fast an hour later, so seconds alone mean little.
+Takes about an hour on two idle cores. Every row has the host's speed before and after.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ Json = dict[str, Any]
 
 
 def small_import() -> None:
-    """Time the import of the example of 20 operations, up to its page."""
+    """Time the import of 20 operations, up to its page."""
     seconds = []
     for _ in range(ROUNDS):
         with tempfile.TemporaryDirectory(prefix="plimsoll-bench-") as runs:
@@ -61,10 +60,7 @@ def logs() -> None:
 
 
 def segment_rows(rows: Sequence[segments.Row]) -> Iterator[Json]:
-    """Yield rows of ``bench.targets``: records and MB per second of uncompressed segments.
-
-    Each is the median round of the largest segment.
-    """
+    """Yield records and MB per second of the largest uncompressed segment."""
     measured_on = host()
     plain = [row for row in rows if (row.reader, row.codec) == (segments.OURS, "none")]
     of_size = ([row for row in plain if row.value_bytes == size] for size in (100, 1024))

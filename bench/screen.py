@@ -1,7 +1,6 @@
-"""Simulate the detection and false-alarm rates of the nightly screen: ``python -m bench.screen``.
+"""Simulate the error rates of the nightly screen: ``python -m bench.screen``.
 
-Writes docs/data/screen.json, which ``bench.trust`` shows. The histories are random with known noise and injected
-changes; nothing is measured on Kafka.
+Writes docs/data/screen.json. The histories are random, not measured on Kafka.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ KINDS: dict[Kind, str] = {
 
 @dataclass
 class History:
-    """The logarithm of every run by nightly run: subject, pinned release, control series, and rerun pairs."""
+    """The logarithm of every run: subject, pinned release, control series, and rerun pairs."""
 
     subject: Logs
     release: Logs
@@ -58,7 +57,7 @@ class History:
 
 @dataclass(frozen=True)
 class NightlyRun:
-    """The result of one nightly run: quiet, the host's change, a candidate regression or a confirmed one."""
+    """One nightly run's result: quiet, the host's change, a candidate regression or a confirmed one."""
 
     state: Literal["quiet", "host", "candidate", "confirmed"]
     since: int = -1
@@ -69,7 +68,7 @@ class NightlyRun:
 
 
 def draw(rng: np.random.Generator, kind: Kind, sd: float, *, since: int = NIGHTLY_RUNS, log: float = 0.0) -> History:
-    """Return a random history, slower by ``log`` from nightly run ``since`` on; ``sd`` is a run's, as a logarithm."""
+    """Return a random history, slower by ``log`` from ``since`` on; ``sd`` is a run's, as a logarithm."""
     host, own = np.zeros(NIGHTLY_RUNS), np.zeros(NIGHTLY_RUNS)
     if kind == "host_ar1":
         host = _ar1(rng, sd)
@@ -89,12 +88,12 @@ def draw(rng: np.random.Generator, kind: Kind, sd: float, *, since: int = NIGHTL
         return noise
 
     still = np.zeros(NIGHTLY_RUNS)
-    pairs = runs(slow, PAIRS) - runs(still, PAIRS)  # both contain the nightly run's host effect, which cancels out
+    pairs = runs(slow, PAIRS) - runs(still, PAIRS)  # both contain the host's effect, which cancels out
     return History(runs(slow, RUNS), runs(still, RUNS), runs(still, CONTROL_RUNS), pairs)
 
 
 def _ar1(rng: np.random.Generator, sd: float) -> Logs:
-    """Return effects that are correlated between consecutive nightly runs; ``sd`` is their standard deviation."""
+    """Return effects correlated between consecutive nightly runs, with this standard deviation."""
     effects = [rng.normal(0, sd)]
     for _ in range(NIGHTLY_RUNS - 1):
         effects.append(AR * effects[-1] + rng.normal(0, sd * math.sqrt(1 - AR**2)))
@@ -140,7 +139,7 @@ def nightly_runs(history: History) -> list[NightlyRun]:
 
 
 def false_alarms(kind: Kind, sd: float, histories: int, seed: int) -> dict[str, Any]:
-    """Count the histories without a change that had a candidate or a confirmed regression in any nightly run."""
+    """Count histories without a change that had a candidate or confirmed regression."""
     rng = np.random.default_rng(seed)
     judged = [nightly_runs(draw(rng, kind, sd)) for _ in range(histories)]
     every = [told.state for history in judged for told in history]
@@ -162,8 +161,8 @@ def false_alarms(kind: Kind, sd: float, histories: int, seed: int) -> dict[str, 
 def detections(percents: int, sd: float, histories: int, seed: int) -> dict[str, Any]:
     """Count how often a slowdown is a candidate in its first run, and confirmed by the first, third and seventh.
 
-    ``right_run``: candidates in the seventh nightly run whose change is placed within one nightly run of the injected
-    one. ``size``: median and central 95 % of the confirmed changes.
+    ``right_run``: candidates in the seventh run placed within one nightly run of the change. ``size``: median and
+    central 95 % of confirmed changes.
     """
     rng = np.random.default_rng(seed)
     judged = []
@@ -203,7 +202,7 @@ def measure(histories: int = 200, seed: int = 1) -> dict[str, Any]:
         "window": WINDOW,
         "margin": MARGIN,
         "alpha": changes.ALPHA,
-        "worst_change": True,  # rows before 2026-11-29 lack the comparison with all earlier levels
+        "worst_change": True,  # rows before 2026-11-29 lack this comparison
         "seed": seed,
         "false_alarms": [false_alarms(kind, 0.03, histories, seed) for kind in KINDS],
         "detections": [

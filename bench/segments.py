@@ -1,9 +1,7 @@
 """Compare how fast our reader, kafka-dump-log and kafka-python read segments: ``python -m bench.segments``.
 
-Writes docs/data/segments.json and docs/dev/segments.md. Each reading is a process with the segment in the page cache;
-readers take turns, so that other load affects all of them. kafka-dump-log's time includes the JVM start, measured on a
-segment of one batch; the others' begin after their imports. All verify batch CRCs; only ours also decodes and verifies
-payloads.
+Writes docs/data/segments.json and docs/dev/segments.md. kafka-dump-log's time includes the JVM start, measured on one
+batch; the others' begin after their imports. All verify batch CRCs; only ours also decodes and verifies payloads.
 """
 
 from __future__ import annotations
@@ -35,12 +33,12 @@ RESULTS = ROOT / "docs" / "data" / "segments.json"
 PAGE = ROOT / "docs" / "dev" / "segments.md"
 
 ROUNDS = 5
-KAFKA = "3.9.1"  # the last line with kafka-dump-log in the core jar; later ones have a separate artifact
-BATCH_BYTES = 16_384  # batch.size by default
-SEGMENT_BYTES = 24_000_000  # what the slower readers can read in a minute
+KAFKA = "3.9.1"  # the last line with kafka-dump-log in the core jar
+BATCH_BYTES = 16_384  # Kafka's batch.size
+SEGMENT_BYTES = 24_000_000  # a minute for the slower readers
 OUR_BYTES = 128_000_000  # shows our speed beyond the first slice
-LARGE_BYTES = 1 << 30  # log.segment.bytes by default
-SIZES = (100, 1024)  # bytes of a value
+LARGE_BYTES = 1 << 30  # Kafka's log.segment.bytes
+SIZES = (100, 1024)
 OURS, HEADERS_ONLY, DUMP, DUMP_BATCHES, KAFKA_PYTHON = (
     "kafka_files",
     "kafka_files, headers",
@@ -59,7 +57,7 @@ _COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "lz4": lambda data: _lz4_frame(data),  # noqa: PLW0108  # defined below
     "zstd": lambda data: bytes(cramjam.zstd.compress(data, 3)),
 }
-# A Python process that prints the number of records, its seconds, and its memory growth.
+# Prints the number of records, the seconds, and the memory growth.
 _SCRIPT = """
 import re, sys, time
 from pathlib import Path
@@ -134,7 +132,7 @@ class Row:
     records: int
     seconds: list[float]
     cpu_s: list[float]
-    grown_mib: int  # anonymous memory, without the mapped file; 0 for kafka-dump-log
+    grown_mib: int
 
 
 def varint(number: int) -> bytes:
@@ -149,7 +147,7 @@ def varint(number: int) -> bytes:
 
 
 def batch(base_offset: int, values: list[bytes], codec: str) -> bytes:
-    """Encode a batch as an idempotent producer writes it, ten records per millisecond."""
+    """Encode a batch as an idempotent producer does, ten records per millisecond."""
     body = bytearray()
     for delta, value in enumerate(values):
         record = b"\0" + varint(delta // 10) + varint(delta) + varint(-1) + varint(len(value)) + value + b"\0"
@@ -230,7 +228,7 @@ def plan(folder: Path) -> Iterator[tuple[Segment, list[str]]]:
 
 
 def measure(rounds: int = ROUNDS) -> tuple[list[Row], Row, Row]:
-    """Return all rows, kafka-dump-log on one batch, and our reader on a segment of 1 GiB."""
+    """Return all rows, kafka-dump-log on one batch, and our reader on 1 GiB."""
     with tempfile.TemporaryDirectory(prefix="plimsoll-segments-") as scratch:
         folder = Path(scratch)
         (folder / "start").mkdir()
@@ -293,7 +291,7 @@ the mapped file's pages.
 
 
 def _line(row: Row, ours: Row | None, start: Row) -> str:
-    """Return a table row; kafka-dump-log's speed excludes the start of its JVM."""
+    """kafka-dump-log's speed excludes the start of its JVM."""
     speed, per_cpu_s = _speeds(row, start)
     is_start = row.reader in (DUMP, DUMP_BATCHES) and median(row.seconds) < median(start.seconds) + 0.05
     cells = [
@@ -325,7 +323,7 @@ def page_of(results: Path) -> str:
 
 
 def main() -> list[Row]:
-    """Measure everything, write the page, and return the rows of all readers."""
+    """Measure everything, write the page, and return all rows."""
     load = os.getloadavg()[0]
     rows, start, large = measure()
     told = {"load": load, "start": asdict(start), "rows": [asdict(row) for row in rows], "large": asdict(large)}

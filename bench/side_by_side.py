@@ -1,10 +1,9 @@
 """Test that concurrent runs do not affect each other: ``python -m bench.side_by_side TRIES``.
 
-Each try, a row of docs/data/side_by_side.json, starts four runs at once with different versions, faults and runtimes,
-two of them as an unprivileged user with a separate checkout. Required: addresses differ; only its own run starts and
-ends a node; a run's files belong to its user; ``fail`` is only by a known bug of the version; exit codes match
-verdicts; the host is as before. An interrupted series continues. Start it as root, with nothing else on the host and a
-Python that all users may execute.
+Each row of docs/data/side_by_side.json starts four runs with different versions, faults and runtimes at once, two of
+them as an unprivileged user with a separate checkout. Required: addresses differ; only its own run starts and ends a
+node; files belong to the run's user; ``fail`` is only by a known bug; exit codes match verdicts; the host is as before.
+Start it as root, with nothing else on the host and a Python that all users may execute.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from history.manifest import read_manifest
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "data" / "side_by_side.json"
-USER = pwd.getpwnam("nobody")  # the other user; every Linux host has it
+USER = pwd.getpwnam("nobody")  # every Linux host has it
 OWN = pwd.getpwuid(os.getuid()).pw_name
 OTHER = ROOT / ".cache" / "other-checkout"
 DOCKER = Path("/var/run/docker.sock")
-RATE = 100  # records per second: two cores carry a dozen brokers
+RATE = 100  # per second: two cores carry a dozen brokers
 LIMIT_S = 900
 
 
@@ -58,7 +57,7 @@ ASKED = (
 
 
 def check_out() -> None:
-    """Clone the current commit for the other user, with the same packages and jars."""
+    """Clone the current commit for the other user, with packages and jars."""
     shutil.rmtree(OTHER, ignore_errors=True)
     subprocess.run(["git", "clone", "--quiet", "--shared", ROOT, OTHER], check=True)
     (OTHER / ".venv").symlink_to(ROOT / ".venv")
@@ -74,7 +73,7 @@ def check_out() -> None:
 
 
 def attempt(number: int, folder: Path) -> dict[str, Any]:
-    """Start all runs, wait for them, check, and return the row."""
+    """Start all runs, wait, check, and return the row."""
     before = inventory()
     places = [folder / str(place) for place in range(len(ASKED))]
     started = [_start(asked, number, place) for asked, place in zip(ASKED, places, strict=True)]
@@ -144,7 +143,7 @@ def restarts(folder: RunFolder) -> list[str]:
 
 
 def foreign(folder: Path, user: str) -> list[str]:
-    """Return files in a run's folder that belong to another user."""
+    """Return a run's files that belong to another user."""
     return [
         f"{path.relative_to(folder)} is {path.owner()}'s" for path in sorted(folder.rglob("*")) if path.owner() != user
     ]
@@ -178,7 +177,7 @@ def wrong(row: Mapping[str, Any]) -> list[str]:
 
 
 def main(count: int) -> int:
-    """Bring the rows to ``count`` tries; return 1 if one violates an expectation."""
+    """Bring the rows to ``count`` tries; return 1 if one is wrong."""
     rows: list[dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     check_out()
     kept = Path(tempfile.mkdtemp(prefix="side-by-side-", dir=ROOT / ".cache"))

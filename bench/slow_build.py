@@ -1,8 +1,7 @@
-"""Make a build of Kafka that is slower than its release by a known amount: ``python -m bench.slow_build FOLDER [MS]``.
+"""Make a build of Kafka slower by a known amount: ``python -m bench.slow_build FOLDER [MS]``.
 
-FOLDER gets the release's jars. In one of them, the class that checks a batch's CRC first waits MS milliseconds; a
-broker does that once for each appended batch, as leader and as follower. Nightly runs and comparisons must detect it
-and attribute it correctly. Needs a JDK's compiler.
+The class that checks a batch's CRC first waits MS milliseconds, once per appended batch, as leader and as follower.
+Needs a JDK's compiler.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Run an hour of randomised faults in each mode: ``python -m bench.soak [MODE …]`` writes docs/data/soak.json.
 
-Each row is one ``plimsoll soak``: its violations, each process's memory growth from the second quarter of the run to
-the last, the peak memory of drain and judge, and the record's size on disk. Runs and pages are in ``.cache/soak``. Only
-the missing or the named modes run.
+Each row is one ``plimsoll soak``: violations, processes' memory growth, peaks of drain and judge, and the record's
+size. Runs and pages are in ``.cache/soak``.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ from reports.timeline import end_of_run
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "data" / "soak.json"
 FOLDER = ROOT / ".cache" / "soak"
-MINUTES = 62  # the plan; the record may be a minute shorter
+MINUTES = 62  # the record may be a minute shorter
 WATCHED = {  # by a part of their command lines
     "drain": "clusters.clients.drain",
     "driver": "spark/application.py",
     "driver's JVM": "org.apache.spark.deploy.SparkSubmit",
 }
 KAFKAS_OWN = re.compile("broker|controller|zookeeper")  # processes whose memory is not Plimsoll's
-FLAT = 0.2  # the allowed growth of a process, as a share of its memory
-MAX_BYTES_PER_RECORD = 1000  # in a run folder, per acknowledged record of 100 bytes
+FLAT = 0.2
+MAX_BYTES_PER_RECORD = 1000  # per acknowledged record of 100 bytes
 
 
 class Soak(NamedTuple):
@@ -53,7 +52,7 @@ SOAKS = (Soak("kraft", "4.4.0", 1), Soak("zookeeper", "3.9.1", 2))
 
 
 class Peaks:
-    """While open, track the peak resident memory of watched processes of this host, in MB."""
+    """Track watched processes' peak resident memory, in MB."""
 
     def __init__(self) -> None:
         self.mb: dict[str, float] = {}
@@ -108,7 +107,7 @@ def row(soak: Soak, code: int, run: Path, peaks_mb: Mapping[str, float]) -> dict
 
 
 def wrong(found: Mapping[str, Any]) -> list[str]:
-    """Return the violated expectations of a row; known bugs of this version of Kafka are allowed."""
+    """Return a row's violated expectations; known bugs are allowed."""
     grew = {name: share for name, share in found["grew"].items() if not KAFKAS_OWN.match(name)}
     size = found["record_mb"] * 1e6 / max(found["acked"], 1)
     return [
@@ -120,7 +119,7 @@ def wrong(found: Mapping[str, Any]) -> list[str]:
 
 
 def main(modes: Iterable[str]) -> int:
-    """Make the missing or the named rows; return 1 if one is wrong."""
+    """Make missing or named rows; return 1 if one is wrong."""
     rows = make_missing(RESULTS, "mode", {soak.mode: soak for soak in SOAKS}, modes, attempt=attempt, tell=_told)
     return 1 if any(map(wrong, rows)) else 0
 

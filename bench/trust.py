@@ -1,8 +1,4 @@
-"""Write docs/trust.md, the error rates of the judge and the campaigns: ``python -m bench.trust``.
-
-All counts come from docs/data/, one file per measuring bench module (mutate, reliability, comparisons, power, screen,
-and those of ``bench.promises``). The page begins with the limits of that evidence.
-"""
+"""Write docs/trust.md, the error rates of the judge and the campaigns, from docs/data/: ``python -m bench.trust``."""
 
 from __future__ import annotations
 
@@ -55,7 +51,7 @@ def render(
     bisected: Sequence[Row],
     bug_scenarios: frozenset[str] = frozenset(),
 ) -> str:
-    """Return the page of these rows; each argument is the content of one file."""
+    """Return the page; each argument is the content of one file."""
     sections = [
         limits(damaged, repeated, compared, bug_scenarios),
         recordings(damaged, repeated),
@@ -101,7 +97,7 @@ def _scenarios_of_bugs() -> frozenset[str]:
 def limits(
     damaged: Sequence[Row], repeated: Sequence[Row], compared: Sequence[Row], bug_scenarios: frozenset[str]
 ) -> list[str]:
-    """Return the section on what the figures cannot show."""
+    """Return the section on limits."""
     versions = {row["kafka"] for row in [*damaged, *repeated]}
     counted = {row["scenario"] for row in repeated}
     uncounted = [name for name in scenario_names() if name not in counted | bug_scenarios]
@@ -112,18 +108,18 @@ def limits(
         {"" if DEFAULT_RELEASE in versions else f"The default, {DEFAULT_RELEASE}, is not among them."}""",
         """**One small host.** All brokers of a run share one Linux host (two cores here), and a run lasts minutes.
         Violations carry over to other machines, durations do not.""",
-        f"""**Old recordings are not judged again.** A row holds what the judge said on its day, and no row names the
-        judge's version. Repeated runs: {_dates(row["date"] for row in repeated)}; comparisons:
+        f"""**Old recordings are not judged again.** A row has the verdict of its day, without the judge's version.
+        Repeated runs: {_dates(row["date"] for row in repeated)}; comparisons:
         {_dates(str(row["created_at"])[:10] for row in compared)}; damaged recordings:
         {_dates(row.get("date", "") for row in damaged)}. Later checks were not applied to them.""",
-        """**Rare false alarms stay unseen.** No alarm in n runs allows a rate of about 3/n.""",
+        """**Rare false alarms stay undetected.** Zero alarms in n runs allow a rate of about 3/n.""",
         f"""**Not every scenario is counted.** Without repeated runs are {_code(uncounted)}.""",
-        f"""**Damage is what the authors of the checks thought of**, at one place for each kind and version. It shows
-        that a check works, not that no other damage exists. No kind of damage tests {_code(untested_checks())}.""",
+        f"""**The authors of the checks also chose the damage**, at one place for each kind and version. It shows that a
+        check works, not that other damage is detected. Without a kind of damage are {_code(untested_checks())}.""",
         """**Known bugs are reproduced by recipes written for them.** Finding them says little about unknown ones.""",
         f"""**Few real comparisons.** The largest has {largest} pairs, and there {_are(of_largest)} of that size. Their
         latency is calmer than that of a cluster with default settings.""",
-        """**Simulations use normal noise of a known size.** They say nothing about Kafka; real noise may be worse.""",
+        """**Simulations use normal noise of a known size.** They do not measure Kafka; real noise may be worse.""",
         """**A pass is about one run**, its faults and its load. It is no probability for production.""",
     ]
     return ["## Limits of the evidence", "", *(line for text in bullets for line in _prose(text, bullet=True))]
@@ -150,7 +146,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _dates(days: Iterable[str]) -> str:
-    """Describe the first and last of some dates; "" is a row without one."""
+    """Describe the first and last date; "" is a row without one."""
     told = set(days)
     every = sorted(told - {""})
     if not every:
@@ -164,7 +160,7 @@ def _dates(days: Iterable[str]) -> str:
 
 
 def recordings(damaged: Sequence[Row], repeated: Sequence[Row]) -> list[str]:
-    """Return the section on detected damage and on the false-alarm rate of clean runs."""
+    """Return the section on detected damage and false alarms."""
     undamaged = {kind.name for kind in mutate.UNDAMAGED}
     rows = [row for row in damaged if row["kind"] not in undamaged]
     legal = [row for row in damaged if row["kind"] in {kind.name for kind in HARMLESS}]
@@ -175,26 +171,26 @@ def recordings(damaged: Sequence[Row], repeated: Sequence[Row]) -> list[str]:
     with_faults = sum(row["scenario"] in mutate.SCENARIOS for row in decided)
     seen, kinds = sum(row["seen"] for row in rows), len({row["kind"] for row in rows})
     return [
-        "## Does the judge find damage, and does it accuse clean runs?",
+        "## Does the judge find damage, and how often does it give false alarms?",
         "",
         *_prose(
             """`make mutate` damages recorded runs in their raw files, one way at a time, at places that a seed chooses,
-            then seals and judges them like any other. Found means: reported under a name that fits the damage; where
-            evidence was taken away, `unknown` with the reason that names it."""
+            then seals and judges them like any other. Found means: reported under a name that fits the damage; or,
+            after evidence was removed, `unknown` with the reason that names it."""
         ),
         "",
         *_prose(f"**{seen} of {len(rows)}** damaged copies, of {kinds} kinds, were found.", bullet=True),
         *_prose(
-            f"""**{sum(row["seen"] for row in legal)} of {len(legal)}** copies with a legal change passed, with nothing
-            reported: {" ".join(kind.words for kind in HARMLESS)}""",
+            f"""**{sum(row["seen"] for row in legal)} of {len(legal)}** copies with a legal change passed without a
+            report: {" ".join(kind.words for kind in HARMLESS)}""",
             bullet=True,
         ),
         *_prose(
             f"""**{alarms} false alarms in {len(decided)} clean runs**: at most
-            {mutate.upper_bound(alarms, len(decided)):.1%}; of {len(clean) - len(decided)} more nothing could be said.
-            {with_faults} of these runs have leader
-            kills, pauses and restarts in them. In {bugs} an invariant was violated by a bug of that Kafka version, as
-            the broker's own log says: those are findings, not alarms.""",
+            {mutate.upper_bound(alarms, len(decided)):.1%}; {len(clean) - len(decided)} more are unknown.
+            {with_faults} of these runs have leader kills, pauses and restarts.
+            In {bugs} an invariant was violated by a bug of that Kafka version that
+            the broker's own log shows: those are findings, not false alarms.""",
             bullet=True,
         ),
         "",
@@ -206,24 +202,24 @@ def recordings(damaged: Sequence[Row], repeated: Sequence[Row]) -> list[str]:
         ),
         "",
         *_prose(
-            """`bench/mutations/kinds.py` says what each kind does. A kind is left out where a recording has no place
-            for it: before Kafka 3.7 the high watermark may move below `min.insync.replicas`, and with ZooKeeper the
+            """`bench/mutations/kinds.py` describes each kind. A kind is omitted if a recording has no place for it:
+            before Kafka 3.7 the high watermark may move below `min.insync.replicas`, and with ZooKeeper the
             timed limits are longer than the phases."""
         ),
     ]
 
 
 def absences(rows: Sequence[Row]) -> list[str]:
-    """Return the section on folders with one piece of evidence missing."""
+    """Return the section on missing evidence."""
     wrong = sum(len(row["wrong"]) for row in rows)
     return [
-        "## Does the judge pass what it did not see?",
+        "## Does the judge pass runs with missing evidence?",
         "",
         *_prose(
             f"""`python -m bench.absence` deletes each piece of evidence of a folder, one at a time: each table's rows
-            by partition, replica and client, each file, each client's words on a partition, each broker's lines on one.
+            by partition, replica and client, each file, each client's report and each broker's lines on a partition.
             A judgement is wrong if it is a pass although a required check was not made, if it reports a violation that
-            the whole folder does not have, or if a violation that does not rest on the piece is gone.
+            the whole folder does not have, or if it misses a violation that does not depend on the piece.
             **{wrong} of {sum(row["deleted"] for row in rows):,}** judgements were wrong."""
         ),
         "",
@@ -242,7 +238,7 @@ def _by_group(rows: Sequence[Row]) -> list[tuple[str, str, list[Row]]]:
     groups: dict[tuple[str, str], list[Row]] = {
         ("records and clients' ledgers", "an anomaly"): [],
         ("replicas, their logs and the controller's history", "an invariant, or `source_disagreement`"): [],
-        ("evidence that is missing", "`unknown`, naming what is missing"): [],
+        ("missing evidence", "`unknown`, naming what is missing"): [],
     }
     records, replicas, missing = groups.values()
     for row in rows:
@@ -253,7 +249,7 @@ def _by_group(rows: Sequence[Row]) -> list[tuple[str, str, list[Row]]]:
 
 
 def scenarios(rows: Sequence[Row]) -> list[str]:
-    """Return the section on how often scenarios had their expected result, recounted without the judge's code."""
+    """Return the section on expected results, recounted without the judge's code."""
     lines = [
         "## Does a scenario have its expected result every time?",
         "",
@@ -291,7 +287,7 @@ def _range(counts: Iterable[int]) -> str:
 
 
 def real_comparisons(rows: Sequence[Row]) -> list[str]:
-    """Return the section on false alarms of a version against itself and on detected injected slowdowns."""
+    """Return the section on real comparisons."""
     itself = [row["verdicts"] for row in rows if not row["injected"]]
     of_many = [row["verdicts"] for row in rows if not row["injected"] and row["pairs"] >= MANY_PAIRS]
     calibrated = [row["calibration"] for row in rows if row["calibration"]]
@@ -300,10 +296,10 @@ def real_comparisons(rows: Sequence[Row]) -> list[str]:
         "## What did real comparisons find?",
         "",
         *_prose(
-            """`python -m bench.injected` runs comparisons whose truth is known: Kafka 3.9.1 on both sides, two brokers,
-            150 records a second, and followers whose fetches last as long as a timer says. This is the most to expect;
-            noise takes from it. With two or three pairs hardly anything can be called a regression: that none of them
-            gave a false alarm says little."""
+            """`python -m bench.injected` runs comparisons with a known effect: Kafka 3.9.1 on both sides, two brokers,
+            150 records a second, and followers whose fetches last as long as a timer. Noise makes real comparisons less
+            sensitive. With two or three pairs hardly any change can be called a regression, so that few pairs without a
+            false alarm prove little."""
         ),
         "",
         f"- A version against itself, called a regression: **{_alarms(itself)}**; by {MANY_PAIRS} pairs or more: "
@@ -311,9 +307,9 @@ def real_comparisons(rows: Sequence[Row]) -> list[str]:
         f"- The calibrations, base against itself before each comparison: {_alarms(calibrated)}.",
         f"- Both together: {_alarms([*itself, *calibrated])}.",
         "",
-        "Injected slowdowns; the metric was named before the first run; found means called a regression:",
+        "Injected slowdowns; the metric was chosen before the first run; found means called a regression:",
         "",
-        "| injected | pairs | found | rate | change that each comparison saw |",
+        "| injected | pairs | found | rate | change in each comparison |",
         "|---|---|---|---|---|",
     ]
     for size, pairs in sorted({(row["injected"]["size"], row["pairs"]) for row in injected}):
@@ -328,7 +324,7 @@ def real_comparisons(rows: Sequence[Row]) -> list[str]:
 def _alarms(verdicts: Sequence[Sequence[str]]) -> str:
     alarms, tried = sum("regression" in own for own in verdicts), len(verdicts)
     if not tried:
-        return "none has run yet"
+        return "not run yet"
     if not alarms:
         return f"0 of {tried}, at most {none_in(tried):.0%}"
     low, high = clopper_pearson(alarms, tried)
@@ -347,7 +343,7 @@ def _change(effect: Row) -> str:
 
 
 def simulated_comparisons(found: Row) -> list[str]:
-    """Return the section on how often ten simulated pairs call each slowdown a regression."""
+    """Return the section on simulated comparisons."""
     steady = [row for row in found["rows"] if row["host"] == "steady"]
     simulations = found["rows"][0]["simulations"]
     lines = [
@@ -375,10 +371,10 @@ def simulated_comparisons(found: Row) -> list[str]:
     lines += [
         "",
         *_prose(
-            f"""On a host that slows down by {power.SLOWER:.0%} from the first run to the last, or that wanders by
-            {power.STEP:.0%} from run to run, the rate of regressions differs from these by at most
-            {100 * _farthest(found["rows"]):.1f} percentage points. The ABBA order is why: without any difference, at a
-            noise of {power.NOISES[1]:.0%}, one is seen in"""
+            f"""On a host that slows down by {power.SLOWER:.0%} from the first run to the last, or that drifts randomly
+            by {power.STEP:.0%} from run to run, the rate of regressions differs from these by at most
+            {100 * _farthest(found["rows"]):.1f} percentage points. The ABBA order is the reason. False alarms
+            without any difference, at a noise of {power.NOISES[1]:.0%}:"""
         ),
         "",
         "| host | all runs of base first | ABBA order |",
@@ -420,17 +416,17 @@ def _share(events: int, of: int) -> str:
 
 
 def nightly_screen(found: Row) -> list[str]:
-    """Return the section on what the screen confirms, with and without a change, on simulated histories."""
+    """Return the section on simulated nightly histories."""
     first = found["false_alarms"][0]
     lines = [
         "## What does the nightly screen find? (simulated)",
         "",
         *_prose(
             f"""A history has {found["nightly_runs"]} nightly runs of {found["runs"]} repetitions, of which
-            {found["nightly_runs"] - changes.MIN_NIGHTLY_RUNS} have a basis and are screened. Beside it are a control of
-            {screen.CONTROL_RUNS} runs and a pinned release; a nightly run with a candidate regression reruns
-            {found["pairs"]} pairs. Window {found["window"]}, margin {found["margin"]:.0%}, alpha {found["alpha"]}. Left
-            out are the cool-down after a refuted candidate, confirmations that stay, {
+            {found["nightly_runs"] - changes.MIN_NIGHTLY_RUNS} have a basis and are screened. It also has a control
+            series of {screen.CONTROL_RUNS} runs and a pinned release; a nightly run with a candidate regression reruns
+            {found["pairs"]} pairs. Window {found["window"]}, margin {found["margin"]:.0%}, alpha {found["alpha"]}. Not
+            simulated are the cool-down after a refuted candidate, confirmations that stay, {
                 "and pinned nightly runs"
                 if found.get("worst_change")
                 else "pinned nightly runs, and the comparison of the newest level with all earlier ones"
@@ -438,12 +434,12 @@ def nightly_screen(found: Row) -> list[str]:
         ),
         "",
         *_prose(
-            f"""Nothing changed: {first["histories"]} histories of each kind, the noise of a run being
-            {first["noise"]:.0%}. Counted are histories with an alarm on any of their nightly runs, in brackets the
-            share of nightly runs."""
+            f"""Without a change: {first["histories"]} histories of each kind, with a noise of a run of
+            {first["noise"]:.0%}. The table counts histories with an alarm on any nightly run, in brackets the share of
+            nightly runs."""
         ),
         "",
-        "| noise | the screen alone | less what the control explains | confirmed: a false alarm |",
+        "| noise | the screen alone | without changes that the control series shares | confirmed: a false alarm |",
         "|---|---|---|---|",
     ]
     for row in found["false_alarms"]:
@@ -452,17 +448,17 @@ def nightly_screen(found: Row) -> list[str]:
     lines += [
         "",
         *_prose(
-            """Where a series wanders by itself, while control and release do not, no rerun of the same time can tell
-            that from a change of the version. Those alarms remain."""
+            """If a series drifts by itself while control series and release do not, a rerun at the same time cannot
+            distinguish that from a change of the version. Those alarms remain."""
         ),
         "",
         *_prose(
             """An injected slowdown, normal noise. Right place: the share of the seventh nightly run's candidates whose
-            change is placed within one of the injected one. Small changes are confirmed only where they look larger
-            than they are."""
+            change is placed within one of the injected one. Small changes are confirmed only if their estimate is
+            too large."""
         ),
         "",
-        "| noise | injected | candidate, run 1 | confirmed, run 1 | by run 3 | by run 7 | right place | size told |",
+        "| noise | injected | candidate, run 1 | confirmed, run 1 | by run 3 | by run 7 | right place | size shown |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in found["detections"]:
@@ -489,18 +485,18 @@ def _rate(rate: Row) -> str:
 
 
 def bisections(rows: Sequence[Row]) -> list[str]:
-    """Return the section on how often a bisection calls a known build bad, good or neither, and after how many runs."""
+    """Return the section on simulated bisections."""
     shares, changed = ([row for row in rows if (row["sd"] is None) == of_runs] for of_runs in (True, False))
     lines = [
         "## How often is a bisection's answer about a build wrong? (simulated)",
         "",
         *_prose(
             f"""[A bisection](bisect.md) runs a build until it is called bad or good, at most
-            {rows[0]["limit"]} times, and is told the least share of runs, or the least change of a metric, that a bad
+            {rows[0]["limit"]} times. You configure the least share of runs, or the least change of a metric, that a bad
             build shows. The builds below have a share or a change that the search does not know. Each answer may be
             wrong in at most 1 % of cases: bad for a build with the violation in up to
             {100 * sequential.FALSE_ALARM:.0f} % of runs, good for one that shows it in the least share or more. Between
-            the two neither answer is wrong, and no bound is promised."""
+            the two, neither answer is wrong and there is no bound."""
         ),
         "",
         "| least share | true share | called bad | called good | not sure | mean runs | simulations |",
@@ -510,8 +506,8 @@ def bisections(rows: Sequence[Row]) -> list[str]:
     lines += [
         "",
         *_prose(
-            """The same of a metric: pairs beside the good build, whose log-ratios are normal with a standard deviation
-            that the search does not know either. At a least change of 10 %:"""
+            """The same for a metric, in pairs with the good build. The log-ratios are normal; the search does not know
+            their standard deviation either. With a least change of 10 %:"""
         ),
         "",
         "| noise of a pair | true change | called bad | called good | not sure | mean pairs | simulations |",

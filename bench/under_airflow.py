@@ -1,9 +1,7 @@
-"""Disturb Airflow during a run: ``python -m bench.under_airflow [NAME …]``.
+"""Disturb Airflow during a run: ``python -m bench.under_airflow [NAME …]`` writes docs/data/under_airflow.json.
 
-Each row of docs/data/under_airflow.json is a run of ``bench/kills.yaml`` under ``plimsoll up`` with its own PostgreSQL.
-A task is marked as failed while a broker is down, a worker is killed, or scheduler or database fail and return. The DAG
-run must end, its cluster must be removed, and an incomplete record must not pass. After an interruption, only the
-missing rows are made. Run nothing else of Plimsoll on the host.
+The DAG run must end, its cluster must be removed, and an incomplete record must not pass. Run nothing else of Plimsoll
+on the host.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ SCENARIO = ROOT / "bench" / "kills.yaml"
 DAG = "kills"
 ENDED = ("success", "failed")
 UNFINISHED = {None, "running", "queued", "scheduled", "restarting", "deferred"}
-AWAY_S = 15.0  # the database's outage
+AWAY_S = 15.0
 LIMIT_S = 1200.0
 
 
@@ -62,7 +60,7 @@ class Database:
         self._run("pg_ctl", "--wait", f"--log={self._folder}/log", f"--options={options}", "start")
 
     def stop(self) -> None:
-        """Stop at once, as in a crash, without notice to clients."""
+        """Stop at once, as in a crash."""
         self._run("pg_ctl", "--wait", "--mode=immediate", "stop")
 
     def create(self) -> str:
@@ -114,7 +112,7 @@ class Bed(NamedTuple):
         return f"dags/{DAG}/dagRuns/{self.dag_run}"
 
     def judged(self) -> dict[str, Any]:
-        """Return the judge's result for the recorded run, if there is one.
+        """Return the judge's result for the recorded run, if any.
 
         Raises:
             ValueError: a second run was recorded.
@@ -124,7 +122,7 @@ class Bed(NamedTuple):
         return found
 
     def state(self) -> str:
-        """Return the state of the DAG run, or "" while Airflow is unreachable."""
+        """Return "" while Airflow is unreachable."""
         with suppress(OSError, ValueError):
             return str(self.rest.ask(self.path)["state"])
         return ""
@@ -172,12 +170,12 @@ def nothing(_: Bed) -> None:
 
 
 def mark_task(bed: Bed) -> None:
-    """Mark the phase's task as failed, as in Airflow's UI."""
+    """Mark the phase's task as failed."""
     bed.rest.ask(f"{bed.path}/taskInstances/{phase_task().name}", {"new_state": "failed"}, "PATCH")
 
 
 def mark_run(bed: Bed) -> None:
-    """Mark the DAG run as failed, as in Airflow's UI."""
+    """Mark the DAG run as failed."""
     bed.rest.ask(bed.path, {"state": "failed"}, "PATCH")
 
 
@@ -235,7 +233,7 @@ def database_away(bed: Bed) -> None:
 
 
 def performing(bed: Bed) -> list[psutil.Process]:
-    """Return the processes of the current task, children of the scheduler's workers."""
+    """Return the current task's processes, children of the scheduler's workers."""
     of_airflow = service._processes(bed.home)
     workers = {
         each.pid for each in of_airflow if " ".join(each.cmdline()).startswith("airflow worker -- LocalExecutor")
@@ -243,11 +241,11 @@ def performing(bed: Bed) -> list[psutil.Process]:
     return [each for each in of_airflow if each.ppid() in workers]
 
 
-When = Literal["before", "leader away", "afterwards"]  # before the cluster starts; after the run has ended
+When = Literal["before", "leader away", "afterwards"]
 
 
 class Trouble(NamedTuple):
-    """A disturbance, its time, and the state in which the DAG run must end."""
+    """A disturbance, its time, and the DAG run's final state."""
 
     name: str
     does: Callable[[Bed], None]
@@ -278,12 +276,12 @@ TROUBLES = (
 
 @contextmanager
 def bed_in(folder: Path, runtime: str) -> Iterator[Bed]:
-    """Start Airflow on its own database with a run that has just begun; end both afterwards."""
+    """Start Airflow on its own database with a new run; end both afterwards."""
     shutil.chown(folder, "postgres")
     database = Database(folder)
     database.start()
     runs, home, port = folder / "runs", folder / "home", free_port()
-    # Without this, Airflow on a new database makes up for the last nightly run.
+    # else Airflow on a new database makes up for the last nightly run
     os.environ.update(PLIMSOLL_RUNS=str(runs), PLIMSOLL_SCENARIO=str(SCENARIO), PLIMSOLL_NIGHTLY="")
     try:
         address = database.create()
@@ -308,7 +306,7 @@ def attempt(trouble: Trouble) -> dict[str, Any]:
     """Cause one disturbance and return its row.
 
     Raises:
-        WaitTimeout: the leader was never killed, so the disturbance did not happen.
+        WaitTimeout: the leader was never killed.
     """
     before, began = inventory(), time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="under-airflow-", dir="/var/tmp"))
@@ -346,21 +344,21 @@ def wrong(row: Mapping[str, Any]) -> list[str]:
     wanted = next(each.state for each in TROUBLES if each.name == row["name"])
     return [
         *([f"the DAG run ended as {row['state']}"] if row["state"] != wanted else []),
-        *(["a record that is not whole passed"] if row["verdict"] == "pass" and not row["whole"] else []),
+        *(["an incomplete record passed"] if row["verdict"] == "pass" and not row["whole"] else []),
         *row["left"],
     ]
 
 
 def main(names: Iterable[str]) -> int:
-    """Make the missing or the named rows; return 1 if one is wrong."""
+    """Make missing or named rows; return 1 if one is wrong."""
     rows = make_missing(RESULTS, "name", {each.name: each for each in TROUBLES}, names, attempt=attempt, tell=_told)
     bad = [row["name"] for row in rows if wrong(row)]
-    print(f"{len(rows)} troubles, {len(rows) - len(bad)} as they should be; not: {bad}")
+    print(f"{len(rows)} troubles, {len(rows) - len(bad)} as expected; not: {bad}")
     return 1 if bad else 0
 
 
 def _told(row: Mapping[str, Any]) -> str:
-    told = "; ".join(wrong(row)) or "as it should be"
+    told = "; ".join(wrong(row)) or "as expected"
     return f"{row['name']}: {row['state']}, {row['verdict']}: {told}, {row['seconds']} s"
 
 

@@ -1,1 +1,1 @@
-"""Forty-eight claims about replication, each answered from recorded runs."""
+"""Forty-eight claims about replication, answered from recorded runs."""

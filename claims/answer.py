@@ -1,4 +1,4 @@
-"""Define a claim's answer: shown, refuted or not observable, with a sentence and its evidence."""
+"""A claim's answer, with a sentence and its evidence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_EVIDENCE = 6
 
 
 class Evidence(NamedTuple):
-    """One row: its file or table in the run folder, its time (seconds since the run began), and its content."""
+    """A row's file or table, seconds since the run began, and content."""
 
     source: str
     at_s: float | None
@@ -28,21 +28,21 @@ class Answer:
 
 
 def shown(sentence: str, evidence: Iterable[Evidence] = ()) -> Answer:
-    """Return the answer that the claim held."""
+    """Return that the claim held."""
     return Answer("shown", sentence, list(evidence)[:MAX_EVIDENCE])
 
 
 def refuted(sentence: str, evidence: Iterable[Evidence] = ()) -> Answer:
-    """Return the answer that there is a counterexample, with its rows as evidence."""
+    """Return that the evidence is a counterexample."""
     return Answer("refuted", sentence, list(evidence)[:MAX_EVIDENCE])
 
 
 def unseen(why: str) -> Answer:
-    """Return the answer that the claim was not observable; ``why`` is a sentence."""
+    """Return that the claim was not observable; ``why`` is a sentence."""
     return Answer("not observable", why)
 
 
 def decisive(answers: Sequence[Answer]) -> Answer:
-    """Return the answer that counts: one counterexample outweighs any number of examples."""
+    """Return the decisive answer: one counterexample outweighs any examples."""
     order: list[Verdict] = ["refuted", "shown", "not observable"]
     return min(answers, key=lambda answer: order.index(answer.verdict))

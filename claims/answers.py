@@ -1,4 +1,4 @@
-"""Answer the claims from recordings: ``python -m claims.answers RUN…``, one run folder per experiment, prints them."""
+"""Answer the claims from recordings: ``python -m claims.answers RUN…`` takes one run folder per experiment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from history.results.claims import Answer, Evidence
 
 
 def answer(claim: Claim, recordings: Mapping[str, Recording]) -> tuple[answered.Answer, str]:
-    """Return the decisive answer and its experiment; ``recordings`` are by experiment."""
+    """Return the decisive answer and its experiment."""
     if claim.ask is None:
         return unseen(claim.unobservable), ""
     given = {name: claim.ask(recordings[name]) for name in claim.experiments if name in recordings}
@@ -27,7 +27,7 @@ def answer(claim: Claim, recordings: Mapping[str, Recording]) -> tuple[answered.
 
 
 def answers(recordings: Mapping[str, Recording]) -> dict[str, Answer]:
-    """Return every claim's answer and the run it comes from."""
+    """Return every claim's answer and its run."""
     found = {}
     for name, claim in CLAIMS.items():
         best, experiment = answer(claim, recordings)

@@ -1,4 +1,4 @@
-"""Answer claims about the cluster: its defaults, its controller, and which brokers accept records."""
+"""Claims about defaults, the controller, and the brokers that accept records."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from history.words import counted
 
 
 def default_factor_is_1(recording: Recording) -> Answer:
-    """Answer claim C28."""
+    """Answer C28."""
     return default_is(recording, "default.replication.factor", "1")
 
 
 def only_leaders_take_records(recording: Recording) -> Answer:
-    """Answer claim C29."""
+    """Answer C29."""
     if taken := next(_taken(recording), None):
         return refuted("A broker that does not lead acknowledged records.", taken)
     refused = []
@@ -37,7 +37,6 @@ def only_leaders_take_records(recording: Recording) -> Answer:
 
 
 def _taken(recording: Recording) -> Iterator[list[Evidence]]:
-    """Yield the evidence that a broker acknowledged records of a ``write`` step without leading before or after it."""
     asked: Event | None = None
     for event in recording.events:
         if event.kind != "step":
@@ -53,7 +52,7 @@ def _taken(recording: Recording) -> Iterator[list[Evidence]]:
 
 
 def controller_depends_on_zookeeper(recording: Recording) -> Answer:
-    """Answer claim C32."""
+    """Answer C32."""
     sources = {state.source for history in recording.states.values() for state in history}
     states = [state for history in recording.states.values() for state in history]
     evidence = [
@@ -61,17 +60,17 @@ def controller_depends_on_zookeeper(recording: Recording) -> Answer:
         *(recording.decided(s) for s in states[:2]),
     ]
     if sources == {"znode"}:
-        return shown("Leaders and ISR stand in ZooKeeper's znodes, and a broker is the controller.", evidence)
+        return shown("Leaders and ISR are in ZooKeeper's znodes, and a broker is the controller.", evidence)
     if sources == {"metadata_log"} and "zookeeper" not in recording.roles:
-        return refuted("There is no ZooKeeper: leaders and ISR stand in the controllers' own metadata log.", evidence)
+        return refuted("There is no ZooKeeper: leaders and ISR are in the controllers' metadata log.", evidence)
     return unseen("The controller's history is missing.")
 
 
 def kraft_exists(recording: Recording) -> Answer:
-    """Answer claim C33."""
+    """Answer C33."""
     states = [s for history in recording.states.values() for s in history if s.source == "metadata_log"]
     if not states:
-        return unseen("These runs are with ZooKeeper; KRaft takes runs of its own.")
+        return unseen("These runs use ZooKeeper; KRaft needs separate runs.")
     return shown(
         f"It ran here, and its log holds {len(states)} states of partitions.",
         [recording.decided(s) for s in states[:2]],

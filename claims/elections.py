@@ -1,4 +1,4 @@
-"""Answer claims about elections: the next leader, its log, and the other replicas' logs."""
+"""Claims about elections: the next leader, and the replicas' logs."""
 
 from __future__ import annotations
 
@@ -23,14 +23,13 @@ def _lines(recording: Recording, kind: str, where: TopicPartition, broker: int) 
 
 
 def _leader_started(recording: Recording, where: TopicPartition, epoch: int) -> Mapping[str, Any] | None:
-    """Return the log line with which an epoch's leader started; its LEO is the end of earlier epochs' logs."""
     starts = (line for line in recording.lines if line["kind"] == "leader_started")
     own = (line for line in starts if (line["topic"], line["partition"]) == where)
     return next((line for line in own if line["leader_epoch"] == epoch), None)
 
 
 def new_leader_has_what_was_visible(recording: Recording) -> Answer:
-    """Answer claim C6."""
+    """Answer C6."""
     evidence: list[Evidence] = []
     count = 0
     for change in leader_changes(recording):
@@ -64,16 +63,16 @@ def _both(recording: Recording, change: Change) -> list[Evidence]:
 
 
 class Survivor(NamedTuple):
-    """A follower that got another leader: its log line, and where it truncated before the next one, if it did."""
+    """A follower that got another leader, and where it truncated before the next one."""
 
     where: TopicPartition
     started: Mapping[str, Any]
     cut: Mapping[str, Any] | None
-    leads: Mapping[str, Any] | None  # the line of that leader
+    leads: Mapping[str, Any] | None
 
 
 def _cut_at(hw: int, cut: Mapping[str, Any] | None, leads: Mapping[str, Any] | None) -> bool | None:
-    """Return whether a log with records above HW was cut at HW; None if its leader's log also ends there."""
+    """Return None if the leader's log also ends at HW."""
     if cut is None or cut["log_end_offset"] > hw:
         return False
     return True if leads and leads["log_end_offset"] > hw else None
@@ -105,10 +104,10 @@ def _survivors(recording: Recording) -> Iterator[Survivor]:
 
 
 def followers_first_cut_to_their_hw(recording: Recording) -> Answer:
-    """Answer claim C26."""
+    """Answer C26."""
     above = [s for s in _survivors(recording) if s.started["log_end_offset"] > s.started["high_watermark"]]
     told = [(s, _cut_at(s.started["high_watermark"], s.cut, s.leads)) for s in above]
-    # A log cut above its HW comes first: it is the stronger evidence.
+    # A log cut above its HW is the stronger evidence.
     kept = sorted((s for s, at_hw in told if at_hw is False), key=lambda s: s.cut is None)
     if kept:
         first = kept[0]
@@ -140,7 +139,7 @@ def _still_there(recording: Recording, survivor: Survivor) -> list[Evidence]:
 
 
 def alike_but_not_without_loss(recording: Recording) -> Answer:
-    """Answer claim C27."""
+    """Answer C27."""
     read = {(poll["producer_id"], poll["seq"]) for poll in recording.final}
     if not read:
         return unseen("No final drain read everything.")
@@ -150,19 +149,19 @@ def alike_but_not_without_loss(recording: Recording) -> Answer:
     if not lost:
         return unseen("Nothing that was acknowledged was lost, and no run shows that nothing ever is.")
     return shown(
-        f"{len(lost) - len(lost_all)} records acknowledged with acks=1 are gone; of {len(kept_all):,} acknowledged "
-        f"with acks=all, {len(lost_all)} are.",
+        f"{len(lost) - len(lost_all)} records acknowledged with acks=1 are lost, and {len(lost_all)} of "
+        f"{len(kept_all):,} acknowledged with acks=all.",
         [recording.sent(send) for send in lost],
     )
 
 
 def replicas_nominate_themselves(recording: Recording) -> Answer:
-    """Answer claim C34."""
+    """Answer C34."""
     preferred: list[list[Evidence]] = []
     for change in leader_changes(recording):
         elected = _leader_started(recording, change.where, change.after.leader_epoch)
         if change.before.leader in change.after.isr or elected is None:
-            continue  # an old leader in the ISR made way for the preferred one: no candidates competed
+            continue  # an old leader made way for the preferred one: no candidates competed
         for other in _began_to_follow(recording, change):
             evidence = [recording.said(elected), recording.said(other), *_both(recording, change)]
             if other["log_end_offset"] > elected["log_end_offset"]:
@@ -186,14 +185,14 @@ def replicas_nominate_themselves(recording: Recording) -> Answer:
 
 
 def _began_to_follow(recording: Recording, change: Change) -> Iterator[Mapping[str, Any]]:
-    """Yield each other ISR member's first line on a new leader; its LEO is that before the first fetch."""
+    """The first line's LEO precedes the first fetch."""
     for member in set(change.after.isr) & set(change.before.isr) - {change.after.leader}:
         starts = _lines(recording, "follower_started", change.where, member)
         yield from [line for line in starts if line["leader_epoch"] == change.after.leader_epoch][:1]
 
 
 def first_live_member_in_order_leads(recording: Recording) -> Answer:
-    """Answer claim C35."""
+    """Answer C35."""
     if another := recording.against("I20"):
         return refuted("Another than the first member of the ISR was elected.", another)
     changes = [change for change in leader_changes(recording) if not change.after.recovering]
@@ -203,7 +202,7 @@ def first_live_member_in_order_leads(recording: Recording) -> Answer:
 
 
 def elections_only_when_leaders_fail(recording: Recording) -> Answer:
-    """Answer claim C36."""
+    """Answer C36."""
     count = 0
     for change in leader_changes(recording):
         count += 1
@@ -225,7 +224,7 @@ def elections_only_when_leaders_fail(recording: Recording) -> Answer:
 
 
 def preferred_election_restores_the_first(recording: Recording) -> Answer:
-    """Answer claim C37."""
+    """Answer C37."""
     for event in recording.events:
         if event.kind != "elected" or event.detail["refused"] or event.detail.get("who") != "preferred":
             continue
@@ -247,13 +246,13 @@ def preferred_election_restores_the_first(recording: Recording) -> Answer:
 
 
 class Boot(NamedTuple):
-    """A replica that restarted: its checkpointed HW, the LEO at which it began to follow, and its first truncation."""
+    """A replica that restarted, with its first truncation."""
 
     where: TopicPartition
     loaded: Mapping[str, Any]
     started: Mapping[str, Any]
     cut: Mapping[str, Any] | None
-    leads: Mapping[str, Any] | None  # the line of its leader
+    leads: Mapping[str, Any] | None
 
 
 def _boots(recording: Recording) -> Iterator[Boot]:
@@ -278,7 +277,7 @@ def _boots(recording: Recording) -> Iterator[Boot]:
 
 
 def returning_replica_cuts_to_hw_on_disk(recording: Recording) -> Answer:
-    """Answer claim C39."""
+    """Answer C39."""
     above = [b for b in _boots(recording) if b.started["log_end_offset"] > b.loaded["high_watermark"]]
     if not above:
         return unseen("No replica came back with records above the HW on its disk.")
@@ -301,7 +300,7 @@ def returning_replica_cuts_to_hw_on_disk(recording: Recording) -> Answer:
 
 
 class Floor(NamedTuple):
-    """A replica's own HW, the highest HW that any replica had shown by then, and its log's end."""
+    """A replica's own HW, the highest HW shown by any replica, and its log's end."""
 
     own: int
     committed: int
@@ -310,12 +309,11 @@ class Floor(NamedTuple):
 
     @property
     def gone(self) -> int:
-        """Return how many committed records a truncation at its own HW would remove."""
         return min(self.committed, self.end) - self.own
 
 
 def cutting_above_hw_is_safe(recording: Recording) -> Answer:
-    """Answer claim C40."""
+    """Answer C40."""
     floors = list(_floors(recording))
     if not floors:
         return unseen("No replica came back or got another leader.")
@@ -335,7 +333,7 @@ def _floors(recording: Recording) -> Iterator[Floor]:
     for where, said, started in told:
         earlier = [sample for sample in recording.samples.get(where, ()) if sample.received_ns < said["t_ns"]]
         own = [sample for sample in earlier if sample.broker == said["broker_id"]]
-        # Records committed in an epoch that it did not follow are not in its log.
+        # it has no records of an epoch that it did not follow
         known = [sample for sample in earlier if own and sample.epoch <= own[-1].epoch]
         if known:
             highest = max(known, key=lambda sample: sample.hw)
@@ -344,25 +342,24 @@ def _floors(recording: Recording) -> Iterator[Floor]:
 
 
 def nothing_read_vanishes(recording: Recording) -> Answer:
-    """Answer claim C46."""
+    """Answer C46."""
     changes = list(leader_changes(recording))
     if not (changes and recording.final and recording.polls):
         return unseen("No leader changed while consumers read.")
     if gone := recording.against("nonrepeatable_read", "I16"):
-        return refuted("What was read was gone.", gone)
+        return refuted("Records that were read are lost.", gone)
     evidence = [row for change in changes[:1] for row in _both(recording, change)]
     dip = next(_dips(recording, changes), None)
     dipped = f" The HW itself fell from {dip[1].hw} to {dip[2].hw} with a new leader." if dip else ""
     evidence += [recording.saw(dip[0], sample) for sample in dip[1:]] if dip else []
     return shown(
-        f"All {len(recording.polls):,} records that were read stood in the log after {len(changes)} changes of "
-        f"leaders.{dipped}",
+        f"All {len(recording.polls):,} records that were read were in the log after {len(changes)} leader "
+        f"changes.{dipped}",
         evidence,
     )
 
 
 def _dips(recording: Recording, changes: list[Change]) -> Iterator[tuple[TopicPartition, Sample, Sample]]:
-    """Yield leader changes after which the first HW was below the old leader's last."""
     for change in changes:
         lead = recording.lead(change.where)
         before = [sample for sample in lead if sample.epoch < change.after.leader_epoch]

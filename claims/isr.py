@@ -1,4 +1,4 @@
-"""Answer claims about the ISR: its members, who leaves it, and the HW afterwards."""
+"""Claims about the ISR: its members, who leaves it, and the HW afterwards."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from history.events import Event
 from history.words import counted
 
 KAFKAS_LAG_MS = 30_000
-SLACK_S = 1.0  # delay of a paused broker's last answer and of the log line, on a busy host
-RETURN_NS = 30 * SECOND_NS  # time for a restarted broker to fetch a few records
+SLACK_S = 1.0  # a paused broker's last answer and the log line may be late
+RETURN_NS = 30 * SECOND_NS  # for a restarted broker to fetch a few records
 
 
 def outsiders_do_not_count(recording: Recording) -> Answer:
-    """Answer claim C5."""
+    """Answer C5."""
     for moment in at_rest(recording):
         behind = [sample for sample in moment.outside if sample.leo < moment.leader.hw]
         if behind:
@@ -31,11 +31,11 @@ def outsiders_do_not_count(recording: Recording) -> Answer:
                     recording.decided(moment.state),
                 ],
             )
-    return unseen("No replica was out of the ISR and behind the HW.")
+    return unseen("All replicas were in the ISR or at the HW.")
 
 
 def hw_is_looked_at_again(recording: Recording) -> Answer:
-    """Answer claim C12."""
+    """Answer C12."""
     shrinks = [shrink for shrink in shrinks_at_rest(recording) if _enough(recording, shrink)]
     if stuck := [shrink for shrink in shrinks if shrink.after.hw < shrink.least]:
         return refuted(
@@ -84,7 +84,7 @@ def _before_and_after(recording: Recording, shrink: Shrink) -> list[Evidence]:
 
 
 def joins_when_it_reached_the_hw(recording: Recording) -> Answer:
-    """Answer claim C15."""
+    """Answer C15."""
     joins = []
     for where, history in recording.states.items():
         for before, after in pairwise(history):
@@ -113,7 +113,7 @@ def joins_when_it_reached_the_hw(recording: Recording) -> Answer:
 
 
 def leaves_when_it_does_not_fetch(recording: Recording) -> Answer:
-    """Answer claim C16."""
+    """Answer C16."""
     lag_ns = int(recording.settings.get("replica.lag.time.max.ms", KAFKAS_LAG_MS)) * 1_000_000
     evicted = []
     for broker, from_ns, until_ns in recording.faults("pause"):
@@ -135,12 +135,12 @@ def leaves_when_it_does_not_fetch(recording: Recording) -> Answer:
                 )
             evicted.append(after)
     if not evicted:
-        return unseen("No follower was silent for 1.5 times replica.lag.time.max.ms.")
+        return unseen("All followers answered within 1.5 times replica.lag.time.max.ms.")
     return shown("Each follower that was silent for so long left every ISR.", [recording.decided(s) for s in evicted])
 
 
 def lag_is_10_s(recording: Recording) -> Answer:
-    """Answer C17; an eviction takes 1 to 1.5 times the lag, as the leader checks every half of it."""
+    """Answer C17; the leader checks every half lag, so an eviction takes 1 to 1.5 lags."""
     answer = default_is(recording, "replica.lag.time.max.ms", "10000")
     if answer.verdict == "not observable":
         return answer
@@ -158,7 +158,6 @@ def lag_is_10_s(recording: Recording) -> Answer:
 
 
 def _evictions(recording: Recording) -> Iterator[tuple[float, Evidence, Mapping[str, Any]]]:
-    """Yield the seconds from a paused follower's last answer to the ISR without it, with evidence."""
     lines = [line for line in recording.lines if line["kind"] == "isr_shrinking"]
     for broker, from_ns, until_ns in recording.faults("pause"):
         for where in recording.states:
@@ -172,15 +171,15 @@ def _evictions(recording: Recording) -> Iterator[tuple[float, Evidence, Mapping[
 
 
 def lag_is_30_s(recording: Recording) -> Answer:
-    """Answer claim C31."""
+    """Answer C31."""
     return default_is(recording, "replica.lag.time.max.ms", "30000")
 
 
 def default_is(recording: Recording, setting: str, claimed: str) -> Answer:
-    """Answer whether a broker reports this value as the default of a setting."""
+    """Answer whether a broker's default of a setting is this value."""
     told = default_of(recording, setting)
     if told is None:
-        return unseen("No broker was asked for its settings.")
+        return unseen("The run has no query of a broker's settings.")
     event, value = told
     answer = shown if value == claimed else refuted
     return answer(
@@ -189,7 +188,7 @@ def default_is(recording: Recording, setting: str, claimed: str) -> Answer:
 
 
 def default_of(recording: Recording, setting: str) -> tuple[Event, str] | None:
-    """Return the event in which a broker reported its default of a setting, and the value, or None."""
+    """Return a broker's report of a setting's default, and the value."""
     for event in recording.described():
         said = event.detail["settings"]["broker"].get(setting, {})
         if "default" in said:
@@ -198,7 +197,7 @@ def default_of(recording: Recording, setting: str) -> tuple[Event, str] | None:
 
 
 def hw_is_taken_over_who_is_left(recording: Recording) -> Answer:
-    """Answer claim C18."""
+    """Answer C18."""
     shrinks = list(shrinks_at_rest(recording))
     enough = [shrink for shrink in shrinks if _enough(recording, shrink)]
     if not enough:
@@ -206,7 +205,7 @@ def hw_is_taken_over_who_is_left(recording: Recording) -> Answer:
     if stuck := [shrink for shrink in enough if shrink.after.hw < shrink.least]:
         since_s = (stuck[0].after.received_ns - (stuck[0].state.t_ns or 0)) / SECOND_NS
         return refuted(
-            f"{since_s:.1f} s after the shrink the HW still stood at {stuck[0].after.hw}, and all that were left had "
+            f"{since_s:.1f} s after the shrink the HW was still {stuck[0].after.hw}, and all remaining members had "
             f"{stuck[0].least}.",
             _before_and_after(recording, stuck[0]),
         )
@@ -219,7 +218,7 @@ def hw_is_taken_over_who_is_left(recording: Recording) -> Answer:
 
 
 def leader_is_in_the_isr(recording: Recording) -> Answer:
-    """Answer claim C20."""
+    """Answer C20."""
     led = [state for history in recording.states.values() for state in history if state.leader >= 0]
     if outside := next((state for state in led if state.leader not in state.isr), None):
         return refuted("A leader was not in the ISR.", [recording.decided(outside)])
@@ -229,7 +228,7 @@ def leader_is_in_the_isr(recording: Recording) -> Answer:
 
 
 def joins_after_a_first_sync(recording: Recording) -> Answer:
-    """Answer claim C24."""
+    """Answer C24."""
     first = [history[0] for history in recording.states.values() if history and history[0].partition_epoch == 0]
     if not first:
         return unseen("No partition's first state was recorded.")
@@ -243,13 +242,13 @@ def joins_after_a_first_sync(recording: Recording) -> Answer:
 
 
 def assigned_are_in_or_out_of_sync(recording: Recording) -> Answer:
-    """Answer claim C30."""
+    """Answer C30."""
     states = [state for history in recording.states.values() for state in history]
     if stray := next((s for s in states if not set(s.isr) <= set(s.replicas)), None):
         return refuted("The ISR held a replica that was not assigned.", [recording.decided(stray)])
     out = [s for s in states if set(s.isr) < set(s.replicas)]
     if not out:
-        return unseen("No replica was out of sync.")
+        return unseen("All replicas were in sync.")
     return shown(
         f"In all {len(states)} states; in {len(out)} of them the rest of the assigned replicas was out of sync, which "
         "is stored nowhere.",
@@ -258,7 +257,7 @@ def assigned_are_in_or_out_of_sync(recording: Recording) -> Answer:
 
 
 def stopped_replica_leaves_and_returns(recording: Recording) -> Answer:
-    """Answer claim C38."""
+    """Answer C38."""
     if other := next(_stayed_or_lost(recording), None):
         return refuted(*other)
     for broker, from_ns, _ in recording.faults("stop"):
@@ -276,11 +275,10 @@ def stopped_replica_leaves_and_returns(recording: Recording) -> Answer:
                     recording.decided(back[0]),
                 ],
             )
-    return unseen("No broker was stopped and started again.")
+    return unseen("There were no broker restarts.")
 
 
 def _stayed_or_lost(recording: Recording) -> Iterator[tuple[str, list[Evidence]]]:
-    """Yield stopped brokers that stayed in an ISR, and restarted ones that did not rejoin."""
     for broker, from_ns, until_ns in recording.faults("stop"):
         for where, history in recording.states.items():
             before = [state for state in history if (state.t_ns or 0) <= until_ns]
@@ -297,7 +295,7 @@ def _stayed_or_lost(recording: Recording) -> Iterator[tuple[str, list[Evidence]]
 
 
 def alone_hw_is_leo(recording: Recording) -> Answer:
-    """Answer claim C48."""
+    """Answer C48."""
     alone = [moment for moment in at_rest(recording) if _alone(moment)]
     short = [m for m in alone if recording.effective_min_isr.get(m.where.topic, 1) > 1]
     behind = next((m for m in alone if m.leader.hw < m.leader.leo), None)

@@ -1,7 +1,4 @@
-"""Write docs/claims.md: ``python -m claims.matrix RESULT…`` adds results of ``make claims`` to docs/claims.json.
-
-A result is a campaign's ``result.json``; it replaces an older one of the same version and mode.
-"""
+"""Write docs/claims.md: ``python -m claims.matrix RESULT…`` adds ``result.json`` files of ``make claims``."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from claims.table import CLAIMS, NOTES
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 WORDS = {"shown": "shown", "refuted": "**refuted**", "not observable": "–"}
-KEPT_EVIDENCE = 3  # rows of evidence per answer on the page
+KEPT_EVIDENCE = 3  # per answer
 _INTRODUCTION = """\
 # Forty-eight claims about replication
 
@@ -42,9 +39,9 @@ assigned replicas, ELR the eligible leader replicas (KIP-966). The checks name t
 _HOW = """\
 ## What decides each claim
 
-"Known" is what Kafka's source and its improvement proposals say of 2.8 to 4.x. "Partly": a claim that holds in most
-cases is refuted by one that was recorded; the answers above tell which part these experiments reach. The last column
-says why an answer depends on the version.
+"Known" is the answer of Kafka's source and improvement proposals for 2.8 to 4.x. "Partly": a claim that holds in most
+cases is refuted by a recorded counterexample; the answers above show the part that these experiments reach. The last
+column explains why an answer depends on the version.
 
 | | known | shown by | refuted by | the answer changes |
 |---|---|---|---|---|
@@ -63,7 +60,7 @@ def main(results: Sequence[str]) -> None:
 
 
 def taken_in(known: Mapping[str, Told], results: Sequence[Told]) -> dict[str, Told]:
-    """Merge new results into the stored ones, by version and mode, in the order of versions."""
+    """Replace results of the same version and mode; sort by version."""
     fresh = {f"{result['kafka']} ({', '.join(result['modes'])})": condensed(result) for result in results}
     return dict(sorted({**known, **fresh}.items(), key=lambda item: _numbers(item[0])))
 
@@ -73,7 +70,7 @@ def _numbers(version: str) -> tuple[list[int], str]:
 
 
 def condensed(result: Told) -> dict[str, Any]:
-    """Return the parts of a result that the page needs."""
+    """Return what the page needs of a result."""
     return {
         "date": result["created_at"][:10],
         "answers": {
@@ -89,7 +86,7 @@ def condensed(result: Told) -> dict[str, Any]:
 
 
 def page(versions: Mapping[str, Told]) -> str:
-    """Return the page; ``versions`` maps each version to its stored result."""
+    """Return the page of the results by version."""
     parts = [_INTRODUCTION, *_matrix(versions), *_differing(versions), *_unobserved(versions), *_steps(versions), _HOW]
     parts += [
         f"| {name} | {claim.known} | {claim.shows} | {claim.refutes} | {claim.changes} |\n"
@@ -111,7 +108,7 @@ def _matrix(versions: Mapping[str, Told]) -> Iterator[str]:
 
 
 def _columns(versions: Mapping[str, Told]) -> list[tuple[str, Told]]:
-    """Return (title, result) of each column; neighbouring versions with equal answers share one."""
+    """Neighbouring versions with equal answers share a column."""
     of_version = list(versions.items())
     verdicts = {version: [each["verdict"] for each in told["answers"].values()] for version, told in of_version}
     columns = []

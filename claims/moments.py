@@ -1,4 +1,4 @@
-"""Find intervals of a recording in which nothing changed except the observed quantity."""
+"""Intervals of a recording in which only the observed quantity changed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ REST_NS = 700_000_000  # longer than replica.fetch.wait.max.ms (500)
 class Moment(NamedTuple):
     """An interval in which a leader's HW and LEO and its partition's state did not change.
 
-    ``leader`` is the leader's last sample; ``live`` has the last samples of replicas that answered, and ``known`` also
-    those of silent replicas whose last answer shows their position. ``heard``: replicas that answered for long enough
-    to have fetched, too. ``appended``: the leader had appended in this state.
+    ``live`` has the last samples of replicas that answered, ``known`` also those of silent replicas whose last answer
+    shows their position. ``heard``: replicas that answered long enough to have fetched. ``appended``: the leader had
+    appended.
     """
 
     where: TopicPartition
@@ -39,14 +39,13 @@ class Moment(NamedTuple):
     def whole(self) -> bool:
         """Return whether every ISR member's position is known, also to the leader.
 
-        A member that fell silent between an append and its next fetch has records that the leader does not know of.
+        A member that fell silent before its next fetch has records that its leader does not know.
         """
         isr = set(self.state.isr)
         return isr <= self.known.keys() and (isr <= self.heard or self.leader.hw >= self.least)
 
     @property
     def least(self) -> int:
-        """Return the smallest LEO in the ISR of a whole moment."""
         return min(self.known[member].leo for member in self.state.isr)
 
     @property
@@ -55,7 +54,6 @@ class Moment(NamedTuple):
 
     @property
     def followers(self) -> list[Sample]:
-        """Return the last samples of followers that answered."""
         return [sample for broker, sample in self.live.items() if broker != self.state.leader]
 
 
@@ -76,7 +74,7 @@ def _of_partition(recording: Recording, where: TopicPartition, least_ns: int) ->
             groups[-1][1].append(sample)
         else:
             groups.append((state, [sample]))
-    begun: dict[int, int] = {}  # partition epoch → LEO at the beginning of that state
+    begun: dict[int, int] = {}  # partition epoch → LEO when that state began
     for state, samples in groups:
         first = begun.setdefault(state.partition_epoch, samples[0].leo)
         if samples[-1].received_ns - samples[0].sent_ns >= least_ns:
@@ -88,7 +86,7 @@ def _moment(
 ) -> Moment:
     first, last = samples[0], samples[-1]
     known = {sample.broker: sample for sample in replicas if sample.received_ns <= last.received_ns}
-    # Only the last third: a follower may get the new HW only when a waiting fetch returns.
+    # a follower gets the new HW when a waiting fetch returns
     late_ns = last.received_ns - (last.received_ns - first.sent_ns) // 3
     live = {broker: sample for broker, sample in known.items() if sample.sent_ns >= late_ns}
     late = [sample for sample in replicas if late_ns <= sample.sent_ns <= (late_ns + last.received_ns) // 2]
@@ -99,13 +97,12 @@ def _moment(
 
 
 def _had_all(silent: Sample, of_leader: Sequence[Sample]) -> bool:
-    """Return whether a silent replica's last answer shows its final position: it had nothing more to fetch."""
     after = (sample for sample in of_leader if sample.sent_ns > silent.received_ns + SILENCE_NS)
     return next((sample.leo == silent.leo for sample in after), False)
 
 
 class Shrink(NamedTuple):
-    """An ISR that shrank without a leader change: the leader's sample before, and its last one with the next HW."""
+    """An ISR that shrank without a leader change, with the leader's samples before and after."""
 
     where: TopicPartition
     state: State
@@ -115,7 +112,7 @@ class Shrink(NamedTuple):
 
 
 def shrinks_at_rest(recording: Recording, least_ns: int = REST_NS) -> Iterator[Shrink]:
-    """Yield shrinks that could release records, and after which the leader appended nothing for a while."""
+    """Yield shrinks that could release records, followed by no appends."""
     for where, history in recording.states.items():
         samples = recording.lead(where)
         for state, after in pairwise(history):
@@ -131,7 +128,7 @@ def shrinks_at_rest(recording: Recording, least_ns: int = REST_NS) -> Iterator[S
                 s for s in held if before and s.leo == before[-1].leo and s.sent_ns >= (after.t_ns or 0) + least_ns
             ]
             if still and before[-1].hw < before[-1].leo:
-                # A returning member moves the HW with its first fetch, before it is in the ISR again.
+                # A returning member's first fetch moves the HW, before it rejoins the ISR.
                 last = [s for s in still if s.hw == still[0].hw][-1]
                 known = {s.broker: s for s in recording.samples[where] if s.received_ns <= last.received_ns}
                 least = min(known[member].leo for member in after.isr if member in known)
@@ -142,7 +139,7 @@ class Change(NamedTuple):
     """A partition got another leader, possibly after having none."""
 
     where: TopicPartition
-    before: State  # the last state with a leader
+    before: State
     after: State
 
 

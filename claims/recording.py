@@ -1,4 +1,4 @@
-"""Read a run's evidence as rows in time order, with the findings of the judge's checks."""
+"""A run's evidence as rows in time order, with the judge's findings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from kafka_files.clock import wall_ns
 from kafka_files.states import State
 
 SECOND_NS = 1_000_000_000
-# The follower's LEO that a leader stores, in the DEBUG lines of kafka.cluster.Partition.
 _REMOTE = re.compile(
     r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d{4}) \[.*?\] DEBUG \S+ - \[Partition (\S+)-(\d+) broker=\d+\] "
     r"Recorded replica (\d+) log end offset \(LEO\) position (\d+)"
@@ -35,7 +34,7 @@ _REMOTE = re.compile(
 
 
 class Sample(NamedTuple):
-    """A broker's answer with its replica's HW and LEO; requested at ``sent_ns``."""
+    """A broker's answer with its replica's HW and LEO."""
 
     broker: int
     epoch: int
@@ -49,7 +48,7 @@ class Sample(NamedTuple):
 
 
 class Remote(NamedTuple):
-    """A follower's LEO as stored by the leader; ``line`` of its server.log."""
+    """A follower's LEO in the leader's log."""
 
     where: TopicPartition
     leader: int
@@ -61,11 +60,9 @@ class Remote(NamedTuple):
 
 @dataclass(frozen=True)
 class Recording:
-    """The evidence of a run; every sequence is in time order.
+    """The evidence of a run, in time order.
 
-    ``sends``, ``polls``, ``usage`` and ``lines`` are rows of these tables and of ``kafka_files.broker_log``.
-    ``effective_min_isr`` maps a topic to min.insync.replicas, ``data`` a broker to its collected data folder. ``found``
-    has the judge's findings (``findings``).
+    ``effective_min_isr`` is by topic, ``data`` the data folder by broker.
     """
 
     run_id: str = "run"
@@ -78,7 +75,7 @@ class Recording:
     states: Mapping[TopicPartition, Sequence[State]] = field(default_factory=dict)
     sends: Sequence[Mapping[str, Any]] = ()
     polls: Sequence[Mapping[str, Any]] = ()  # of live consumers
-    final: Sequence[Mapping[str, Any]] = ()  # of the final drain
+    final: Sequence[Mapping[str, Any]] = ()
     lines: Sequence[Mapping[str, Any]] = ()
     usage: Sequence[Mapping[str, Any]] = ()
     remotes: Sequence[Remote] = ()
@@ -90,7 +87,6 @@ class Recording:
     # --- look-ups ------------------------------------------------------------------------------
 
     def of(self, where: TopicPartition, broker: int) -> list[Sample]:
-        """Return the samples of one replica."""
         return self._of.get((where, broker), [])
 
     @cached_property
@@ -102,7 +98,6 @@ class Recording:
         return dict(found)
 
     def state_at(self, where: TopicPartition, t_ns: int) -> State | None:
-        """Return the controller's state of a partition at a time."""
         at = bisect_right(self._decided_ns.get(where, ()), t_ns)
         return self.states[where][at - 1] if at else None
 
@@ -111,11 +106,10 @@ class Recording:
         return {where: [state.t_ns or 0 for state in history] for where, history in self.states.items()}
 
     def lead(self, where: TopicPartition) -> list[Sample]:
-        """Return the samples of a partition's leaders in their own epochs."""
+        """Return the leaders' samples in their own epochs."""
         return self._told[where][0] if where in self._told else []
 
     def following(self, where: TopicPartition) -> list[Sample]:
-        """Return all other samples."""
         return self._told[where][1] if where in self._told else []
 
     @cached_property
@@ -130,7 +124,7 @@ class Recording:
         return found
 
     def faults(self, key: str) -> Iterator[tuple[int, int, int]]:
-        """Yield faults of a kind as (broker, from_ns, until_ns), from their effect to the start of their healing."""
+        """Yield (broker, from_ns, until_ns), from effect to the start of healing."""
         for number, event in enumerate(self.events):
             if event.kind == "injected" and event.step == key:
                 heals = (e.t_ns for e in self.events[number:] if (e.kind, e.target) == ("heal", event.target))
@@ -139,7 +133,6 @@ class Recording:
                     yield int(name.removeprefix("broker-")), event.t_ns, until_ns
 
     def against(self, *names: str) -> list[Evidence]:
-        """Return the judge's findings for some invariants and anomalies."""
         return [row for name in names for row in self.found.get(name, ())]
 
     def described(self) -> list[Event]:
@@ -151,12 +144,10 @@ class Recording:
         return None if t_ns is None else round((t_ns - self.started_ns) / SECOND_NS, 3)
 
     def saw(self, where: TopicPartition, sample: Sample, note: str = "") -> Evidence:
-        """Return a sample as evidence."""
         text = f"{where} on broker {sample.broker}: HW {sample.hw}, LEO {sample.leo}, epoch {sample.epoch}"
         return Evidence("replicas/", self.at_s(sample.received_ns), f"{text}{note}")
 
     def decided(self, state: State) -> Evidence:
-        """Return a state as evidence."""
         text = (
             f"{state.topic}-{state.partition}: leader {state.leader}, epoch {state.leader_epoch}, "
             f"ISR {list(state.isr)}, replicas {list(state.replicas)}"
@@ -165,25 +156,21 @@ class Recording:
         return Evidence(f"brokers/{folder}/data/", self.at_s(state.t_ns), text)
 
     def said(self, line: Mapping[str, Any]) -> Evidence:
-        """Return a broker's log line as evidence."""
         source = f"brokers/broker-{line['broker_id']}/server.log:{line['line']}"
-        # The run's folder is private; what is below it is not.
+        # The run's folder is private.
         return Evidence(source, self.at_s(line["t_ns"]), re.sub(r"dir=\S*/work/", "dir=", str(line["text"])))
 
     def noted(self, remote: Remote) -> Evidence:
-        """Return a leader's stored LEO of a follower as evidence."""
         text = f"{remote.where}: broker {remote.follower} is at {remote.leo}, notes its leader"
         return Evidence(f"brokers/broker-{remote.leader}/server.log:{remote.line}", self.at_s(remote.t_ns), text)
 
     def sent(self, send: Mapping[str, Any]) -> Evidence:
-        """Return a send as evidence."""
         told = f"offset {send['offset']}" if send["error"] is None else str(send["error"])
         who = f"{send['producer_id']} record {send['seq']}, acks={send['acks']}"
         text = f"{send['topic']}-{send['partition']}: {who}: {told}"
         return Evidence("sends/", self.at_s(send["done_ns"]), text)
 
     def happened(self, event: Event, text: str) -> Evidence:
-        """Return an event as evidence."""
         return Evidence("events.jsonl", self.at_s(event.t_ns), text)
 
 
@@ -191,7 +178,7 @@ def open_recording(run: Path) -> Recording:
     """Read a collected run folder.
 
     Raises:
-        EvidenceError: it is not a run folder, cannot be read, or differs from its seal.
+        EvidenceError: it is no run, unreadable, or differs from its seal.
     """
     folder = RunFolder(run)
     folder.require_intact()
@@ -234,7 +221,7 @@ def _rows(tables: Tables, name: str) -> list[dict[str, Any]]:
 
 
 def samples_of(probes: pa.Table) -> list[Sample]:
-    """Return the valid answers of a partition's replicas (``history.tables.REPLICAS``) in the order received."""
+    """Return a partition's valid answers in the order received."""
     columns = Samples.of(probes).answered
     own = (columns.broker, columns.epoch, columns.sent_ns, columns.received_ns, columns.hw, columns.leo)
     more = (columns.incarnation, columns.log_start, columns.single_reply)
@@ -242,7 +229,7 @@ def samples_of(probes: pa.Table) -> list[Sample]:
 
 
 def findings(run: Run) -> dict[str, list[Evidence]]:
-    """Return the findings of the judge's checks by invariant or anomaly."""
+    """Return the judge's findings by invariant or anomaly."""
     judged, found = judge_run(run, one_by_one), defaultdict[str, list[Evidence]](list)
     for row in judged.tables["invariants"].to_pylist():
         if row["violations"]:

@@ -1,4 +1,4 @@
-"""Answer claims about a replica's files, its log start, and what can be read from it."""
+"""Claims about a replica's files, its log start, and readable offsets."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def _file(recording: Recording, broker: int, file: Path, text: str) -> Evidence:
 
 
 def segments_roll_at_1_gib(recording: Recording) -> Answer:
-    """Answer claim C41."""
+    """Answer C41."""
     told = default_of(recording, "log.segment.bytes")
     if told is None:
-        return unseen("No broker was asked for its settings.")
+        return unseen("The run has no query of a broker's settings.")
     event, value = told
     if value != str(GIB):
         return refuted(
@@ -63,7 +63,7 @@ def segments_roll_at_1_gib(recording: Recording) -> Answer:
 
 
 class Checked(NamedTuple):
-    """The comparison of index look-ups with a scan of the whole segment."""
+    """Index look-ups compared with a scan of the whole segment."""
 
     offsets: int
     times: int
@@ -72,11 +72,11 @@ class Checked(NamedTuple):
 
 
 def check_indexes(segment: Segment) -> Checked:
-    """Look up every 97th offset and its time through the indexes and by reading the whole segment."""
+    """Look up every 97th offset and its time, and compare with a scan."""
     every = segment.batches
     offsets = times = read = 0
     largest = 0
-    firsts: list[tuple[int, int]] = []  # (running largest time, batch number): where a time is first reached
+    firsts: list[tuple[int, int]] = []  # (largest time so far, batch number)
     for number, batch in enumerate(every):
         if batch.largest_ms > largest:
             largest = batch.largest_ms
@@ -96,7 +96,7 @@ def check_indexes(segment: Segment) -> Checked:
 
 
 def files_are_log_index_timeindex(recording: Recording) -> Answer:
-    """Answer claim C42."""
+    """Answer C42."""
     kinds: Counter[str] = Counter()
     offsets = times = read = 0
     evidence: list[Evidence] = []
@@ -129,7 +129,6 @@ def files_are_log_index_timeindex(recording: Recording) -> Answer:
 
 
 def _look_ups(recording: Recording) -> tuple[int, Evidence | None]:
-    """Return how many look-up answers of a leader agree with its segments, and the first that does not."""
     answered = 0
     for event in recording.described():
         for asked in event.detail["look_ups"]:
@@ -152,7 +151,7 @@ def _look_ups(recording: Recording) -> tuple[int, Evidence | None]:
 
 
 def log_start_moves(recording: Recording) -> Answer:
-    """Answer claim C43."""
+    """Answer C43."""
     begun = [samples[0] for samples in recording.samples.values() if samples]
     if any(sample.log_start for sample in begun):
         where = next(w for w, samples in recording.samples.items() if samples and samples[0].log_start)
@@ -166,20 +165,20 @@ def log_start_moves(recording: Recording) -> Answer:
                 f"All {len(begun)} partitions began at 0; one was moved to {lead[-1].log_start}.",
                 [recording.saw(where, lead[0], ", log start 0"), recording.saw(where, moved, note)],
             )
-    return unseen("No log start was moved by DeleteRecords or by retention.")
+    return unseen("Neither DeleteRecords nor retention moved a log start.")
 
 
 def log_starts_are_equal(recording: Recording) -> Answer:
-    """Answer claim C44."""
+    """Answer C44."""
     for where, lead, follower, for_ns in _apart(recording):
         return refuted(
             f"For {for_ns / SECOND_NS:.1f} s or longer a follower's log began at {follower.log_start} and its leader's "
-            f"at {lead.log_start}: it is told of a move by an answer, and looks at retention by itself.",
+            f"at {lead.log_start}: answers report a move, and a follower evaluates retention by itself.",
             [_began(recording, where, lead), _began(recording, where, follower)],
         )
     moved = [m for m in at_rest(recording) if m.leader.log_start and m.followers]
     if not moved:
-        return unseen("No log start was moved by DeleteRecords or by retention.")
+        return unseen("Neither DeleteRecords nor retention moved a log start.")
     last = moved[-1]
     return shown(
         f"{counted(len(moved), 'time')} at rest, once it had been moved.",
@@ -192,7 +191,6 @@ def _began(recording: Recording, where: TopicPartition, sample: Sample) -> Evide
 
 
 def _apart(recording: Recording) -> Iterator[tuple[TopicPartition, Sample, Sample, int]]:
-    """Yield log starts of a leader and a follower that differed for longer than a fetch waits, and for how long."""
     for where in recording.states:
         lead = recording.lead(where)
         leaders = {sample.broker for sample in lead}
@@ -211,7 +209,6 @@ def _apart(recording: Recording) -> Iterator[tuple[TopicPartition, Sample, Sampl
 
 
 def _side_by_side(lead: Sequence[Sample], following: Sequence[Sample]) -> Iterator[tuple[Sample, Sample]]:
-    """Yield the last samples of both, again with each new one of either."""
     last: dict[bool, Sample] = {}
     told = [*((sample, True) for sample in lead), *((sample, False) for sample in following)]
     for sample, leads in sorted(told, key=lambda each: each[0].received_ns):
@@ -221,13 +218,13 @@ def _side_by_side(lead: Sequence[Sample], following: Sequence[Sample]) -> Iterat
 
 
 def followers_read_up_to_the_leo(recording: Recording) -> Answer:
-    """Answer claim C45."""
+    """Answer C45."""
     moments = sorted(at_rest(recording), key=lambda m: m.leader.hw - m.leader.leo)
     for moment in moments:
         for follower in moment.followers:
             if moment.leader.hw < follower.leo == moment.leader.leo:
                 return shown(
-                    f"A follower had all up to {follower.leo} while the HW stood at {moment.leader.hw}.",
+                    f"A follower had all up to {follower.leo} while the HW was {moment.leader.hw}.",
                     [
                         recording.saw(moment.where, moment.leader, ", leads"),
                         recording.saw(moment.where, follower, ", follows"),
@@ -237,7 +234,7 @@ def followers_read_up_to_the_leo(recording: Recording) -> Answer:
         stopped = [follower for follower in moment.followers if follower.leo <= moment.leader.hw < moment.leader.leo]
         if stopped and stopped == moment.followers:
             return refuted(
-                "The HW stood below the leader's LEO, and no follower had anything from the HW on.",
+                "The HW was below the leader's LEO, and no follower had records from the HW on.",
                 [recording.saw(moment.where, sample) for sample in (moment.leader, *stopped)],
             )
-    return unseen("The HW of no partition stood below its leader's LEO for long enough.")
+    return unseen("The HW was below the leader's LEO for too short a time in all partitions.")

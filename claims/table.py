@@ -1,4 +1,4 @@
-"""Define the claims as data: their text, the experiment that decides them, and where and why answers differ."""
+"""The claims as data: text, deciding experiments, and where and why answers differ."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from claims.recording import Recording
 from history.kafka_versions import RELEASES
 
 EXPERIMENTS = ("propagation", "eviction", "elections")  # scenarios/claims_<experiment>.yaml
-WALKTHROUGHS = ("log_start", "factor")  # also recorded, for the walk-throughs of the notes
+WALKTHROUGHS = ("log_start", "factor")  # also recorded, for the walk-throughs
 NOTES = {
     "N0": "what HW and LEO are, and when they move",
     "N1": "HW, LEO and ISR illustrated",
@@ -25,9 +25,8 @@ LINES = tuple(release.minor_release for release in RELEASES)
 class Claim(NamedTuple):
     """One claim.
 
-    ``known`` is what Kafka's source and its KIPs say about 2.8 to 4.x; answers do not use it. ``experiments`` are
-    examined in order, and one counterexample outweighs any number of examples. ``changes``: where and why the answer
-    depends on version or mode; ``unobservable``: why no experiment can decide it.
+    ``known`` is the answer of Kafka's source and KIPs; answers do not use it. ``experiments`` are in order.
+    ``changes``: why the answer depends on version or mode; ``unobservable``: why no experiment can decide it.
     """
 
     text: str
@@ -61,8 +60,8 @@ CLAIMS: dict[str, Claim] = {
         ("N0", "N1", "N4"),
         (P,),
         watermarks.consumers_read_up_to_the_hw,
-        "while the HW stands below the LEO a consumer has all below it and nothing else",
-        "a consumer is given an offset that the leader, asked later, still has above its HW",
+        "while the HW is below the LEO, a consumer has exactly the records below the HW",
+        "a consumer receives an offset that is still above the leader's HW in a later sample",
     ),
     "C3": Claim(
         "Leader and followers each keep a HW and a LEO; the leader also keeps its followers' LEOs.",
@@ -204,8 +203,8 @@ CLAIMS: dict[str, Claim] = {
         ("N1",),
         (E, P),
         isr.lag_is_10_s,
-        "the broker names 10000 as its default",
-        "it names another; how long evictions take stands beside it",
+        "the broker reports 10000 as its default",
+        "it reports another one; the evidence shows how long evictions take",
         "it was 10 s before 2.5 (KIP-537)",
     ),
     "C18": Claim(
@@ -216,7 +215,7 @@ CLAIMS: dict[str, Claim] = {
         isr.hw_is_taken_over_who_is_left,
         "nothing is written, the ISR shrinks, and the HW moves to the least LEO that is left",
         "the HW stays where the member that left had held it",
-        "only with the next append or fetch in 2.8 to 3.0 (KAFKA-13091); not at all below min.insync.replicas from 3.7",
+        "only with the next append or fetch in 2.8 to 3.0 (KAFKA-13091); never below min.insync.replicas from 3.7",
     ),
     "C19": Claim(
         "A slow follower in the ISR holds the HW back.",
@@ -224,7 +223,7 @@ CLAIMS: dict[str, Claim] = {
         ("N1",),
         (P,),
         watermarks.slow_member_holds_the_hw,
-        "the HW stands at its LEO while the leader's is ahead",
+        "the HW equals its LEO while the leader's is ahead",
         "the HW goes past it",
     ),
     "C20": Claim(
@@ -243,7 +242,7 @@ CLAIMS: dict[str, Claim] = {
         (P,),
         watermarks.fetch_carries_leo_and_brings_hw,
         "the leader notes a LEO, its HW reaches it, and later the follower's does",
-        "(nothing: samples are too far apart to tell which note moved a HW)",
+        "(none: samples are too far apart to show which LEO moved a HW)",
     ),
     "C22": Claim(
         "A follower sets its LEO to its leader's plus one.",
@@ -297,8 +296,8 @@ CLAIMS: dict[str, Claim] = {
         ("N2", "N3"),
         (L,),
         elections.alike_but_not_without_loss,
-        "records acknowledged with acks=1 are gone after the leader's death",
-        "(nothing: no run shows that something never happens)",
+        "records acknowledged with acks=1 are lost after the leader's death",
+        "(none: a run cannot show that something never happens)",
     ),
     "C28": Claim(
         "The default replication factor is 1.",
@@ -342,8 +341,8 @@ CLAIMS: dict[str, Claim] = {
         ("N3",),
         (P, E, L),
         cluster.controller_depends_on_zookeeper,
-        "leaders and ISR stand in znodes",
-        "they stand in a metadata log, and no ZooKeeper runs",
+        "leaders and ISR are in znodes",
+        "they are in a metadata log, and no ZooKeeper runs",
         "in ZooKeeper mode, which ended with 3.9; by default of these runs up to 3.2",
     ),
     "C33": Claim(
@@ -352,7 +351,7 @@ CLAIMS: dict[str, Claim] = {
         ("N3",),
         (P, E, L),
         cluster.kraft_exists,
-        "it runs with controllers of its own",
+        "it runs with dedicated controllers",
         "(it does not start)",
         "a preview up to 3.2, which is not run here",
     ),
@@ -363,7 +362,7 @@ CLAIMS: dict[str, Claim] = {
         (L,),
         elections.replicas_nominate_themselves,
         "a leader fails, and one with more data is elected over one that is earlier in the assignment",
-        "one with less data is elected, as it is first in the assignment",
+        "one with less data is elected because it is first in the assignment",
     ),
     "C35": Claim(
         "The new leader is the first live member of the ISR in the assignment's order.",
@@ -471,8 +470,8 @@ CLAIMS: dict[str, Claim] = {
         ("N4",),
         (L,),
         elections.nothing_read_vanishes,
-        "all that was read before and after stands in the final log",
-        "something that was read is gone",
+        "all records that were read before and after are in the final log",
+        "a record that was read is lost",
         "up to 3.4.0 a follower with a diverging log may give out what was never committed (KAFKA-14704); not provoked "
         "here, as consumers read from leaders",
     ),

@@ -1,8 +1,4 @@
-"""Make the notes' walk-throughs from recordings: tables of expected and observed values.
-
-A table is ``{"title", "short", "words", "columns", "rows"}``, ``short`` for the page's navigation; values are text or
-numbers.
-"""
+"""Tables of expected and observed values, from recordings."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from typing import Any
 from claims.recording import SECOND_NS, Recording, Remote, Sample
 
 Table = dict[str, Any]
-ROUNDS = 24  # rows of a table of fetches
+ROUNDS = 24
 BEFORE_NS, AFTER_NS = 50_000_000, 1_000_000_000  # around a write
 LOOK_NS = 100_000_000  # two probes
 
@@ -27,9 +23,7 @@ def walkthroughs(recordings: Mapping[str, Recording]) -> list[Table]:
 
 
 def rounds(recording: Recording) -> Iterator[Table]:
-    """Yield a table of the fetches that the leader logged around an idle partition's first record, with the
-    replicas after each.
-    """
+    """Yield the fetches around an idle partition's first record."""
     quiet = [send for send in recording.sends if send["outcome"] == "ok" and send["producer_id"] == "write-2"]
     if not quiet or not recording.remotes:
         return
@@ -48,9 +42,8 @@ def rounds(recording: Recording) -> Iterator[Table]:
         "title": "One record, fetch by fetch",
         "short": "Fetches",
         "words": f"{where} is idle, and one record is written with acks=1 at 0 ms. A row is a fetch that the leader "
-        "noted in its log. It asks from the follower's LEO on; the leader then takes the least of its own LEO and the "
-        "noted ones as HW. Seen is each replica's last answer before the next fetch that moved something; –: no probe "
-        "fell in between.",
+        "logged. It starts at the follower's LEO; the HW is then the least of the leader's LEO and the stored ones. "
+        "Seen is each replica's last answer before the next fetch with an effect; –: there was no probe in between.",
         "columns": [
             "ms",
             "fetch of",
@@ -98,7 +91,7 @@ def _end(recording: Recording, note: Remote) -> int:
 
 
 def described(recording: Recording) -> Iterator[Table]:
-    """Yield a table of the brokers' descriptions of a topic at each ``describe`` step."""
+    """Yield the brokers' descriptions of a topic."""
     rows = [
         [
             f"{recording.at_s(event.t_ns):.1f} s",
@@ -137,12 +130,12 @@ def _ids(brokers: list[int]) -> str:
 
 
 def out_of_range(recording: Recording) -> Iterator[Table]:
-    """Yield a table of samples at which a replica's log start or LEO changed: the first and last per log start."""
+    """Yield samples at which a replica's log start or LEO changed."""
     for where in recording.states:
         rows: list[list[Any]] = []
         last: dict[tuple[int, int | None], tuple[int, int]] = {}
         for sample in recording.samples.get(where, ()):
-            told = (sample.log_start, sample.leo // 500)  # not each batch of catching up
+            told = (sample.log_start, sample.leo // 500)
             if last.get((sample.broker, sample.incarnation)) != told:
                 last[sample.broker, sample.incarnation] = told
                 rows.append(
@@ -177,7 +170,7 @@ def _ends(rows: list[list[Any]]) -> list[list[Any]]:
 
 
 def factor_costs(recording: Recording) -> Iterator[Table]:
-    """Yield a table by topic: rate and latency of equal acks=all writes, and the brokers' disk and network use."""
+    """Yield rate, latency, disk and network use of equal writes, by topic."""
     rows = []
     for topic, history in sorted((where.topic, states) for where, states in recording.states.items()):
         factor = len(history[0].replicas)
@@ -214,7 +207,6 @@ _COUNTERS = ("disk_write_bytes", "network_in_bytes", "network_out_bytes")
 
 
 def _used(recording: Recording, from_ns: int, until_ns: int, name: str) -> float | None:
-    """Return the growth of all brokers' counters between the boundaries around an interval."""
     own = [row for row in recording.usage if row["name"] == name and row["source"].startswith("broker-")]
     total = 0.0
     for source in {row["source"] for row in own}:

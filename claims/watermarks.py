@@ -1,4 +1,4 @@
-"""Answer claims about HW and LEO: what they are, what moves them, and what can be read."""
+"""Claims about HW and LEO: what moves them, and what can be read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _pair(recording: Recording, moment: Moment, other: Sample, note: str = "") -
 
 
 def committed_is_on_all_of_the_isr(recording: Recording) -> Answer:
-    """Answer claim C1."""
+    """Answer C1."""
     moments = [moment for moment in at_rest(recording) if moment.whole]
     for moment in moments:
         lacking = [s for member in moment.state.isr if (s := moment.known.get(member)) and s.leo < moment.leader.hw]
@@ -51,7 +51,7 @@ def committed_is_on_all_of_the_isr(recording: Recording) -> Answer:
 
 
 def consumers_read_up_to_the_hw(recording: Recording) -> Answer:
-    """Answer claim C2."""
+    """Answer C2."""
     if early := recording.against("precommitted_read"):
         return refuted("A consumer was given a record that the leader did not count as committed.", early)
     for moment in _most_held(recording):
@@ -75,27 +75,24 @@ def consumers_read_up_to_the_hw(recording: Recording) -> Answer:
                     Evidence("polls/", recording.at_s(moment.to_ns), f"largest offset read until then: {max(read)}"),
                 ],
             )
-    return unseen("No consumer read a partition whose HW stood below its leader's LEO.")
+    return unseen("There were no reads from a partition whose HW was below its leader's LEO.")
 
 
 def _most_held(recording: Recording) -> list[Moment]:
-    """Return moments of at least 1 s with a known ISR, those with the most records above the HW first."""
     moments = [moment for moment in at_rest(recording, SECOND_NS) if moment.whole]
     return sorted(moments, key=lambda moment: moment.leader.hw - moment.leader.leo)
 
 
 def replicas_keep_hw_and_leo(recording: Recording) -> Answer:
-    """Answer claim C3."""
+    """Answer C3."""
     told = {(where, sample.broker) for where, samples in recording.samples.items() for sample in samples}
     kept = {(remote.where, remote.leader, remote.follower) for remote in recording.remotes}
     if not recording.remotes:
-        return unseen(
-            "Every replica told its HW and LEO, but the leaders' notes of LEOs are in their DEBUG lines only."
-        )
+        return unseen("Every replica reported its HW and LEO, but only DEBUG lines show the LEOs that leaders store.")
     where = recording.remotes[0].where
     own = {s.broker: s for s in recording.samples.get(where, ())}
     return shown(
-        f"{len(told)} replicas told a HW and a LEO of their own, and leaders kept the LEOs of {len(kept)} followers.",
+        f"{len(told)} replicas reported their HW and LEO, and leaders stored the LEOs of {len(kept)} followers.",
         [
             *(recording.saw(where, sample) for sample in own.values()),
             *(recording.noted(r) for r in recording.remotes[:3]),
@@ -104,13 +101,13 @@ def replicas_keep_hw_and_leo(recording: Recording) -> Answer:
 
 
 def hw_is_the_least_leo_in_the_isr(recording: Recording) -> Answer:
-    """Answer claim C4."""
+    """Answer C4."""
     moments = [moment for moment in at_rest(recording) if moment.whole]
     if not moments:
         return unseen(NO_REST)
     if other := next((m for m in moments if m.leader.hw != m.least), None):
         return refuted(
-            f"The HW stood at {other.leader.hw} for {(other.to_ns - other.from_ns) / SECOND_NS:.1f} s while the least "
+            f"The HW was {other.leader.hw} for {(other.to_ns - other.from_ns) / SECOND_NS:.1f} s while the least "
             f"LEO in the ISR was {other.least}: it is at most that.",
             [recording.saw(other.where, other.leader, ", leads"), recording.decided(other.state)],
         )
@@ -122,7 +119,7 @@ def hw_is_the_least_leo_in_the_isr(recording: Recording) -> Answer:
 
 
 def leo_is_the_next_offset(recording: Recording) -> Answer:
-    """Answer claim C7."""
+    """Answer C7."""
     found = []
     for send, before, after in _alone(recording):
         if send["offset"] != before.leo or after.leo != send["offset"] + 1:
@@ -131,7 +128,7 @@ def leo_is_the_next_offset(recording: Recording) -> Answer:
             return refuted(f"LEO was {before.leo} and the next record got offset {send['offset']}.", evidence)
         found.append((send, before, after))
     if not found:
-        return unseen("No record was written while its partition was at rest.")
+        return unseen("There were no writes to a partition at rest.")
     send, before, after = found[0]
     where = TopicPartition.of(send)
     return shown(
@@ -141,7 +138,7 @@ def leo_is_the_next_offset(recording: Recording) -> Answer:
 
 
 def _alone(recording: Recording) -> Iterator[tuple[Mapping[str, Any], Sample, Sample]]:
-    """Yield acknowledged sends with the leader's samples before and after, without other sends in between."""
+    """Yield acknowledged sends without others in between, with the leader's samples before and after."""
     by_partition: dict[TopicPartition, list[Mapping[str, Any]]] = {}
     for send in recording.sends:
         if send["outcome"] != "fail":
@@ -163,7 +160,7 @@ def _alone(recording: Recording) -> Iterator[tuple[Mapping[str, Any], Sample, Sa
 
 
 def leo_moves_on_append(recording: Recording) -> Answer:
-    """Answer claim C8."""
+    """Answer C8."""
     for where in recording.samples:
         if ahead := _ahead_of_leader(recording, where):
             return refuted("A follower's LEO was ahead of its leader's.", [recording.saw(where, s) for s in ahead])
@@ -180,7 +177,7 @@ def leo_moves_on_append(recording: Recording) -> Answer:
 
 
 def _ahead_of_leader(recording: Recording, where: TopicPartition) -> list[Sample]:
-    """Return a follower's sample and a later one of its leader in the same epoch with a smaller LEO."""
+    """Return a follower's sample and a smaller, later one of its leader."""
     lead = recording.lead(where)
     largest: dict[int, Sample] = {}
     following = recording.following(where)
@@ -198,7 +195,7 @@ def _ahead_of_leader(recording: Recording, where: TopicPartition) -> list[Sample
 
 
 def leaders_note_leos_that_followers_lack(recording: Recording) -> Answer:
-    """Answer claim C10."""
+    """Answer C10."""
     checked: dict[tuple[TopicPartition, int], list[Remote]] = {}
     for remote, later in _with_what_followed(recording):
         if later.leo < remote.leo:
@@ -221,14 +218,11 @@ def leaders_note_leos_that_followers_lack(recording: Recording) -> Answer:
                     recording.saw(where, back, ", is back"),
                 ],
             )
-    return unseen("No answer to a fetch was lost while the leader's notes were in its log.")
+    return unseen("The run has no lost answer to a fetch at a time when the leader logged stored LEOs.")
 
 
 def _with_what_followed(recording: Recording) -> Iterator[tuple[Remote, Sample]]:
-    """Yield each stored LEO with the follower's next own answer of the same epoch.
-
-    In a later epoch the follower may have truncated.
-    """
+    """Skip later epochs, in which the follower may have truncated."""
     replicas = {(remote.where, remote.follower) for remote in recording.remotes}
     own = {replica: recording.of(*replica) for replica in replicas}
     asked = {replica: [sample.sent_ns for sample in samples] for replica, samples in own.items()}
@@ -243,7 +237,6 @@ def _with_what_followed(recording: Recording) -> Iterator[tuple[Remote, Sample]]
 
 
 def _unanswered(recording: Recording) -> Iterator[tuple[TopicPartition, int, Sample]]:
-    """Yield followers paused while their leader appended, with the leader's last sample during the pause."""
     for broker, from_ns, until_ns in recording.faults("pause"):
         for where in recording.states:
             lead = [s for s in recording.lead(where) if s.broker != broker and from_ns <= s.sent_ns <= until_ns]
@@ -252,7 +245,7 @@ def _unanswered(recording: Recording) -> Iterator[tuple[TopicPartition, int, Sam
 
 
 def follower_hw_is_the_lesser(recording: Recording) -> Answer:
-    """Answer claim C11."""
+    """Answer C11."""
     seen: list[tuple[Moment, Sample]] = []
     for moment in at_rest(recording):
         for follower in moment.followers:
@@ -268,7 +261,7 @@ def follower_hw_is_the_lesser(recording: Recording) -> Answer:
 
 
 def leader_hw_is_the_partitions(recording: Recording) -> Answer:
-    """Answer claim C13."""
+    """Answer C13."""
     if early := recording.against("precommitted_read"):
         return refuted("A consumer was given what the leader did not count as committed.", early)
     ahead, first = 0, None
@@ -300,24 +293,24 @@ def _next_samples(
 
 
 def hw_is_at_most_leo(recording: Recording) -> Answer:
-    """Answer claim C14."""
+    """Answer C14."""
     if above := recording.against("I2"):
         return refuted("A replica's HW was above its LEO.", above)
     count = sum(sample.single for samples in recording.samples.values() for sample in samples)
     if not count:
-        return unseen("No replica was probed.")
+        return unseen("The run has no samples of replicas.")
     where, samples = next(iter(recording.samples.items()))
     return shown(f"In all {count:,} samples.", [recording.saw(where, sample) for sample in samples[:3]])
 
 
 def slow_member_holds_the_hw(recording: Recording) -> Answer:
-    """Answer claim C19."""
+    """Answer C19."""
     for moment in _most_held(recording):
         members = [moment.known[m] for m in moment.state.isr]
         slow = min(members, key=lambda s: s.leo)
         if slow.leo == moment.leader.hw < moment.leader.leo:
             return shown(
-                f"For {(moment.to_ns - moment.from_ns) / SECOND_NS:.1f} s the HW stood at the slowest member's LEO.",
+                f"For {(moment.to_ns - moment.from_ns) / SECOND_NS:.1f} s the HW equalled the slowest member's LEO.",
                 [*_pair(recording, moment, slow, ", in the ISR"), recording.decided(moment.state)],
             )
         if slow.leo < moment.leader.hw:
@@ -328,7 +321,7 @@ def slow_member_holds_the_hw(recording: Recording) -> Answer:
 
 
 def fetch_carries_leo_and_brings_hw(recording: Recording) -> Answer:
-    """Answer claim C21."""
+    """Answer C21."""
     for before, note in pairwise([r for r in recording.remotes if r.where in set(recording.states)]):
         if (before.where, before.follower) == (note.where, note.follower):
             continue
@@ -351,11 +344,11 @@ def fetch_carries_leo_and_brings_hw(recording: Recording) -> Answer:
                     recording.saw(note.where, told[0], ", follows"),
                 ],
             )
-    return unseen("No single fetch was seen to move a HW; that takes the leader's DEBUG lines.")
+    return unseen("The run does not show which fetch moved a HW; that needs the leader's DEBUG lines.")
 
 
 def follower_leo_is_leaders_plus_one(recording: Recording) -> Answer:
-    """Answer claim C22."""
+    """Answer C22."""
     seen = [(m, s) for m in at_rest(recording) for s in m.followers if s.leo >= m.leader.leo]
     if not seen:
         return unseen(NO_REST)
@@ -368,7 +361,7 @@ def follower_leo_is_leaders_plus_one(recording: Recording) -> Answer:
 
 
 def moving_hw_commits_and_deletes(recording: Recording) -> Answer:
-    """Answer claim C23."""
+    """Answer C23."""
     committed = [folder for data in recording.data.values() for folder in data.glob("__consumer_offsets-*")]
     for where in recording.states:
         lead = recording.lead(where)
@@ -384,7 +377,7 @@ def moving_hw_commits_and_deletes(recording: Recording) -> Answer:
 
 
 def hw_is_least_of_all_plus_one(recording: Recording) -> Answer:
-    """Answer claim C25."""
+    """Answer C25."""
     moments = [m for m in at_rest(recording) if len(m.known) == len(m.state.replicas) and m.leader.leo]
     for moment in moments:
         least = min(sample.leo for sample in moment.known.values())
@@ -399,7 +392,7 @@ def hw_is_least_of_all_plus_one(recording: Recording) -> Answer:
 
 
 def follower_hw_is_a_fetch_behind(recording: Recording) -> Answer:
-    """Answer claim C47."""
+    """Answer C47."""
     late_ns: list[int] = []
     evidence: list[Evidence] = []
     replicas = {where: list(_replicas(recording, where)) for where in recording.samples}
@@ -419,7 +412,7 @@ def follower_hw_is_a_fetch_behind(recording: Recording) -> Answer:
                     recording.saw(where, own[caught], ", follows"),
                 ]
     if not late_ns:
-        return unseen("No follower was seen between its append and the HW that comes with a later answer.")
+        return unseen("The samples show no follower between its append and the HW of a later answer.")
     return shown(
         f"{counted(len(late_ns), 'time')} a follower had a record and not yet the HW that covers it, which came with a "
         f"later answer, {min(late_ns) / 1e6:.0f} to {max(late_ns) / 1e6:.0f} ms after the append.",
@@ -428,7 +421,7 @@ def follower_hw_is_a_fetch_behind(recording: Recording) -> Answer:
 
 
 def _replicas(recording: Recording, where: TopicPartition) -> Iterator[tuple[list[Sample], list[int], list[int]]]:
-    """Yield each replica's samples, their request times, and the highest HW from each one on."""
+    """Yield samples, request times, and the highest HW from each one on."""
     for broker in {sample.broker for sample in recording.samples[where]}:
         own = recording.of(where, broker)
         highest = list(accumulate((sample.hw for sample in reversed(own)), max))[::-1]

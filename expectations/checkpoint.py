@@ -1,7 +1,4 @@
-"""Run suites as one Great Expectations Checkpoint, keep every result, and publish them as Data Docs.
-
-Great Expectations takes seconds to import, so it is imported only when a run is judged.
-"""
+"""Run suites as one Great Expectations Checkpoint and publish Data Docs; the library takes seconds to import."""
 
 from __future__ import annotations
 
@@ -17,18 +14,15 @@ from typing import Any
 from history.errors import EvidenceError
 
 SITE = "verdict"
-RESULTS = "results"  # next to the site's pages: each suite's result as JSON, also for a later run's index
+RESULTS = "results"  # each suite's result as JSON, for later indexes
 KEPT_RESULTS = 60  # in the index, newest first
 
-_CURRENT = Lock()  # one current context per process, although runs are judged in parallel
+_CURRENT = Lock()  # one context per process, although judging is parallel
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite and its DataFrame, of rows or of files (``slices.of_files``).
-
-    ``expectations`` are Great Expectations' objects, whose ``meta["name"]`` is their subject.
-    """
+    """A suite and its DataFrame; each expectation's ``meta["name"]`` is its subject."""
 
     name: str
     frame: Any
@@ -47,17 +41,17 @@ class Result:
 
 
 def run(suites: Sequence[Suite], data_docs: Path) -> list[Result]:
-    """Run all suites as one Checkpoint and add their results to the Data Docs in ``data_docs``.
+    """Run all suites and add their results to ``data_docs``.
 
     Raises:
-        EvidenceError: an expectation could not be evaluated: neither met nor violated.
+        EvidenceError: an expectation could not be evaluated.
     """
     with _CURRENT:
         return _run(suites, data_docs)
 
 
 def load() -> None:
-    """Import Great Expectations, which takes seconds; a thread may do it while a run is judged."""
+    """Import Great Expectations early, in a thread."""
     _library()
 
 
@@ -73,7 +67,7 @@ def _run(suites: Sequence[Suite], data_docs: Path) -> list[Result]:
         validation = parts.Validation(name=suite.name, data=batch, suite=added)
         validation.hold(suite.frame)
         context.validation_definitions.add(validation)
-        validations.append(validation)  # a store returns instances of the library's own class
+        validations.append(validation)  # a store returns the library's own class
     checkpoint = gx.Checkpoint(name=SITE, validation_definitions=validations, actions=[parts.Publish()])
     context.checkpoints.add(checkpoint)
     done = checkpoint.run()
@@ -115,7 +109,7 @@ def _project(data_docs: Path) -> Any:
             "renderer": _own("IndexContent"),
             "view": _own("IndexView"),
         },
-        # A suite's own page only repeats its results and takes as long to render.
+        # a suite's own page only repeats its results
         "site_section_builders": {
             "expectations": "none",
             "profiling": "none",

@@ -1,8 +1,7 @@
-"""Define the contract of each recorded table as data.
+"""The contracts of the recorded tables, in addition to the schemas of ``history.tables``.
 
-``history.tables`` has types and required columns. A rule is something that our recorder or import guarantees whatever
-Kafka does: a violation means that the recording is unreliable, never that Kafka violated a guarantee. Kafka's
-guarantees are checked elsewhere; a rule that also depends on them has severity ``warning``.
+A rule is what our recorder or import guarantees whatever Kafka does. One that also depends on Kafka has severity
+``warning``.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ ANSWERED, SILENT = ["error", "is null"], ["error", "is not null"]
 
 @dataclass(frozen=True)
 class OneOf:
-    """Every value of a column is one of these, or null."""
+    """A column has only these values, or null."""
 
     column: str
     values: tuple[str, ...]
@@ -53,7 +52,7 @@ class InOrder:
 
 @dataclass(frozen=True)
 class Unique:
-    """No two rows have the same values in all of these columns."""
+    """No two rows have equal values in all these columns."""
 
     columns: tuple[str, ...]
     why: str
@@ -62,7 +61,7 @@ class Unique:
 
 @dataclass(frozen=True)
 class Never:
-    """No row satisfies all these terms (``expectations.custom.ExpectNoRowsWhere``)."""
+    """No row satisfies all these terms."""
 
     where: tuple[Sequence[Any], ...]
     what: str
@@ -75,7 +74,7 @@ Rule = OneOf | AtLeast | InOrder | Unique | Never
 
 @dataclass(frozen=True)
 class Contract:
-    """The rules of a recorded table, in addition to its schema."""
+    """A recorded table's rules."""
 
     table: str
     schema: pa.Schema
@@ -83,12 +82,10 @@ class Contract:
 
     @property
     def types(self) -> dict[str, str]:
-        """Return each column's Arrow type."""
         return {field.name: str(field.type).replace("item: ", "").replace("element: ", "") for field in self.schema}
 
     @property
     def required(self) -> list[str]:
-        """Return the columns without nulls."""
         return [field.name for field in self.schema if not field.nullable]
 
     @property
@@ -188,7 +185,7 @@ CONTRACTS: Mapping[str, Contract] = {
         Contract(
             "rebalances",
             RECORDED["rebalances"],
-            (OneOf("change", ("assigned", "revoked", "lost"), "a library tells a member of nothing else"),),
+            (OneOf("change", ("assigned", "revoked", "lost"), "libraries report only these changes to members"),),
         ),
         Contract(
             "commits",
@@ -200,7 +197,7 @@ CONTRACTS: Mapping[str, Contract] = {
                 Never(
                     (["answered_ns", "is null"], ["error", "is not null"]),
                     "an error without the time of its answer",
-                    "the row that is written as a commit is asked for has neither",
+                    "the row written when a commit is requested has neither",
                 ),
             ),
         ),
@@ -224,7 +221,7 @@ CONTRACTS: Mapping[str, Contract] = {
                 Never(
                     (["answered_ns", "is null"], ["error", "is not null"]),
                     "an error without the time of its answer",
-                    "the row that is written as it is asked for has neither",
+                    "the row written when it is requested has neither",
                 ),
             ),
         ),

@@ -1,8 +1,4 @@
-"""Define reusable expectations, independent of Kafka.
-
-They work on pandas' DataFrames and on Parquet files of any size (``expectations.slices.of_files``). Import this module
-late: Great Expectations takes seconds to import.
-"""
+"""Expectations for DataFrames or Parquet files. Import this module late: Great Expectations takes seconds to import."""
 
 from __future__ import annotations
 
@@ -33,7 +29,7 @@ TYPES = "table.column_types_by_name"
 
 
 def sentence(where: Sequence[Term]) -> str:
-    """Format the terms as one readable condition."""
+    """Format the terms as one condition."""
     return " and ".join(" ".join(map(_word, term)) for term in where)
 
 
@@ -44,7 +40,7 @@ def _word(part: Any) -> str:
 
 
 class RowsWhere(TableMetricProvider):  # type: ignore[misc]  # the library ships no types
-    """[all rows, rows that satisfy all terms (counted by ``weight_column``), the first of them]."""
+    """[all rows, rows that satisfy all terms (by ``weight_column``), the first of them]."""
 
     metric_name = COUNTS
     value_keys = ("where", "weight_column", "show")
@@ -61,38 +57,29 @@ def _domain(execution_engine: Any, metric_domain_kwargs: Any) -> Any:
 
 
 class Once:
-    """A mixin that serialises an expectation's configuration once.
+    """Serialise a configuration once, not for each of about forty queries.
 
-    The library does so for each of about forty queries of a validation, a third of a small table's time. The class must
-    define a private attribute ``_written``; pydantic allows it on no other base.
+    The class must define a private ``_written``; pydantic allows it on no other base.
     """
 
     _written: Any
 
     @property
     def configuration(self) -> Any:
-        """Return the base class's configuration; do not change the expectation after the first use."""
+        """Do not change the expectation after the first use."""
         if self._written is None:
             self._written = super().configuration  # type: ignore[misc]
         return self._written
 
 
 class ExpectNoRowsWhere(Once, BatchExpectation):  # type: ignore[misc]
-    """Expect that no row satisfies all of ``where``: a CHECK constraint on what is forbidden.
-
-    It replaces a row condition with a second expectation (``done_ns`` is filled where ``outcome`` is ok) and can
-    compare columns of a row. As in SQL, a comparison with null is not satisfied. The built-in
-    ``UnexpectedRowsExpectation`` does not work on pandas, and map expectations need several metrics each.
+    """Expect that no row satisfies all of ``where``; a comparison with null is not satisfied.
 
     Args:
-        where: terms that a forbidden row satisfies, all of them: ``(column, "is null")``, ``(column, "is not null")``,
-            or ``(column, operator, operand)`` with ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` or ``not in``;
-            an operand ``{"column": name}`` is another column.
+        where: ``(column, "is null")``, ``(column, "is not null")``, or ``(column, operator, operand)`` with
+            ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` or ``not in``; ``{"column": name}`` is another column.
         weight_column: the number of cases that a row represents; may be 0.
         show: columns of the failing rows in the result (default: all).
-
-    Example:
-        >>> ExpectNoRowsWhere(where=[["high_watermark", ">", {"column": "log_end_offset"}]])
     """
 
     where: list[list[Any]]
@@ -134,7 +121,7 @@ class ExpectNoRowsWhere(Once, BatchExpectation):  # type: ignore[misc]
 
 
 class NullCounts(TableMetricProvider):  # type: ignore[misc]
-    """The number of nulls in each of some columns, in order."""
+    """The number of nulls in each column."""
 
     metric_name = NULLS
     value_keys = ("columns",)
@@ -145,13 +132,7 @@ class NullCounts(TableMetricProvider):  # type: ignore[misc]
 
 
 class ExpectColumnsToNotBeNull(Once, BatchExpectation):  # type: ignore[misc]
-    """Expect that none of several columns has a null.
-
-    Replaces an ``ExpectColumnValuesToNotBeNull`` per column: one metric instead of three for each.
-
-    Args:
-        columns: the required columns.
-    """
+    """Expect no nulls in several columns, with one metric."""
 
     columns: list[str]
 
@@ -182,14 +163,7 @@ class ColumnTypes(TableMetricProvider):  # type: ignore[misc]
 
 
 class ExpectColumnsToHaveTypes(Once, BatchExpectation):  # type: ignore[misc]
-    """Expect exactly these columns with these types.
-
-    Types have Arrow's names (``int64``, ``double``, ``list<int32>``); built-in expectations use each engine's own.
-
-    Args:
-        types: column → type.
-        optional: columns of ``types`` that may be missing.
-    """
+    """Expect exactly these columns, with Arrow's names of types; ``optional`` ones may be missing."""
 
     types: dict[str, str]
     optional: list[str] = []  # noqa: RUF012  # a field of a model, which copies it
@@ -241,7 +215,7 @@ def _examples(result: Any) -> Any:
 
 
 class DuplicatedRows(TableMetricProvider):  # type: ignore[misc]
-    """[the number of rows whose values in all columns occur again, the first of those values]."""
+    """[the number of rows with repeated values, the first of those values]."""
 
     metric_name = DUPLICATED
     value_keys = ("columns",)
@@ -252,13 +226,7 @@ class DuplicatedRows(TableMetricProvider):  # type: ignore[misc]
 
 
 class ExpectUniqueTogether(Once, BatchExpectation):  # type: ignore[misc]
-    """Expect that no two rows have the same values in all columns.
-
-    Like ``ExpectCompoundColumnsToBeUnique``, but with 8 bytes per row.
-
-    Args:
-        columns: the columns of the key; null equals null.
-    """
+    """Expect no two rows with equal values in all columns; null equals null."""
 
     columns: list[str]
 

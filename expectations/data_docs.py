@@ -18,7 +18,7 @@ from great_expectations.render.view import DefaultJinjaPageView
 
 
 class Validation(ValidationDefinition):  # type: ignore[misc]  # the library ships no types
-    """A ValidationDefinition with its own DataFrame: a Checkpoint passes the same parameters to all definitions."""
+    """A ValidationDefinition with a DataFrame of its own."""
 
     _frame: Any = PrivateAttr(default=None)
 
@@ -26,7 +26,7 @@ class Validation(ValidationDefinition):  # type: ignore[misc]  # the library shi
         self._frame = frame
 
     def is_fresh(self) -> ValidationDefinitionFreshnessDiagnostics:
-        """Return no errors: it was just stored, and the library's five comparisons took a tenth of a run's time."""
+        """Return no errors: it was just stored, and the library's comparisons are slow."""
         return ValidationDefinitionFreshnessDiagnostics(errors=[])
 
     def run(self, *, batch_parameters: Any = None, result_format: Any = "SUMMARY", **options: Any) -> Any:  # noqa: ARG002
@@ -34,24 +34,20 @@ class Validation(ValidationDefinition):  # type: ignore[misc]  # the library shi
 
 
 class Publish(ValidationAction):  # type: ignore[misc]
-    """Renders a Checkpoint's results and the index once; ``UpdateDataDocsAction`` renders the index for each suite."""
+    """Render the index once; ``UpdateDataDocsAction`` does so for each suite."""
 
     type: Literal["publish"] = "publish"
     name: str = "publish"
 
     def run(self, checkpoint_result: Any, action_context: Any = None) -> dict[str, Any]:  # noqa: ARG002
-        """Build the pages of these results and keep earlier ones."""
         built = self._data_context.build_data_docs(resource_identifiers=list(checkpoint_result.run_results))
-        for index in built.values():  # fonts and pictures of the library's own pages, 4 MB per run folder
+        for index in built.values():  # 4 MB of fonts and pictures per run folder
             shutil.rmtree(Path(url2pathname(urlparse(index).path)).parent / "static", ignore_errors=True)
         return {}
 
 
 class PageView(DefaultJinjaPageView):  # type: ignore[misc]
-    """A result's page without network access: the library's loads styles, scripts and icons from the web.
-
-    Its templates are compiled once per process, not per page.
-    """
+    """A result's page without network access; its templates are compiled once per process."""
 
     def __init__(self, custom_styles_directory: Any = None, custom_views_directory: Any = None) -> None:
         super().__init__(custom_styles_directory, custom_views_directory)
@@ -64,15 +60,14 @@ class PageView(DefaultJinjaPageView):  # type: ignore[misc]
 
 
 class IndexContent:
-    """The index page's data; the library's renderer makes a table that needs a script from the web."""
+    """The index page's data; the library's renderer needs the web."""
 
     def render(self, index_links_dict: Any) -> Any:
-        """Return the results, newest first."""
         return index_links_dict.get("validations_links", [])
 
 
 class IndexView:
-    """The index page: a line for each result of this run, newest first."""
+    """The index page: results, newest first."""
 
     def __init__(self, **_: Any) -> None:
         """Accept the library's arguments for views."""

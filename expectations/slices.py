@@ -1,8 +1,4 @@
-"""Evaluate expectations on Arrow tables: a DataFrame as one slice, Parquet files in slices of a million rows.
-
-A recorded table may have hundreds of millions of rows. Each function reads only the needed columns, slice by slice, so
-that memory use does not grow with the table; ``duplicated`` stores 8 bytes per row on disk.
-"""
+"""Evaluate expectations on DataFrames, or on Parquet files in slices: a table may have hundreds of millions of rows."""
 
 from __future__ import annotations
 
@@ -21,15 +17,15 @@ from numpy.typing import NDArray
 
 from history.remote import parquet_file, path_of
 
-FILES = "parquet_file"  # the only column of a DataFrame that represents the rows of these files
-_ROWS_AT_ONCE = 1 << 20  # row groups may be small: one for each of a thousand partitions
+FILES = "parquet_file"  # the only column of a DataFrame that represents files
+_ROWS_AT_ONCE = 1 << 20  # row groups may be small
 _FILE_BITS = 4
-MAX_EXAMPLES = 20  # rows in a result that violate an expectation
+MAX_EXAMPLES = 20  # violating rows in a result
 
-# (column, operator) or (column, operator, operand); an operand {"column": name} is another column of the same row.
+# (column, operator) or (column, operator, operand); {"column": name} is another column
 Term = Sequence[Any]
 _Hashes = NDArray[np.uint64]
-_NULL = 0x9E3779B97F4A7C15  # in place of a null's hash
+_NULL = 0x9E3779B97F4A7C15
 
 _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "==": pc.equal,
@@ -42,12 +38,12 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 def of_files(files: Sequence[Path]) -> pd.DataFrame:
-    """Return a DataFrame that represents the rows of Parquet files; a column that a file lacks is null there."""
+    """Represent Parquet files as a DataFrame; a missing column is null."""
     return pd.DataFrame({FILES: [str(file) for file in files]})
 
 
 def slices(frame: pd.DataFrame, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield the rows with at least the given columns that exist."""
+    """Yield the rows with at least these columns."""
     if list(frame.columns) != [FILES]:
         yield pa.Table.from_pandas(frame, preserve_index=False)
         return
@@ -73,7 +69,7 @@ def types(frame: pd.DataFrame) -> dict[str, str]:
 def rows_where(
     frame: pd.DataFrame, where: Sequence[Term], weight: str | None = None, show: Sequence[str] | None = None
 ) -> tuple[int, int, list[dict[str, Any]]]:
-    """Return the number of rows, the weighted number that satisfy all terms, and the first of those."""
+    """Return the number of rows, the weighted number that satisfy all terms, and the first."""
     rows, counted = 0, 0
     for part in slices(frame, [*_asked(where), *([weight] if weight else [])]):
         mask = _mask(part, where)
@@ -103,7 +99,6 @@ def _asked(where: Sequence[Term]) -> list[str]:
 
 
 def _mask(part: pa.Table, where: Sequence[Term]) -> Any:
-    """Return which rows satisfy all terms; as in SQL, a comparison with null is not satisfied."""
     return reduce(pc.and_, (pc.fill_null(_term(part, *term), fill_value=False) for term in where))
 
 
@@ -132,10 +127,9 @@ def null_counts(frame: pd.DataFrame, columns: Sequence[str]) -> list[int]:
 
 
 def duplicated(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[int, list[dict[str, Any]]]:
-    """Return the number of rows whose values in all columns occur again, and the first of those values; null equals
-    null.
+    """Return the number of rows with repeated values, and the first values; null equals null.
 
-    Rows with equal 64-bit hashes are compared by value, so the count is exact.
+    Hashes of 8 bytes per row are on disk; equal ones are compared by value.
     """
     several = _more_than_once(_hashes(part, columns) for part in slices(frame, columns))
     if not several.size:
@@ -149,7 +143,7 @@ def duplicated(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[int, list[d
 
 
 def _more_than_once(parts: Iterator[_Hashes]) -> _Hashes:
-    """Return the hashes that repeat; equal ones are in one file, read one at a time."""
+    """Equal hashes are in one file, read one at a time."""
     with ExitStack() as opened:
         files = [opened.enter_context(TemporaryFile()) for _ in range(1 << _FILE_BITS)]
         for hashes in parts:

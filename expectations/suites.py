@@ -1,10 +1,4 @@
-"""Build the Great Expectations suites of a run and derive the verdict from their results.
-
-- ``evidence``: one row per item that the judge requires;
-- ``anomalies``: each kind's findings, with an exact count and examples;
-- ``invariants``: each considered invariant's findings;
-- a contract for each recorded table (``expectations/contracts.py``).
-"""
+"""Build the Great Expectations suites of a run and derive the verdict from their results."""
 
 from __future__ import annotations
 
@@ -24,7 +18,7 @@ from history.manifest import Manifest
 
 EVIDENCE, ANOMALIES, INVARIANTS = "evidence", "anomalies", "invariants"
 
-Item = tuple[str, str | None]  # a required item, and a sentence on what is missing of it
+Item = tuple[str, str | None]  # a required item, and what is missing of it
 
 _CASES = pa.schema(
     [
@@ -44,10 +38,10 @@ _LISTED = pa.schema([("item", pa.string()), ("missing", pa.string())])
 
 @dataclass(frozen=True)
 class Outcome:
-    """A verdict and the names of the expectations behind it.
+    """A verdict and the expectations behind it.
 
-    ``untrusted`` are sentences on violated contracts of recorded tables, which count as missing evidence. ``undecided``
-    maps each check that reads such a table to the sentence.
+    ``untrusted`` are sentences on violated contracts (missing evidence); ``undecided`` are the checks that read such
+    tables.
     """
 
     verdict: Verdict
@@ -70,22 +64,22 @@ def validate(
     reads: Mapping[str, Collection[str]],
     data_docs: Path,
 ) -> Outcome:
-    """Run all suites as one Checkpoint, publish them in ``data_docs``, and derive the verdict.
+    """Run all suites, publish them, and derive the verdict.
 
     Args:
         evidence: every required item.
-        anomalies: rows of ``history.tables.ANOMALIES``, examples; ``None``: the run could not be judged.
-        anomaly_counts: rows of ``ANOMALY_COUNTS``, the decisive numbers of cases.
+        anomalies: examples; ``None``: the run could not be judged.
+        anomaly_counts: the decisive numbers of cases.
         invariants: rows of ``INVARIANTS``.
-        recorded: the readable Parquet files of each recorded table.
-        manifest: ``None`` if it could not be read.
+        recorded: Parquet files by recorded table.
+        manifest: ``None`` if unreadable.
         permitted: anomaly → why this configuration allows it for some producer.
         severities: every anomaly → ``S1`` or ``S2``.
-        reads: anomaly or invariant → the recorded tables and other sources that it uses.
+        reads: anomaly or invariant → the tables and other sources that it uses.
         data_docs: the site's folder; earlier runs' pages are kept.
 
     Raises:
-        EvidenceError: an expectation could not be evaluated: neither met nor violated.
+        EvidenceError: an expectation could not be evaluated.
     """
     checkpoint.load()
     judged = anomaly_counts is not None and invariants is not None
@@ -104,8 +98,7 @@ def validate(
 
 
 def outcome(results: Sequence[Result], reads: Mapping[str, Collection[str]]) -> Outcome:
-    """Return the verdict of results: fail if a guarantee is violated, else unknown if evidence is missing or
-    unreliable.
+    """Return fail for a violated guarantee, else unknown for missing or unreliable evidence.
 
     A check that ``reads`` a table with a violated contract is undecided.
     """
@@ -130,7 +123,7 @@ def _untrusted(result: Result) -> str:
 
 
 def configuration(manifest: Manifest) -> str:
-    """Return the settings that the expectations depend on, as one line."""
+    """Return the settings that the expectations depend on, in one line."""
     acks = sorted({producer.acks for producer in manifest.producers})
     idempotence = sorted({str(producer.idempotence).lower() for producer in manifest.producers})
     topics = [
@@ -146,7 +139,7 @@ def configuration(manifest: Manifest) -> str:
 
 
 def severity_of(severity: str) -> str:
-    """Return the severity's name: S1 violates a guarantee; S2 needs review but does not fail a run."""
+    """Return critical for S1 (a violated guarantee), warning for S2, which does not fail a run."""
     return "critical" if severity == "S1" else "warning"
 
 
@@ -194,7 +187,7 @@ def _anomalies(
 
 
 def cases(counts: pa.Table, examples: pa.Table | None) -> pa.Table:
-    """Return each kind's exact count as one row, followed by its examples, which count as 0."""
+    """Return each kind's exact count, then its examples, which count as 0."""
     counted = counts.to_pylist()
     shown = [] if examples is None else examples.to_pylist()
     kept = [dict.fromkeys(_CASES.names) | {name: row.get(name) for name in _CASES.names} for row in shown]
@@ -245,7 +238,7 @@ def _invariants(invariants: pa.Table, setting: str) -> Suite:
 def contract_suite(contract: Contract, frame: Any, *, foreign: bool = False) -> Suite:
     """Return the suite of one recorded table.
 
-    The clocks of an imported history are unknown, so violations of its time order are only shown.
+    An import's clocks are unknown, so violations of its time order are only shown.
     """
     from expectations.custom import ExpectColumnsToHaveTypes, ExpectColumnsToNotBeNull
 

@@ -1,1 +1,1 @@
-"""Convert foreign histories into run folders, so that the judge can judge what it did not record itself."""
+"""Convert foreign histories into run folders that the judge can judge."""

@@ -1,4 +1,4 @@
-"""The formats of foreign histories, and their conversion into a run folder."""
+"""The formats of foreign histories."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ READERS: dict[Origin, Callable[[Sequence[Path]], History | Tables]] = {
 
 
 def import_history(sources: Sequence[Path], origin: Origin, settings: Settings, runs: Path) -> RunFolder:
-    """Write the run folder of a foreign history, which may be in several files.
+    """Write a foreign history's run folder, or nothing on an error.
 
     Raises:
-        BadInput: a file cannot be read as this format. Nothing is left behind then.
+        BadInput: a file cannot be read as this format.
     """
     found = READERS[origin](sources)
     if isinstance(found, History):

@@ -1,4 +1,4 @@
-"""Read Jepsen's ``history.edn`` of a Kafka workload: the operations of ``imports.operations``, written in EDN."""
+"""Read Jepsen's ``history.edn`` of a Kafka workload, operations in EDN."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from imports.lines import Line, read_text
 from imports.operations import ASSIGNING, DATA, FUNCTIONS, TYPES, Operation, Polled, Sent, history_of
 from imports.records import History
 
-# Strings, characters and comments are skipped; brackets are counted.
+# Skip strings, characters and comments; count brackets.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|;[^\n]*|\\.|[(\[{]|[)\]}]', re.DOTALL)
-# The library's exceptions for invalid EDN, such as 1/0.
+# Invalid EDN, such as 1/0.
 _NOT_EDN = (
     edn_format.EDNDecodeError,
     *(ArithmeticError, ValueError, TypeError, AttributeError, NotImplementedError),
@@ -26,10 +26,10 @@ _POSITION = re.compile(r"lexpos (\d+)|,(\d+)\)$")
 
 
 def read(paths: Sequence[Path]) -> History:
-    """Read histories in EDN: a sequence of operations, or one vector of them.
+    """Read histories in EDN: a sequence or a vector of operations.
 
     Raises:
-        BadInput: a file cannot be read, is not EDN, or an operation in it is not understood.
+        BadInput: a file cannot be read or understood.
     """
     return history_of(operation for path in paths for operation in _operations(path))
 
@@ -49,7 +49,7 @@ def _operations(path: Path) -> Iterator[Operation]:
 
 def _parse(path: Path, text: str) -> list[Any]:
     for tag in set(_TAG.findall(text)) - _BUILT_IN:
-        edn_format.add_tag(tag, _untagged)  # records such as #jepsen.history.Op{…} are read as maps
+        edn_format.add_tag(tag, _untagged)  # records such as #jepsen.history.Op{…} are maps
     try:
         forms = edn_format.loads_all(text, write_ply_tables=False)
     except _NOT_EDN as error:
@@ -69,7 +69,7 @@ def _line_of(error: Exception, text: str) -> int:
 
 
 def form_lines(text: str) -> list[int]:
-    """Return the line at which each operation begins: each map of the file, or of the one vector around all of them."""
+    """Return each operation's first line."""
     depth, outer, counted, line = 0, 0, 0, 1
     lines: list[int] = []
     for token in _TOKEN.finditer(text):
@@ -88,7 +88,7 @@ def form_lines(text: str) -> list[int]:
 
 
 def _operation(line: Line, form: dict[str, Any], number: int) -> Operation | None:
-    """Return an operation of a client; None for the nemesis and for operations without data about records."""
+    """Return None for the nemesis and for operations without data about records."""
     process, kind, f = (_word(line.field(form, name)) for name in ("process", "type", "f"))
     if isinstance(process, bool) or not isinstance(process, int) or f not in FUNCTIONS:
         return None
@@ -116,7 +116,7 @@ def _word(value: Any) -> Any:
 
 
 def _scalar(line: Line, value: Any) -> Any:
-    """Return a key or a value as a JSON scalar; keywords, symbols and the like become their text."""
+    """Keywords, symbols and the like become their text."""
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, (Mapping, tuple, frozenset, edn_format.ImmutableList)):
@@ -125,7 +125,7 @@ def _scalar(line: Line, value: Any) -> Any:
 
 
 def _plain(error: Any) -> str:
-    """Return an error as short text: ``[:send-failed "x"]`` becomes ``:send-failed x``."""
+    """``[:send-failed "x"]`` becomes ``:send-failed x``."""
     parts = error if isinstance(error, (edn_format.ImmutableList, tuple)) else [error]
     return " ".join(str(part) for part in parts)[:200]
 

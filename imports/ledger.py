@@ -1,4 +1,4 @@
-"""Read ledgers: JSON lines with the columns of the tables ``sends`` and ``polls``, and with settings of topics."""
+"""Read ledgers: JSON lines with the columns of ``sends`` and ``polls``, and topics' settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from imports.lines import Line, Unread, json_lines, json_text
 from imports.records import Declared, Row, Tables, topic_setting_refused
 
 SCHEMAS = {"sends": SENDS, "polls": POLLS}
-TOPICS = "topics"  # rows that declare a topic's settings
+TOPICS = "topics"
 KEYED = ("key", "tombstone")  # fields of a send that are not columns
 WORDS = {
     "outcome": ("ok", "fail", "info"),
@@ -28,7 +28,7 @@ def read(paths: Sequence[Path]) -> Tables:
     """Read ledgers.
 
     Raises:
-        BadInput: a file cannot be read, or a line is not a row of its table.
+        BadInput: a file cannot be read, or a line is not a row.
     """
     found: dict[str, list[Row]] = {name: [] for name in SCHEMAS}
     topics: dict[str, Declared] = {}
@@ -52,7 +52,6 @@ def read(paths: Sequence[Path]) -> Tables:
 
 
 def _declared(line: Line, row: Row) -> dict[str, Declared]:
-    """Return a line's settings of its topic: ``config``, and whether it was ``deleted`` in the end."""
     topic, config, deleted = line.field(row, "topic"), row.get("config", {}), row.get("deleted", False)
     if not isinstance(topic, str) or not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", topic):
         line.refuse(f"topic must be the name of a topic of Kafka, of letters, digits, '.', '_' and '-', not {topic!r}.")
@@ -109,7 +108,7 @@ def _row(line: Line, schema: pa.Schema, row: Row) -> Row:
 
 
 def _fits(value: Any, kind: pa.DataType) -> bool:
-    """Return whether a JSON value has this type; pyarrow would store 1.5 as 1."""
+    """Pyarrow would store 1.5 as 1."""
     wanted = str if pa.types.is_string(kind) else bool if pa.types.is_boolean(kind) else int
     if pa.types.is_integer(kind):
         return type(value) is int and -(2 ** (kind.bit_width - 1)) <= value < 2 ** (kind.bit_width - 1)

@@ -19,7 +19,7 @@ _OTHER_BYTES = (
     (b"\xff\xfe", "UTF-16", "convert it to UTF-8"),
     (b"\xfe\xff", "UTF-16", "convert it to UTF-8"),
 )
-# Patterns of events as Kafka's tools print them.
+# Events as Kafka's tools print them.
 _PART_OF_EVENT = re.compile(r'\s*\{|.*("(name|timestamp|topic|partition|offset|value)"|\{"\w*$)')
 
 
@@ -31,11 +31,11 @@ class Line:
     number: int  # from 1
 
     def refuse(self, why: str) -> NoReturn:
-        """Raise BadInput: one sentence with the file, the line and the problem."""
+        """Raise BadInput with file, line and problem."""
         raise BadInput(f"{self.path}, line {self.number}: {why}")
 
     def seen_from(self, other: Line) -> str:
-        """Return this line's name for a sentence about a line of ``other``'s file."""
+        """Name this line in a sentence about ``other``'s file."""
         return f"line {self.number}" + ("" if self.path == other.path else f" of {self.path}")
 
     def integer(self, value: Any, name: str) -> int:
@@ -44,7 +44,7 @@ class Line:
         return value
 
     def offset(self, value: Any) -> int | None:
-        """Return an offset, or None if it is missing; clients use -1 for an unknown one (acks=0)."""
+        """Return an offset, or None if it is missing or -1 (acks=0)."""
         number = None if value is None else self.integer(value, "offset")
         return None if number is None or number < 0 else number
 
@@ -61,9 +61,9 @@ class Line:
 
 @dataclass
 class Unread:
-    """Count what a reader of files skipped: log lines without an event, and ``gaps``, sentences on lost events.
+    """Skipped log lines, and ``gaps``, sentences on lost events.
 
-    ``torn`` are the lines so far with part of an event, whose kind is unknown.
+    ``torn`` lines have part of an event of unknown kind.
     """
 
     log_lines: int = 0
@@ -72,7 +72,6 @@ class Unread:
 
     @property
     def notes(self) -> list[str]:
-        """Return a sentence on the log lines, if there are any."""
         return (
             [f"Lines of the history that hold no event and were passed over: {self.log_lines:,}."]
             if self.log_lines
@@ -84,7 +83,7 @@ def read_text(path: Path) -> str:
     """Return a file's text without a byte order mark.
 
     Raises:
-        BadInput: it cannot be read, is compressed, or is not UTF-8.
+        BadInput: it is unreadable, compressed, or not UTF-8.
     """
     try:
         content = path.read_bytes()
@@ -102,13 +101,13 @@ def read_text(path: Path) -> str:
 
 
 def json_lines(path: Path, unread: Unread, *, with_log_lines: bool = False) -> Iterator[tuple[Line, dict[str, Any]]]:
-    """Yield the objects of a file of JSON lines; blank lines are skipped.
+    """Yield the objects of a file of JSON lines; skip blank lines.
 
-    A last line that was cut off is a gap. ``with_log_lines``: a line without an object belongs to a log and is counted;
-    a line with part of an object is a gap, as an event is lost. An event after other text on its line is yielded.
+    A cut last line is a gap. ``with_log_lines``: count lines without an object; part of an object is a gap; an event
+    may follow other text.
 
     Raises:
-        BadInput: the file cannot be read, or a line is not a JSON object (with log lines: no line is one).
+        BadInput: the file is unreadable, or a line is not a JSON object (with log lines: no line is).
     """
     texts = read_text(path).split("\n")
     last = max((number for number, text in enumerate(texts, start=1) if text.strip()), default=0)
@@ -144,7 +143,7 @@ def json_lines(path: Path, unread: Unread, *, with_log_lines: bool = False) -> I
 
 
 def _split(text: str) -> tuple[str, dict[str, Any] | None]:
-    """Return a line's text before the event at its end, and the event, or None if there is no whole one."""
+    """Return None if no whole event ends the line."""
     decoder = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_object)
     for brace in re.finditer(r'\{\s*"', text):
         try:
@@ -185,7 +184,7 @@ def _json_object(line: Line, text: str) -> dict[str, Any]:
 
 
 def json_text(value: Any) -> str:
-    """Return a scalar as JSON, which identifies it (1, 1.0, true and "1" are four values)."""
+    """Return a scalar as JSON: 1, 1.0, true and "1" differ."""
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
 
 
@@ -194,11 +193,11 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object; a repeated name is an error, because its meaning is undefined (RFC 8259, section 4)."""
+    """Reject repeated names, whose meaning is undefined (RFC 8259, section 4)."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise ValueError(f"the name {name!r} stands twice in an object; leave one out")
+            raise ValueError(f"an object has the name {name!r} twice; remove one")
         found[name] = value
     return found
 

@@ -1,7 +1,6 @@
-"""Read histories of operations: invocations and completions of processes that send, poll, assign and subscribe.
+"""Read histories of operations (docs/imports.md).
 
-An operation is judged by its completion; without one it is ``info``. Its micro-operations (mops) are atomic: all of its
-sends were written, or none. docs/imports.md describes the file format.
+An operation without a completion is ``info``. Its micro-operations (mops) are atomic.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Polled:
 
 @dataclass(frozen=True)
 class Operation:
-    """One line of the history. ``keys`` are those of an assignment; None: unknown."""
+    """One line of the history; ``keys`` None: unknown."""
 
     line: Line
     index: int
@@ -52,14 +51,14 @@ class Operation:
     time_ns: int
     mops: tuple[Sent | Polled, ...] = ()
     keys: tuple[Any, ...] | None = None
-    from_beginning: bool = False  # the assignment went back to the first record
-    rebalanced: tuple[Any, ...] | None = None  # keys that were reassigned while it ran; None: unknown
+    from_beginning: bool = False  # the assignment began at the first record
+    rebalanced: tuple[Any, ...] | None = None  # keys reassigned while it ran; None: unknown
     error: str | None = None
 
 
 @dataclass(frozen=True)
 class Pair:
-    """An operation's invocation and completion; the history may lack either."""
+    """An operation's invocation and completion; either may be missing."""
 
     invoked: Operation | None
     completed: Operation | None
@@ -76,7 +75,7 @@ class Pair:
 
     @property
     def sends(self) -> list[Sent]:
-        """The sends in the completion, and those in the invocation that the completion omits."""
+        """Return the completion's sends, and the invocation's that it omits."""
         told = [mop for mop in self.last.mops if isinstance(mop, Sent)]
         known = {(json_text(mop.key), json_text(mop.value)) for mop in told}
         asked = [mop for mop in (self.invoked.mops if self.invoked else ()) if isinstance(mop, Sent)]
@@ -84,10 +83,10 @@ class Pair:
 
 
 def read(paths: Sequence[Path]) -> History:
-    """Read files of operations, JSON lines.
+    """Read JSON lines of operations.
 
     Raises:
-        BadInput: a file cannot be read, or a line of it is not an operation.
+        BadInput: a file cannot be read, or a line is no operation.
     """
     unread = Unread()
     rows = [found for path in paths for found in json_lines(path, unread)]
@@ -159,7 +158,7 @@ def _polled(line: Line, records: Any) -> Iterator[Polled]:
 
 
 def history_of(operations: Iterable[Operation], gaps: Sequence[str] = ()) -> History:
-    """Return the sends and reads of a history of operations, in the order of their completions."""
+    """Return sends and reads, in the order of completions."""
     found = list(pairs(operations))
     sends = [send for number, pair in enumerate(found) for send in _sends(number, pair)]
     hands = _Hands(told=any(pair.last.rebalanced is not None for pair in found))
@@ -172,7 +171,7 @@ def history_of(operations: Iterable[Operation], gaps: Sequence[str] = ()) -> His
 
 
 def pairs(operations: Iterable[Operation]) -> Iterator[Pair]:
-    """Yield each completion with its process's open invocation, then invocations that were never completed."""
+    """Yield completions with their invocations, then uncompleted invocations."""
     open_ones: dict[str, Operation] = {}
     for operation in sorted(operations, key=lambda each: each.index):
         before = open_ones.pop(operation.process, None)
@@ -211,9 +210,9 @@ def _sends(number: int, pair: Pair) -> Iterator[Send]:
 
 @dataclass
 class _Hands:
-    """The keys that each process reads, and as which reader: a reader is one unbroken sequence of reads."""
+    """The keys that each process reads, and as which reader: one unbroken sequence of reads."""
 
-    told: bool  # the history reports rebalances
+    told: bool
     turns: dict[tuple[str, str], int] = field(default_factory=dict)
     last: dict[tuple[str, str], int] = field(default_factory=dict)  # the last offset of a reader's sequence
     modes: dict[str, str] = field(default_factory=dict)
@@ -230,10 +229,8 @@ class _Hands:
                 self.last.pop((process, key), None)
 
     def consumer(self, process: str, key: str, offset: int) -> str:
-        """Return the reader of a record.
-
-        A group may move a subscribed consumer ahead. If the history does not report rebalances, a step ahead begins a
-        new reader, because it may be one.
+        """A group may move a subscribed consumer ahead: unless rebalances are reported, a step ahead begins a new
+        reader.
         """
         at = process, key
         subscribes = self.modes.get(process) == "subscribe"
@@ -248,11 +245,7 @@ class _Hands:
 
 
 def _reads(found: Sequence[Pair], hands: _Hands) -> Iterator[Read]:
-    """Yield the records that polls returned.
-
-    A key is read by another consumer after the process lost it, and after a poll of it that failed, because it is
-    unknown how far that poll went.
-    """
+    """Begin another consumer after a key was lost, or after a failed poll, which may have gone any distance."""
     for pair in found:
         last = pair.last
         rebalanced = [json_text(key) for key in last.rebalanced or ()]
@@ -286,6 +279,6 @@ def _given_up(pair: Pair, held: Iterable[str]) -> list[str]:
 
 
 def _sent_back(pair: Pair) -> set[str]:
-    """Return the keys that an assignment is known to have reset to their first record; a subscription has none yet."""
+    """A subscription is not known to have reset any key."""
     put_back = pair.last.f == "assign" and pair.outcome == "ok" and any(each.from_beginning for each in _said(pair))
     return _keys_of(pair) if put_back else set()

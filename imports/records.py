@@ -1,7 +1,7 @@
-"""The common form of foreign histories, sends and reads, and its conversion into the rows of a run folder.
+"""The common form of foreign histories, and its conversion into a run folder's rows.
 
-A record is identified by its key and value, which are unique together. In the run folder it is identified by its
-process (``producer_id``) and the number of its send (``seq``); the table ``imported`` maps back.
+Key and value identify a record, ``producer_id`` (its process) and ``seq`` (its number) in the run folder; the table
+``imported`` maps back.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from imports.lines import Line, json_text
 
 Row = dict[str, Any]
 Record = tuple[str, str, int | None]  # key and value as JSON; the offset if there are several tombstones
-NOBODY = "nobody"  # the producer of a value that was read but is in no send
+NOBODY = "nobody"  # of values that were read but not sent
 TOPIC = "history"  # for formats without topics
-NO_PARTITION = -1  # for a failed send whose partition is unknown and that was never read
+NO_PARTITION = -1  # of a failed send without a known partition
 
 
 class Unnamed:
@@ -28,7 +28,7 @@ class Unnamed:
 
 @dataclass(frozen=True)
 class Send:
-    """One send. Sends with the same ``operation`` were written all together or not at all."""
+    """One send; those of one ``operation`` were written all together or not at all."""
 
     line: Line
     process: str
@@ -41,12 +41,12 @@ class Send:
     sent_ns: int | None
     done_ns: int | None
     operation: int | None = None
-    record_key: Any = None  # of the record in Kafka; None: unknown
+    record_key: Any = None  # in Kafka; None: unknown
 
 
 @dataclass(frozen=True)
 class Read:
-    """One record that a reader returned; ``completed``: its operation is known to have succeeded."""
+    """One record that a reader returned; ``completed``: its operation succeeded."""
 
     consumer: str
     key: Any
@@ -60,8 +60,8 @@ class Read:
 class History:
     """A foreign history.
 
-    ``places`` maps a key's JSON to (topic, partition). ``gaps`` are sentences on missing data; ``notes`` are sentences
-    on skipped lines that lose nothing.
+    ``places`` maps a key's JSON to (topic, partition). ``gaps`` are sentences on missing data, ``notes`` on lines that
+    lose nothing.
     """
 
     sends: Sequence[Send]
@@ -69,7 +69,7 @@ class History:
     places: Mapping[str, tuple[str, int]]
     transactional: frozenset[str] = frozenset()  # processes that sent in transactions
     subscribed: frozenset[str] = frozenset()  # consumers that may be rebalanced without notice
-    from_start: frozenset[tuple[str, str]] = frozenset()  # (key's JSON, consumer) that began at the first record
+    from_start: frozenset[tuple[str, str]] = frozenset()  # (key's JSON, consumer)
     gaps: Sequence[str] = ()
     notes: Sequence[str] = ()
     numbering: str = "number them"  # how to make values unique, for messages
@@ -77,7 +77,7 @@ class History:
 
 @dataclass(frozen=True)
 class Declared:
-    """A history's settings of a topic; the records of a ``deleted`` topic need not survive."""
+    """A topic's settings; the records of a ``deleted`` topic need not survive."""
 
     config: Mapping[str, str] = field(default_factory=dict)
     deleted: bool = False
@@ -85,7 +85,7 @@ class Declared:
 
 @dataclass(frozen=True)
 class Tables:
-    """Rows as in ``history.tables``, and what the manifest should contain about them."""
+    """Rows as in ``history.tables``, and their part of the manifest."""
 
     sends: list[Row]
     polls: list[Row]
@@ -100,7 +100,7 @@ class Tables:
 
 
 def places_of(keys: Iterable[Any]) -> dict[str, tuple[str, int]]:
-    """Return a partition for every key: the key itself if all are small whole numbers, else its place in order."""
+    """Return a key's partition: itself, if all are small whole numbers, else its place."""
     found = {json_text(key): key for key in keys}
     own = all(isinstance(key, int) and not isinstance(key, bool) and 0 <= key < 2**31 for key in found.values())
     return {text: (TOPIC, key if own else number) for number, (text, key) in enumerate(found.items())}
@@ -110,7 +110,7 @@ def tables(history: History, acks: str, isolation: str) -> Tables:
     """Return the rows of a run folder.
 
     Raises:
-        BadInput: two sends have the same key and value, so that a read does not show which of them it returned.
+        BadInput: two sends have the same key and value.
     """
     names: dict[Record, tuple[str, int]] = {}
     lines: dict[Record, Line] = {}
@@ -119,7 +119,6 @@ def tables(history: History, acks: str, isolation: str) -> Tables:
     tombstones = Counter(json_text(send.key) for send in history.sends if send.value is None)
 
     def identity(key: str, value: Any, offset: int | None) -> Record:
-        """Return a record's identity: key and value, and for one of several tombstones of a key its offset."""
         return key, json_text(value), offset if value is None and tombstones[key] > 1 else None
 
     def name(process: str, record: Record, operation: int | None = None, record_key: Any = None) -> tuple[str, int]:
@@ -177,7 +176,7 @@ def tables(history: History, acks: str, isolation: str) -> Tables:
 
 
 def topic_setting_refused(name: str, value: str) -> str | None:
-    """Return one sentence on why a topic cannot have a setting, or None if it can."""
+    """Return why a topic cannot have a setting, or None."""
     if why := unknown_setting("topic", name, remedy="leave it out"):
         return f"{why}."
     policies = [each.strip() for each in value.split(",")]

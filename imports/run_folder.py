@@ -26,27 +26,27 @@ from history.tables import IMPORTED, RECORDED
 from imports.records import NOBODY, Row, Tables, topic_setting_refused
 
 _WEAKEST: tuple[Literal["0", "1", "all"], ...] = ("0", "1", "all")
-_RETRIES = 2**31 - 1  # Kafka's default since KIP-91: time limits retries, not their number
+_RETRIES = 2**31 - 1  # Kafka's default since KIP-91
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The configuration of the history's cluster and clients, as far as the importing user knows it."""
+    """The known configuration of cluster and clients."""
 
     acks: Literal["0", "1", "all"] = "all"
     idempotence: bool | None = None  # None: only if the history shows transactions
     unclean_election: bool = False
-    topics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # settings by topic; "": of every topic
+    topics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by topic; "": of every topic
     isolation: Literal["read_uncommitted", "read_committed"] = "read_committed"
     faults: tuple[str, ...] = ()
     kafka_version: str = "unknown"
 
 
 def topic_settings(given: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return settings by topic from arguments such as ``orders:cleanup.policy=compact``; one argument may have several.
+    """Return settings by topic from arguments such as ``orders:cleanup.policy=compact``.
 
     Raises:
-        BadInput: an argument is not a setting of a topic.
+        BadInput: an argument is not a topic's setting.
     """
     found: dict[str, dict[str, str]] = {}
     for word in " ".join(given).split():
@@ -61,7 +61,7 @@ def topic_settings(given: Sequence[str]) -> dict[str, dict[str, str]]:
 
 
 def write(runs: Path, origin: Origin, sources: Sequence[Path], tables: Tables, settings: Settings) -> RunFolder:
-    """Write a run folder below ``runs`` and seal it; on failure, remove it."""
+    """Write and seal a run folder; on failure, remove it."""
     now = datetime.now(UTC)
     run_id = f"{now:%Y%m%d-%H%M%S}-import-{origin}-{secrets.token_hex(2)}"
     partial = RunFolder(runs / f".{run_id}")
@@ -86,7 +86,7 @@ def _write_table(folder: Path, rows: list[Row], schema: pa.Schema) -> None:
 
 
 def distinct_names(files: Sequence[Path]) -> list[str]:
-    """Return the last parts of each file's path, as many as distinguish the files: the file names, if they differ."""
+    """Return file names, with parent folders where needed to distinguish them."""
     paths = [file.absolute().parts for file in files]
     parts = next(n for n in range(1, max(map(len, paths)) + 1) if len({p[-n:] for p in paths}) == len(set(paths)))
     return ["/".join(path[-parts:]) for path in paths]

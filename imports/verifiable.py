@@ -1,7 +1,7 @@
-"""Read the output of Kafka's VerifiableProducer and VerifiableConsumer: one JSON object per line.
+"""Read the JSON lines of Kafka's VerifiableProducer and VerifiableConsumer.
 
-The producer reports each send's result. A send error does not show whether the record was written (a retry may have
-succeeded), nor its partition. The consumer reports values only with ``--verbose``.
+A send error shows neither whether the record was written nor its partition. The consumer reports values only with
+``--verbose``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from imports.lines import Line, Unread, json_lines, json_text
 from imports.records import NO_PARTITION, History, Read, Send, Unnamed
 
 _NS_PER_MS = 1_000_000
-MAX_RANGE = 1 << 24  # offsets in one batch that was read: limits the memory that a line can claim
+MAX_RANGE = 1 << 24  # offsets per batch: limits the memory that a line can claim
 Place = tuple[str, int]
 Row = Mapping[str, Any]
 
@@ -29,13 +29,13 @@ class _Tool:
     acked: list[tuple[Line, Row]] = field(default_factory=list)
     errors: list[tuple[Line, Row]] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
-    ranges: list[Read] = field(default_factory=list)  # from a consumer that did not report values
+    ranges: list[Read] = field(default_factory=list)
     turns: dict[Place, int] = field(default_factory=dict)
-    reading: set[Place] = field(default_factory=set)  # those that the reader of this turn has read
-    claimed: int | None = None  # the producer's own count of acknowledgements
+    reading: set[Place] = field(default_factory=set)  # read by the current reader
+    claimed: int | None = None
     ended: bool = False
-    torn: list[Line] = field(default_factory=list)  # lines with part of an event
-    unread: Unread = field(default_factory=Unread)  # of all files
+    torn: list[Line] = field(default_factory=list)
+    unread: Unread = field(default_factory=Unread)
 
     def begin_anew(self, places: Iterable[Place]) -> None:
         for place in self.reading.intersection(places):
@@ -49,10 +49,10 @@ class _Tool:
 
 
 def read(paths: Sequence[Path]) -> History:
-    """Read the output of producers and consumers, in one file or several.
+    """Read the output of producers and consumers.
 
     Raises:
-        BadInput: a file cannot be read, or a line of it lacks a field that its event needs.
+        BadInput: a file cannot be read, or an event lacks a field.
     """
     unread = Unread()
     tools = [_read(_Tool(str(number), unread=unread), path) for number, path in enumerate(paths, start=1)]
@@ -80,7 +80,7 @@ def _read(tool: _Tool, path: Path) -> _Tool:
     for line, row in json_lines(path, tool.unread, with_log_lines=True):
         if len(tool.unread.torn) > len(before) + len(tool.torn):
             tool.torn = tool.unread.torn[len(before) :]
-            tool.begin_anew(tool.turns)  # the torn event may be a read: it is unknown what the reader passed
+            tool.begin_anew(tool.turns)  # the torn event may be a read
         event = line.field(row, "name")
         if not isinstance(event, str):
             line.refuse(f"name must be a string, not {event!r}.")
@@ -113,7 +113,7 @@ def _record(tool: _Tool, line: Line, row: Row) -> None:
 
 
 def _consumed(tool: _Tool, line: Line, row: Row) -> None:
-    """Add the offsets of a batch without values; they are known only if the batch has no gap."""
+    """The offsets are known only if the batch has no gap."""
     for part in _parts(line, row, "partitions"):
         place = _partition(line, part)
         first, last = (line.offset(line.field(part, name)) for name in ("minOffset", "maxOffset"))
@@ -126,7 +126,7 @@ def _consumed(tool: _Tool, line: Line, row: Row) -> None:
         if len(offsets) != count:
             tool.unread.gaps.append(
                 f"{_key(*place)}: {count} records were read between the offsets {first} and {last}; "
-                "which of the offsets they were was not told."
+                "their offsets were not reported."
             )
             offsets = range(0)
         time_ns = _time(line, row)
@@ -134,7 +134,7 @@ def _consumed(tool: _Tool, line: Line, row: Row) -> None:
 
 
 def _moved(tool: _Tool, line: Line, row: Row) -> None:
-    """Begin a new reader for reassigned partitions: the group decides where it starts."""
+    """The group decides where a new reader starts."""
     tool.begin_anew([_partition(line, part) for part in _parts(line, row, "partitions")])
 
 
@@ -226,7 +226,7 @@ def _claims(tool: _Tool) -> Iterator[str]:
 
 
 def _untold(tools: Iterable[_Tool], sends: Sequence[Send], reads: Sequence[Read]) -> list[Send]:
-    """Return sends without a reported result whose record was read, as indeterminate ones of the producer."""
+    """A read record without a reported send becomes an indeterminate one."""
     known = {(_topic(send.key), json_text(send.value)) for send in sends}
     found: dict[tuple[str, str], Send] = {}
     for tool in tools:
@@ -238,13 +238,12 @@ def _untold(tools: Iterable[_Tool], sends: Sequence[Send], reads: Sequence[Read]
             name = _topic(each.key), json_text(each.value)
             if name not in known | found.keys():
                 row = {"value": each.value, "timestamp": each.received_ns // _NS_PER_MS}
-                why = "a line of its output is torn" if tool.torn else "the producer ended before it told"
+                why = "a line of its output is torn" if tool.torn else "the producer ended before its report"
                 found[name] = _send(tool, lines[-1], row, each.key, error=why)
     return list(found.values())
 
 
 def _last_numbers(tool: _Tool) -> dict[tuple[str, str | None], int]:
-    """Return a producer's largest number by topic and prefix of its values."""
     last: dict[tuple[str, str | None], int] = {}
     for _, row in (*tool.acked, *tool.errors):
         if match := NUMBER.fullmatch(str(row["value"])):
@@ -254,10 +253,10 @@ def _last_numbers(tool: _Tool) -> dict[tuple[str, str | None], int]:
 
 
 def _may_have_sent(tool: _Tool, last: Mapping[tuple[str, str | None], int], read: Read) -> bool:
-    """Return whether a record that was read may be a send that a producer did not report.
+    """Return whether a record may be a send that a producer did not report.
 
-    A killed producer numbers such a value beyond its last reported one. One with a torn line may have reported any of
-    its values there. A file of torn lines alone may be from any producer.
+    A killed producer numbers it beyond its last reported one; with a torn line, any number; with only torn lines, any
+    producer.
     """
     if not (tool.acked or tool.errors):
         return bool(tool.torn) and not (tool.reads or tool.ranges)

@@ -1,1 +1,1 @@
-"""Pages and plots for readers; all data comes from a judged run folder."""
+"""Pages and plots; all data comes from judged run folders."""

@@ -1,4 +1,4 @@
-"""The page of a bisection: the first bad build, and the observations of each build."""
+"""The page of a bisection: the first bad build, and each build's observations."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ MEANS = {
 MARKS = {"good": "pass", "bad": "fail", "open": "unknown", "undecided": "unknown", "not run": "quiet"}
 COLOURS = {"good": "#149a78", "bad": "#d6497f", "open": "#b58900"}
 RULES = [
-    "The ends are run first; what the bad one shows and the good one does not is what is searched for.",
-    "Evidence is the logarithm of an e-process: above 0 against a good build, below 0 against a bad one, whatever the "
-    "share or the change of a bad build is beyond the least that was asked. A build is judged once it is beyond 4.6 to "
-    "either side (100 to 1), which a wrong answer reaches in at most 1 % of cases; until then it is run again.",
+    "The first and the last build are run first. The search looks for the difference between them.",
+    "Evidence is the logarithm of an e-process: above 0 it supports a bad build, below 0 a good one, for any share or "
+    "change above the configured minimum. A build is judged once the evidence is above 4.6 or below -4.6 (100 to 1), "
+    "which a wrong answer reaches in at most 1 % of cases; until then it is run again.",
     "A build that shows the violation less often than that, or is worse by less, may be called either or stay open.",
     "A build that cannot be made, whose runs break or that stays open after the limit says nothing and is passed over.",
 ]
 
 
 def render(result: BisectResult, links: Mapping[str, str]) -> str:
-    """Render the page as HTML; ``links`` maps run ids to page addresses."""
+    """Render the page as HTML."""
     columns: list[Column[Judged]] = [
         Column("place", lambda each: each.number + 1, "number"),
         Column("build", lambda each: each.name, "name"),
         Column("version", lambda each: each.version or DASH, "name"),
         Column("answer", lambda each: Cell(each.answer, MARKS[each.answer]), "name"),
         Column("evidence", lambda each: DASH if each.evidence is None else f"{each.evidence:+.1f}", "number"),
-        Column("what its runs say", lambda each: each.sentence, "text"),
+        Column("result of its runs", lambda each: each.sentence, "text"),
         Column("runs", lambda each: len(each.runs), "number"),
         Column("a run", lambda each: page_of(each.runs, links)),
     ]
@@ -69,7 +69,7 @@ def render(result: BisectResult, links: Mapping[str, str]) -> str:
 
 
 def _figure(result: BisectResult) -> list[Plot]:
-    """Draw the evidence of each build over its place: green is good, red is bad."""
+    """Green is good, red is bad."""
     told = [each for each in result.judged if each.evidence is not None]
     if not told:
         return []

@@ -33,12 +33,12 @@ _VERDICTS = {  # a word, and its meaning
     "right": ("enough", "The number of brokers is right"),
     "under": ("too few", "There are too few brokers"),
     "over": ("more than needed", "There are more brokers than needed"),
-    "unknown": ("unknown", "The runs cannot tell whether there are enough brokers"),
+    "unknown": ("unknown", "The runs do not show whether there are enough brokers"),
 }
 
 
 def render(result: CapacityResult, links: Links) -> str:
-    """Render a plan's result as HTML; ``links`` maps run ids to page addresses."""
+    """Render a plan's result as HTML."""
     page = Page(
         title="Capacity plan",
         kind="one capacity plan",
@@ -128,7 +128,7 @@ _PLAN: list[Column[PlanLine]] = [
 
 def _plan(result: CapacityResult) -> Iterator[Block]:
     if result.plan is None:
-        yield Words(result.missing or ["No run of this plan is in the archive yet."], "absent")
+        yield Words(result.missing or ["The archive has no runs of this plan yet."], "absent")
         return
     yield Words(result.words.recommendation, "lead")
     if result.recommendation.undecided:
@@ -205,7 +205,7 @@ def _latency_layout(target_ms: float) -> dict[str, Any]:
 
 
 class _P99(NamedTuple):
-    """A row of the latency table: the mean of a load, a run, or a knee."""
+    """A row of the latency table."""
 
     state: str
     load: float
@@ -296,7 +296,7 @@ def _kind(point: CatchUpPoint) -> Kind:
 
 
 class _Took(NamedTuple):
-    """A row of the catch-up table: a run, or a point of the model's curves."""
+    """A row of the catch-up table."""
 
     run: Cell
     role: str
@@ -344,8 +344,6 @@ def _took(point: CatchUpPoint) -> str:
 
 
 class _Fitted(NamedTuple):
-    """A parameter of the model."""
-
     what: str
     value: float | None
     low: str
@@ -401,7 +399,7 @@ def _check(result: CapacityResult, links: Links) -> Iterator[Block]:
 
 
 def _where(point: CatchUpPoint) -> Cell:
-    """Compare with the prediction; an interval without an upper end contains everything and proves nothing."""
+    """An interval without an upper end proves nothing."""
     if point.predicted and point.predicted.high is None:
         return Cell("no upper end", "unknown")
     return Cell("inside", "pass") if point.inside else Cell("outside", "fail")
@@ -442,7 +440,7 @@ def _downtime(result: CapacityResult) -> Iterator[Block]:
 
 
 def _above_zero(rows: Sequence[At]) -> list[Interval]:
-    """Drop zeros, which a logarithmic axis cannot show."""
+    """A logarithmic axis cannot show zeros."""
     return [Interval(estimate=row.estimate or None, low=row.low or None, high=row.high or None) for row in rows]
 
 
@@ -491,8 +489,6 @@ def _disk(result: CapacityResult) -> Iterator[Block]:
 
 
 class _Measure(NamedTuple):
-    """A cost of partitions, with its name and unit."""
-
     name: str
     unit: str
     of: Callable[[PartitionCost], float | None]
@@ -537,7 +533,7 @@ def _partition_traces(found: Partitions) -> list[dict[str, Any]]:
 
 
 def _multiple(found: Partitions, of: Callable[[PartitionCost], float | None], row: PartitionCost) -> float | None:
-    """Return the cost as a multiple of the cost at the fewest partitions."""
+    """The reference is the cost at the fewest partitions."""
     value, fewest = of(row), of(found.curve[0])
     return value / fewest if value is not None and fewest else None
 
@@ -693,7 +689,7 @@ def _number(value: float | None) -> str:
 
 
 def _reached(value: float | None, offered: float) -> str:
-    """Format a knee; one that was not reached is above every offered load."""
+    """A knee that was not reached is above every offered load."""
     return f"above {_number(offered)}" if value is None else _number(value)
 
 

@@ -1,4 +1,4 @@
-"""Tables of a page, declared by their columns, and the format of numbers in them."""
+"""Tables of a page, declared by their columns, and number formats."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell; ``mark`` is a style (pass, fail, unknown, differs, quiet) that only repeats what the text shows."""
+    """One cell; ``mark`` is a style (pass, fail, unknown, differs, quiet) that repeats the text."""
 
     text: str
     mark: str = ""
@@ -22,10 +22,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column(Generic[Row]):
-    """A column: its heading, the value for a row (text, number, None, or a ``Cell``), and its style.
+    """A column: its heading, a row's value, and its style.
 
-    ``number`` is right-aligned, ``name`` does not wrap, ``text`` is wide enough for sentences. ``help`` is the
-    heading's tooltip.
+    ``number`` is right-aligned, ``name`` does not wrap, ``text`` fits sentences. ``help`` is the tooltip.
     """
 
     heading: str
@@ -36,7 +35,7 @@ class Column(Generic[Row]):
 
 @dataclass(frozen=True)
 class Table:
-    """A table: caption, columns, and a cell per column in every row."""
+    """A caption, columns, and a cell per column in every row."""
 
     caption: str
     columns: Sequence[Column[Any]]
@@ -45,12 +44,12 @@ class Table:
 
 
 def table(caption: str, columns: Sequence[Column[Row]], rows: Iterable[Row], notes: Sequence[str] = ()) -> Table:
-    """Build a table: apply each column to each row."""
+    """Apply each column to each row."""
     return Table(caption, columns, [[_cell(column.cell(row)) for column in columns] for row in rows], notes)
 
 
 def plain(*headings: str) -> list[Column[Sequence[Any]]]:
-    """Return columns for rows that are sequences: the nth column shows the nth value."""
+    """Return columns for rows that are sequences."""
     return [Column(heading, itemgetter(index)) for index, heading in enumerate(headings)]
 
 
@@ -59,20 +58,20 @@ def _cell(value: Any) -> Cell:
 
 
 def page_of(runs: Iterable[str], links: Mapping[str, str]) -> Cell:
-    """Link to the first of some runs that has a page."""
+    """Link to the first run that has a page."""
     run = next((run for run in runs if run in links), "")
     return Cell("its page", link=links[run]) if run else Cell(DASH)
 
 
 def count(value: Any) -> str:
-    """Format a number with thousands separators; None becomes a dash."""
+    """Format with thousands separators; None is a dash."""
     if value is None or value == "":
         return DASH
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def percent(rate: float | None) -> str:
-    """Format a rate as a percentage; a small rate above zero is never shown as zero."""
+    """Format as a percentage; only zero is shown as zero."""
     if rate is None:
         return DASH
     if rate == 0:
@@ -81,7 +80,7 @@ def percent(rate: float | None) -> str:
 
 
 def milliseconds(value: float | None, *, censored: bool = False) -> str:
-    """Format a time; "≥" marks a censored one, whose observation ended first."""
+    """Format a time; "≥" marks a censored one."""
     if value is None:
         return DASH
     shown = f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
@@ -89,10 +88,9 @@ def milliseconds(value: float | None, *, censored: bool = False) -> str:
 
 
 def change(percent: float) -> str:
-    """Format a change in percent with its sign, such as +12 % and +3.4 %.
+    """Format a change such as +3.4 %; tenfold changes as a factor.
 
-    Tenfold changes become a factor; a factor above 1,000 is only named as such, since it is not a plausible
-    measurement.
+    A factor above 1,000 is implausible, so its size is not shown.
     """
     factor = 1 + percent / 100
     if factor >= 10:
@@ -105,10 +103,10 @@ def change(percent: float) -> str:
 
 
 def p_value(p: float) -> str:
-    """Format a p-value; a very small one is shown as p < 0.0001, not as zero."""
+    """Format a p-value, never as zero."""
     return "p < 0.0001" if p < 0.0001 else f"p = {p:.2g}"
 
 
 def detectable(percent: float) -> str:
-    """Format the smallest change that a number of pairs detects; 900 % or more counts as none."""
+    """Format the smallest detectable change; 900 % or more is none."""
     return "no detectable size" if percent >= 900 else change(percent).removeprefix("+")

@@ -1,4 +1,4 @@
-"""The page of one version's answers to the claims, with the evidence of each."""
+"""The page of one version's answers to the claims, with evidence."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from reports.cells import DASH, Cell, Column, plain, table
 from reports.page import Block, Links, Listing, Page, Section, Words
 from reports.page import render as render_page
 
-RUN_PAGE = "report/index.html"  # in a run folder
+RUN_PAGE = "report/index.html"
 _MARKS = {"shown": "pass", "refuted": "fail", "not observable": "unknown"}
 
 
 def render(result: ClaimsResult, links: Mapping[str, str]) -> str:
-    """Render the page as HTML; ``links`` maps run ids to page addresses."""
+    """Render the page as HTML."""
     runs = [(f"run: {name}", links[run_id]) for name, run_id in result.runs.items() if run_id in links]
     page = Page(
         title=f"Claims on Kafka {result.kafka}",

@@ -1,4 +1,4 @@
-"""The page of a client matrix: a row per release of the client."""
+"""The page of a client matrix: a row per release."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LIMITS = [
 
 
 def render(result: ClientsResult, links: Mapping[str, str]) -> str:
-    """Render the page as HTML; ``links`` maps run ids to page addresses."""
+    """Render the page as HTML."""
     columns: list[Column[ClientRun]] = [
         Column("client", lambda run: Cell(run.client, link=links.get(run.run_id, "")), "name"),
         Column("verdict", lambda run: Cell(run.verdict, run.verdict), "name"),

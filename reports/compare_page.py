@@ -1,4 +1,4 @@
-"""The page of a comparison: advice for an upgrade, its certainty, and the evidence."""
+"""The page of a comparison: advice, its certainty, and the evidence."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ PERCENTILES = {"latency_p50_ms": "p50", "latency_p99_ms": "p99", "latency_p999_m
 
 
 def render(result: CompareResult, links: Links) -> str:
-    """Render the page as HTML; ``links`` maps run ids to page addresses."""
+    """Render the page as HTML."""
     of_pairs = [
         _section("effects", "Effects", "", _effects(result)),
         _section("pairs", "Pair by pair", "Pairs", _pairs(result, links)),
@@ -260,7 +260,7 @@ _EFFECT: list[Column[Effect]] = [
     Column("p after Holm", lambda effect: _p(effect.p_holm), "number", "Adjusted for the number of metrics tested."),
     Column("base", lambda effect: _number(effect.base, effect.unit), "number"),
     Column("head", lambda effect: _number(effect.head, effect.unit), "number"),
-    Column("fewest samples", lambda effect: effect.samples, "number", "Of the runs that are compared."),
+    Column("fewest samples", lambda effect: effect.samples, "number", "In the compared runs."),
     Column("why", lambda effect: _times(effect) or effect.why, "text"),
 ]
 
@@ -272,7 +272,7 @@ def _pairs(result: CompareResult, links: Links) -> Iterator[Block]:
     primary = [effect for effect in result.effects if effect.role == "primary"]
     drawn = [effect for effect in primary if any(pair.change is not None for pair in effect.pairs)]
     if not drawn:
-        yield Words("No pair is complete yet.", "absent")
+        yield Words("There are no complete pairs yet.", "absent")
     for index, effect in enumerate(drawn):
         label = _metric(effect, several=result.several)
         yield Plot(
@@ -313,7 +313,7 @@ def _pair_columns(effect: Effect, links: Links) -> list[Column[PairOfRuns]]:
 
 @dataclass(frozen=True)
 class _LeftOut:
-    """A run, a reason, and the metrics that cannot use the run because of it."""
+    """A run that some metrics cannot use, and why."""
 
     pair: int
     run: str | None
@@ -361,7 +361,7 @@ def _phases(result: CompareResult) -> Iterator[Block]:
                 table(f"Milliseconds, over the usable runs of {scenario}.", _LATENCY, own),
             )
     if not any(row.base or row.head for row in result.phases):
-        yield Words("No phase has a valid latency on either side.", "absent")
+        yield Words("There are no valid latencies on either side.", "absent")
 
 
 def _spread(arm: Arm) -> list[Column[PhaseLatency]]:
@@ -494,7 +494,7 @@ def _noise(result: CompareResult, links: Links) -> Iterator[Block]:
     note = (
         f"Noise is the standard deviation of a pair's ratio, with its interval. The smallest worsening is what "
         f"{result.noise[0].pairs_planned} pairs call a regression in four cases of five, computed from that noise; "
-        "the columns after it say how often they detect other sizes."
+        "the next columns show how often they detect other sizes."
     )
     yield Listing("noise-table", table("Base against itself, metric by metric.", columns, result.noise, [note]))
     yield from left_out
@@ -505,7 +505,7 @@ def _with_interval(value: float | None, low: float, high: float) -> str:
 
 
 def _smallest(own: Noise) -> str:
-    """Add the interval, unless the estimate itself is implausibly large."""
+    """Omit the interval if the estimate itself is implausibly large."""
     smallest = detectable(own.smallest)
     if smallest != _amount(own.smallest):
         return smallest
@@ -538,8 +538,8 @@ _BEFORE_FINALISING = (
     "before an upgrade is finalised was not tested."
 )
 _BY_FINALISING = (
-    "Head runs at base's metadata.version or inter.broker.protocol.version; what finalising the upgrade then changes "
-    "was not tested."
+    "Head runs at base's metadata.version or inter.broker.protocol.version; the effects of finalising the upgrade "
+    "were not tested."
 )
 _NOT_TESTED = {  # by view
     "same_settings": _BEFORE_FINALISING,
@@ -558,8 +558,8 @@ def _limits(result: CompareResult) -> Iterator[Block]:
             f"The error of {primary} primary metric{'s' * (primary != 1)} together is held at 5 % by Holm's method, "
             "that of all secondary ones separately. An interval is that of its metric alone.",
             "Equivalent means: the whole interval lies within the margin. Inconclusive does not mean equivalent.",
-            "Times of which some had not ended when the observation did are compared by log-rank and restricted means; "
-            "that never shows equivalence, and it does not use that runs are paired.",
+            "Censored times, whose observation ended first, are compared by log-rank and restricted means, "
+            "which never show equivalence and ignore the pairing of runs.",
             "Runs that failed, are unknown, missed their load or ran while the host was under pressure are in no "
             "effect. If a version makes that happen, it shows in the counts and not in the effects.",
             "No failure in so many runs still allows some: see the last column of the verdicts.",

@@ -1,4 +1,4 @@
-"""Figures of a comparison as plain Plotly JSON: effects, pairs, and latency by phase."""
+"""Figures of a comparison as plain Plotly JSON."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ LOOKS = {
 ROW = 46  # pixels
 NAME_LINE = 15  # pixels per further line of a name
 SMALLEST_RANGE = 12.0  # percent to each side
-FEW_TICKS = 300  # ratio of an axis' ends; below it, powers of ten alone give too few ticks
-NO_LOG = 5  # ratio of an axis' ends; below it, a log scale has almost no ticks and is not needed
+FEW_TICKS = 300  # ratio of an axis' ends; below it, powers of ten are too few ticks
+NO_LOG = 5  # below this ratio, a log scale has almost no ticks
 LABEL = 18  # characters of a phase's name per line
-LINE = 40  # characters per line on a phone
-SHORT = LINE + 8  # for a smaller font
+LINE = 40  # characters on a phone
+SHORT = LINE + 8
 
 
 def forest(effects: Sequence[Effect], labels: Sequence[str]) -> Figure:
-    """Draw a row per effect, the first on top: margin, interval, estimate, and the full name above them."""
+    """Draw a row per effect: margin, interval, estimate, name."""
     rows = range(len(effects))
     names = ["<br>".join(textwrap.wrap(label, SHORT)) for label in labels]
     pitch = ROW + NAME_LINE * max((name.count("<br>") for name in names), default=0)
@@ -95,7 +95,7 @@ def _margin(effect: Effect) -> tuple[float, float]:
 
 
 def _range(effects: Sequence[Effect]) -> list[float]:
-    """Fit margins, estimates and most intervals; a very wide interval must not flatten the others."""
+    """Very wide intervals would flatten the others."""
     ends = sorted(abs(end) for effect in effects for end in (effect.low, effect.high) if end is not None)
     estimates = [abs(effect.mean) for effect in effects if effect.mean is not None]
     usual = 2 * ends[int(0.8 * (len(ends) - 1))] if ends else 0.0
@@ -109,7 +109,7 @@ def _line(where: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pairs_figure(effect: Effect, label: str) -> Figure:
-    """Draw the change in each pair, marked by which side ran first, with the mean, its interval, and the margin."""
+    """Draw each pair's change, by order, with mean, interval, and margin."""
     shown = [pair for pair in effect.pairs if pair.change is not None]
     traces = []
     for side, name, colour, symbol in ((0, "base ran first", BASE, "circle"), (1, "head ran first", HEAD, "diamond")):
@@ -176,7 +176,7 @@ def _heading(text: str) -> dict[str, Any]:
 
 
 def latency(rows: Sequence[PhaseLatency], percentiles: Mapping[str, str]) -> Figure:
-    """Draw percentiles per phase and side: the median over runs, with the lowest and the highest; gaps stay gaps."""
+    """Draw percentiles per phase and side: median, lowest and highest run."""
     phases = list(dict.fromkeys(row.phase for row in rows))
     traces = []
     arms: Sequence[tuple[Arm, str, str, float]] = (("base", BASE, "circle", -0.06), ("head", HEAD, "diamond", 0.06))

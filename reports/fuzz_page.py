@@ -1,4 +1,4 @@
-"""The page of randomised schedules: each schedule's seed, violations, and run."""
+"""The page of randomised schedules: seeds, violations, and runs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ MEANS = {
     "unknown": "Not every schedule could be judged, and no other violated a guarantee.",
 }
 LIMITS = [
-    "What is not in the fault mix is not tried, and a bug that is a race may not show in so few schedules.",
+    "Only the faults of the mix are tried, and a race may not occur in so few schedules.",
     "A violation is an S1 invariant or anomaly that the configuration does not permit.",
 ]
 
 
 def render(result: SchedulesResult, links: Mapping[str, str]) -> str:
-    """Render the page as HTML; ``links`` maps run ids to page addresses."""
+    """Render the page as HTML."""
     columns: list[Column[ScheduleRun]] = [
         Column("schedule", lambda run: Cell(run.item, link=links.get(run.run_id, "")), "name"),
         Column("seed", lambda run: str(run.seed), "number"),

@@ -1,4 +1,4 @@
-"""Show a run's group on its page: lag, rebalances, and a share group's deliveries."""
+"""A run's group on its page: lag, rebalances, and a share group's deliveries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Rebalance(NamedTuple):
 
 
 class _Growth(NamedTuple):
-    """An offset that only grows: the times of its observations, and the largest value at each."""
+    """Times of an offset that only grows, with the largest value at each."""
 
     seen_ns: list[int]
     offset: list[int]
@@ -34,7 +34,7 @@ class _Growth(NamedTuple):
 
 
 def rebalances(run: RunData) -> list[Rebalance]:
-    """Return the rebalances in order of time, with a member's partitions in one row."""
+    """Return the rebalances in order of time."""
 
     def moment(row: Row) -> tuple[int, str, str]:
         return row["changed_ns"], row["member"], row["change"]
@@ -44,20 +44,20 @@ def rebalances(run: RunData) -> list[Rebalance]:
 
 
 def rebalance_table(run: RunData) -> Table:
-    """Tabulate which member received or gave up which partitions, and when."""
+    """Tabulate which partitions each member received or gave up."""
     columns: list[Column[Rebalance]] = [
         Column("time", lambda of: f"{run.seconds(of.changed_ns):,.1f} s", "number"),
         Column("member", lambda of: of.member, "name"),
         Column("change", lambda of: of.change, "name"),
         Column("partitions", lambda of: ", ".join(of.partitions), "text"),
     ]
-    return table("Rebalances, as the members' libraries told them.", columns, rebalances(run))
+    return table("Rebalances, as the members' libraries reported them.", columns, rebalances(run))
 
 
 def lag_figure(run: RunData) -> Figure:
-    """Draw the records between committed offsets and high watermarks, summed over the shown partitions.
+    """Draw the shown partitions' lag behind the high watermarks.
 
-    For a share group: the records below the high watermarks that no member has accepted.
+    For a share group: the records that no member has accepted.
     """
     taken = [row for row in run.rows_shown("commits") if row["answered_ns"] is not None and row["error"] is None]
     shown = [row for row in run.rows_shown(SERIES) if row["high_watermark"] is not None]
@@ -109,7 +109,7 @@ def _records(row: Row) -> int:
 
 
 class Shared(NamedTuple):
-    """A member's records: received for the first time and again, and the results of its acknowledgements."""
+    """A member's first and repeated deliveries, and its acknowledgements."""
 
     member: str
     given: int
@@ -120,7 +120,7 @@ class Shared(NamedTuple):
 
 
 def shared(run: RunData) -> list[Shared]:
-    """Count the records of each member of a share group, sorted by member."""
+    """Count each member's records."""
     counted: dict[str, Counter[str]] = defaultdict(Counter)
     for row in run.rows("share_reads"):
         counted[row["member"]]["again" if (row["delivery_count"] or 1) > 1 else "given"] += _records(row)
@@ -133,7 +133,7 @@ def shared(run: RunData) -> list[Shared]:
 
 
 def shared_table(run: RunData) -> Table:
-    """Tabulate the records that each member of a share group received, and the results of its acknowledgements."""
+    """Tabulate each member's records and acknowledgements."""
     columns: list[Column[Shared]] = [
         Column("member", lambda of: of.member, "name"),
         Column("given first", lambda of: of.given, "number"),

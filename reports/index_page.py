@@ -1,4 +1,4 @@
-"""The index page: nightly runs, comparisons, capacity plans and single runs, newest first."""
+"""The index page: campaigns and single runs, newest first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Concluded:
-    """A campaign's result, with its page's address relative to the index."""
+    """A campaign's result and page."""
 
     kind: str
     address: str
@@ -30,15 +30,15 @@ _KINDS = {
     "qualify": (
         "qualifications",
         "Qualifications",
-        "No upgrade was qualified yet: `make qualify FROM=… TO=…`.",
+        "No qualifications yet: `make qualify FROM=… TO=…`.",
     ),
-    "bisect": ("bisections", "Bisections", "No first bad build was searched yet: `make bisect BUILDS=…`."),
-    "known_bugs": ("known-bugs", "Known-bug campaigns", "No known bug was tested yet: `make known-bugs`."),
-    "clients": ("clients", "Client matrices", "No clients were tried yet: `make clients KAFKA=…`."),
-    "claims": ("claims", "Claims campaigns", "No version was tested against the claims yet: `make claims KAFKA=…`."),
-    "capacity": ("plans", "Capacity plans", "No capacity was planned yet: `make capacity`."),
-    "fuzz": ("fuzz", "Fuzzing campaigns", "No randomised schedule was tried yet: `make fuzz`."),
-    "soak": ("soak", "Soaks", "No soak was run yet: `make soak`."),
+    "bisect": ("bisections", "Bisections", "No bisections yet: `make bisect BUILDS=…`."),
+    "known_bugs": ("known-bugs", "Known-bug campaigns", "No known-bug campaigns yet: `make known-bugs`."),
+    "clients": ("clients", "Client matrices", "No client matrices yet: `make clients KAFKA=…`."),
+    "claims": ("claims", "Claims campaigns", "No claims campaigns yet: `make claims KAFKA=…`."),
+    "capacity": ("plans", "Capacity plans", "No capacity plans yet: `make capacity`."),
+    "fuzz": ("fuzz", "Fuzzing campaigns", "No fuzzing campaigns yet: `make fuzz`."),
+    "soak": ("soak", "Soaks", "No soaks yet: `make soak`."),
 }
 _COLOURS = {"pass": "#149a78", "fail": "#d6497f", "unknown": "#b58900"}
 _SYMBOLS = {"pass": "circle", "fail": "x", "unknown": "diamond"}
@@ -53,7 +53,7 @@ _CAMPAIGN: list[Column[Concluded]] = [
 
 
 def render(rows: Iterable[Row], campaigns: Sequence[Concluded], links: Mapping[str, str]) -> str:
-    """Render the page as HTML; ``rows`` are the archive's, ``links`` maps run ids to page addresses."""
+    """Render the page as HTML; ``rows`` are the archive's."""
     runs = _runs(rows)
     own = {kind: [each for each in campaigns if each.kind == kind] for kind in _KINDS}
     sections = [
@@ -80,7 +80,7 @@ def _runs(rows: Iterable[Row]) -> list[Row]:
 
 def _sentence(runs: Sequence[Row], campaigns: Sequence[Concluded]) -> str:
     if not runs:
-        return "No run is in the archive yet: `make demo` records the first."
+        return "The archive has no runs yet: `make demo` records the first."
     verdicts = Counter(row["verdict"] for row in runs)
     counts = ", ".join(f"{verdicts[word]:,} {word}" for word in _COLOURS if verdicts[word])
     kinds = Counter(campaign.kind for campaign in campaigns)
@@ -94,7 +94,7 @@ def _counted(number: int, what: str) -> str:
 
 def _runs_by_day(runs: Sequence[Row], links: Mapping[str, str]) -> Iterable[Block]:
     if not runs:
-        yield Words("No run is in the archive yet.", "absent")
+        yield Words("The archive has no runs yet.", "absent")
         return
     columns: list[Column[Row]] = [
         Column("run", lambda row: Cell(row["run_id"], link=links.get(row["run_id"], ""))),

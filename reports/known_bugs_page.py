@@ -1,4 +1,4 @@
-"""The page of known bugs: a table of bug by version, the checks that detected each, and every try."""
+"""The page of known bugs: bug by version, the checks that detected each, and every try."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ OUTCOMES = {"window missed": "precondition not met"}
 LIMITS = [
     "These are known bugs, reproduced by recipes that were written for them. How often a recipe finds its bug does not "
     "say how often the bug occurs elsewhere.",
-    "A bug is found by the invariants and behaviour changes that the judge checks in every run; it has no check of its "
-    "own.",
-    "A try whose precondition was not met counts for neither side: the state that the bug needs did not come about.",
+    "The invariants and behaviour changes that the judge checks in every run find a bug; there are no special checks.",
+    "A try whose precondition was not met counts for neither side: it did not reach the state that the bug needs.",
     "“Also violated” are invariants that do not count for the bug: the recipe may show another bug of the version.",
     "A version is clean if these tries found nothing on it. The interval says what so few tries leave open.",
 ]
 
 
 def render(result: KnownBugsResult, links: Links) -> str:
-    """Render the page as HTML; ``links`` maps run ids to page addresses."""
+    """Render the page as HTML."""
     return render_page(
         Page(
             title=f"Known bugs {result.campaign_id}",
@@ -65,7 +64,7 @@ def _versions(result: KnownBugsResult, links: Links) -> Iterator[Block]:
         Column("Kafka", lambda arm: arm.version),
         Column("expected", lambda arm: arm.expected or Cell("not known", "quiet"), "name"),
         Column("as expected", _as_expected, "name"),
-        Column("found", lambda arm: f"{arm.found} of {arm.decided}", "number", "Of the tries that are decided."),
+        Column("found", lambda arm: f"{arm.found} of {arm.decided}", "number", "In the decided tries."),
         Column("rate at 95 %", lambda arm: f"{arm.interval[0]:.0%} to {arm.interval[1]:.0%}", "name"),
         Column("clean", lambda arm: f"{arm.clean} of {arm.decided}", "number"),
         Column(

@@ -1,4 +1,4 @@
-"""Show a run's load on its page: the load of each producer, and the limits of the generators."""
+"""A run's load on its page: each producer, and the generators' limits."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from history.manifest import ProducerInfo
 from reports.cells import DASH, Column, Table, table
 from reports.run_data import RunData
 
-Words = Mapping[str, Any]  # a client's final report
+Words = Mapping[str, Any]
 
 
 class Sender(NamedTuple):
-    """A producer of a load: its manifest entry, its final report, and the load's compression."""
+    """A producer: manifest entry, final report, and compression."""
 
     asked: ProducerInfo
     said: Words
@@ -31,7 +31,7 @@ def senders(run: RunData) -> list[Sender]:
 
 
 def load_sentence(run: RunData) -> str:
-    """Describe unsent records and how busy the busiest generator was; empty if no producer reports ``busy_ns``."""
+    """Describe unsent records and the busiest generator; empty without ``busy_ns``."""
     said = [sender.said for sender in senders(run) if sender.said.get("busy_ns")]
     if not said:
         return ""
@@ -43,7 +43,7 @@ def load_sentence(run: RunData) -> str:
     if len(said) > 1:
         most = f"the busiest, {busiest['client_id']}, {_busy(busiest):.0%} of the time"
         return f"{len(said)} open-loop producers: {missed}; {most}"
-    # a lower bound: larger batches cost less per record
+    # larger batches cost less per record
     could = (due - refused) / (busiest["busy_ns"] / 1e9)
     return (
         f"{busiest['client_id']}: {missed}; busy {_busy(busiest):.0%} of the time, so it could offer at least "
@@ -97,7 +97,5 @@ _PRODUCERS: list[Column[Sender]] = [
 
 
 def producer_table(run: RunData) -> Table:
-    """Tabulate the report of each producer of a load."""
-    return table(
-        "What each producer was asked for, and what came of it, as it said in the end.", _PRODUCERS, senders(run)
-    )
+    """Tabulate each producer's report."""
+    return table("The requested load of each producer, and the results in its final report.", _PRODUCERS, senders(run))

@@ -1,4 +1,4 @@
-"""Show the memory of a run's processes on its page: over time, and whether it grew."""
+"""The memory of a run's processes on its page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reports.plots import PALETTE, Figure, run_layout
 from reports.run_data import RunData
 
 MB = 1e6
-FEWEST = 12  # samples; a quarter of fewer is too noisy
+FEWEST = 12  # a quarter of fewer samples is too noisy
 
 
 class Used(NamedTuple):
@@ -24,15 +24,11 @@ class Used(NamedTuple):
 
     @property
     def growth(self) -> float | None:
-        """Return the relative growth of this process's memory, as the function ``growth`` does."""
         return growth(self.mb)
 
 
 def growth(values: Sequence[float]) -> float | None:
-    """Return the median of the last quarter divided by that of the second, minus 1; None below 12 values.
-
-    The first quarter is warm-up.
-    """
+    """Return the relative growth from the second quarter's median to the last's; the first is warm-up."""
     if len(values) < FEWEST:
         return None
     quarter = len(values) // 4
@@ -71,7 +67,7 @@ def memory_figure(run: RunData) -> Figure:
 
 
 def memory_table(run: RunData) -> Table:
-    """Tabulate each process's first, last and largest sample, and its growth."""
+    """Tabulate each process's first, last and largest sample, and growth."""
     columns: list[Column[Used]] = [
         Column("process", lambda own: own.name, "name"),
         Column("first", lambda own: f"{own.mb[0]:,.0f} MB", "number"),

@@ -1,4 +1,4 @@
-"""The page of a nightly run: alerts, this run's matrix, changes, and all nightly runs so far."""
+"""The page of a nightly run: alerts, matrix, changes, and all nightly runs."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ MARKS = {
     **dict.fromkeys(("missing", "unknown", "candidate", "inconclusive", "host", "moved", "missing data"), "unknown"),
     **dict.fromkeys(("no basis", "no figure", "waived", "known bug"), "quiet"),
 }
-WORDS = {  # states whose page text differs
+WORDS = {
     "candidate": "candidate regression",
     "no basis": "too few nightly runs",
     "host": "host changed",
     "moved": "changed",
 }
 CHANGED = ("confirmed", "candidate", "inconclusive", "refuted", "host", "waived", "better", "moved")
-SAID = ("regression", "improvement", "inconclusive", "equivalent")  # verdicts of a comparison, in the page's order
+SAID = ("regression", "improvement", "inconclusive", "equivalent")
 JUDGED_ALONE = "A pass is about these runs, their faults and their load; what happens rarely may stay unseen."
 NEEDED = 9  # nightly runs, if no series defines it
 
 
 def render(result: NightlyResult, links: Links) -> str:
-    """Render the page as HTML; ``links`` maps run ids to page addresses."""
+    """Render the page as HTML."""
     sections = [
         Section("alerts", "Alerts", list(_alerts(result, links))),
         Section("matrix", "This nightly run", list(_matrix(result, links)), "This run"),
@@ -121,7 +121,7 @@ def _run(runs: Sequence[str], links: Links) -> Cell:
 
 def _alerts(result: NightlyResult, links: Links) -> Iterator[Block]:
     if not result.alerts:
-        yield Words("No alert was raised.", "lead")
+        yield Words("There are no alerts.", "lead")
     columns: list[Column[Alert]] = [
         Column("about", lambda alert: alert.kind),
         Column("status", lambda alert: _state(alert.status)),
@@ -197,12 +197,12 @@ def _subject(result: NightlyResult) -> Iterator[Block]:
     ]
     notes = [
         "Of this nightly run alone: subject and release ran in turn, and the intervals are at 95 % over their pairs. "
-        "What differs by design differs in every nightly run; alerts are about what changed.",
-        f"A verdict counts that {len(result.beside)} figures are compared at once: an interval without zero may be of "
-        "one that is inconclusive. More repetitions tell more.",
+        "Differences by design recur in every nightly run; alerts are about changes.",
+        f"A verdict takes into account that {len(result.beside)} figures are compared at once: an inconclusive one may "
+        "have an interval without zero. More repetitions narrow the intervals.",
     ]
     worst_first = sorted(result.beside, key=lambda each: SAID.index(each.verdict))
-    yield Listing("beside", table("The subject beside a pinned release", columns, worst_first, notes))
+    yield Listing("beside", table("The subject and a pinned release", columns, worst_first, notes))
 
 
 def _beside_change(each: Beside) -> str:
@@ -288,7 +288,7 @@ def _control(result: NightlyResult) -> Iterator[Block]:
 def _figures(result: NightlyResult) -> Iterator[Block]:
     by_metric = own_of(result.series)
     if not by_metric:
-        yield Words("No series has a figure yet.", "absent")
+        yield Words("There are no figures yet.", "absent")
     for metric, own in by_metric.items():
         yield _plot(f"history-{metric}", own[0].words, own)
 

@@ -1,4 +1,4 @@
-"""The figure of many nightly runs as plain Plotly JSON: one strip above the other, a line per version."""
+"""The figure of many nightly runs as plain Plotly JSON."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def own_of(series: Sequence[Series]) -> dict[str, list[Series]]:
 
 
 def nightly_runs_figure(series: Sequence[Series]) -> Figure:
-    """Draw a strip per scenario and phase, the first on top, with a line and a band per version.
+    """Draw a strip per scenario and phase, a line and a band per version.
 
-    All strips share the time axis. Each scale spans at least a factor of MIN_SPAN, so that small noise looks small.
+    Each scale spans at least MIN_SPAN, so that small noise looks small.
     """
     strips = list(dict.fromkeys(_strip(each) for each in series))
     versions = sorted({each.kafka_version for each in series})
@@ -73,7 +73,6 @@ def _strip(each: Series) -> str:
 
 
 def _range(series: Sequence[Series]) -> list[str]:
-    """Span the first to the last nightly run with space at both ends; one day around a single run."""
     times = sorted(datetime.fromisoformat(point.at) for each in series for point in each.points)
     room = max((times[-1] - times[0]) / 40, timedelta(hours=1) if len(set(times)) > 1 else timedelta(hours=12))
     return [(times[0] - room).isoformat(), (times[-1] + room).isoformat()]

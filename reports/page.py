@@ -1,7 +1,7 @@
-"""Render pages from data: one template for every page of a run or a campaign.
+"""Render pages from data: one template for runs and campaigns.
 
-Pages follow the reader's theme, work on a phone and by keyboard, and open from disk. Every figure has a table. A site
-holds one copy of Plotly, which pages of runs use too, so that a run folder is 5 MB smaller.
+Pages work on a phone and by keyboard, and open from disk. Every figure has a table. A site holds one copy of Plotly,
+which saves 5 MB per run folder.
 """
 
 from __future__ import annotations
@@ -25,14 +25,12 @@ from markupsafe import Markup, escape
 from history.folder import write_atomically
 from reports.cells import Table
 
-PLOTLY = f"plotly-{version('plotly')}.min.js"  # with its version: a page never loads another one
+PLOTLY = f"plotly-{version('plotly')}.min.js"  # a page never loads another version
 
 
 @dataclass(frozen=True)
 class Words:
-    """A paragraph, or a list of several; ``kind`` sets the style, ``title`` a heading above. Text in backticks becomes
-    code.
-    """
+    """A paragraph or a list; ``kind`` is the style. Text in backticks becomes code."""
 
     text: str | Sequence[str]
     kind: Literal["", "lead", "note", "absent", "control", "missing"] = ""
@@ -47,11 +45,8 @@ class Words:
 class Plot:
     """A figure as plain Plotly JSON (``data``, ``layout`` with a ``height``, no theme colours) and its table.
 
-    ``label`` describes the figure for screen readers, ``caption`` explains it. It draws only values of its table. Set
-    ``automargin`` on axes with long labels.
-
-    Figures of many samples have no ``table``: the browser builds one on opening, from ``figure["table"]`` or the
-    traces; ``stored`` names the folder of the data. They select partitions and zoom together.
+    ``label`` is for screen readers. Set ``automargin`` on axes with long labels. Without a ``table``, the browser
+    builds one from ``figure["table"]`` or the traces; ``stored`` names the data's folder.
     """
 
     name: str
@@ -64,10 +59,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class Listing:
-    """A table as a block of its own; ``folded`` hides it behind its caption, ``filtered`` adds a search field.
-
-    A long table scrolls in a box, unless it is ``whole``.
-    """
+    """A table; ``folded`` hides it behind its caption, ``filtered`` adds a search field, ``whole`` avoids scrolling."""
 
     name: str
     table: Table
@@ -78,7 +70,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class Links:
-    """Links to files, as (label, address relative to the page)."""
+    """Links as (label, address relative to the page)."""
 
     addresses: Sequence[tuple[str, str]]
 
@@ -92,9 +84,9 @@ class Command:
 
 @dataclass(frozen=True)
 class Bar:
-    """A span of the strip, in percent of its width; ``number`` replaces ``label`` where that does not fit.
+    """A span of the strip, in percent; ``number`` replaces a ``label`` that does not fit.
 
-    ``wide`` and ``narrow`` set what it shows on a desktop and on a phone.
+    ``wide`` and ``narrow``: what a desktop and a phone show.
     """
 
     label: str
@@ -121,7 +113,7 @@ Block = Words | Plot | Listing | Links | Command | Strip
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page; ``name`` is its anchor, ``short`` its title in the navigation."""
+    """A part of the page; ``short`` is its title in the navigation."""
 
     name: str
     title: str
@@ -131,10 +123,10 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A page: its subject (``kind``, such as "one comparison"), its result in one ``sentence``, and sections.
+    """A page: its subject (``kind``), its result in one ``sentence``, and sections.
 
-    ``state`` colours the head (empty without a verdict), ``state_word`` names it. ``root`` is the path to the site's
-    folder, "" for the index. A page that ``lies_outside`` the site does not link to the index.
+    ``state`` colours the head, ``state_word`` names it. ``root`` is the path to the site's folder. A page that
+    ``lies_outside`` the site does not link to the index.
     """
 
     title: str
@@ -144,11 +136,11 @@ class Page:
     state: Literal["", "pass", "fail", "unknown"] = ""
     state_word: str = ""
     meaning: str = ""
-    above: str = ""  # the question, above the sentence
+    above: str = ""
     facts: Sequence[tuple[str, str]] = ()
     root: str = "../../"
     footer: str = "Counts are of these runs and their injected faults, on this host; they do not estimate production."
-    head: Sequence[Block] = field(default_factory=tuple)  # blocks of the result, between the sentence and the facts
+    head: Sequence[Block] = field(default_factory=tuple)
     lies_outside: bool = False
 
     @property
@@ -157,7 +149,7 @@ class Page:
 
     @property
     def plotly(self) -> list[str]:
-        """Return where Plotly may be: in the site, or next to a copied page; empty for a page without figures."""
+        """Return where Plotly may be: in the site, or next to a copied page."""
         has_figure = any(isinstance(block, Plot) for section in self.sections for block in section.blocks)
         return list(dict.fromkeys((f"{self.root}{PLOTLY}", PLOTLY))) if has_figure else []
 
@@ -183,9 +175,9 @@ def render(page: Page) -> str:
 
 
 def policy(script: str) -> str:
-    """Return a content-security policy that runs only this script and the scripts it loads (Plotly).
+    """Return a content-security policy that runs only this script and Plotly.
 
-    Inline styles are allowed because Plotly writes them; they cannot fetch anything. Images are Plotly's own downloads.
+    Plotly writes inline styles, which cannot fetch anything.
     """
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return "; ".join(
@@ -201,7 +193,7 @@ def policy(script: str) -> str:
 
 
 def is_harmless(address: str) -> bool:
-    """Return whether a link's address is a relative path, http or https, never a script."""
+    """Return whether an address is relative, http or https."""
     try:
         return bool(address) and urlsplit(address).scheme in ("", "http", "https")
     except ValueError:
@@ -209,7 +201,7 @@ def is_harmless(address: str) -> bool:
 
 
 def write(html: str, path: Path, site: Path) -> Path:
-    """Write a page, and copy Plotly into the site if it is not there."""
+    """Write a page, and Plotly if the site lacks it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     site.mkdir(parents=True, exist_ok=True)
     if not (site / PLOTLY).is_file():
@@ -219,12 +211,12 @@ def write(html: str, path: Path, site: Path) -> Path:
 
 
 def embedded(value: Any) -> Markup:
-    """Return JSON for a script element; escaping "<" keeps the data from ending the element."""
+    """Return JSON for a script element; escaping "<" keeps data from ending it."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
     return Markup(text.replace("<", "\\u003c"))
 
 
 def prose(text: str) -> Markup:
-    """Escape text, turn backticks into code, and never break names such as ``orders-0`` or shares such as ``5 %``."""
+    """Escape text; backticks become code, ``orders-0`` and ``5 %`` never break."""
     marked = re.sub(r"`([^`]+)`", r"<code>\g<1></code>", str(escape(text)))
     return Markup(re.sub(r"[\w.]+-\d+|[+−±]?[\d.,]+ %", r'<span class="unbroken">\g<0></span>', marked))

@@ -1,6 +1,6 @@
-"""Build a run's figures as plain Plotly JSON: ``{"data": […], "layout": {…}}``; the page's script adds theme colours.
+"""A run's figures as plain Plotly JSON; the page's script adds theme colours.
 
-Every trace has ``meta.partition``, by which the page's selector shows it. A null in a series is drawn as a gap.
+The page's selector uses each trace's ``meta.partition``. A null is a gap.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from reports.timeline import Span, end_of_run, faults, phases
 Figure = dict[str, Any]
 Trace = dict[str, Any]
 
-# Okabe and Ito's colour-blind-safe hues, at a lightness that is visible on white and on near-black.
+# Okabe and Ito's colour-blind-safe hues, visible on white and near-black.
 PALETTE = ("#2a86d1", "#d97a16", "#149a78", "#b565c4", "#b58900", "#d6497f", "#6b8fa8", "#8a7a5c")
 OK, FAILED, UNKNOWN = "#2a86d1", "#d6497f", "#b58900"
 BAND = "rgba(217, 122, 22, 0.13)"
 BAND_EDGE = "rgba(217, 122, 22, 0.55)"
 QUIET = "rgba(128, 140, 152, 0.75)"
-POINTS = 24_000  # of all replicas together; keeps a page below 2 MB
+POINTS = 24_000  # in all; keeps a page below 2 MB
 LABEL_LINE = 15  # pixels
-LETTERS = 150  # characters that fit across a figure, roughly
+LETTERS = 150  # that fit across a figure, roughly
 MOST_LINES = 6  # of labels above a figure
 TIME_TITLE = "seconds since the first phase began"
 
 
 def figures(run: RunData) -> dict[str, Figure]:
-    """Return the figures that this run has data for, by name: replicas, isr, sends."""
+    """Return the figures that this run has data for."""
     built = {"replicas": replicas_figure(run), "isr": isr_figure(run), "sends": sends_figure(run)}
     return {name: figure for name, figure in built.items() if figure["data"]}
 
 
 def colour_of(broker_ids: Iterable[int]) -> dict[int, str]:
-    """Return a colour per broker id, the same in every figure of a page."""
+    """Return a colour per broker id."""
     return {broker: PALETTE[index % len(PALETTE)] for index, broker in enumerate(sorted(broker_ids))}
 
 
 def brokers_of(run: RunData) -> list[int]:
-    """Return the ids of all brokers in the manifest or the timeline."""
+    """Return all brokers of the manifest or the timeline."""
     known = {node.node_id for node in run.manifest.brokers if node.node_id is not None}
     return sorted(known | {row["broker_id"] for row in run.rows("timeline_replicas")})
 
@@ -58,16 +58,14 @@ def _by_partition(run: RunData, rows: list[Row]) -> dict[str, list[Row]]:
 
 
 def time_range(run: RunData) -> list[float]:
-    """Return the first and the last second that any figure shows."""
+    """Return the first and the last second of any figure."""
     spans = phases(run)
     seen = [*(run.drawn_s or ()), *(span.start_s for span in spans), *(span.end_s for span in spans)]
     return [min(seen), max(seen)] if seen else [0.0, max(1.0, end_of_run(run))]
 
 
 def run_layout(run: RunData, height: int, headings: dict[str, float], **axes: Any) -> dict[str, Any]:
-    """Return the layout that all figures share: fault labels above the plot, on as many lines as they need, below
-    headings.
-    """
+    """Return the shared layout, with fault labels above the plot."""
     found = faults(run)
     placed = _placed(found, time_range(run))
     lines = 1 + max((line for _, _, line in placed), default=-1)
@@ -109,10 +107,7 @@ def _band(fault: Span) -> dict[str, Any]:
 
 
 def _placed(found: list[Span], shown_s: list[float]) -> list[tuple[float, str, int]]:
-    """Place fault labels as (start in seconds, text, line) so that none overlap.
-
-    If names need too many lines, the labels are numbers; if numbers do too, there are no labels.
-    """
+    """Labels that need too many lines become numbers, or none."""
     for label in ("F{0.number} {0.label}", "F{0.number}"):
         placed = _on_lines([(fault.start_s, label.format(fault)) for fault in found], shown_s)
         if all(line < MOST_LINES for _, _, line in placed):
@@ -122,7 +117,7 @@ def _placed(found: list[Span], shown_s: list[float]) -> list[tuple[float, str, i
 
 def _on_lines(labels: list[tuple[float, str]], shown_s: list[float]) -> list[tuple[float, str, int]]:
     letter_s = (shown_s[1] - shown_s[0]) / LETTERS
-    ends_s: list[float] = []  # of the last label on each line
+    ends_s: list[float] = []
     placed = []
     for start_s, text in sorted(labels):
         line = next((line for line, end_s in enumerate(ends_s) if end_s <= start_s), len(ends_s))
@@ -149,7 +144,7 @@ def _heading(text: str, top: float, above: int) -> dict[str, Any]:
 
 
 def replicas_figure(run: RunData) -> Figure:
-    """Draw HW and LEO of every replica: above as offsets, below as records behind the furthest LEO."""
+    """Draw HW and LEO of every replica, as offsets and behind the furthest LEO."""
     partitions = _by_partition(run, run.rows_shown("timeline_replicas"))
     colours = colour_of(brokers_of(run))
     data = [
@@ -195,15 +190,15 @@ def _partition_traces(
             for view, axis, key in (("offset", "y", column), ("behind", "y2", f"{column}_behind")):
                 drawn = {"y": [row[key] for row in own], "yaxis": axis, "showlegend": view == "offset"}
                 traces.append({**common, **drawn, "name": name, "meta": {**meta, "view": view}})
-    # draw HW under LEO: where they are equal, LEO is enough
+    # where they are equal, LEO over HW is enough
     traces.sort(key=lambda trace: trace["meta"]["series"] == "LEO")
     return traces + _lone_points(traces) + _epoch_markers(run, partition, rows)
 
 
 def with_distance(rows: list[Row]) -> list[Row]:
-    """Add how many records HW and LEO are behind the furthest LEO last seen on any replica.
+    """Add how many records HW and LEO are behind the furthest LEO of any replica.
 
-    ``rows`` are of one partition. A replica that could not answer is left out until it answers again.
+    ``rows`` are of one partition. A replica that could not answer is left out.
     """
     latest: dict[int, int] = {}
     out: list[Row] = []
@@ -225,7 +220,7 @@ def with_distance(rows: list[Row]) -> list[Row]:
 
 
 def thin(rows: list[Row], most: int) -> list[Row]:
-    """Drop rows evenly until about ``most`` are left, but keep both sides of every gap and of every decrease."""
+    """Drop rows evenly, but keep both sides of every gap and decrease."""
     stride = -(-len(rows) // max(1, most))
     if stride <= 1:
         return rows
@@ -235,14 +230,13 @@ def thin(rows: list[Row], most: int) -> list[Row]:
 
 
 def _is_break(before: Row, after: Row) -> bool:
-    """Return whether a gap starts or ends, or LEO or HW decreased, as after a truncation."""
     pairs = [(before[name], after[name]) for name in ("log_end_offset", "high_watermark")]
     gap = (before["log_end_offset"] is None) != (after["log_end_offset"] is None)
     return gap or any(None not in pair and pair[1] < pair[0] for pair in pairs)
 
 
 def _lone_points(traces: list[Trace]) -> list[Trace]:
-    """Draw samples between two gaps as dots, since no line passes through them."""
+    """No line passes through samples between two gaps."""
     dots = []
     for trace in traces:
         y = [None, *trace["y"], None]
@@ -256,7 +250,7 @@ def _lone_points(traces: list[Trace]) -> list[Trace]:
 
 
 def _epoch_markers(run: RunData, partition: str, rows: list[Row]) -> list[Trace]:
-    """Mark each first sight, on any replica, of a leader epoch above all earlier ones."""
+    """Mark the first sight of each higher leader epoch."""
     highest: int | None = None
     first_seen: list[Row] = []
     for row in rows:
@@ -307,10 +301,9 @@ LANES: dict[str, dict[str, Any]] = {
 
 
 def authoritative(views: list[Row]) -> list[Row]:
-    """Return the ISR views that the lanes show, in order of time.
+    """Return the ISR views to show, in order of time.
 
-    The controller decides the ISR, so its views count alone if there are any. Otherwise each leader's own view counts,
-    since other brokers may be cut off, and only at the newest leader epoch.
+    The controller decides the ISR: without its views, show each leader's at the newest epoch.
     """
     views = sorted(views, key=lambda row: row["t_ns"])
     own = [row for row in views if row["observer"] == "controller"]
@@ -327,7 +320,7 @@ def authoritative(views: list[Row]) -> list[Row]:
 
 
 def isr_figure(run: RunData) -> Figure:
-    """Draw a lane per broker, the first on top: leader, in the ISR, or out of it; empty before the first view."""
+    """Draw a lane per broker: leader, in the ISR, or out of it."""
     brokers = brokers_of(run)
     colours = colour_of(brokers)
     partitions = _by_partition(run, run.rows_shown("timeline_isr"))
@@ -375,7 +368,7 @@ def _lane(run: RunData, broker: int, views: list[Row], look: dict[str, Any]) -> 
             if _state(broker, view) == state:
                 start = run.seconds(view["t_ns"])
                 hover = f"epoch {view['leader_epoch']}, ISR {_isr_text(view)}"
-                if x and x[-2] == start:  # the same state goes on in another view: one bar
+                if x and x[-2] == start:
                     x[-1:], text[-2:] = [until, None], [hover, hover, None]
                 else:
                     x += [start, until, None]
@@ -430,7 +423,7 @@ def _reign(view: Row) -> tuple[int | None, int | None]:
 
 
 def sends_figure(run: RunData) -> Figure:
-    """Draw sends by outcome for each second in which they were due, and the latency of acknowledged sends."""
+    """Draw sends by outcome and due second, and acknowledged sends' latency."""
     rows = sorted(run.rows("timeline_sends"), key=lambda row: row["t_ns"])
     middle = [run.seconds(row["t_ns"]) + 0.5 for row in rows]
     outcomes = (

@@ -1,4 +1,4 @@
-"""Describe in words how the effect or the recovery of a fault was verified."""
+"""Describe how the effect or the recovery of a fault was verified."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _SAID: dict[str, Callable[[Any], str]] = {
     "process": lambda said: f"its process has {said}",
     "copies": lambda _: "it commits transactions again",
     "packets": lambda number: f"the kernel dropped {words.counted(number, 'packet')}",
-    "rules": lambda number: f"{words.counted(number, 'rule')} in place" if number else "no rule is left",
+    "rules": lambda number: f"{words.counted(number, 'rule')} in place" if number else "no rules left",
     "passed_bytes": lambda number: f"{words.counted(number, 'byte')} passed the limit",
-    "classes": lambda number: f"{words.counted(number, 'limit')} in place" if number else "no limit is left",
+    "classes": lambda number: f"{words.counted(number, 'limit')} in place" if number else "no limits left",
     "held_back": lambda number: f"it held something back {words.counted(number, 'time')}",
     "died_coming_back": lambda nodes: f"{_all(nodes)} ended by itself on its way back and was started again",
     "round_trip_ms": lambda told: "; ".join(
         f"round trips {when}: {_all(f'{ms:g} ms to {name}' for name, ms in each.items())}"
         for when, each in told.items()
     ),
-    "near": lambda share: f"{share:.0%} of its samples trailed by half to twice what was asked",
+    "near": lambda share: f"{share:.0%} of its samples trailed by half to twice the configured lag",
     "lag": lambda records: f"it trails by {words.counted(records, 'record')}",
     "throttled_periods": lambda numbers: f"the kernel held it back in {_all(numbers)} periods",
     "free_bytes": lambda numbers: f"{_all(numbers)} bytes are free",
@@ -50,7 +50,7 @@ _LAGS = ("lag_min", "lag_median", "lag_max", "samples")
 
 
 def sentence(seen: Mapping[str, Any]) -> str:
-    """Describe the observations in their order, such as ``its port refuses connections``."""
+    """Describe the observations, such as ``its port refuses connections``."""
     told = [_clause(name, value) for name, value in seen.items() if name in _SAID and value is not None]
     rest = {name: value for name, value in seen.items() if name not in _SAID}
     if all(name in rest for name in _LAGS):
@@ -62,7 +62,7 @@ def sentence(seen: Mapping[str, Any]) -> str:
 def _clause(name: str, value: Any) -> str:
     try:
         return _SAID[name](value)
-    except (AttributeError, IndexError, TypeError, ValueError):  # a record of another version may have another shape
+    except (AttributeError, IndexError, TypeError, ValueError):  # another version's record may have another shape
         return words.in_words({name: value})
 
 

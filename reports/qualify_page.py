@@ -1,4 +1,4 @@
-"""The page of a qualification: go or no-go, and the evidence of each line."""
+"""The page of a qualification: go or no-go, and each line's evidence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reports.page import render as render_page
 MEANS = {
     "pass": "Every line that decides says go.",
     "fail": "A guarantee is violated that the version of today keeps, or a bug is new.",
-    "unknown": "Something that was asked has no answer yet, or needs a person's decision; nothing says no-go.",
+    "unknown": "A required answer is missing, or you have to decide; there is no no-go.",
 }
 MARKS = {"go": "pass", "no-go": "fail", "not yet": "unknown", "note": "quiet"}
 RULES = [
@@ -20,12 +20,12 @@ RULES = [
     "known bug is found on the new version alone; a client fails against it; pairs show a violation that is new.",
     "Not yet: a run is missing or has no verdict; a bug that the new version is known to have was not seen; pairs show "
     "that a primary metric is worse, which a person has to weigh.",
-    "A note decides nothing: a bug or failure of both sides, or performance that so few pairs cannot tell.",
+    "A note decides nothing: a bug or failure of both sides, or a performance that so few pairs do not show.",
 ]
 
 
 def render(result: QualifyResult, links: Mapping[str, str]) -> str:
-    """Render the page as HTML; ``links`` maps run ids to page addresses."""
+    """Render the page as HTML."""
     columns: list[Column[Line]] = [
         Column("question", lambda line: line.question, "name"),
         Column("what", lambda line: line.what, "text"),

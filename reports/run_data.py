@@ -1,4 +1,4 @@
-"""Read the data of one run's page; missing data is reported by name."""
+"""The data of one run's page; missing data is reported by name."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from reports.shown import MOST_SHOWN, first_topic, partitions_of, shown_of
 Row = dict[str, Any]
 
 SERIES = "timeline_replicas"
-GROUP = ("rebalances", "commits")  # tables of a run with a consumer group
-SHARE = ("share_reads", "share_acks")  # tables of a run with a share group
-SERVERS = ("broker", "controller", "zookeeper")  # roles of nodes
-READ = ("manifest.json", "events.jsonl", "clients", "offsets", "usage", *GROUP, *SHARE)  # of the recorded files
+GROUP = ("rebalances", "commits")
+SHARE = ("share_reads", "share_acks")
+SERVERS = ("broker", "controller", "zookeeper")
+READ = ("manifest.json", "events.jsonl", "clients", "offsets", "usage", *GROUP, *SHARE)
 NOT_JUDGED = "This run has not been judged yet, so nothing is said about it."
 
 
@@ -33,9 +33,8 @@ NOT_JUDGED = "This run has not been judged yet, so nothing is said about it."
 class RunData:
     """The data of one run's page.
 
-    ``tables`` holds the judged tables, ``offsets``, ``usage`` and the group's; each unreadable one has a sentence in
-    ``missing`` instead. ``origin_ns``, the start of the first phase, is second 0. With very many partitions, only those
-    in ``shown`` have figures and rows; ``timeline_replicas`` may lack the others.
+    Unreadable tables have a sentence in ``missing``. ``origin_ns``, the start of the first phase, is second 0. Of very
+    many partitions, only those in ``shown`` have figures and rows.
     """
 
     folder: RunFolder
@@ -47,7 +46,6 @@ class RunData:
 
     @cached_property
     def clients(self) -> list[dict[str, Any]]:
-        """Return each client's final report; empty if the reports cannot be read."""
         try:
             return read_clients(self.folder)
         except EvidenceError:
@@ -77,7 +75,7 @@ class RunData:
         return first_topic(self.tables)
 
     def place(self, row: Row) -> tuple[bool, str, int]:
-        """Return the sort key of a partition's row: the first topic's partitions, then the others by name."""
+        """Sort a partition's row: the first topic first, then by name."""
         return (row["topic"] != self.first_topic, row["topic"], row["partition"])
 
     @cached_property
@@ -92,28 +90,27 @@ class RunData:
         return (self.seconds(min(seen)), self.seconds(max(seen))) if seen else None
 
     def seconds(self, t_ns: int) -> float:
-        """Convert to seconds since the start of the first phase, rounded to milliseconds."""
         return round((t_ns - self.origin_ns) / 1e9, 3)
 
     def rows(self, table: str) -> list[Row]:
         return self.tables.get(table, [])
 
     def rows_shown(self, table: str) -> list[Row]:
-        """Return a table's rows of the shown partitions, and its rows without a partition."""
+        """Return the rows of the shown partitions, and those without one."""
         return [row for row in self.rows(table) if row["topic"] is None or TopicPartition.of(row) in self.shown]
 
 
 def read_run(path: Path) -> RunData:
-    """Read a run folder, judged or not; if a file changed after sealing, the verdict is unknown.
+    """Read a run folder; if a file changed after sealing, the verdict is unknown.
 
     Raises:
-        EvidenceError: the folder has no manifest of this format, so it is not a run folder.
+        EvidenceError: the folder has no manifest of this format.
     """
     folder = RunFolder(path)
     manifest = read_manifest(folder.manifest)
     missing: list[str] = []
     tables: dict[str, list[Row]] = {}
-    # the page draws the tables from which the metrics were computed
+    # the page draws the tables of the metrics
     judged = {name: (folder.judged(name), schema) for name, schema in JUDGED.items() if name != "metrics"}
     wanted = {"offsets": (folder.table("offsets"), OFFSETS), **judged}
     if (usage := folder.table("usage")).exists():  # imported histories have no usage
@@ -145,7 +142,6 @@ def _read_events(folder: RunFolder, missing: list[str]) -> list[Event]:
 
 
 def _altered(folder: RunFolder) -> dict[str, Any] | None:
-    """Return the verdict unknown if a sealed file that the page reads has changed, else None."""
     try:
         if folder.is_sealed:
             folder.require_intact(*READ)
@@ -171,7 +167,7 @@ def _read_verdict(folder: RunFolder, missing: list[str]) -> dict[str, Any]:
 
 
 def _one_line(error: Exception) -> str:
-    """Return the error's message on one line, at most 200 characters, without local paths."""
+    """Return at most 200 characters, without local paths."""
     if isinstance(error, FileNotFoundError):
         return "the file is missing"
     return " ".join(str(error).split())[:200]

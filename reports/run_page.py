@@ -1,7 +1,4 @@
-"""Write the page of one run: ``python -m reports.run_page RUN [RUN …]`` writes ``<run>/report/index.html``.
-
-The page opens from disk without network access. The site's copy of plotly.js draws its figures.
-"""
+"""Write the page of one run: ``python -m reports.run_page RUN …`` writes ``<run>/report/index.html``."""
 
 from __future__ import annotations
 
@@ -45,17 +42,17 @@ CONTROLS = {
     "group_skip": "records that the group skipped",
     "archived_record": "records that the share group gave up",
 }
-WIDE_PIXELS, NARROW_PIXELS = 1040, 300  # of the strip, on a desktop and on a phone
+WIDE_PIXELS, NARROW_PIXELS = 1040, 300  # on a desktop and on a phone
 LETTER_PIXELS, NUMBER_PIXELS = 8.0, 26
 
 
 def publish(path: Path, site: Path | None = None) -> Path:
-    """Write the page of a run and return its path; the page names missing data.
+    """Write the page of a run, which names missing data; return its path.
 
-    ``site`` holds the shared copy of plotly.js; by default it is the folder ``site`` next to the folder of the runs.
+    ``site`` holds plotly.js; by default it is next to the folder of the runs.
 
     Raises:
-        EvidenceError: the folder has no manifest, so it is not a run folder.
+        EvidenceError: the folder has no manifest.
     """
     run = read_run(path)
     site = site or path.resolve().parent.parent / "site"
@@ -75,7 +72,7 @@ def _write_cases(run: RunData) -> None:
 
 
 def render(run: RunData, site: Path) -> str:
-    """Render the page as HTML; ``site`` is the folder that holds plotly.js."""
+    """Render the page as HTML; ``site`` holds plotly.js."""
     manifest, verdict = run.manifest, run.verdict["verdict"]
     kafka = "imported" if manifest.foreign else f"Kafka {manifest.kafka_version}"
     drawn = figures(run)
@@ -139,7 +136,7 @@ def _head(run: RunData) -> Iterator[Block]:
     if run.manifest.control:
         yield Words(
             f"Positive control. Expected: {_expected(run.manifest)}. If they are not detected, the verdict is "
-            "`unknown`; if they are, that says something about the judge, not about Kafka.",
+            "`unknown`. This run tests the judge, not Kafka.",
             "control",
         )
     if reasons := run.verdict.get("reasons"):
@@ -149,7 +146,6 @@ def _head(run: RunData) -> Iterator[Block]:
 
 
 def _expected(manifest: Manifest) -> str:
-    """Return the anomaly that a positive control must show, and the setting that allows it."""
     what = CONTROLS.get(manifest.control or "", (manifest.control or "").replace("_", " "))
     acks = sorted({producer.acks for producer in manifest.producers} & {"0", "1"})
     if manifest.control == "duplicate_output":
@@ -220,7 +216,7 @@ def _how_long(run: RunData) -> str:
 
 def _timeline(run: RunData) -> Iterator[Block]:
     if not phases(run):
-        yield Words("No phase was recorded.", "absent")
+        yield Words("There are no recorded phases.", "absent")
     else:
         strip = _strip(run)
         marks = (
@@ -238,7 +234,7 @@ def _timeline(run: RunData) -> Iterator[Block]:
         if faults(run):
             yield Listing("faults", run_tables.fault_table(run))
         else:
-            yield Words("No fault was injected.")
+            yield Words("There were no faults.")
     if run.server_events:
         yield Listing("servers", run_tables.server_table(run), folded=not any(unexplained(run.events, run.manifest)))
     if run.events:
@@ -298,7 +294,7 @@ def _moment(event: Event) -> str:
 
 
 def _ticks(start_s: float, end_s: float) -> list[int]:
-    """Return at most nine whole seconds, at steps of 1, 2 or 5 times a power of ten."""
+    """At most nine, at steps of 1, 2 or 5 times a power of ten."""
     steps = (factor * 10**power for power in range(6) for factor in (1, 2, 5))
     step = next((step for step in steps if (end_s - start_s) / step <= 8), 10**6)
     first = -(-start_s // step) * step
@@ -370,7 +366,7 @@ def _sends(run: RunData, drawn: dict[str, Figure]) -> Iterator[Block]:
     )
     if len(load.senders(run)) > 1:
         yield Listing("producers", load.producer_table(run))
-    yield _listing(run, "latency", run_tables.latency(run), "No send has both a due time and an answer: no latency.")
+    yield _listing(run, "latency", run_tables.latency(run), "There is no latency: sends lack a due time or an answer.")
 
 
 def _group(run: RunData) -> Iterator[Block]:
@@ -385,13 +381,13 @@ def _group(run: RunData) -> Iterator[Block]:
             stored="share_acks" if shares else "commits",
         )
     if shares:
-        yield _listing(run, "shared", group.shared_table(run), "No member was given a record.")
+        yield _listing(run, "shared", group.shared_table(run), "The members received no records.")
         return
     rebalances = group.rebalance_table(run)
     if rebalances.rows:
         yield Listing("rebalances", rebalances, folded=len(rebalances.rows) > UNFOLDED_REBALANCES)
     else:
-        yield _absent(run, "rebalances", "No member was given a partition.")
+        yield _absent(run, "rebalances", "The members received no partitions.")
 
 
 def _listing(run: RunData, name: str, table: Table, nothing: str) -> Block:
@@ -418,7 +414,7 @@ def _anomalies(run: RunData) -> Iterator[Block]:
         yield _absent(
             run,
             "anomalies",
-            "No anomaly was found. That holds for what was checked; the invariants below say how much that is.",
+            "No anomalies. The table of invariants below shows how much was checked.",
         )
         return
     yield Listing("anomalies", run_tables.anomalies(run))
@@ -435,7 +431,7 @@ def _anomalies(run: RunData) -> Iterator[Block]:
 
 
 def _invariants(run: RunData) -> Iterator[Block]:
-    yield _listing(run, "invariants", run_tables.invariants(run), "No invariant was considered.")
+    yield _listing(run, "invariants", run_tables.invariants(run), "There are no evaluated invariants.")
     if run.rows("invariants"):
         yield Words(
             "An invariant for which nothing could be checked is unknown. S1: a guarantee of Kafka under this "
@@ -447,7 +443,7 @@ def _invariants(run: RunData) -> Iterator[Block]:
 def _offsets(run: RunData) -> Iterator[Block]:
     table = run_tables.offsets(run)
     if not table.rows:
-        yield _absent(run, "offsets", "No capture was made.")
+        yield _absent(run, "offsets", "There are no captures.")
         return
     for note in table.notes:
         yield Words(note, "lead")
@@ -502,7 +498,7 @@ def _links(run: RunData) -> list[tuple[str, str]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Publish each run; prints one line a page. Returns 0, or 3 when a folder is no run folder."""
+    """Publish each run; return 3 if a folder is no run."""
     if not arguments:
         print("Give at least one run folder: python -m reports.run_page RUN [RUN …]", file=sys.stderr)  # noqa: T201 - the command's answer
         return 3

@@ -1,4 +1,4 @@
-"""Tables of a run's page, declared by their columns, and sentences about loss."""
+"""Tables of a run's page, and sentences about loss."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _value(name: str, heading: str = "", **look: Any) -> Column[Row]:
 
 
 def of_shown(run: RunData) -> str:
-    """Return `` of 24 of 1,000 partitions``, or nothing if all are shown."""
+    """Return `` of 24 of 1,000 partitions``, or nothing."""
     shown, there = len(run.shown), len(run.partitions)
     return f" of {shown:,} of {there:,} partitions" if shown < there else ""
 
@@ -61,7 +61,7 @@ _WATCHED = ("lost", "truncated_ack", "unknown_offset_ack", "phantom", "corrupt",
 
 
 def delivery(run: RunData) -> Table:
-    """Tabulate the fates of records over all partitions, one count per row."""
+    """Tabulate the fates of records over all partitions."""
     rows = run.rows("delivery")
     totals = {name: sum(row[name] for row in rows) for name in MEANING}
 
@@ -77,7 +77,7 @@ def delivery(run: RunData) -> Table:
 
 
 def delivery_by_partition(run: RunData) -> Table:
-    """Tabulate the fates of records per partition, with the loss interval of each."""
+    """Tabulate the fates per partition, with loss intervals."""
     names = ("sent", "acked", "indeterminate", "failed", "read", "lost", "unseen", "duplicated")
     columns = [
         _PARTITION,
@@ -92,7 +92,7 @@ def _interval(low: float | None, high: float | None) -> str:
 
 
 def loss_sentences(run: RunData) -> list[str]:
-    """Describe loss and duplication: the interval, its unknown part, and what zero losses prove."""
+    """Describe loss and duplication, and what zero losses prove."""
     rows = run.rows("delivery")
     acked, lost, unseen, copies = (
         sum(row[name] for row in rows) for name in ("acked", "lost", "unseen", "duplicate_copies")
@@ -116,7 +116,7 @@ def loss_sentences(run: RunData) -> list[str]:
     sentences.append(
         f"{copies:,} duplicate {'copy was' if copies == 1 else 'copies were'} found in the log."
         if copies
-        else "No record was found at more than one offset."
+        else "All records were found at one offset at most."
     )
     return sentences
 
@@ -136,7 +136,7 @@ def _unseen_parts(rows: list[Row]) -> str:
 # --- anomalies -----------------------------------------------------------------------------------
 
 
-_PERMITTED = (False, None, True)  # in the order of importance to the reader
+_PERMITTED = (False, None, True)
 _SHOWN_AS = {False: "fail", None: "unknown", True: "quiet"}
 
 
@@ -149,7 +149,7 @@ def _why(kind: Row) -> str:
 
 
 def anomalies(run: RunData) -> Table:
-    """Tabulate cases by kind, and whether this configuration allows them."""
+    """Tabulate cases by kind, and whether the configuration allows them."""
     kinds = sorted(
         run.rows("anomaly_counts"),
         key=lambda kind: (_PERMITTED.index(kind["allowed"]), kind["anomaly"], kind["severity"], _why(kind)),
@@ -165,16 +165,16 @@ def anomalies(run: RunData) -> Table:
 
 
 def total_cases(run: RunData) -> int:
-    """Count all cases; the anomalies table holds only the first of a frequent kind."""
+    """Count all cases; the table holds only a frequent kind's first."""
     return sum(kind["cases"] for kind in run.rows("anomaly_counts"))
 
 
-# lost records matter most, then duplicated ones; the others follow from these
+# the others follow from these
 _FIRST = ("lost_write", "truncated_ack", "unknown_offset_ack", "duplicate")
 
 
 def ordered_cases(run: RunData) -> list[Row]:
-    """Sort all cases: not allowed first, undecided next; then by importance and place."""
+    """Sort cases: not allowed first, then undecided; by importance and place."""
     return sorted(
         run.rows("anomalies"),
         key=lambda row: (
@@ -231,7 +231,7 @@ _INVARIANTS: list[Column[Row]] = [
 
 
 def invariants(run: RunData) -> Table:
-    """Tabulate every evaluated invariant: failed ones first, then unknown ones."""
+    """Tabulate every evaluated invariant: failed first, then unknown."""
     ordered = sorted(
         run.rows("invariants"), key=lambda row: (_URGENCY.get(row["verdict"], 1), _number(row["invariant"]))
     )
@@ -242,7 +242,7 @@ def invariants(run: RunData) -> Table:
 
 
 def offsets(run: RunData) -> Table:
-    """Tabulate every replica at every capture; mark values on which replicas disagree at ``after``."""
+    """Tabulate replicas at captures; mark disagreement at ``after``."""
     order = _capture_order(run.rows("offsets"))
     ordered = sorted(
         run.rows_shown("offsets"),
@@ -292,7 +292,7 @@ def _compared(row: Row, name: str, differing: Mapping[TopicPartition, list[str]]
 
 
 def recovery(run: RunData) -> Table:
-    """Tabulate measured times; censored times are lower bounds, times from leaders' metadata upper bounds."""
+    """Tabulate times; censored ones are lower bounds, those from leaders' metadata upper bounds."""
     columns: list[Column[Row]] = [
         Column("time", lambda row: f"{row['metric']}: {RECOVERY[row['metric']]}", "text"),
         Column("value", _time, "number"),
@@ -333,7 +333,10 @@ _LATENCY: list[Column[Row]] = [
     Column("offered", _per_second("due"), "number", "Sends that were due in the phase, per second."),
     Column("acknowledged", _per_second("arrived"), "number", "Acknowledgements that arrived in the phase, per second."),
     _value(
-        "acked", "acknowledged in the end", kind="number", help="Of the sends due in the phase, also after its end."
+        "acked",
+        "acknowledged in the end",
+        kind="number",
+        help="Sends due in the phase, also if acknowledged after its end.",
     ),
     *(_milliseconds(name, heading) for name, heading in _PERCENTILES.items()),
     _milliseconds("end_to_end_p50_ms", "end to end p50"),
@@ -387,12 +390,12 @@ def phase_table(run: RunData) -> Table:
 
 
 def fault_table(run: RunData) -> Table:
-    """Tabulate the faults by number, with the evidence of their effect and their duration."""
+    """Tabulate faults, with evidence of their effect."""
     return table("The injected faults, in order.", _FAULTS, faults(run))
 
 
 def server_table(run: RunData) -> Table:
-    """Tabulate every unexpected end of a server, and every start after a server's first."""
+    """Tabulate every unexpected end of a server, and later starts."""
     columns: list[Column[Event]] = [
         Column("time", lambda event: f"{run.seconds(event.t_ns):,.1f} s", "number"),
         Column("server", lambda event: event.target, "name"),

@@ -1,4 +1,4 @@
-"""The overview page of the sample site: what each page shows, and the command that made it."""
+"""The overview of the sample site: each page, and its command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reports.page import render as render_page
 
 
 class Made(NamedTuple):
-    """A command's result: its page's address relative to the site, state and sentence, and the seconds it took."""
+    """A command's result: page address in the site, state, sentence, seconds."""
 
     address: str
     state: str
@@ -20,7 +20,7 @@ class Made(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """A row; ``settings`` is the address of the ``--settings`` file, or empty."""
+    """A row; ``settings`` is the ``--settings`` file's address, or empty."""
 
     title: str
     shows: str
@@ -72,11 +72,11 @@ def render(rows: Sequence[Shown]) -> str:
 def _sentence(rows: Sequence[Shown]) -> str:
     made = [row.made for row in rows if row.made]
     if not made:
-        return "No page of the sample site is made yet: `make sample`."
+        return "No sample pages yet: `make sample`."
     took = duration(sum(each.took_s for each in made))
     return f"{len(made)} of {len(rows)} sample pages, each made by one command from real runs on this host, in {took}."
 
 
 def duration(seconds: int) -> str:
-    """Format in seconds, or in minutes from two minutes on."""
+    """Format in seconds, from two minutes on in minutes."""
     return f"{seconds} s" if seconds < 120 else f"{round(seconds / 60)} min"

@@ -10,32 +10,27 @@ from history.partition import TopicPartition
 
 Row = Mapping[str, Any]
 
-MOST_SHOWN = 24  # more would overload the selector and make the page too large
+MOST_SHOWN = 24  # more would make the page too large
 COMPARED = ("high_watermark", "log_end_offset", "leader_epoch", "log_start_offset")
 
 
 def partitions_of(tables: Mapping[str, Sequence[Row]]) -> frozenset[TopicPartition]:
-    """Return every partition that the delivery, offsets or ISR tables name."""
+    """Return the partitions of the delivery, offsets or ISR tables."""
     rows = (row for name in ("delivery", "offsets", "timeline_isr") for row in tables.get(name, ()))
     return frozenset(map(TopicPartition.of, rows))
 
 
 def shown_of(tables: Mapping[str, Sequence[Row]]) -> frozenset[TopicPartition]:
-    """Return at most ``MOST_SHOWN`` partitions.
-
-    In this order: those with most cases, with disagreeing replicas at the end, with most changes of leader or ISR, by
-    name.
-    """
+    """Return ``MOST_SHOWN`` partitions: most cases, disagreeing replicas, most changes, name."""
     return frozenset(_telling(tables)[:MOST_SHOWN])
 
 
 def first_topic(tables: Mapping[str, Sequence[Row]]) -> str:
-    """Return the topic of the first partition in this order; empty if there is no partition."""
+    """Return the first partition's topic, or ""."""
     return next((where.topic for where in _telling(tables)), "")
 
 
 def _telling(tables: Mapping[str, Sequence[Row]]) -> list[TopicPartition]:
-    """Sort all partitions by their importance to the reader, as ``shown_of`` describes."""
     cases = Counter(TopicPartition.of(row) for row in tables.get("anomalies", ()) if row["topic"] is not None)
     changes = Counter(map(TopicPartition.of, tables.get("timeline_isr", ())))
     apart = disagreements(tables.get("offsets", ()))
@@ -46,9 +41,7 @@ def _telling(tables: Mapping[str, Sequence[Row]]) -> list[TopicPartition]:
 
 
 def disagreements(offsets: Iterable[Row]) -> dict[TopicPartition, list[str]]:
-    """Return, per partition, the values on which replicas disagree in the capture ``after``; missing values are
-    ignored.
-    """
+    """Return the values on which replicas disagree in the capture ``after``."""
     values: dict[TopicPartition, dict[str, set[int]]] = {}
     for row in offsets:
         if row["capture"] == "after":

@@ -1,4 +1,4 @@
-"""The page of a soak: the page of randomised schedules, with a single schedule."""
+"""The page of a soak: randomised schedules, with a single schedule."""
 
 from reports.fuzz_page import render
 

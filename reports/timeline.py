@@ -1,4 +1,4 @@
-"""Read the phases and faults of a run from its events, as spans of time."""
+"""Read the phases and faults of a run from its events."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ OWN_COLUMNS = {
     "effect_verified",
     "recovery_verified",
     "why",
-}  # details with a column of their own in tables of faults
+}  # details with a column of their own
 
 
 class Run(Protocol):
-    """A run, finished or not: its events, and the conversion of their times to seconds."""
+    """A run, finished or not."""
 
     @property
     def events(self) -> Sequence[Event]: ...
@@ -51,10 +51,10 @@ class Run(Protocol):
 
 @dataclass(frozen=True)
 class Span:
-    """A phase or a fault, in seconds since the start of the first phase.
+    """A phase or a fault, in seconds since the first phase began.
 
-    ``step`` is the scenario's step, ``target`` its nodes. An uncleared fault ends with its phase. ``proof`` is None if
-    the effect was not verified. Overlapping faults differ in ``lane``.
+    ``target`` are the step's nodes. An uncleared fault ends with its phase. ``proof`` is None if the effect was not
+    verified. Overlapping faults differ in ``lane``.
     """
 
     label: str
@@ -76,7 +76,7 @@ class Span:
 
 
 def phases(run: Run) -> list[Span]:
-    """Return the phases in order of their start; one without an end lasts until the last event."""
+    """Return the phases by start; without an end, they last until the last event."""
     ended = {event.phase: run.seconds(event.t_ns) for event in run.events if event.kind == "phase_ended"}
     started = [event for event in run.events if event.kind == "phase_started"]
     last_s = end_of_run(run)
@@ -92,7 +92,7 @@ def end_of_run(run: Run) -> float:
 
 
 def faults(run: Run) -> list[Span]:
-    """Return every injected fault, from its injection until its recovery was verified."""
+    """Return every injected fault, until its recovery was verified."""
     phase_end = {phase.label: phase.end_s for phase in phases(run)}
     spans: list[Span] = []
     for event in run.events:
@@ -109,10 +109,7 @@ def faults(run: Run) -> list[Span]:
 
 
 def _update(spans: list[Span], event: Event, **change: Any) -> None:
-    """Apply a later event to the active faults of its phase.
-
-    A target restricts them to that target's faults, and a step to that step's, if there are any.
-    """
+    """An event with a target or step ends only the faults of that one, if there are any."""
     chosen = [i for i, span in enumerate(spans) if span.phase == event.phase and not span.is_over]
     if event.target:
         chosen = [i for i in chosen if spans[i].target == event.target]
@@ -136,7 +133,7 @@ def moments(run: Run) -> list[tuple[float, Event]]:
 
 
 def in_words(event: Event) -> str:
-    """Describe an event's detail in one line, without the details that have a column."""
+    """Describe an event's detail, without those that have a column."""
     tell = proofs.sentence if event.kind in ("injected", "healed") else words.in_words
     rest = tell({name: value for name, value in event.detail.items() if name not in OWN_COLUMNS})
     return "; ".join(filter(None, (event.detail.get("why"), rest)))

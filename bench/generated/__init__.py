@@ -1,1 +1,1 @@
-"""Run folders of any size, written instead of recorded; ``bench.folders`` is the command."""
+"""Run folders of any size, written by ``bench.folders``."""

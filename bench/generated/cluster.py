@@ -1,4 +1,4 @@
-"""Write the small files of a generated run: manifest, events, clients, brokers' logs and checkpoints, metadata log."""
+"""Write the small files of a generated run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _servers(plan: Plan) -> list[str]:
 
 
 def manifest(plan: Plan, run_id: str) -> Manifest:
-    """Return a manifest with brokers, one controller and one topic; the second phase, if any, pauses a follower."""
+    """Return a manifest with one topic; a second phase pauses a follower."""
     lag = {"replica.lag.time.max.ms": str(LAG_MS)}
     nodes = [NodeInfo(name="controller", role="controller", address="10.0.1.0", node_id=CONTROLLER_ID, config=lag)]
     nodes += [
@@ -136,7 +136,7 @@ def _event(t_ns: int, kind: str, phase: str = "", step: str = "", target: str = 
 
 
 def clients(plan: Plan, *, sends: list[int], live: int, drain: int, samples: int, views: int) -> Json:
-    """Return each client's final summary; the arguments are row counts of its tables."""
+    """Return the clients' final summaries from row counts."""
     drained = {
         f"{TOPIC}-{part.number}": {
             "start_offset": 0,
@@ -159,7 +159,7 @@ def clients(plan: Plan, *, sends: list[int], live: int, drain: int, samples: int
 
 
 def write_small_files(plan: Plan, folder: RunFolder, rows: Mapping[str, Any]) -> None:
-    """Write everything except the tables and segments; ``rows`` are the arguments of ``clients``."""
+    """Write all but tables and segments; ``rows`` are the arguments of ``clients``."""
     manifest(plan, folder.run_id).write(folder.manifest)
     _write_lines(folder.events, (json.dumps(line) for line in events(plan)))
     moments = range(STARTED_NS, plan.drained_until_ns + S, S)
@@ -189,7 +189,7 @@ def _write_lines(path: Any, lines: Any) -> None:
 
 
 def server_log(plan: Plan, broker: int) -> Iterator[str]:
-    """Yield a broker's log lines: its replicas' start and, as a leader, each ISR change."""
+    """Yield a broker's log lines: replicas' starts, and ISR changes as a leader."""
     everybody = ",".join(map(str, plan.brokers))
     yield _line(STARTED_NS + S, "kafka.server.KafkaRaftServer", "Kafka Server started")
     for number in range(plan.partitions):
@@ -269,7 +269,7 @@ def _ids(brokers: list[int]) -> bytes:
 
 
 def metadata_log(plan: Plan) -> bytes:
-    """Return the KRaft metadata log of the topic: its creation, each ISR without the paused broker, each full ISR."""
+    """Return the KRaft metadata log: the topic's creation and each ISR change."""
     name = _uvarint(len(TOPIC) + 1) + TOPIC.encode()
     values = [(plan.created_ns, _TOPIC_RECORD + name + _TOPIC_ID + b"\0")]
     for number in range(plan.partitions):

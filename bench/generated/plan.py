@@ -1,10 +1,8 @@
-"""Compute sizes, times and the places of the planted cases of a generated run.
+"""Compute sizes, times and the places of planted cases of a generated run.
 
-Record ``j`` of partition ``i`` is due as number ``j * partitions + i`` and, unless lost, is at offset ``j``. A log
-consists of batches of ``batch_records``; batch ``b`` belongs to producer ``b % producers``. Lost records are in the
-first half of a partition, whole batches first; other planted cases have even numbers in the second half. Copies and
-phantom records take further offsets at the end. Times are nanoseconds of the run's monotonic clock, in whole
-milliseconds.
+Record ``j`` of partition ``i`` is due as number ``j * partitions + i`` and, unless lost, is at offset ``j``. Batch
+``b`` belongs to producer ``b % producers``. Lost records are in the first half of a partition, whole batches first;
+other cases have even numbers in the second half; copies and phantom records are at the end.
 """
 
 from __future__ import annotations
@@ -29,8 +27,8 @@ STARTED_WALL_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 LAG_MS = 1000  # replica.lag.time.max.ms
 PHANTOM_SEQ = 10**12  # above every producer's sequence numbers
 MIN_SECONDS = 10
-MAX_BATCH_RECORDS = 64  # up to 64, an offset delta takes one byte, so that all records have one size
-BATCH_BYTES = 16_384  # Kafka's default batch.size
+MAX_BATCH_RECORDS = 64  # an offset delta takes one byte, so that all records have one size
+BATCH_BYTES = 16_384  # Kafka's batch.size
 CHUNK_RECORDS = 1 << 19  # even: a consumer that goes back needs the next record in the same chunk
 
 
@@ -40,14 +38,13 @@ class Planted:
 
     lost: int = 0  # acknowledged, never read, on no replica
     duplicates: int = 0  # records at a second offset
-    phantoms: int = 0  # records that were never sent
-    corrupt: int = 0  # values that do not match their checksum
-    aborted: int = 0  # sends that failed for good and were read
-    reordered: int = 0  # the live consumer goes back by one record and reads two again
+    phantoms: int = 0  # never sent
+    corrupt: int = 0  # not matching their checksum
+    aborted: int = 0  # failed for good, but read
+    reordered: int = 0  # the live consumer reads two records again
 
     @property
     def anomalies(self) -> dict[str, int]:
-        """Return the nonzero numbers of cases under the judge's names."""
         counts = {
             "lost_write": self.lost,
             "duplicate": self.duplicates,
@@ -84,7 +81,7 @@ class Plan:
     """A run to write.
 
     Raises:
-        BadInput: the numbers are impossible or leave too little space for the planted cases.
+        BadInput: the numbers are impossible or too large.
     """
 
     records: int
@@ -93,7 +90,7 @@ class Plan:
     producers: int = 1
     record_bytes: int = 100
     segments: bool = True
-    seconds: int = 60  # of load
+    seconds: int = 60
     probe_hz: int = 20
     segment_bytes: int | None = None  # None: a quarter of a partition's log
     planted: Planted = field(default_factory=Planted)
@@ -128,10 +125,7 @@ class Plan:
         return range(1, self.replicas + 1)
 
     def assignment(self, partition: int) -> list[int]:
-        """Return broker ids, leader first.
-
-        The last broker, if not the only one, leads nothing: the fault pauses it.
-        """
+        """Return broker ids, leader first; the last broker is paused, so it leads nothing."""
         leading = max(1, self.replicas - 1)
         turn = partition % leading
         order = [(turn + n) % leading + 1 for n in range(leading)]
@@ -141,7 +135,7 @@ class Plan:
     def producer_ids(self) -> list[str]:
         return [f"producer-{number + 1}" for number in range(self.producers)]
 
-    @lru_cache  # noqa: B019  # plans are few and live as long as the process
+    @lru_cache  # noqa: B019  # plans are few
     def partition(self, number: int) -> PartitionPlan:
         """Place the planted cases of a partition.
 
@@ -157,7 +151,7 @@ class Plan:
         room, places = half // self.batch_records, max(0, (records - 1 - half) // 2)
         if batches + (cut > 0) > room or sum(counts) > places:
             raise BadInput(
-                f"Partition {number} of {records:,} records has room for {room * self.batch_records:,} lost records "
+                f"Partition {number} of {records:,} records has space for {room * self.batch_records:,} lost records "
                 f"and {places:,} other cases, not for {lost:,} and {sum(counts):,}: plant fewer or write more records."
             )
         lost_batches = _spread(batches + (cut > 0), room)
@@ -189,7 +183,7 @@ class Plan:
         return gone
 
     def names(self, part: PartitionPlan, slots: Ints) -> tuple[Ints, Ints]:
-        """Return the producer's index and the sequence number of the record at each offset."""
+        """Return each offset's producer index and sequence number."""
         numbers = slots
         extra = slots >= part.records
         if extra.any():
@@ -243,7 +237,6 @@ class Plan:
 
     @property
     def shrunk_ns(self) -> int:
-        """Return when the paused broker has left the ISR."""
         return self.stopped_ns + 1200 * MS
 
     @property
@@ -252,7 +245,6 @@ class Plan:
 
     @property
     def full_ns(self) -> int:
-        """Return when the ISR is full again."""
         return self.resumed_ns + 500 * MS
 
     @property
@@ -280,7 +272,7 @@ class Plan:
         return np.where(slots < part.records, self.due(part, slots) + 1 * MS, self.load_end_ns + 10 * MS)
 
     def committed(self, part: PartitionPlan, slots: Ints) -> Ints:
-        """Return when the high watermark passed each offset: 1 ms later, or when the paused follower left the ISR."""
+        """Return when the high watermark passed each offset: 1 ms later, or when the ISR shrank."""
         appended = self.appended(part, slots)
         if self.replicas == 1:
             return appended
@@ -299,7 +291,7 @@ class Plan:
         return self.log_end(part, np.where(stands, self.stopped_ns, t_ns - 1 * MS))
 
 
-DRAIN_GAP_NS = 200  # between two records of the final drain
+DRAIN_GAP_NS = 200
 
 
 def _spread(count: int, places: int) -> Ints:

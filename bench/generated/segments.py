@@ -1,8 +1,7 @@
 """Encode log segments a chunk of batches at a time: all records of a chunk have one size.
 
-Record batches v2 (KIP-98), uncompressed, without keys and headers, with both checksums; values as ``history.payload``
-writes them. A value's CRC-32 comes from one table per digit of its number: CRC-32 is linear, so one byte's effect does
-not depend on the others.
+Record batches v2 (KIP-98), uncompressed, without keys and headers; values as in ``history.payload``. CRC-32 is linear,
+so a table per digit of a value's number gives its checksum.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _POWERS = 10 ** np.arange(1, 19, dtype=np.int64)
 
 
 def varint(number: int) -> bytes:
-    """Encode a zigzag variable-length integer, as in a record's fields."""
+    """Encode a zigzag variable-length integer."""
     rest, out = (number << 1) ^ (number >> 63), bytearray()
     while rest > 0x7F:
         out.append(rest & 0x7F | 0x80)
@@ -58,7 +57,7 @@ def varint(number: int) -> bytes:
 
 
 def wall_ms(t_ns: int) -> int:
-    """Return a monotonic time of the run as milliseconds since 1970."""
+    """Return a monotonic time as milliseconds since 1970."""
     return STARTED_WALL_MS + (t_ns - STARTED_NS) // MS
 
 
@@ -77,7 +76,7 @@ def small_batch(base_offset: int, values: Sequence[bytes], timestamp_ms: int) ->
 
 @lru_cache(maxsize=256)
 def _template(producer_id: str, digits: int, record_bytes: int) -> tuple[Bytes, int, list[Any]]:
-    """Return a value with the number 0…0, its CRC-32, and each digit's effect on it, by place."""
+    """Return a value with the number 0…0, its CRC-32, and each digit's effect on it."""
     body = bytearray(encode(producer_id, 10 ** (digits - 1), record_bytes)[:-_CHECKSUM_BYTES])
     at = len(producer_id) + 1
     body[at : at + digits] = b"0" * digits
@@ -136,8 +135,7 @@ class BatchEncoder:
     def encode(self, head: dict[str, Any], producer: Ints, seq: Ints, damaged: Any = None) -> Bytes:
         """Return the batches as bytes (batches, size).
 
-        ``head`` has the header fields that differ between batches; ``damaged`` flags the records whose value gets one
-        wrong byte.
+        ``head`` has the header fields that differ; values in ``damaged`` get a wrong byte.
         """
         batches = len(seq) // self.count
         out = np.empty((batches, self.size), np.uint8)
@@ -146,7 +144,7 @@ class BatchEncoder:
         values = np.empty((len(seq), self._plan.record_bytes), np.uint8)
         fill_values(values, self._plan.producer_ids, producer, seq)
         if damaged is not None and damaged.any():
-            values[damaged, -_CHECKSUM_BYTES - 1] ^= 1  # the last byte of the padding
+            values[damaged, -_CHECKSUM_BYTES - 1] ^= 1
         records[:, :, self._from : -1] = values.reshape(batches, self.count, -1)
         self._add_headers(out, head)
         return out
@@ -195,7 +193,7 @@ class LogFiles:
 
 
 def write_log(plan: Plan, part: PartitionPlan, brokers: Path) -> None:
-    """Write the segments of one partition to all its replicas, whose folders exist."""
+    """Write one partition's segments to its replicas' existing folders."""
     whole = BatchEncoder(plan, plan.batch_records)
     total = part.end_offset // plan.batch_records * whole.size
     limit = plan.segment_bytes or min(max(total // 4, 4096), 256 << 20)
@@ -241,7 +239,7 @@ def _append(plan: Plan, part: PartitionPlan, encoder: BatchEncoder, files: LogFi
 
 
 def _lost_before(plan: Plan, part: PartitionPlan, batches: Ints) -> Ints:
-    """Return the number of the producer's lost records before each batch: Kafka's sequence numbers have no gaps."""
+    """Kafka's sequence numbers have no gaps."""
     lost = np.zeros(len(batches), np.int64)
     for producer in range(plan.producers):
         own = part.lost_batches[part.lost_batches % plan.producers == producer]

@@ -1,4 +1,4 @@
-"""Write the recorded tables of a generated run as Parquet, one row group or more per partition, in order."""
+"""Write the tables of a generated run as Parquet, a row group or more per partition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Columns = Mapping[str, Any]
 
 @contextmanager
 def _file(path: Path, schema: pa.Schema) -> Iterator[Any]:
-    """Yield ``write(columns, rows)``, which adds a row group; single strings are dictionary-encoded."""
+    """Single strings are dictionary-encoded."""
     path.parent.mkdir(exist_ok=True)
     strings = [field.name for field in schema if field.type == pa.string()]
     stored = pa.schema(
@@ -103,7 +103,7 @@ def _sends(plan: Plan, part: PartitionPlan, producer: int, own: Ints) -> Columns
 
 
 def write_live(plan: Plan, folder: RunFolder) -> int:
-    """Write the live consumer's polls, one record of each partition in turn; return the row count."""
+    """Write the live consumer's polls, the partitions in turn."""
     parts = [plan.partition(number) for number in range(plan.partitions)]
     counts = np.array([part.end_offset - _lost(plan, part) + 2 * len(part.reordered) for part in parts])
     turns = _InTurns(counts)
@@ -120,7 +120,7 @@ def write_live(plan: Plan, folder: RunFolder) -> int:
 
 
 def write_drain(plan: Plan, folder: RunFolder) -> int:
-    """Write the final drain's polls, one partition after the other; return the row count."""
+    """Write the final drain's polls, partition after partition."""
     at = 0
     with _file(folder.table("polls") / f"polls-{DRAIN}.parquet", POLLS) as write:
         for part in map(plan.partition, range(plan.partitions)):
@@ -145,7 +145,7 @@ def _read(plan: Plan, part: PartitionPlan) -> Iterator[Ints]:
 
 
 def _going_back(slots: Ints, reordered: Ints) -> Ints:
-    """Read each of ``reordered`` and its next record a second time."""
+    """Read each of ``reordered`` and its next record twice."""
     if not len(reordered):
         return slots
     back = is_in(slots, reordered)
@@ -158,7 +158,7 @@ def _going_back(slots: Ints, reordered: Ints) -> Ints:
 
 
 class _InTurns:
-    """The positions of records when a reader takes one of each partition in turn."""
+    """The positions of records, if a reader takes the partitions in turn."""
 
     def __init__(self, counts: Ints) -> None:
         self._counts, self._sorted = counts, np.sort(counts)
@@ -201,7 +201,7 @@ def write_empty(folder: RunFolder) -> None:
 
 
 def write_replicas(plan: Plan, folder: RunFolder) -> int:
-    """Write ``probe_hz`` samples of every replica per second; return the row count."""
+    """Write every replica's samples; return the row count."""
     times = np.arange(plan.probed_from_ns, plan.probed_until_ns, 1_000 // plan.probe_hz * MS)
     rows = 0
     with _file(folder.table("replicas") / f"replicas-{PROBER}.parquet", REPLICAS) as write:
@@ -217,7 +217,7 @@ def write_replicas(plan: Plan, folder: RunFolder) -> int:
 
 
 def _samples(plan: Plan, part: PartitionPlan, broker: Ints, leader: int, sent: Ints) -> dict[str, Any]:
-    """Return replicas' answers to probes at these times; the paused broker does not answer."""
+    """The paused broker does not answer."""
     leads, fault = broker == leader, (broker == plan.replicas) & (plan.replicas > 1)
     at = sent + MS // 2
     silent = fault & (sent >= plan.stopped_ns) & (sent < plan.resumed_ns)
@@ -242,7 +242,7 @@ def _samples(plan: Plan, part: PartitionPlan, broker: Ints, leader: int, sent: I
 
 
 def write_isr(plan: Plan, folder: RunFolder) -> int:
-    """Write every broker's view of each partition at half the probe rate; return the row count."""
+    """Write every broker's views at half the probe rate; return the row count."""
     times = np.arange(plan.probed_from_ns, plan.probed_until_ns, 2_000 // plan.probe_hz * MS)
     observer, sent = np.tile(np.arange(plan.replicas), len(times)), np.repeat(times, plan.replicas)
     if plan.replicas > 1:
@@ -278,7 +278,7 @@ def _slice(value: Any, low: int) -> Any:
 
 
 def _lists(members: Sequence[int], lengths: Ints) -> pa.Array:
-    """Return the first ``lengths`` members of each row; the paused broker is the last of every assignment."""
+    """The paused broker is the last of every assignment."""
     ends = np.concatenate([[0], np.cumsum(lengths)])
     place = np.arange(int(ends[-1])) - np.repeat(ends[:-1], lengths)
     values = np.array(members, np.int32)[place]
@@ -301,7 +301,7 @@ def captures(plan: Plan) -> dict[str, int]:
 
 
 def write_offsets(plan: Plan, folder: RunFolder) -> None:
-    """Write one file per capture; checkpoint values are a second old."""
+    """Write one file per capture; checkpoints are a second old."""
     for number, (name, at_ns) in enumerate(captures(plan).items()):
         slug = name.replace(":", "").replace(" ", "-")
         with _file(folder.table("offsets") / f"{number:02}-{slug}.parquet", OFFSETS) as write:
@@ -324,7 +324,7 @@ def write_offsets(plan: Plan, folder: RunFolder) -> None:
 
 
 def write_usage(plan: Plan, folder: RunFolder) -> None:
-    """Write some counters of each node and the host at each boundary."""
+    """Write some counters of nodes and host at each boundary."""
     boundaries = {
         "before": plan.load_ns - 400 * MS,
         f"{PHASES[0]}{PHASE_START}": plan.load_ns,

@@ -108,11 +108,11 @@ def test_what_is_meant_to_stay_is_not_left() -> None:
     [
         ({}, []),
         ({"exit_code": None}, ["it did not end"]),
-        ({"killed": ""}, ["nobody was killed, and it ended with 2"]),
+        ({"killed": ""}, ["the process had ended before the kill, with exit code 2"]),
         ({"killed": "", "exit_code": 0}, []),
         ({"clean": 2}, ["clean ended with 2"]),
         ({"left": ["ports: 9092"]}, ["ports: 9092"]),
-        ({"judged": [{"whole": False, "verdict": "pass"}]}, ["a record that is not whole passed"]),
+        ({"judged": [{"whole": False, "verdict": "pass"}]}, ["an incomplete record passed"]),
         ({"judged": [{"whole": True, "verdict": "pass"}]}, []),
         ({"judged": [{"whole": False, "verdict": "fail"}]}, []),
     ],

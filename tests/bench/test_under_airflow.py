@@ -35,7 +35,7 @@ def test_the_trouble_comes_in_the_phase_in_which_the_leader_is_away() -> None:
         ({}, []),
         ({"state": "success"}, ["the DAG run ended as success"]),
         ({"left": ["ports: 9092"]}, ["ports: 9092"]),
-        ({"verdict": "pass"}, ["a record that is not whole passed"]),
+        ({"verdict": "pass"}, ["an incomplete record passed"]),
         ({"verdict": "pass", "whole": True}, []),
     ],
 )

@@ -28,7 +28,7 @@ def test_each_experiment_is_one_run() -> None:
     [
         ({"kafka": "5.0.0"}, "5.0.0 is no version that the claims know; known are 2.8, 3.0, 3.1"),
         ({"kafka": "3.9.1", "experiments": ["nothing"]}, "'nothing' is no experiment; known: propagation, eviction"),
-        ({}, "KAFKA= is missing: the version that is asked"),
+        ({}, "KAFKA= is missing: the release to check"),
     ],
 )
 def test_what_nobody_knows_is_refused(settings: dict[str, object], said: str) -> None:

@@ -326,7 +326,7 @@ def test_what_was_not_asked_is_among_the_doubts() -> None:
     """Questions that were left out are listed as doubts."""
     result = answered(plan())
 
-    assert result.doubts[:2] == ["Performance was not asked (PAIRS=0).", "Java clients were not asked (CLIENTS=0)."]
+    assert result.doubts[:2] == ["Performance was not compared (PAIRS=0).", "Java clients were not tested (CLIENTS=0)."]
 
 
 def test_each_feature_has_its_words() -> None:

@@ -136,7 +136,7 @@ def test_commands_are_quick_to_import() -> None:
         ([*RUN, "--runtime", "podman"], "Invalid value for '--runtime': 'podman' is not one of 'auto', 'docker'"),
         ([*RUN, "--rate", "fast"], "Invalid value for '--rate': Input should be a valid number"),
         ([*RUN, "--seed", "1.5"], "Invalid value for '--seed': Input should be a valid integer"),
-        ([*RUN, "--rate", "-5"], "--rate=-5 is no rate; give records a second above 0."),
+        ([*RUN, "--rate", "-5"], "--rate=-5 is not a rate; give records per second above 0."),
         (["run", "--kafak", "3.9.1"], "No such option: --kafak (Possible options: --java, --kafka); see plimsoll run"),
         (["judge"], "Missing argument 'RUN'; see plimsoll judge --help."),
         (["soak", "--minutes", "0"], "--minutes=0 is refused: Input should be greater than 0"),
@@ -625,10 +625,10 @@ with open({str(tmp_path / "kept")!r}, "w") as kept:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (["qualify", "--from", "9", "--to", "3.9.1"], "--from=9 is no version"),
+        (["qualify", "--from", "9", "--to", "3.9.1"], "--from=9 is not a version"),
         (["qualify", "--from=3.9.1", "--to=2.7.0"], "--to=2.7.0 is too old"),
         (["compare", "--base", "nowhere/x", "--head", "3.9.1"], "--base=nowhere/x: there is no such folder"),
-        (["run", "steady", "--kafka", "9"], "--kafka=9 is no version"),
+        (["run", "steady", "--kafka", "9"], "--kafka=9 is not a version"),
     ],
 )
 def test_a_refused_version_is_named_by_the_option_that_was_used(

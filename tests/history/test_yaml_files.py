@@ -61,7 +61,7 @@ MULTIPLIED = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     [
         ("pairs: 1\npairs: 2\n", r"the key 'pairs' is there twice.*line 2"),
         ("a: {b: 1, b: 2}", "the key 'b' is there twice"),
-        ("&a [*a]", "an alias stands within what it means"),
+        ("&a [*a]", "an alias refers to a node that contains it"),
         ("[" * 20_000, "nested too deeply"),
         ("day: 2024-02-30", "day is out of range"),
         (f"n: {'9' * 5_000}", "limit"),

@@ -171,7 +171,7 @@ MOP = {"op": "send", "key": "x", "offset": 0, "value": 1}
         ("not json", "not JSON"),
         ("[1]", "JSON object"),
         ('{"a": NaN}', "not JSON"),
-        ('{"a": 1, "b": {"c": 1, "c": 2}}', "the name 'c' stands twice"),
+        ('{"a": 1, "b": {"c": 1, "c": 2}}', "an object has the name 'c' twice"),
         (json.dumps({**GOOD, "mops": [MOP], "type": "done"}), "type must be one of"),
         (json.dumps({**GOOD, "mops": [MOP], "f": "read"}), "f must be one of"),
         (json.dumps(GOOD), "'mops' is missing"),

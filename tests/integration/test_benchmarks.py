@@ -92,7 +92,7 @@ def test_whether_it_is_steady_is_read_off_what_producers_record(run: RunFolder) 
     (looked,) = _events(run, "precondition")
 
     assert looked.detail["met"] is False
-    assert "s more of the load to tell" in looked.detail["why"] or "no steady state: " in looked.detail["why"]
+    assert "s more of load are needed" in looked.detail["why"] or "no steady state: " in looked.detail["why"]
 
 
 def test_what_was_used_grows_through_a_restart(run: RunFolder) -> None:

@@ -100,7 +100,7 @@ def test_torn_transaction(told):
     }
     assert (torn["half"]["seq"], torn["half"]["partition"], torn["half"]["offset"]) == (1, 1, 3)
     assert torn["half"]["explanation"] == (
-        "Transaction 0 of half is torn: 2 of its 3 records were read and 1 are gone, the first of them record half/1."
+        "Transaction 0 of half is torn: 2 of its 3 records were read and 1 were lost, first record half/1."
     )
 
 

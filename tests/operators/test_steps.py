@@ -131,7 +131,7 @@ def test_a_cluster_that_lives_is_neither_started_nor_salvaged(run: Path, calls: 
     (run / "work" / "dag_run").write_text("manual__1")
     asked: Any = {"run_id": "manual__2"}
 
-    with pytest.raises(HarnessError, match="a-run was started before; a run is never started twice, start a new one"):
+    with pytest.raises(HarnessError, match="a-run was started before; start a new run"):
         StartCluster(task_id="start_cluster", run=str(run), stage=START).execute(asked)
     assert calls == []
 
@@ -152,7 +152,9 @@ def test_the_cluster_of_a_collected_run_is_not_started(run: Path, calls: list[st
     """The cluster of a collected run is not started again; leftovers are removed and the record stays."""
     RunFolder(run).seal()
 
-    with pytest.raises(HarnessError, match="a-run was collected and its cluster is gone, so start_cluster cannot run"):
+    with pytest.raises(
+        HarnessError, match="a-run was collected and its cluster was removed, so start_cluster cannot run"
+    ):
         StartCluster(task_id="start_cluster", run=str(run), stage=START).execute({})
     assert calls == ["tear_down"]
     assert RunFolder(run).check_seal() == []

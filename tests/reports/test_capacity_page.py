@@ -68,7 +68,7 @@ def test_what_was_not_measured_is_said_instead_of_drawn() -> None:
     assert '<body data-verdict="unknown">' in html
     assert 'id="figure-' not in html
     assert "No degraded load step can be used." in html
-    assert "has not been tried on a run that it was not fitted on" in html
+    assert "was not tested on held-out runs" in html
 
 
 def test_disks_racks_and_partitions_are_shown_where_they_were_asked_about() -> None:
@@ -78,7 +78,7 @@ def test_disks_racks_and_partitions_are_shown_where_they_were_asked_about() -> N
     for shown in (">a rack away</th>", ">the disk</td>", 'id="figure-partitions"'):
         assert (shown in html, shown in plain) == (True, False), shown
     assert "Each broker of the question holds 6 replicas (3 to 300 were run): CPU 0.101 s per MB" in html
-    assert "No size of a disk was named" in plain
+    assert "Set disk_gb to see when a disk is full" in plain
 
 
 def test_a_load_without_end_is_not_drawn_to_infinity() -> None:

@@ -81,13 +81,13 @@ def test_a_page_has_the_table_where_there_are_several(run: RunData, folder: Path
     """A page has the table for several producers; a single producer has a sentence among the facts."""
     several = render(run, tmp_path / "site")
 
-    assert "What each producer was asked for" in several
+    assert "The requested load of each producer" in several
     assert "verifiable-1 (ledger)" in several
     (folder / "clients" / "producer.json").write_text(
         json.dumps({"client_id": "producer-1", "rows": 40, "overflowed": 0, "busy_ns": S, "offering_ns": 2 * S})
     )
     one = render(read_run(folder), tmp_path / "site")
-    assert "What each producer was asked for" not in one
+    assert "The requested load of each producer" not in one
     assert "producer-1: 40 records, all sent; busy 50% of the time, so it could offer at least 40/s" in one
 
 

@@ -57,8 +57,8 @@ def test_alerts_stand_first(late: NightlyResult) -> None:
         in told
     )
     assert "performance new p99 latency, acks1_lag_leader_kill on 4.3.0: +16" in told
-    assert "No alert was raised." not in told
-    assert "No alert was raised." in section(render(suppressed, {}), "alerts")
+    assert "There are no alerts." not in told
+    assert "There are no alerts." in section(render(suppressed, {}), "alerts")
     assert "suppressed: the limit is reached" in section(render(suppressed, {}), "alerts")
 
 
@@ -126,7 +126,7 @@ def test_a_nightly_run_without_a_run_has_a_page(first: NightlyResult) -> None:
     """A nightly run without a run, series or host has a page."""
     empty = first.model_copy(update={name: [] for name in ("series", "cells", "runs", "nightly_runs", "hosts")})
 
-    assert "No series has a figure yet." in render(empty, {})
+    assert "There are no figures yet." in render(empty, {})
 
 
 # --- the figure ------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from reports import proofs
             "it answers, broker-1 and broker-2 did not end by itself and got SIGKILL",
         ),
         ({"packets": 0, "rules": 2}, "the kernel dropped 0 packets, 2 rules in place"),
-        ({"packets": 1, "rules": 0}, "the kernel dropped 1 packet, no rule is left"),
+        ({"packets": 1, "rules": 0}, "the kernel dropped 1 packet, no rules left"),
         ({"passed_bytes": 15300}, "15,300 bytes passed the limit"),
         (
             {"lag": 0, "samples": 66, "lag_min": 0, "lag_median": 2901, "lag_max": 3649},

@@ -97,8 +97,8 @@ def test_no_anomaly_found_is_not_the_same_as_none_looked_for(tmp_path: Path) -> 
     shutil.rmtree(folder / "verdict" / "anomalies")
     missing = _text(folder)
 
-    assert "No anomaly was found" in looked_for
-    assert "No anomaly was found" not in missing
+    assert "No anomalies." in looked_for
+    assert "No anomalies." not in missing
     assert "the table <code>verdict/anomalies</code> is missing" in missing
 
 

@@ -142,7 +142,7 @@ def test_brokers_in_racks_come_by_the_rack() -> None:
     assert [option["brokers"] for option in found["options"]] == [3, 6, 9]
     assert found["plan"]["rack_factor"] == pytest.approx(1.5)
     assert "while one broker or a whole rack is away" in found["sentence"]
-    assert any(limit.startswith("Racks are arithmetic") for limit in found["limits"])
+    assert any(limit.startswith("Racks are calculated") for limit in found["limits"])
     assert any(limit.startswith("A plan without racks holds with one broker away") for limit in told()["limits"])
 
 

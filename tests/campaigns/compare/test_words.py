@@ -44,7 +44,7 @@ def test_what_is_not_known_says_what_could_have_been_seen():
 
     assert found.verdict == "inconclusive"
     assert re.fullmatch(
-        r"10 pairs cannot decide whether Kafka 3\.9\.1 differs from Kafka 3\.9\.0\. No guarantee was violated\. "
+        r"10 pairs cannot decide whether Kafka 3\.9\.1 differs from Kafka 3\.9\.0\. All guarantees were kept\. "
         r"About \d+ pairs would decide\.",
         found.sentence,
     )
@@ -104,7 +104,7 @@ def test_what_so_few_runs_do_not_tell_is_no_improvement():
     assert (found.effects[0].verdict, found.verdict, found.state) == ("equivalent", "inconclusive", "unknown")
     assert found.sentence == (
         "Kafka 3.9.0 showed lost_write in 1 of 16 judged runs, Kafka 3.9.1 in none of 10 (Fisher's exact p = 1; too "
-        "few runs to tell whether Kafka 3.9.1 keeps what Kafka 3.9.0 violates)."
+        "few runs to decide whether Kafka 3.9.1 keeps what Kafka 3.9.0 violates)."
     )
     assert found.further[0].startswith("Kafka 3.9.1 is equivalent to Kafka 3.9.0")
 
@@ -125,10 +125,10 @@ def test_a_scenario_without_load_is_compared_by_its_guarantees():
 
     assert (kept.verdict, kept.state) == ("no violation", "pass")
     assert kept.sentence == (
-        "No guarantee was violated in any run that could be judged (16 of 16 runs of base and 10 of 10 runs of head)."
+        "All runs that could be judged kept their guarantees (16 of 16 runs of base and 10 of 10 runs of head)."
     )
     assert kept.further == [
-        "No primary metric is compared.",
+        "There is no primary metric to compare.",
         "Not asked, for there is too little load: p99 latency in phase steady (150 of the 1,000 records that a run "
         "needs).",
     ]
@@ -168,7 +168,7 @@ def test_several_violations_are_counted_one_by_one():
 
     assert found.sentence == (
         "Kafka 3.9.1 violated guarantees in 2 of 10 judged runs, Kafka 3.9.0 in 6 of 16 (Fisher's exact p = 0.42; too "
-        "few runs to tell whether Kafka 3.9.0 keeps what Kafka 3.9.1 violates): lost_write in 1 against 0, I6 (no "
+        "few runs to decide whether Kafka 3.9.0 keeps what Kafka 3.9.1 violates): lost_write in 1 against 0, I6 (no "
         "replica's log end falls below a high watermark that it has shown) in 1 against 6."
     )
 

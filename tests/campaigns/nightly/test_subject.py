@@ -158,7 +158,7 @@ def test_the_first_nightly_run_is_a_comparison(builds: dict[str, str]) -> None:
     whole_run = slow.model_copy(update={"beside": [slow.beside[0].model_copy(update={"phase": ""})]})
     assert "(p99 latency, steady: +100 %)" in nightly._sentence(whole_run)
     page = render(slow, {})
-    assert "The subject beside a pinned release" in page
+    assert "The subject and a pinned release" in page
     assert "https://example.org/" in page
 
 

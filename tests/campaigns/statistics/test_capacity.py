@@ -253,7 +253,7 @@ def test_one_run_has_a_knee_but_no_interval() -> None:
 
 def test_no_step_is_no_knee() -> None:
     """Without load steps the knee is an error."""
-    with pytest.raises(BadInput, match="No load step was measured"):
+    with pytest.raises(BadInput, match="Without measured load steps"):
         knee([], target_ms=100)
 
 

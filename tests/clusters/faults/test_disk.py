@@ -89,7 +89,7 @@ def test_the_last_copy_is_told(world: Any, isr: list[int], killed: list[str], la
 
 def test_a_broker_that_runs_is_not_wiped(world: Any) -> None:
     """A running broker is not wiped; the error asks to kill or stop it first."""
-    with pytest.raises(HarnessError, match="broker-3 runs; wipe needs it down, kill or stop it before"):
+    with pytest.raises(HarnessError, match="broker-3 runs, but wipe needs it down; kill or stop it first"):
         run(world, {"kill": "A"}, {"wipe": "C"})
 
     assert (data(world) / "orders-0" / SEGMENT).read_bytes() == LOG

@@ -63,7 +63,7 @@ def test_the_end_of_a_member_is_proven_by_its_silence(world: Any, polls: dict[st
 
     polls |= {"polls": False}
     assert ended.verify_injected() == {"member": "polls no more"}
-    with pytest.raises(WaitTimeout, match="member-1 to poll and be given partitions"):
+    with pytest.raises(WaitTimeout, match="member-1 to poll and get partitions"):
         ended.verify_cleared()
 
     polls |= {"polls": True}

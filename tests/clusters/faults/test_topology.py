@@ -204,7 +204,7 @@ def test_other_settings_are_changed_beside_each_other(cluster: Any) -> None:
 def test_nobody_is_asked_while_nobody_answers(cluster: FakeWorld) -> None:
     """A step that needs a broker's answer is an error while all brokers are down."""
     told = {"configure": {"topic": "orders", "set": {"retention.ms": 1}}}
-    with pytest.raises(HarnessError, match=r"No broker answers that could be told .*; start one first"):
+    with pytest.raises(HarnessError, match=r"No broker answers to apply .*; start one first"):
         run(cluster, {"kill": "brokers"}, told)
 
 

@@ -123,7 +123,7 @@ def test_a_folder_that_is_no_kafka_is_refused(tmp_path: Path, cache: Path, missi
     """Nothing stays behind that looks like one."""
     (build(tmp_path / "dist") / missing).unlink()
 
-    with pytest.raises(BadInput, match=f"KAFKA={tmp_path}/dist holds no Kafka: kafka_2.13"):
+    with pytest.raises(BadInput, match=f"KAFKA={tmp_path}/dist contains no Kafka: kafka_2.13"):
         build_of(str(tmp_path / "dist"))
     assert not [path for path in (cache / "kafka").iterdir() if not path.name.endswith(".lock")]
 
@@ -142,7 +142,7 @@ def test_a_broken_archive_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.tgz").write_text("hello")
 
     for name in ("cut.tgz", "text.tgz"):
-        with pytest.raises(BadInput, match=f"{name} is no archive that can be read"):
+        with pytest.raises(BadInput, match=f"{name} is not a readable archive"):
             build_of(str(tmp_path / name))
 
 

@@ -92,7 +92,7 @@ def test_without_an_archive_all_goes_on(jars: Path, caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.WARNING):
         make(archive, ProcessRuntime(jars.parent), java, [server])
 
-    assert caplog.text.count("no classes were archived") == 1
+    assert caplog.text.count("could not archive the classes") == 1
     assert why in caplog.text
     assert [file.suffix for file in jars.iterdir()] == [".jar"]
 

@@ -22,7 +22,7 @@ def test_a_release_has_its_last_level(release: str, level: int) -> None:
 def test_an_unknown_release_is_refused() -> None:
     """An unknown release is rejected with the list of known ones; 3.2 was a preview."""
     for release in ("9.9", "3.2"):
-        with pytest.raises(BadInput, match=f"metadata.version of {release} are not known; known: 3.3, 3.4"):
+        with pytest.raises(BadInput, match=f"metadata.version of {release} are unknown; known: 3.3, 3.4"):
             metadata_level(release)
 
 

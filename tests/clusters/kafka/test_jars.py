@@ -34,15 +34,15 @@ def test_what_is_no_version_is_refused(version: str) -> None:
     with pytest.raises(BadInput) as refused:
         kafka_jars(version)
     assert str(refused.value) == (
-        f"KAFKA={version} is no version; give a released one from 2.8.0 on, such as 4.4.0, a folder or an archive of "
-        "jars, or image:<reference>."
+        f"KAFKA={version} is not a version; give a released one from 2.8.0 on, such as 4.4.0, a folder or an archive "
+        "of jars, or image:<reference>."
     )
 
 
 @pytest.mark.parametrize("version", ["", "trunk", "4"])
 def test_a_build_must_tell_its_version(version: str) -> None:
     """A build without a full version is rejected, since rules depend on the version."""
-    with pytest.raises(BadInput, match="is no version"):
+    with pytest.raises(BadInput, match="is not a version"):
         version_of(version)
 
 
@@ -104,7 +104,7 @@ def test_a_jar_that_was_cut_is_named() -> None:
     with pytest.raises(HarnessError) as damaged:
         kafka_jars("3.9.1")
     assert str(damaged.value) == (
-        f"kafka_2.13-3.9.1.jar in {folder} cannot be read as a jar, cut or damaged; remove that folder, and the next "
+        f"kafka_2.13-3.9.1.jar in {folder} cannot be read as a jar; remove that folder, and the next "
         "run fetches it again."
     )
     shutil.rmtree(folder)

@@ -91,7 +91,7 @@ def test_a_full_disk_ends_the_phase_and_heals(
     monkeypatch.setattr(room.shutil, "disk_usage", lambda _: SimpleNamespace(free=next(free)))
     world = FakeWorld(tmp_path, scenario([{"kill": LEADER}, step], load=LOAD))
 
-    with pytest.raises(HarnessError, match=r"The disk of .* is full: 0 MB are free.*make room on that disk"):
+    with pytest.raises(HarnessError, match=r"The disk of .* is full: 0 MB are free.*free space on that disk"):
         run(tmp_path, {"kill": LEADER}, step, world=world)
     assert [event.step for event in world.seen("step")] == ["kill", *step]
     assert [event.step for event in world.seen("healed")] == ["kill"]
@@ -391,7 +391,7 @@ def test_one_of_several_is_not_ended_alone(tmp_path: Path, fault: dict[str, Any]
 def test_a_step_that_cannot_be_done_leaves_no_fault(tmp_path: Path) -> None:
     """A step that fails ends the phase, and active faults are healed."""
     world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
-    with pytest.raises(HarnessError, match="broker-2 has no pause active that could be ended"):
+    with pytest.raises(HarnessError, match="broker-2 has no pause active to end"):
         run(tmp_path, {"pause": "A"}, {"resume": "B"}, world=world)
 
     assert [event.target for event in world.seen("healed")] == ["broker-1"]
@@ -459,7 +459,7 @@ def test_a_load_is_steady_when_its_ledger_says_so(tmp_path: Path) -> None:
 
     (seen,) = world.seen("precondition")
     assert seen.detail["condition"] == "steady state"
-    assert seen.detail["why"] == "does not hold: no record that was due at some time was acknowledged yet"
+    assert seen.detail["why"] == "does not hold: no acknowledged record has a due time yet"
 
 
 def test_of_many_partitions_those_are_told_that_keep_a_condition_from_holding(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_a_run_ends_before_what_it_recorded_cannot_be_written(run: RunFolder, mo
         Room(run).check()
     assert str(full.value) == (
         f"The disk of {run.path} is full: {needed - 1 >> 20} MB are free, and to collect this run takes "
-        f"{needed >> 20} MB. The run was ended early; make room on that disk."
+        f"{needed >> 20} MB. The run was ended early; free space on that disk."
     )
 
 

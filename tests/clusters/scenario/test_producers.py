@@ -100,8 +100,8 @@ def test_a_name_that_is_like_one_is_free(name: str) -> None:
 @pytest.mark.parametrize(
     ("document", "sentence"),
     [
-        (told({"a_b": {"topic": "orders"}}), "'a_b' is no name of a producer: letters, digits and -, at most 35"),
-        (told({"": {"topic": "orders"}}), "'' is no name of a producer"),
+        (told({"a_b": {"topic": "orders"}}), "'a_b' is not a producer name: letters, digits and -, at most 35"),
+        (told({"": {"topic": "orders"}}), "'' is not a producer name"),
         (told({"x" * 36: {"topic": "orders"}}), "at most 35"),
         (told({"x" * 34: {"topic": "orders", "processes": 2}}), "at most 35"),
         (
@@ -131,7 +131,7 @@ def test_a_name_that_is_like_one_is_free(name: str) -> None:
         ),
         (
             told({"a": {"topic": "orders"}, "b": {"topic": "orders"}}, {"set_rate": "5/s"}),
-            "say which load; this scenario",
+            "name the load; this scenario",
         ),
         (
             told({"a": {"topic": "orders"}}, {"set_rate": {"rate": "5/s", "load": "b"}}),
@@ -139,9 +139,9 @@ def test_a_name_that_is_like_one_is_free(name: str) -> None:
         ),
         (
             told({"a": {"topic": "orders"}, "b": JAVA}, {"set_rate": {"rate": "5/s", "load": "b"}}),
-            "engine: java keeps the rate",
+            "engine: java cannot change its rate",
         ),
-        (told({"a": COMMITTED, "b": COMMITTED}, copier={"to": "payments"}), "copier: say which load"),
+        (told({"a": COMMITTED, "b": COMMITTED}, copier={"to": "payments"}), "copier: name the load"),
         (
             told({"a": COMMITTED, "b": SENT}, copier={"to": "payments", "load": "a"}),
             "copier needs a load with transaction",

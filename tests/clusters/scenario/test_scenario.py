@@ -282,7 +282,7 @@ def test_what_is_no_target_is_refused_with_those_that_are(text: str) -> None:
     said = refusal(one_phase({"kill": text}))
 
     assert (
-        f"{text!r} is no target; say leader|follower|followers|uninvolved broker|preferred leader|replicas of <topic>-"
+        f"{text!r} is not a target; use leader|follower|followers|uninvolved broker|preferred leader|replicas of"
         in said
     )
 
@@ -440,43 +440,43 @@ ORDERS = {"replicas": ["A", "B", "C"]}
         ),
         (plain(phases=[{"one": "hold"}]), "phases.0.steps: Input should be a valid list"),
         (one_phase({"disconnect": {"node": "A", "from": []}}), "from: List should have at least 1 item"),
-        (one_phase({"disconnect": {"node": "A", "from": ["B", "world"]}}), "'world' is no target; say leader|follower"),
+        (one_phase({"disconnect": {"node": "A", "from": ["B", "world"]}}), "'world' is not a target; use leader|"),
         (one_phase({"disconnect": {"node": "A", "from": "D"}}), "there is no broker D; this cluster has A, B, C"),
         (
             one_phase({"disconnect": {"node": "A", "from": "clients", "direction": "out"}}),
-            "direction out cuts nothing from clients, which a broker asks nothing; use in or both",
+            "direction out has no effect on clients, to which brokers send no requests; use in or both",
         ),
         (
             one_phase({"disconnect": {"node": "A", "from": ["B", "clients"], "direction": "answers"}}),
-            "direction answers cuts nothing from clients, which a broker asks nothing; use in or both",
+            "direction answers has no effect on clients, to which brokers send no requests; use in or both",
         ),
         (
             one_phase({"disconnect": {"node": "A", "from": ["B", "controller"], "direction": "in"}}),
-            "direction in cuts nothing from the controller, which a broker asks; use out, answers or both",
+            "direction in has no effect on the controller, to which brokers send requests; use out, answers or both",
         ),
         (
             one_phase({"disconnect": {"node": "active controller", "from": ["brokers", "clients"]}}),
             "the active controller has no clients to be cut from; name brokers or controllers",
         ),
-        (one_phase({"limit_bandwidth": {"into": "A", "from": "clients", "rate": "1MB/s"}}), "'clients' is no target"),
+        (one_phase({"limit_bandwidth": {"into": "A", "from": "clients", "rate": "1MB/s"}}), "'clients' is not a tar"),
         (one_phase({"lose": {"into": "A", "percent": 100}}), "percent: Input should be less than 100 (got 100)"),
-        (one_phase({"transfer_leadership": "B"}), "B names no partition; say B of <topic>-<partition>"),
+        (one_phase({"transfer_leadership": "B"}), "B names no partition; use B of <topic>-<partition>"),
         (one_phase({"transfer_leadership": "B of orders-7"}), "there is no partition orders-7"),
         (one_phase({"read": {"from": "follower of orders-9"}}), "there is no partition orders-9"),
         (one_phase("hold"), "a step is one key and its settings, such as 'hold: 5s', not 'hold'"),
         (one_phase({"kill": "A", "hold": "1s"}), "a step is one key and its settings"),
-        (one_phase({"hold": "soon"}), "'soon' is no duration such as 500ms, 5s or 2m"),
+        (one_phase({"hold": "soon"}), "'soon' is not a duration such as 500ms, 5s or 2m"),
         (one_phase({"hold": float("inf")}), "seconds: Input should be a finite number (got inf)"),
         (one_phase({"heal": "some"}), "what: Input should be 'all' (got 'some')"),
         (one_phase({"wait": {"for": {}}}), "a condition is exactly one of out_of_isr, in_isr, leads, log_end_offset"),
         (one_phase({"require": {"in_isr": "C of orders-1"}}), "there is no partition orders-1"),
-        (one_phase({"wait": {"for": {"steady_state": True}}}), "steady_state takes 60 s to tell; say a limit above"),
-        (one_phase({"require": {"high_watermark": {"node": "A"}}}), "the offset of A has no bound; say at_least"),
+        (one_phase({"wait": {"for": {"steady_state": True}}}), "steady_state takes 60 s; set a longer limit"),
+        (one_phase({"require": {"high_watermark": {"node": "A"}}}), "the offset of A has no bound; set at_least"),
         (one_phase({"wait": {"for": {"isr_full": "orders", "caught_up": "orders"}}}), "not ['caught_up', 'isr_full']"),
         (plain(load={"topic": "orders", "rate": "-5/s"}), "load.rate: Input should be greater than 0 (got -5.0)"),
         (plain(load={"topic": "orders", "rate": float("nan")}), "load.rate: Input should be a finite number (got nan)"),
         (plain(load={"topic": "orders", "rate": float("inf")}), "load.rate: Input should be a finite number (got inf)"),
-        (plain(load={"topic": "orders", "rate": "fast"}), "'fast' is no rate such as 1000/s"),
+        (plain(load={"topic": "orders", "rate": "fast"}), "'fast' is not a rate such as 1000/s"),
         (plain(load={"topic": "orders", "acks": 2}), "load.acks: Input should be '0', '1' or 'all' (got '2')"),
         (plain(load={"topic": "orders", "acks": 1}), "idempotence needs acks: all and retries above 0, not acks: 1"),
         (plain(load={"topic": "sales"}), "load names topic 'sales', which is not under topics"),
@@ -492,11 +492,11 @@ ORDERS = {"replicas": ["A", "B", "C"]}
         ),
         (
             plain(topics={"orders": {**ORDERS, "config": {"min.insync.replicas": "two"}}}),
-            "two, which is no number from 1",
+            "two, which is not a number from 1",
         ),
         (
             plain(cluster={"brokers": 3, "config": {"min.insync.replicas": 0}}),
-            "min.insync.replicas 0, which is no number",
+            "min.insync.replicas 0, which is not a number",
         ),
         (plain(phases=[{"a": [{"hold": 1}]}, {"a": [{"hold": 1}]}]), "the phase name 'a' is taken"),
         (
@@ -542,18 +542,18 @@ ORDERS = {"replicas": ["A", "B", "C"]}
         (one_phase({"configure": {"set": {"retention.ms": 1}}}), "configure names either a topic or a broker"),
         (one_phase({"configure": {"topic": "sales", "set": {"retention.ms": 1}}}), "there is no partition sales-0"),
         (one_phase({"configure": {"topic": "orders", "set": {}}}), "set: Dictionary should have at least 1 item"),
-        (one_phase({"wipe": "A"}), "step wipe: acts on a broker that is down; kill or stop it before"),
-        (one_phase({"wipe": "A"}, {"kill": "A"}), "step wipe: acts on a broker that is down"),
+        (one_phase({"wipe": "A"}), "step wipe: needs a broker that is down; kill or stop it first"),
+        (one_phase({"wipe": "A"}, {"kill": "A"}), "step wipe: needs a broker that is down"),
         (
             one_phase({"kill": "A"}, {"truncate": {"node": "A", "partition": "orders-0"}}),
             "takes either records or bytes",
         ),
-        (one_phase({"fill_disk": "A"}), "step fill_disk: give A a disk of its own under cluster.disks"),
+        (one_phase({"fill_disk": "A"}), "step fill_disk: give A a disk under cluster.disks"),
         (
             plain(
                 cluster={"brokers": 3, "disks": {"A": "1MB"}}, phases=[{"one": [{"fill_disk": "leader of orders-0"}]}]
             ),
-            "step fill_disk: give every broker a disk of its own under cluster.disks",
+            "step fill_disk: give every broker a disk under cluster.disks",
         ),
         (plain(cluster={"brokers": 3, "disks": {"D": "1MB"}}), "disks names broker D; this cluster has A, B, C"),
         (plain(cluster={"brokers": 3, "racks": {"A": "x"}}), "cluster: racks names A; name each broker: A, B, C"),
@@ -561,18 +561,18 @@ ORDERS = {"replicas": ["A", "B", "C"]}
             one_phase({"read": {"from": "leader of orders-0", "rack": "x"}}),
             "phase 'one', step read: rack x needs brokers with racks; name them under cluster.racks",
         ),
-        (plain(cluster={"brokers": 3, "disks": {"A": "1 cup"}}), "'1 cup' is no size such as 64MB"),
+        (plain(cluster={"brokers": 3, "disks": {"A": "1 cup"}}), "'1 cup' is not a size such as 64MB"),
         (
             plain(cluster={"brokers": 3, "disks": {"A": "1MB"}}, phases=[{"one": [{"read_only_disk": "A"}]}]),
             "step read_only_disk: cannot reach into a disk of cluster.disks; aim at another broker",
         ),
         (
             one_phase({"fail_log_dir": {"node": "A", "partition": "orders-0"}}),
-            "step fail_log_dir: its broker would end, having no other one; set cluster.log_dirs, or",
+            "step fail_log_dir: its broker has no other log directory and would exit; set cluster.log_dirs, or",
         ),
         (
             plain(cluster={"brokers": 3, "log_dirs": 2}, phases=[{"one": [{"read_only_disk": "A"}]}]),
-            "step read_only_disk: its broker would go on with its other log directories; take fail_log_dir",
+            "step read_only_disk: its broker would continue with its other log directories; use fail_log_dir",
         ),
         (
             plain(cluster={"brokers": 3, "log_dirs": 2, "disks": {"A": "1MB"}}),
@@ -580,7 +580,7 @@ ORDERS = {"replicas": ["A", "B", "C"]}
         ),
         (
             one_phase({"slow_disk": {"node": "A", "rate": "1MB/s"}}),
-            "step slow_disk: brokers leave their records to the page",
+            "step slow_disk: brokers write to the page",
         ),
         (
             plain(
@@ -601,8 +601,8 @@ ORDERS = {"replicas": ["A", "B", "C"]}
             "step slow: the rate is measured at another replica",
         ),
         (one_phase({"throttle": {"node": "Q", "rate": "1MB/s"}}), "step throttle: there is no broker Q"),
-        (one_phase({"set_rate": "5"}), "rate: '5' is no rate such as 1000/s"),
-        (plain(cluster={"brokers": 3, "resource_limits": {"network": "5"}}), "'5' is no data rate such as 20MB/s"),
+        (one_phase({"set_rate": "5"}), "rate: '5' is not a rate such as 1000/s"),
+        (plain(cluster={"brokers": 3, "resource_limits": {"network": "5"}}), "'5' is not a data rate such as 20MB/s"),
         (plain(cluster={"brokers": 3, "resource_limits": {"cpus": 0}}), "greater than or equal to 0.05"),
         (plain(cluster={"brokers": 3, "resource_limits": {"cpu_set": "one"}}), "should match pattern"),
         (plain(name="Bad Name"), "name: String should match pattern"),
@@ -736,7 +736,7 @@ def test_what_records_are_filled_with() -> None:
     [
         ({}, "payload takes either compresses_to, such as 50%, or file"),
         ({"compresses_to": "50%", "file": "README.md"}, "payload takes either compresses_to, such as 50%, or file"),
-        ({"compresses_to": "half"}, "'half' is no share such as 50%"),
+        ({"compresses_to": "half"}, "'half' is not a share such as 50%"),
         ({"compresses_to": 1.5}, "less than or equal to 1"),
         ({"file": "no/such/file"}, "is no file of at least 100 bytes"),
     ],
@@ -772,7 +772,7 @@ def test_a_java_load_keeps_its_rate() -> None:
     """``set_rate`` is rejected for a Java load and accepted for other engines."""
     step = one_phase({"set_rate": "200/s"})
 
-    assert "engine: java keeps the rate that it was started with" in refusal({**step, "load": JAVA})
+    assert "engine: java cannot change its rate" in refusal({**step, "load": JAVA})
     assert Scenario.model_validate({**step, "load": {"topic": "orders"}})
 
 

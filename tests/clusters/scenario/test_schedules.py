@@ -129,7 +129,7 @@ def test_gaps_are_filled_from_the_mix() -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"faults": {}}, "is no fault mix: faults"),
+        ({"faults": {}}, "is not a fault mix: faults"),
         ({"moods": 1}, "unknown field 'moods'; known: cluster, topics, load, at_rest, quiet, first, faults, during"),
     ],
 )
@@ -158,7 +158,7 @@ def test_what_a_runtime_cannot_do_is_not_drawn() -> None:
     assert possible(FAULT_MIX, capabilities("docker")) == FAULT_MIX
     for seed in range(20):
         assert randomised_schedule(local, seed=seed, length_s=200).needs <= capabilities("process")
-    with pytest.raises(BadInput, match="No fault of the mix is possible"):
+    with pytest.raises(BadInput, match="This runtime and kernel support no fault of the mix"):
         possible(
             FAULT_MIX.model_copy(update={"faults": {"x": FAULT_MIX.faults["packets are lost"]}}),
             capabilities("process"),
@@ -195,10 +195,10 @@ def test_the_fault_mix_that_the_pages_show_is_one() -> None:
 @pytest.mark.parametrize(
     ("place", "value", "why"),
     [
-        ("quiet", "soon", "no duration"),
+        ("quiet", "soon", "not a duration"),
         ("quiet", "12s..6s", "the smaller end comes first"),
         ("quiet", "6s..12", "both ends need a unit"),
-        ("during", [{"hold": []}], "no duration"),
+        ("during", [{"hold": []}], "not a duration"),
         ("faults", {"a": {"steps": [{"hold": "9..1"}]}}, "the smaller end comes first"),
         ("faults", {"a": {"steps": [5]}}, "a step is one key"),
     ],

@@ -178,7 +178,7 @@ def test_a_lost_copy_is_one_of_its_partition_from_where_the_file_was_cut():
 
     assert lost_copies(manifest(), events, TopicPartition("orders", 0)) == [(5, 80, None)]
     assert lost_copies(manifest(), events, TopicPartition("orders", 1)) == []
-    why = "wipe of broker-1 did not tell of which partitions it took the last copy"
+    why = "wipe of broker-1 did not record the partitions whose last copy it took"
     assert lost_copies(manifest(), untold, TopicPartition("orders", 1)) == [(5, 0, why)]
 
 

@@ -20,7 +20,7 @@ def test_source_disagreement_is_not_permitted():
     said = {"kind": "leader_started", "broker_id": 3, **TP, "leader_epoch": 2, "log_end_offset": 30, "line": 7}
 
     assert told(source_disagreement(partition(facts=Facts(starts={2: 29}), lines=[said]))) == [
-        ("Broker 3 began epoch 2 at offset 30; the epoch files say 29.", None)
+        ("Broker 3 began epoch 2 at offset 30; epoch files begin it at 29.", None)
     ]
     assert told(source_disagreement(partition(facts=Facts(starts={2: 30}), lines=[said]))) == []
 

@@ -159,7 +159,7 @@ def test_the_high_watermark_waits_for_an_isr_that_is_short_during_the_drain(stat
         (12, [(10, 11)], True, ""),
         (12, [(10, 11), (50, 60)], True, ""),
         (12, [(50, 60)], False, "the copier does not record when it begins anew, and the second copy precedes"),
-        (None, [(10, 11)], False, "nothing tells whether the second copy was written before the first fault"),
+        (None, [(10, 11)], False, "the time at which the second copy was written is unknown"),
         (12, [], False, "the copier does not record when it begins anew, and there was no fault"),
     ],
 )

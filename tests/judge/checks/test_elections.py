@@ -112,7 +112,7 @@ def test_i21_what_is_wrong_with_a_history():
         "the leader is not in the ISR": [state(0, 1, 0, [2])],
         "the ISR is not within the assignment": [state(0, 1, 0, [1, 4])],
         "ELR and ISR overlap": [state(0, 1, 0, [1], elr=(1,))],
-        "ELR is kept beside a sufficient ISR": [state(0, 1, 0, [1, 2], elr=(3,))],
+        "ELR is not empty although the ISR is sufficient": [state(0, 1, 0, [1, 2], elr=(3,))],
         "the partition epoch did not grow by one": [first, state(2, 1, 4, [1])],
         "the leader epoch fell": [first, state(1, 1, 3, [1])],
         "the leader changed within an epoch": [first, state(1, 2, 4, [2])],
@@ -193,6 +193,6 @@ def test_source_disagreement_in_a_brokers_own_words():
     said = line("leader_started", 2, leader_epoch=1, log_end_offset=30)
 
     assert told([said], starts={1: 30}) == []
-    assert told([said], starts={1: 29}) == ["Broker 2 began epoch 1 at offset 30; the epoch files say 29."]
+    assert told([said], starts={1: 29}) == ["Broker 2 began epoch 1 at offset 30; epoch files begin it at 29."]
     assert told([said, said | {"log_end_offset": 70}], starts={1: 30}) == []  # restarted as the leader that it was
     assert told([said | {"broker_id": 3}]) == ["Broker 3 said to lead in epoch 1; the controller had chosen 2."]

@@ -258,7 +258,7 @@ def test_every_explanation_names_key_and_value(found):
         "has no known end and must have been written at offset 0" in explanation for _, explanation in explanations
     )
     assert any(
-        explanation.endswith('no reader is known to have passed it. Key "no offset", value "a".')
+        explanation.endswith('whether a reader passed it is unknown. Key "no offset", value "a".')
         for _, explanation in explanations
     )
 

@@ -139,5 +139,5 @@ def test_a_copy_in_a_higher_producer_epoch_is_permitted(tmp_path, copies, gave_u
     assert (case.why(0) is not None) is permitted
     if permitted:
         assert explanations(case) == [
-            "Record load-1/0 was sent once and stands at offsets 0, 1, written in the producer epochs 0, 1."
+            "Record load-1/0 was sent once and is at offsets 0, 1, written in the producer epochs 0, 1."
         ]

@@ -244,7 +244,7 @@ def test_who_watched_must_have_ended_in_order(name, words, said):
 
 
 PROBED = {"client_id": "probe-1", "role": "prober", "clean": True}
-NOBODY_KNOWS = "left no last words: nobody knows how much it saw."
+NOBODY_KNOWS = "wrote no final report: how much it read is unknown."
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ NOBODY_KNOWS = "left no last words: nobody knows how much it saw."
     [
         ({}, {"probe-1": "prober", "consumer-1": "consumer", "drain-1": "drain"}, []),
         ({}, {"probe-1": "prober", "drain-1": "drain"}, [f"The reader consumer-1 {NOBODY_KNOWS}"]),
-        ({}, {"consumer-1": "consumer", "drain-1": "drain"}, ["The prober left no last words."]),
+        ({}, {"consumer-1": "consumer", "drain-1": "drain"}, ["The prober wrote no final report."]),
         (
             {"load": {"topic": "orders"}, "phases": [{"one": [{"read": {}}]}, {"two": [{"read": {}}]}]},
             {"probe-1": "prober", "consumer-1": "consumer", "drain-1": "drain", "read-1": "consumer"},
@@ -346,7 +346,7 @@ def test_undecided_things_are_evidence_that_is_missing():
         "I1 is undecided (violations that are not proven: 2): no samples."
     )
     assert evidence.undrained(row)[1] is None
-    assert "of 1 acknowledged record cannot" in evidence.undrained({**row, "invisible_ack": 0})[1]
+    assert "fate of 1 acknowledged record is unknown" in evidence.undrained({**row, "invisible_ack": 0})[1]
     assert "replica" in evidence.undrained({**row, "invisible_ack": 0})[1]
     assert "replica" not in evidence.undrained({**row, "invisible_ack": 0}, foreign=True)[1]
     assert evidence.control_seen("lost_write", {"truncated_ack": 4})[1] is None
@@ -423,7 +423,7 @@ def test_a_copiers_input_is_the_topic_of_the_load_that_it_names():
     ("clients", "copies", "why"),
     [
         ([COPIER], counted.Copies(40, 0), []),
-        ([COPIER], counted.Copies(30, 10), ["Of the records that copies-0 copies, 10 lie beyond what"]),
+        ([COPIER], counted.Copies(30, 10), ["10 records to copy to copies-0 are above the offset"]),
         ([COPIER], counted.Copies(0, 0), ["The copier committed nothing"]),
         ([{**COPIER, "clean": False}], counted.Copies(40, 0), ["The copier did not end cleanly"]),
         ([], counted.Copies(40, 0), ["The copier did not end cleanly"]),
@@ -443,7 +443,7 @@ def test_what_was_owed_is_told_by_topic():
     """The number of records to copy is reported per topic."""
     copies = {COPIES: counted.Copies(30, 0), COPIES._replace(partition=1): counted.Copies(1000, 0)}
 
-    assert evidence.copied(copies) == ["1,030 committed records were owed one copy each in copies."]
+    assert evidence.copied(copies) == ["1,030 committed records required one copy each in copies."]
     assert evidence.copied({}) == []
 
 
@@ -549,7 +549,7 @@ A_MEMBER = {"role": "member", "clean": True, "group_reads": 1, "rebalances": 0, 
     ("words", "events", "said"),
     [
         ({"member-1.1": A_MEMBER}, [], []),
-        ({}, [], ["No member of the group left its last words."]),
+        ({}, [], ["The group's members wrote no final report."]),
         (
             {"member-1.1": A_MEMBER | {"group_reads": 2}},
             [],
@@ -568,7 +568,7 @@ A_MEMBER = {"role": "member", "clean": True, "group_reads": 1, "rebalances": 0, 
         (
             {"member-1.2": A_MEMBER | {"group_reads": 0}},
             [happened(1, "inject", step="kill", target="member-1")],
-            ["The member member-1.1 left no last words: nobody knows how much it did."],
+            ["The member member-1.1 wrote no final report: how much it did is unknown."],
         ),
         (
             {"member-1.1": A_MEMBER, "member-1.2": A_MEMBER | {"group_reads": 0}},
@@ -679,7 +679,7 @@ def test_every_member_of_a_group_must_have_left_words(tmp_path):
         return evidence.unrecorded_members(told)
 
     assert said(1) == []
-    assert said(2) == ["The member member-2 left no last words: nobody knows how much it did."]
+    assert said(2) == ["The member member-2 wrote no final report: how much it did is unknown."]
 
 
 @pytest.mark.parametrize(

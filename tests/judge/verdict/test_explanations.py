@@ -90,7 +90,7 @@ def test_an_epoch_that_began_above_the_record_did_not_remove_it():
     [
         ("invisible_ack", "it is in a log, above where readers stop"),
         ("undrained", "it is below the high watermark; the final drain stopped early"),
-        ("unseen", "nobody read it, and not every log can tell whether it is there"),
+        ("unseen", "it was not read, and a log that may have it is incomplete"),
     ],
 )
 def test_what_is_not_gone_has_no_end_to_tell(anomaly, fate):

@@ -52,7 +52,7 @@ def test_a_record_that_nobody_can_read_yet_is_not_accounted_for():
     """Records above the high watermark violate no guarantee, and the sentence counts them."""
     told = judged("pass", delivered={"unseen": 5}, invisible_ack=5)["sentence"]
 
-    assert told.startswith("No guarantee was violated; 5 of 50 acknowledged records are where no reader gets yet.")
+    assert told.startswith("The guarantees held; 5 of 50 acknowledged records cannot be read yet.")
     assert judged("pass")["sentence"] == HELD
 
 
