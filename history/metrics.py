@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Literal, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Any, Literal, NamedTuple
 
 
 class Metric(NamedTuple):
-    """A metric, judged if it has ``better``; a ``time`` may be censored."""
+    """A metric, judged if it has ``better``; a ``time`` may be censored.
+
+    Above ``limit``, the host disturbed what was measured in that phase.
+    """
 
     better: Literal["lower", "higher"] | None
     unit: str
     words: str
     kind: Literal["value", "time", "count"] = "value"
     of_run: bool = False
+    limit: float | None = None
 
 
 # Not all are archived: ``isr_full`` mostly reflects the fault's duration.
@@ -63,10 +67,18 @@ METRICS: dict[str, Metric] = {
         for part, words in _REQUEST_PARTS.items()
     },
     "host_pressure_cpu_ratio": Metric(None, "", "share of time in which something waited for a CPU"),
-    "host_pressure_io_ratio": Metric(None, "", "share of time in which something waited for a disk"),
-    "host_other_cpu_ratio": Metric(None, "", "share of CPU time that was neither idle nor any node's of the run"),
-    "host_steal_ratio": Metric(None, "", "share of CPU time taken by other machines"),
+    "host_pressure_io_ratio": Metric(None, "", "share of time in which something waited for a disk", limit=0.20),
+    "host_other_cpu_ratio": Metric(
+        None, "", "share of CPU time that was neither idle nor any node's of the run", limit=0.25
+    ),
+    "host_steal_ratio": Metric(None, "", "share of CPU time taken by other machines", limit=0.05),
 }
+
+
+def disturbed(row: Mapping[str, Any]) -> bool:
+    """Return whether a row of the archive or of ``metrics`` shows that the host disturbed the run."""
+    limit = metric_of(row["metric"]).limit
+    return limit is not None and (row["value"] or 0) > limit
 
 
 def metric_of(name: str) -> Metric:

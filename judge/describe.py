@@ -142,9 +142,9 @@ def _metrics() -> str:
         beyond=metrics.MIN_BEYOND,
         seconds=steady.MIN_SECONDS,
         range=steady.MAX_RANGE,
-        steal=metrics.MAX_STEAL,
-        other=metrics.MAX_OTHER_CPU,
-        io=metrics.MAX_IO_PRESSURE,
+        steal=METRICS["host_steal_ratio"].limit,
+        other=METRICS["host_other_cpu_ratio"].limit,
+        io=METRICS["host_pressure_io_ratio"].limit,
         **{name: metrics.MIN_SAMPLES[f"{name}_ms"] for name in ("p50", "p99", "p999")},
     )
     return head + "".join(

@@ -16,6 +16,7 @@ from campaigns.capacity.study import AWAY_PHASE, STEADY_PHASE, phase_of
 from campaigns.statistics.capacity import MOST_BROKERS
 from clusters.scenario.scenario import Allowance, Codec, load_scenario
 from clusters.scenario.values import Share
+from history.metrics import disturbed
 from history.results.capacity import CapacityResult
 
 TOPIC = "orders"
@@ -221,9 +222,14 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
     )
 
 
-def follow_up(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> list[Item]:  # noqa: ARG001
-    """Return nothing: points chosen after looking would not test the model."""
-    return []
+def follow_up(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> list[Item]:
+    """Return the items that the host disturbed, to be recorded once more.
+
+    Latencies and catch-up times are not looked at: points chosen by them would not test the model.
+    """
+    own = (row for row in rows if row["labels"].get("campaign") == campaign.campaign_id)
+    again = {row["labels"]["item"] for row in own if disturbed(row)}
+    return [item.model_copy(update={"name": f"{item.name}-again"}) for item in campaign.items if item.name in again]
 
 
 def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> CapacityResult:

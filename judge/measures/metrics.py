@@ -10,7 +10,7 @@ from typing import Any
 
 from history.events import Event
 from history.manifest import Manifest
-from history.metrics import METRICS, metric_of
+from history.metrics import METRICS, disturbed, metric_of
 from history.tables import PHASE_START
 from judge.checks.delivery import gone
 from judge.measures.latency import QUANTILES
@@ -27,9 +27,6 @@ _LATENCIES = (  # prefixes, the samples, and the event that a missing time lacks
     ("end_to_end_", "end_to_end_", "received", "received"),
 )
 _OF_STEADY_STATE = ("latency_", "end_to_end_", "broker_cpu_")
-MAX_STEAL = 0.05
-MAX_OTHER_CPU = 0.25
-MAX_IO_PRESSURE = 0.20
 _MB = 1e6
 _GB = 1e9
 
@@ -264,15 +261,10 @@ def _pressure(found: Iterable[Row]) -> dict[str, str]:
 
     CPU pressure does not count: brokers under a quota cause it.
     """
-    limits = {
-        "host_steal_ratio": MAX_STEAL,
-        "host_other_cpu_ratio": MAX_OTHER_CPU,
-        "host_pressure_io_ratio": MAX_IO_PRESSURE,
-    }
     return {
-        row["phase"]: f"the {metric_of(row['metric']).words} was {row['value']:.0%}, above {limits[row['metric']]:.0%}"
+        row["phase"]: f"the {metric.words} was {row['value']:.0%}, above {metric.limit:.0%}"
         for row in found
-        if row["metric"] in limits and row["value"] > limits[row["metric"]]
+        if disturbed(row) and (metric := metric_of(row["metric"]))
     }
 
 

@@ -2,7 +2,9 @@
 
 import re
 
-from history.metrics import METRICS, metric_of, why_not_in
+import pytest
+
+from history.metrics import METRICS, Metric, disturbed, metric_of, why_not_in
 
 
 def test_a_metrics_name_ends_in_its_unit():
@@ -25,14 +27,23 @@ def test_what_is_judged_has_a_direction_and_what_explains_has_none():
     """A judged metric has a direction; explanatory and unknown metrics have none."""
     assert metric_of("latency_p99_ms").better == "lower"
     assert metric_of("sustainable_rate_per_s").better == "higher"
-    assert metric_of("request_produce_queue_ms") == (
-        None,
-        "ms",
-        "time of produce requests in the request queue",
-        "value",
-        False,
-    )
-    assert metric_of("colour") == (None, "", "colour", "value", False)
+    assert metric_of("request_produce_queue_ms") == Metric(None, "ms", "time of produce requests in the request queue")
+    assert metric_of("colour") == Metric(None, "", "colour")
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "expected"),
+    [
+        ("host_other_cpu_ratio", 0.26, True),
+        ("host_other_cpu_ratio", 0.25, False),
+        ("host_other_cpu_ratio", None, False),
+        ("host_pressure_cpu_ratio", 0.9, False),  # brokers under a quota cause it
+        ("loss_ratio", 0.9, False),
+    ],
+)
+def test_a_host_disturbs_a_run_above_a_limit(metric, value, expected):
+    """Only a figure of the host has such a limit, and a missing figure shows nothing."""
+    assert disturbed({"metric": metric, "value": value}) is expected
 
 
 def test_only_times_and_counts_are_special():

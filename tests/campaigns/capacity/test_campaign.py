@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from campaigns.campaign import Item
 from campaigns.capacity.campaign import follow_up, plan
 from clusters.scenario.scenario import load_scenario
 from history.errors import BadInput
@@ -152,9 +153,25 @@ def test_a_measured_broker_holds_as_many_replicas_as_one_of_the_question(
     assert counts == {measured}
 
 
-def test_nothing_is_added_once_results_are_seen() -> None:
-    """Results add no runs to the plan: points chosen afterwards would not test the model."""
-    assert follow_up(campaign(), []) == []
+def test_only_what_the_host_disturbed_is_recorded_once_more() -> None:
+    """A slow run adds nothing, since points chosen by results would not test the model; a second try adds nothing."""
+    planned = campaign()
+    slow, busy, quiet = (item.name for item in planned.items[:3])
+
+    def row(item: str, metric: str, value: float) -> dict[str, Any]:
+        return {"labels": {"campaign": planned.campaign_id, "item": item}, "metric": metric, "value": value}
+
+    rows = [row(slow, "latency_p99_ms", 9e9), row(quiet, "host_other_cpu_ratio", 0.25)]
+    rows += [row(busy, "host_other_cpu_ratio", 0.26), row(busy, "host_steal_ratio", 0.0)]
+    (again,) = follow_up(planned, rows)
+
+    assert (again.name, again.labels, again.changes) == (f"{busy}-again", *_of(planned.items[1]))
+    assert follow_up(planned, [*rows, row(again.name, "host_steal_ratio", 0.9)]) == [again]
+    assert follow_up(planned, []) == []
+
+
+def _of(item: Item) -> tuple[dict[str, str], dict[str, Any]]:
+    return item.labels, item.changes
 
 
 def test_a_single_growth_rate_is_a_range_without_width() -> None:
