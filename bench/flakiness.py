@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "data" / "flakiness.json"
 LOGS = ROOT / ".cache" / "flakiness"
 TRIES = {f"quiet {number}": False for number in range(1, 6)} | {f"busy {number}": True for number in (1, 2)}
-FAILED = re.compile(r"^(?:FAILED|ERROR) ([^\s@]+)", re.MULTILINE)  # without pytest-xdist's group
+FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 COUNTED = re.compile(r"^(\d+) passed, (\d+) failed", re.MULTILINE)  # the last line of ``make test``
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Generator, Iterator
@@ -13,6 +14,8 @@ from typing import TypeVar
 import pytest
 from hypothesis import settings
 from playwright.sync_api import Browser, sync_playwright
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from clusters.paths import ROOT
 from clusters.runtimes.docker.daemon import daemon_answers
@@ -27,9 +30,9 @@ S3_PYTHON = ROOT / ".venv" / "s3" / "bin" / "python"
 sys.modules["__main__"].__spec__ = sys.modules["__main__"].__spec__ or find_spec("pytest.__main__")
 settings.register_profile("untimed", deadline=None)  # tests have no time limit: a machine may be busy
 settings.load_profile("untimed")
-# Markers of tests that take minutes, the longest first, and fixtures of which each value is a cluster of its own.
+# Markers of tests that take minutes, the longest first, and the parameters that name a cluster.
 LONGEST = (("cluster",), ("pipeline", "browser"))
-CLUSTERS = ("world", "cluster")
+CLUSTER = re.compile(r"(?<=[\[-])(?:docker|process|\d+\.\d+\.\d+)(?=[\]-])")
 _Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
 
 
@@ -96,10 +99,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group tests that share a cluster, begin with the longest groups, and skip tests that miss a requirement."""
+    """Begin with the longest tests, and skip those that miss a requirement."""
     items.sort(key=_turn)
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
     for name, (found, why) in LACKING.items():
         marked = [item for item in items if item.get_closest_marker(name)]
         if marked and not found():
@@ -112,11 +113,21 @@ def _turn(item: pytest.Item) -> int:
     return next((turn for turn, names in enumerate(LONGEST) if any(map(item.get_closest_marker, names))), len(LONGEST))
 
 
-def _group(item: pytest.Item) -> str:
-    """Return the name of the group: the file, and which of its clusters the test shares."""
-    parameters: dict[str, object] = getattr(getattr(item, "callspec", None), "params", {})
-    clusters = [str(parameters[name]) for name in CLUSTERS if isinstance(parameters.get(name), str)]
-    return ":".join([str(item.path.relative_to(ROOT)), *clusters])
+class ByCluster(LoadScopeScheduling):
+    """Give the tests that share a cluster to one worker."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Replace ``--dist loadgroup``, whose groups pytest 9.2 does not pass on."""
+    return ByCluster(config, log)
+
+
+def group_of(nodeid: str) -> str:
+    """Return a test's file, and the runtime or version among its parameters: each has a cluster of its own."""
+    return " ".join([nodeid.partition("::")[0], *CLUSTER.findall(nodeid)])
 
 
 @pytest.hookimpl(wrapper=True)

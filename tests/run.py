@@ -30,8 +30,8 @@ BUDGETS_S = {
     "spark": 130,
 }
 OTHERS_S = 20
-# tests/conftest.py makes the groups and their order. Four is the largest number of parallel runs that was tried.
-IN_PARALLEL = ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "loadgroup", "--no-loadscope-reorder"]
+# tests/conftest.py decides which tests stay together, and their order. More than four runs in parallel were not tried.
+IN_PARALLEL = ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "loadscope", "--no-loadscope-reorder"]
 SLOWEST = ["--durations=60", "--durations-min=5"]  # for a folder over its budget
 
 

@@ -10,7 +10,7 @@ import pytest
 from bench.flakiness import TRIES, busy, clean, found
 
 PRINTED = """\
-FAILED tests/docs/test_docs.py::test_a@tests/docs/test_docs.py - AssertionError: no
+FAILED tests/docs/test_docs.py::test_a - AssertionError: no
 ERROR tests/bench/test_b.py::test_c
 FAILED tests/docs/test_docs.py::test_a - AssertionError: no
 10 passed, 2 failed
