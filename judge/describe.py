@@ -119,7 +119,7 @@ name is its unit. `python -m judge.describe` writes this page.
 - **Steady state**: a phase of {seconds} s or more without a fault must be in steady state, or its latency and CPU per
   GB are not trusted. Over five windows the range of throughput and of median latency is at most {range:.0%} of the
   mean (SNIA's Solid State Storage Performance Test Specification). Its limit of 10% for the slope is not used
-  ([why](dev/adr/0019-steady-state-is-a-range.md)).
+  ([why](dev/adr/0018-steady-state-is-a-range.md)).
 - **The sustainable rate** is where p99 crosses the scenario's `p99_limit`, between the last offered rate within the
   limit and the first above it, with log p99 interpolated linearly. A rate without steady state is not sustained; the
   metric is then the last rate that was.

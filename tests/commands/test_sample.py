@@ -76,7 +76,7 @@ def test_the_page_on_it_tells_every_name_and_how_many_runs() -> None:
     told = documented()
 
     assert list(told) == [entry.name for entry in read_list()]
-    assert f"In all {sum(told.values())} runs." in DOCS_PAGE.read_text()
+    assert f"These are {sum(told.values())} runs." in DOCS_PAGE.read_text()
 
 
 def test_each_command_runs_once_and_its_page_is_linked(tmp_path: Path) -> None:

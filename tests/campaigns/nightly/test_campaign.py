@@ -177,7 +177,7 @@ def test_a_correctness_failure_alerts_at_once() -> None:
 
     assert (told.state, told.failures[0].status) == ("fail", "new")
     assert told.sentence.startswith(
-        "4 runs of 1 scenario on 2 versions: 1 correctness failure (1 new), 0 confirmed slowdowns; no series"
+        "4 runs of 1 scenario on 2 versions: 1 correctness failure (1 new), 0 confirmed slowdowns; a series"
     )
     [alert] = told.alerts
     assert (alert.kind, alert.runs) == ("correctness", ["nightly-00-steady-4.3.0-1"])

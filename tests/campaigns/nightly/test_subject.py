@@ -117,7 +117,7 @@ def test_a_name_that_could_be_a_version_is_refused(name: str) -> None:
 
 def test_a_subject_beside_itself_is_refused() -> None:
     """A subject that is also one of the versions is rejected."""
-    with pytest.raises(BadInput, match=r"the subject is 3\.9\.1, which is one of the versions"):
+    with pytest.raises(BadInput, match=r"the subject is 3\.9\.1, which is also one of the versions"):
         check({**SETTINGS, "subject": {"kafka": "3.9.1"}})
 
 

@@ -71,7 +71,7 @@ def test_there_is_room_by_the_size_of_records(told: dict[str, Any], records: int
 @pytest.mark.parametrize("kind", [ProducerConfig, ProberConfig])
 def test_another_file_is_refused(kind: type[ClientConfig], text: str) -> None:
     """A misspelt setting, another client's file, a JSON array and invalid JSON are each rejected with the reason."""
-    with pytest.raises(BadInput, match=f"This is no {kind.__name__} in JSON"):
+    with pytest.raises(BadInput, match=f"This is not a valid {kind.__name__} in JSON"):
         kind.from_json(text)
 
 

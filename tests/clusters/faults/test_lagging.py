@@ -385,7 +385,7 @@ def test_a_broker_that_is_stopped_in_turn_is_not_paused(world: Any, monkeypatch:
     (pause_c, pause_b) = scenario([{"pause": "C"}, {"pause": "B"}]).phases[0].steps
     run = PhaseRun(world, world.scenario.phases[0])
     run._active.append(LagFault(world, world.brokers[3], T0, 2000, key))
-    with pytest.raises(HarnessError, match=f"broker-3 has {key} active, for which the process runtime stops and"):
+    with pytest.raises(HarnessError, match=f"broker-3 has {key} active, for which the process runtime pauses and"):
         perform(run, pause_c)
     perform(run, pause_b)
     assert [world.runtime.state(f"broker-{number}") for number in (2, 3)] == ["paused", "running"]
