@@ -35,6 +35,7 @@ from judge.checks.transactions import faults, limit_ns, transactional
 from judge.measures import latency, metrics, recovery, steady
 from judge.partition import Answer, judge, opened
 from judge.verdict import evidence
+from judge.verdict.members import unrecorded_members
 
 # Answers keep the order.
 Spread = Callable[[Callable[[Question], Any], Sequence[Question]], list[Any]]
@@ -161,7 +162,7 @@ def _share_group(premises: Premises) -> ShareFacts | None:
 def _read_whole(premises: Premises) -> Json | None:
     """Return the load whose topic a group reads, if its evidence is complete and its commits survive."""
     load = premises.manifest.grouped
-    if load is None or not premises.keeps_offsets or evidence.unrecorded_members(premises.run):
+    if load is None or not premises.keeps_offsets or unrecorded_members(premises.run):
         return None
     return load
 

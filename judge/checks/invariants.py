@@ -302,6 +302,7 @@ INVARIANTS = {
         "a new owner in a consumer group skips no record behind the committed offset",
         (groups.i29_starts_at_committed,),
         reads=sources(*GROUP, POLLS),
+        whole=GROUP,
         owed=Owed.NEVER,
         applies=_in_group,
     ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from itertools import pairwise
 from typing import Any
 
 from evidence.counts import UNREADABLE, Copies, Counts, Replica
@@ -41,9 +40,9 @@ from history.readers import CATCH_UP, LIVE_CONSUMER
 from history.share_groups import SETTLE
 from history.traits import Trait
 from history.words import counted as number_of
+from judge.verdict.members import heals, unrecorded_members
 from kafka_files.clock import Clock
 
-MEMBER_TABLES = ("group_reads", "rebalances", "commits", "share_reads", "share_acks")
 MAX_NEVER_SENT = 0.005  # a share; beyond it, latencies are of a different load
 READERS = ("consumer", "drain")
 
@@ -213,7 +212,7 @@ def _not_healed(events: list[Event]) -> Iterator[str]:
     for event in events:
         if event.kind == "healed" and event.detail.get("recovery_verified") is not True:
             yield f"Recovery from the fault {event.step} of {event.target} was not verified."
-        if event.kind == "injected" and not any(_heals(later, event) for later in events):
+        if event.kind == "injected" and not any(heals(later, event) for later in events):
             yield f"The fault {event.step} of {event.target} was never healed."
 
 
@@ -223,11 +222,6 @@ def _exits(run: Run) -> Iterator[str]:
         how = "" if status is None else f" with exit status {status}"
         said = next((line for line in event.detail.get("log", ()) if "ERROR" in line or "FATAL" in line), None)
         yield f"{event.target} ended by itself{how}, and no fault explains it" + (f": {said:.200}" if said else ".")
-
-
-def _heals(later: Event, injected: Event) -> bool:
-    same = (later.step, later.target) == (injected.step, injected.target)
-    return later.kind == "healed" and later.t_ns >= injected.t_ns and same
 
 
 def _ledgers(run: Run, counts: Counts) -> Iterator[str]:
@@ -307,7 +301,7 @@ def _mute(events: list[Event], manifest: Manifest, name: str) -> Iterator[tuple[
         of_it = name in event.target.replace(",", " ").split()
         silent = of_it and manifest.has(event.step, Trait.SILENCES_PROBE)
         if event.kind == "inject" and (silent or manifest.has(event.step, Trait.MOVES_REPLICAS)):
-            yield event.t_ns, next((later.t_ns for later in events if _heals(later, event)), FOREVER_NS)
+            yield event.t_ns, next((later.t_ns for later in events if heals(later, event)), FOREVER_NS)
 
 
 def _silent(events: list[Event], silences: Iterable[Silence]) -> Iterator[str]:
@@ -349,56 +343,6 @@ def _watched(client: Mapping[str, Any], held: Mapping[str, int], tables: Mapping
         if there < (client.get(what) or 0):
             gone = f"Of {client[what]} {what.replace('_', ' ')} that {name} wrote {there} are there."
             yield Gap(gone, tables[what])
-
-
-def unrecorded_members(run: Run) -> list[str]:
-    """Return what is missing of group members' records."""
-    group = run.manifest.group
-    if group is None:
-        return []
-    members = [client for client in run.clients if client["role"] == "member"]
-    if not members:
-        return ["The group's members wrote no final report."]
-    counted = {name: Tables(run.folder).counted(name, "member") for name in MEMBER_TABLES}
-    lives = {member["client_id"] for member in members}
-    begun = {name.rpartition(".")[0] for name in lives}
-    silent = {f"member-{number}" for number in range(1, group.get("members", 0) + 1)} - begun
-    silent |= {name for rows in counted.values() for name in rows} - lives
-    found = [f"The member {name} wrote no final report: how much it did is unknown." for name in sorted(silent)]
-    excused = ended_by_faults(members, run.events)
-    for member in members:
-        name = member["client_id"]
-        if member.get("clean") is not True and name not in excused:
-            found.append(f"The member {name} did not end cleanly: it may have recorded less than it did.")
-        for table, rows in counted.items():
-            if rows[name] < (member.get(table) or 0):
-                found.append(f"Of {member[table]} rows of {table} that {name} wrote {rows[name]} are there.")
-    return found
-
-
-def ended_by_faults(members: Iterable[Mapping[str, Any]], events: Sequence[Event]) -> set[str]:
-    """Return the member incarnations that a fault ended.
-
-    A paused member must end cleanly.
-    """
-    lives: dict[str, list[tuple[int, str]]] = {}  # (start, client id)
-    for member in members:
-        node = member["client_id"].rpartition(".")[0]
-        lives.setdefault(node, []).append((member.get("started_ns") or 0, member["client_id"]))
-    found = set()
-    for node, of_node in lives.items():
-        faults = list(_faults_of(node, events))
-        for (from_ns, name), (until_ns, _) in pairwise([*sorted(of_node), (FOREVER_NS, "")]):
-            within = [healed for begun_ns, healed in faults if from_ns <= begun_ns < until_ns]
-            if not all(within) or (within and until_ns < FOREVER_NS):
-                found.add(name)
-    return found
-
-
-def _faults_of(node: str, events: Sequence[Event]) -> Iterator[tuple[int, bool]]:
-    for event in events:
-        if event.kind == "inject" and node in event.target.split(", "):
-            yield event.t_ns, any(_heals(later, event) for later in events)
 
 
 def _unsettled(events: Sequence[Event]) -> Iterator[str]:

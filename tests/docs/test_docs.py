@@ -175,11 +175,10 @@ def test_options_of_commands_exist() -> None:
 def test_every_command_has_a_target() -> None:
     """Every command has a make target with a line of help; one rule calls all but three."""
     text = (ROOT / "Makefile").read_text()
-    (names,) = re.findall(r"^COMMANDS := (.+)$", text, re.MULTILINE)
     called = dict(re.findall(r"^([a-z-]+):.*\n\t@.*\$\(PLIMSOLL\) ([a-z-]+)$", text, re.MULTILINE))
     helped = set(re.findall(r"^([a-z-]+):.*## ", text, re.MULTILINE))
+    commands = set(re.findall(r"^COMMANDS := (.+)$", text, re.MULTILINE)[0].split())
 
-    commands = set(names.split())
     assert {info.name for info in app.registered_commands} == commands - {"demo"}
     assert called == {"demo": "run", "down": "down", "clean": "clean"}
     assert "STARTED := $(filter-out demo down clean,$(COMMANDS))\n" in text
