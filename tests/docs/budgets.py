@@ -81,6 +81,7 @@ MEASURES: Mapping[str, Callable[[], float]] = {
 }
 
 
+@cache
 def oversized() -> dict[str, int]:
     """Return each page, file, function and class over its limit, with its size.
 
