@@ -15,9 +15,9 @@ from campaigns.known_bugs.bugs import BUGS
 from campaigns.statistics import changes, sequential
 from campaigns.statistics.intervals import clopper_pearson, none_in
 from clusters.scenario.scenario import scenario_names
+from history.anomalies import SEVERITY
 from history.kafka_versions import DEFAULT_RELEASE
 from judge.checks import invariants
-from judge.checks.anomalies import SEVERITY
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "trust.md"

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from claims.answer import Evidence
 from evidence.columns import Samples
+from evidence.faults import fault_spans
 from evidence.reader import Tables
 from evidence.run import Run, open_folder
 from history.events import Event
@@ -125,12 +126,11 @@ class Recording:
 
     def faults(self, key: str) -> Iterator[tuple[int, int, int]]:
         """Yield (broker, from_ns, until_ns), from effect to the start of healing."""
-        for number, event in enumerate(self.events):
-            if event.kind == "injected" and event.step == key:
-                heals = (e.t_ns for e in self.events[number:] if (e.kind, e.target) == ("heal", event.target))
-                until_ns = next(heals, self.events[-1].t_ns)
-                for name in event.target.split(", "):
-                    yield int(name.removeprefix("broker-")), event.t_ns, until_ns
+        for fault in fault_spans(self.events):
+            if fault.step == key and "injected" in fault.events:
+                until_ns = fault.at_ns("heal", self.events[-1].t_ns)
+                for name in fault.nodes:
+                    yield int(name.removeprefix("broker-")), fault.at_ns("injected"), until_ns
 
     def against(self, *names: str) -> list[Evidence]:
         return [row for name in names for row in self.found.get(name, ())]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from evidence.faults import fault_spans
 from history.events import Event
 from history.manifest import Manifest
 from history.traits import Trait
@@ -20,11 +21,11 @@ def explanation(event: Event, events: Sequence[Event], manifest: Manifest) -> st
     Accepted are an active fault that can end its process, an earlier one that changed its files if the last log lines
     show a storage error, and a restart before the ZooKeeper session expired.
     """
-    for fault in events:
-        if fault.kind == "inject" and fault.t_ns <= event.t_ns and event.target in _targets(fault):
+    for fault in fault_spans(events):
+        if fault.from_ns <= event.t_ns and event.target in fault.nodes:
             if manifest.has(fault.step, Trait.NEW_LOG) and _names_storage(event):
                 return f"{fault.step} changed its files"
-            if manifest.has(fault.step, Trait.STOPS_PROCESS) and not _healed_before(event, fault, events):
+            if manifest.has(fault.step, Trait.STOPS_PROCESS) and event.t_ns < fault.at_ns("heal"):
                 return f"{fault.step} was active"
     if manifest.mode == "zookeeper" and any(_SESSION in line for line in event.detail.get("log", ())):
         return "its ZooKeeper session had not ended (NodeExists)"
@@ -39,16 +40,3 @@ def unexplained(events: Sequence[Event], manifest: Manifest) -> Iterator[Event]:
     """Yield the exits without an explanation."""
     exits = (event for event in events if event.kind == "server_exited")
     return (event for event in exits if explanation(event, events, manifest) is None)
-
-
-def _targets(event: Event) -> list[str]:
-    return event.target.replace(",", " ").split()
-
-
-def _healed_before(exit_: Event, fault: Event, events: Sequence[Event]) -> bool:
-    return any(
-        later.kind == "heal"
-        and (later.step, later.target) == (fault.step, fault.target)
-        and fault.t_ns <= later.t_ns <= exit_.t_ns
-        for later in events
-    )

@@ -13,6 +13,7 @@ from expectations import checkpoint
 from expectations.checkpoint import Result, Suite
 from expectations.contracts import CONTRACTS, AtLeast, Contract, InOrder, Never, OneOf, Rule, Unique
 from expectations.slices import of_files
+from history.anomalies import SEVERITY
 from history.exit_codes import Verdict
 from history.manifest import Manifest
 
@@ -60,7 +61,6 @@ def validate(
     recorded: Mapping[str, Sequence[Path]],
     manifest: Manifest | None,
     permitted: Mapping[str, str],
-    severities: Mapping[str, str],
     reads: Mapping[str, Collection[str]],
     data_docs: Path,
 ) -> Outcome:
@@ -74,7 +74,6 @@ def validate(
         recorded: Parquet files by recorded table.
         manifest: ``None`` if unreadable.
         permitted: anomaly → why this configuration allows it for some producer.
-        severities: every anomaly → ``S1`` or ``S2``.
         reads: anomaly or invariant → the tables and other sources that it uses.
         data_docs: the site's folder; earlier runs' pages are kept.
 
@@ -87,13 +86,12 @@ def validate(
     setting = "" if manifest is None else configuration(manifest)
     suites = [_evidence(items)]
     if anomaly_counts is not None:
-        suites.append(_anomalies(anomalies, anomaly_counts, setting, permitted, severities))
+        suites.append(_anomalies(anomalies, anomaly_counts, setting, permitted))
     if invariants is not None:
         suites.append(_invariants(invariants, setting))
     foreign = manifest is not None and manifest.foreign
-    suites += [
-        contract_suite(CONTRACTS[name], of_files(files), foreign=foreign) for name, files in recorded.items() if files
-    ]
+    tables = {name: of_files(files) for name, files in recorded.items() if files}
+    suites += [contract_suite(CONTRACTS[name], table, foreign=foreign) for name, table in tables.items()]
     return outcome(checkpoint.run(suites, data_docs), reads)
 
 
@@ -167,7 +165,6 @@ def _anomalies(
     counts: pa.Table,
     setting: str,
     permitted: Mapping[str, str],
-    severities: Mapping[str, str],
 ) -> Suite:
     from expectations.custom import ExpectNoRowsWhere
 
@@ -182,7 +179,7 @@ def _anomalies(
             meta={"name": name},
         )
 
-    expectations = [expectation(name, severity) for name, severity in severities.items()]
+    expectations = [expectation(name, severity) for name, severity in SEVERITY.items()]
     return Suite(ANOMALIES, to_pandas(cases(counts, examples)), expectations)
 
 

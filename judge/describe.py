@@ -11,6 +11,7 @@ from typing import Any
 
 from evidence.gather import LOST_COPY, NEW_LEADER, UNCLEAN_LEADER
 from history import steady
+from history.anomalies import SEVERITY
 from history.metrics import METRICS
 from judge.checks import (
     anomalies,
@@ -77,12 +78,12 @@ def _invariants() -> Iterator[str]:
 def _anomalies() -> Iterator[str]:
     for function in functions((records, atomicity, exactly_once, reading_order, visibility, groups, shares)):
         name = function.__name__
-        if name in anomalies.SEVERITY:
-            yield f"### {name} ({anomalies.SEVERITY[name]})\n\n{_text(function)}\n"
-            yield f"{_rests_on(anomalies.ANOMALIES[name])}\n"
+        if name in SEVERITY:
+            yield f"### {name} ({SEVERITY[name]})\n\n{_text(function)}\n"
+            yield f"{_rests_on(anomalies.NEEDS[name])}\n"
     yield f"### unread_acknowledged\n\n{_text(records.unread_acknowledged)}\n"
     for name, checks in _OF_REPLICAS.items():
-        yield f"### {name} ({anomalies.SEVERITY[name]})\n"
+        yield f"### {name} ({SEVERITY[name]})\n"
         yield from (f"{_text(check)}\n" for check in checks)
 
 
@@ -95,7 +96,7 @@ def _causes() -> Iterator[str]:
         yield f"### {name}\n\n{_text(check)}\n"
 
 
-def _rests_on(check: invariants.Invariant | anomalies.Anomaly) -> str:
+def _rests_on(check: invariants.Invariant | anomalies.Needs) -> str:
     whole = f"; a violation needs all of: {', '.join(sorted(check.whole))}" if check.whole else ""
     return f"Rests on: {', '.join(sorted(check.reads))}{whole}."
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from evidence.counts import Copies, Counts, of_captures
 from evidence.facts import Facts
+from evidence.faults import fault_spans
 from evidence.gather import Question, RunFacts
 from evidence.groups import GroupFacts
 from evidence.partition import Row
@@ -22,12 +23,14 @@ from evidence.shares import ShareFacts
 from evidence.silences import silences
 from evidence.sources import Gap, Gaps, sources
 from evidence.tables import read_rows, table_of
+from history.anomalies import SEVERITY
 from history.partition import TopicPartition
 from history.share_groups import still_s
 from history.tables import JUDGED, SEEKS
 from history.traits import Trait
 from judge.checks import anomalies, atomicity, invariants, known_bugs
 from judge.checks.allowed import allowed_to, may_be_known_already
+from judge.checks.delivery import total
 from judge.checks.findings import Findings, Tally, facts, in_doubt
 from judge.checks.log_content import OpenEnds
 from judge.checks.premises import Premises, by_place, disturbances, request_timeouts_ns
@@ -41,7 +44,7 @@ from judge.verdict.members import unrecorded_members
 Spread = Callable[[Callable[[Question], Any], Sequence[Question]], list[Any]]
 Json = dict[str, Any]
 READS: Mapping[str, frozenset[str]] = {
-    name: check.reads for table in (anomalies.ANOMALIES, invariants.INVARIANTS) for name, check in table.items()
+    name: check.reads for table in (anomalies.NEEDS, invariants.INVARIANTS) for name, check in table.items()
 }
 
 
@@ -137,9 +140,10 @@ def _group(premises: Premises) -> GroupFacts | None:
 
 
 def _ended_members(run: Run) -> Iterator[tuple[str, int]]:
-    for event in run.events:
-        if event.kind == "injected" and run.manifest.has(event.step, Trait.STOPS_PROCESS):
-            yield from ((name, event.t_ns) for name in event.target.split(", ") if name.startswith("member"))
+    for fault in fault_spans(run.events):
+        if "injected" in fault.events and run.manifest.has(fault.step, Trait.STOPS_PROCESS):
+            effect_ns = fault.at_ns("injected")
+            yield from ((name, effect_ns) for name in fault.nodes if name.startswith("member"))
 
 
 def _share_group(premises: Premises) -> ShareFacts | None:
@@ -225,14 +229,14 @@ def bring_together(answers: Iterable[Answer], gaps: Gaps) -> Findings:
     """Return all findings, and torn transactions."""
     answers = list(answers)
     findings = Findings().merge(_doubted(answer, gaps) for answer in answers)
-    why = gaps.anywhere(anomalies.ANOMALIES["torn_transaction"].whole)
+    why = gaps.anywhere(anomalies.NEEDS["torn_transaction"].whole)
     for row, kind in atomicity.torn_transaction([answer.parts for answer in answers]):
         findings.add_case(row, in_doubt(kind, why))
     return findings
 
 
 def _doubted(answer: Answer, gaps: Gaps) -> Findings:
-    return answer.findings.doubted(lambda name: gaps.of(anomalies.ANOMALIES[name].whole, answer.where))
+    return answer.findings.doubted(lambda name: gaps.of(anomalies.NEEDS[name].whole, answer.where))
 
 
 def compare_ends(open_ends: OpenEnds) -> Tally:
@@ -270,7 +274,7 @@ def _rows(
     phase_loads: latency.Phases,
 ) -> Iterator[tuple[str, list[Json]]]:
     manifest = run.manifest
-    examples, counted = rows_of(findings, anomalies.SEVERITY)
+    examples, counted = rows_of(findings, SEVERITY)
     yield "anomalies", examples
     yield "anomaly_counts", counted
     yield "invariants", _invariants(run, answers, gaps)
@@ -389,10 +393,3 @@ _COUNTED = {"phantom": "phantom_record", "corrupt": "corrupt_record", "aborted_r
 
 def _share(part: int, of: int) -> float | None:
     return part / of if of else None
-
-
-def total(partitions: Iterable[Row]) -> dict[str, int]:
-    """Return the sums of the delivery table."""
-    rows = list(partitions)
-    names = [field.name for field in JUDGED["delivery"] if field.type == pa.int64()]
-    return {name: sum(row[name] for row in rows) for name in names}

@@ -10,17 +10,11 @@ from campaigns.known_bugs.bugs import BUGS, Bug
 from clusters.run.stages import stages
 from clusters.scenario.scenario import Scenario
 from clusters.scenario.steps.step import Step
+from history.anomalies import ANOMALIES
 from history.kafka_versions import affected_range
 from operators.progress import rounded
 from operators.stages import expected_s
 
-_CONTROLS = {
-    "lost_write": "acknowledged records are lost",
-    "duplicate": "records are duplicated",
-    "duplicate_output": "records are copied more than once",
-    "group_skip": "the consumer group skips records",
-    "archived_record": "the share group gives records up",
-}
 _READING = """## How to read it
 
 - The grid is the experiment's timeline: set up, one task per phase, drain, collect, tear down, judge, publish.
@@ -69,8 +63,8 @@ def expected(scenario: Scenario) -> str:
     """What its verdict should be, and when it is another one."""
     if scenario.control:
         return (
-            f"`pass`: {_CONTROLS[scenario.control]}, which its configuration permits. It is a positive control: where "
-            "that is not detected the verdict is `unknown`."
+            f"`pass`: {ANOMALIES[scenario.control].control}, which its configuration permits. It is a positive "
+            "control: where that is not detected the verdict is `unknown`."
         )
     bug = _bug(scenario)
     if bug is None:

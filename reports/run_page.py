@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from evidence.exits import unexplained
+from history.anomalies import ANOMALIES, CONTROLS
 from history.errors import PlimsollError
 from history.events import Event
 from history.manifest import Manifest
@@ -34,13 +35,6 @@ VERDICT_MEANS = {
     "pass": "Every guarantee of this configuration was checked, and holds.",
     "fail": "A guarantee of this configuration was violated.",
     "unknown": "The evidence does not suffice for a verdict.",
-}
-CONTROLS = {
-    "lost_write": "lost records",
-    "duplicate": "duplicated records",
-    "duplicate_output": "records copied twice",
-    "group_skip": "records that the group skipped",
-    "archived_record": "records that the share group gave up",
 }
 WIDE_PIXELS, NARROW_PIXELS = 1040, 300  # on a desktop and on a phone
 LETTER_PIXELS, NUMBER_PIXELS = 8.0, 26
@@ -133,7 +127,7 @@ def _subject(run: RunData) -> str:
 
 
 def _head(run: RunData) -> Iterator[Block]:
-    if run.manifest.control:
+    if run.manifest.control in CONTROLS:
         yield Words(
             f"Positive control. Expected: {_expected(run.manifest)}. If they are not detected, the verdict is "
             "`unknown`. This run tests the judge, not Kafka.",
@@ -146,17 +140,10 @@ def _head(run: RunData) -> Iterator[Block]:
 
 
 def _expected(manifest: Manifest) -> str:
-    what = CONTROLS.get(manifest.control or "", (manifest.control or "").replace("_", " "))
+    anomaly = ANOMALIES[manifest.control or ""]
     acks = sorted({producer.acks for producer in manifest.producers} & {"0", "1"})
-    if manifest.control == "duplicate_output":
-        return f"{what}, permitted by offsets that are committed apart from the copies"
-    if manifest.control == "group_skip":
-        return f"{what}, permitted by commits ahead of processing"
-    if manifest.control == "archived_record":
-        return f"{what}, permitted by members that release them at every delivery"
-    if manifest.control == "duplicate":
-        return f"{what}, permitted by enable.idempotence=false"
-    return f"{what}, permitted by {f'acks={acks[0]}' if acks else 'unclean.leader.election.enable=true'}"
+    of_producer = f"acks={acks[0]}" if acks else "unclean.leader.election.enable=true"
+    return f"{anomaly.control}, permitted by {anomaly.permitted_by or of_producer}"
 
 
 def _facts(run: RunData) -> list[tuple[str, str]]:

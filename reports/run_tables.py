@@ -8,6 +8,7 @@ from typing import Any
 
 from evidence.exits import explanation
 from history import words
+from history.anomalies import LOST
 from history.events import Event
 from history.metrics import RECOVERY
 from history.partition import TopicPartition
@@ -170,7 +171,7 @@ def total_cases(run: RunData) -> int:
 
 
 # the others follow from these
-_FIRST = ("lost_write", "truncated_ack", "unknown_offset_ack", "duplicate")
+_FIRST = (*LOST, "duplicate")
 
 
 def ordered_cases(run: RunData) -> list[Row]:

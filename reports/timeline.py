@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
+from evidence.faults import FaultSpan, fault_spans
 from history import words
 from history.events import Event
 from reports import proofs
@@ -94,31 +95,27 @@ def end_of_run(run: Run) -> float:
 def faults(run: Run) -> list[Span]:
     """Return every injected fault, until its recovery was verified."""
     phase_end = {phase.label: phase.end_s for phase in phases(run)}
-    spans: list[Span] = []
-    for event in run.events:
-        if event.kind == "inject":
-            end_s = phase_end.get(event.phase, end_of_run(run))
-            step = str(event.detail.get("asked", ""))
-            spans.append(Span(event.step, event.phase, run.seconds(event.t_ns), end_s, event.target, step))
-        elif event.kind == "injected":
-            _update(spans, event, took_effect=event.detail.get("effect_verified", True), proof=in_words(event))
-        elif event.kind == "healed":
-            ended = {"is_over": True, "end_s": run.seconds(event.t_ns)}
-            _update(spans, event, cleared=event.detail.get("recovery_verified", True), **ended)
-    return _with_lanes(spans)
+    found = fault_spans(run.events)
+    return _with_lanes(_shown(run, fault, phase_end.get(fault.phase, end_of_run(run))) for fault in found)
 
 
-def _update(spans: list[Span], event: Event, **change: Any) -> None:
-    """An event with a target or step ends only the faults of that one, if there are any."""
-    chosen = [i for i, span in enumerate(spans) if span.phase == event.phase and not span.is_over]
-    if event.target:
-        chosen = [i for i in chosen if spans[i].target == event.target]
-    chosen = [i for i in chosen if spans[i].label == event.step] or chosen
-    for index in chosen:
-        spans[index] = replace(spans[index], **change)
+def _shown(run: Run, fault: FaultSpan, phase_end_s: float) -> Span:
+    order, proof = fault.events.get("inject"), fault.events.get("injected")
+    return Span(
+        fault.step,
+        fault.phase,
+        run.seconds(fault.from_ns),
+        run.seconds(fault.at_ns("healed")) if fault.is_over else phase_end_s,
+        fault.target,
+        str(order.detail.get("asked", "")) if order else "",
+        proof=in_words(proof) if proof else None,
+        took_effect=fault.took_effect,
+        is_over=fault.is_over,
+        cleared=fault.recovered,
+    )
 
 
-def _with_lanes(spans: list[Span]) -> list[Span]:
+def _with_lanes(spans: Iterable[Span]) -> list[Span]:
     placed: list[Span] = []
     for number, span in enumerate(spans, start=1):
         busy = {other.lane for other in placed if other.end_s > span.start_s}

@@ -25,17 +25,19 @@ from evidence.run import Run, open_folder
 from evidence.tables import write_table
 from expectations import checkpoint
 from expectations.suites import validate
+from history.anomalies import SEVERITY
 from history.errors import EvidenceError
-from history.events import EventLog, notes_of_import
+from history.events import EventLog
 from history.folder import RunFolder, write_atomically
 from history.product import judge_digest
 from history.remote import parquet_rows, path_of, written_here
 from history.tables import JUDGED
-from judge.checks import anomalies
 from judge.checks.allowed import allowed
+from judge.checks.delivery import total
 from judge.checks.premises import Premises
-from judge.run import READS, Judged, Spread, judge_run, total, undecided
-from judge.verdict import evidence
+from judge.run import READS, Judged, Spread, judge_run, undecided
+from judge.verdict.decided import cases, decided, forbidden
+from judge.verdict.notes import notes
 from judge.verdict.summary import Conclusion, verdict_of
 
 log = logging.getLogger("plimsoll.judge")
@@ -157,17 +159,7 @@ def judge_folder(folder: RunFolder, context: SparkContext) -> None:
 def _conclude(run: Run, judged: Judged) -> None:
     """Run the suites on the judged tables, write them with what that leaves undecided, and write verdict.json."""
     folder = run.folder
-    found = judged.tables["anomaly_counts"].to_pylist()
-    delivered = total(judged.tables["delivery"].to_pylist())
-    items = [
-        ("seal intact", None),
-        *judged.items,
-        evidence.undecided(judged.tables["invariants"].to_pylist()),
-        evidence.offsets_told(run.manifest, _forbidden(found)),
-        evidence.undecided_cases(found),
-        evidence.undrained(delivered, foreign=run.manifest.foreign),
-        evidence.control_seen(run.manifest.control, _counted(found)),
-    ]
+    items = [("seal intact", None), *judged.items, *decided(run.manifest, judged.tables)]
     permitted = allowed(run.manifest, run.events, Premises(run).led_cleanly)
     with written_here(folder.verdict / "data_docs") as data_docs:
         outcome = validate(
@@ -178,7 +170,6 @@ def _conclude(run: Run, judged: Judged) -> None:
             recorded=run.files,
             manifest=run.manifest,
             permitted=permitted,
-            severities=anomalies.SEVERITY,
             reads=READS,
             data_docs=data_docs,
         )
@@ -190,37 +181,15 @@ def _conclude(run: Run, judged: Judged) -> None:
     findings = Conclusion(
         outcome=outcome,
         missing=[*(reason for _, reason in items if reason), *outcome.untrusted],
-        anomalies=_counted(found),
-        forbidden=_forbidden(found),
+        anomalies=cases(found),
+        forbidden=forbidden(found),
         invariants=tables["invariants"].to_pylist(),
-        delivery=delivered,
+        delivery=total(judged.tables["delivery"].to_pylist()),
         allowed=permitted,
-        notes=[
-            *evidence.waits_that_ran_out(run.events),
-            *notes_of_import(run.events),
-            *evidence.clock_sets(run.clock, run.events),
-            *evidence.seeks_of_readers(judged.seeks),
-            *evidence.underfed(run.clients),
-            *evidence.untold(run.manifest),
-            *evidence.copied(judged.copies),
-        ],
+        notes=notes(run, judged.seeks, judged.copies),
         excused=sorted((row["anomaly"], row["allowed_why"], row["cases"]) for row in found if row["allowed"]),
     )
     _write_verdict(folder, verdict_of(findings))
-
-
-def _counted(found: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Return how many cases there are of each anomaly (rows of ``ANOMALY_COUNTS``)."""
-    return {name: sum(row["cases"] for row in found if row["anomaly"] == name) for name in anomalies.SEVERITY}
-
-
-def _forbidden(found: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Return how many of them violate a guarantee; what is undecided needs review, too, and of severity S1 it is
-    missing evidence.
-    """
-    return _counted(
-        [row for row in found if row["allowed"] is False or (row["severity"] == "S2" and not row["allowed"])]
-    )
 
 
 def _unknown(folder: RunFolder, reason: str) -> None:
@@ -236,11 +205,10 @@ def _unknown(folder: RunFolder, reason: str) -> None:
             recorded={},
             manifest=None,
             permitted={},
-            severities=anomalies.SEVERITY,
             reads={},
             data_docs=data_docs,
         )
-    nothing = dict.fromkeys(anomalies.SEVERITY, 0)
+    nothing = dict.fromkeys(SEVERITY, 0)
     findings = Conclusion(outcome, [reason], nothing, nothing, [], total([]), {}, [])
     _write_verdict(folder, verdict_of(findings))
 

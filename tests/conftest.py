@@ -120,6 +120,7 @@ class ByCluster(LoadScopeScheduling):
         return group_of(nodeid)
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
     """Replace ``--dist loadgroup``, whose groups pytest 9.2 does not pass on."""
     return ByCluster(config, log)

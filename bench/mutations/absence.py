@@ -29,8 +29,8 @@ from history.partition import TopicPartition
 from history.tables import RECORDED
 from judge.checks import anomalies, invariants
 from judge.partition import Answer
-from judge.run import judge_run, one_by_one, total
-from judge.verdict import evidence
+from judge.run import judge_run, one_by_one
+from judge.verdict.decided import decided
 from kafka_files.checkpoints import LEADER_EPOCHS
 from kafka_files.metadata_log import FOLDER
 
@@ -218,14 +218,7 @@ def judgement(folder: RunFolder) -> Judgement:
     counted = judged.tables["anomaly_counts"].to_pylist()
     failed = {row["invariant"] for row in rows if row["verdict"] == "fail" and row["severity"] == "S1"}
     failed |= {row["anomaly"] for row in counted if row["allowed"] is False and row["severity"] == "S1"}
-    items = [
-        *judged.items,
-        evidence.undecided(rows),
-        evidence.undecided_cases(counted),
-        evidence.undrained(total(judged.tables["delivery"].to_pylist())),
-        evidence.control_seen(run.manifest.control, {row["anomaly"]: row["cases"] for row in counted}),
-    ]
-    reasons = [why for _, why in items if why]
+    reasons = [why for _, why in [*judged.items, *decided(run.manifest, judged.tables)] if why]
     checked = {
         (name, answer.where): tally.checked
         for answer in answers
@@ -245,8 +238,8 @@ def judgement(folder: RunFolder) -> Judgement:
     return Judgement(verdict, frozenset(violated), checked, reasons)
 
 
-def _declared(check: str) -> invariants.Invariant | anomalies.Anomaly:
-    return invariants.INVARIANTS.get(check) or anomalies.ANOMALIES[check]
+def _declared(check: str) -> invariants.Invariant | anomalies.Needs:
+    return invariants.INVARIANTS.get(check) or anomalies.NEEDS[check]
 
 
 @dataclass(frozen=True)

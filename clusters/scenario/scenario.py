@@ -30,6 +30,7 @@ from clusters.scenario.values import (
     Acks,
     Bytes,
     BytesPerSecond,
+    Control,
     CpuSet,
     JavaVersion,
     JvmFlag,
@@ -345,8 +346,7 @@ class Scenario(Model):
     loads: dict[str, Load] = Field(default_factory=dict, exclude_if=lambda loads: not loads)
     phases: list[AnyPhase] = Field(min_length=1)
     copier: Copier | None = Field(default=None, exclude_if=_is_none)
-    # The anomaly that a sound checker must detect.
-    control: Literal["lost_write", "duplicate", "duplicate_output", "group_skip", "archived_record"] | None = None
+    control: Control | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> Scenario:

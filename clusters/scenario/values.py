@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from history.anomalies import CONTROLS
+
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
 
@@ -119,3 +121,12 @@ class Model(BaseModel):
         if isinstance(value, dict) and (unknown := [name for name in value if name not in known]):
             raise ValueError(f"unknown field {unknown[0]!r}; known: {', '.join(known)}")
         return value
+
+
+def _control(name: str) -> str:
+    if name not in CONTROLS:
+        raise ValueError(f"{name!r} is no control; one of {', '.join(CONTROLS)}")
+    return name
+
+
+Control = Annotated[str, AfterValidator(_control)]  # the anomaly that a sound judge must detect

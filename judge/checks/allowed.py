@@ -21,6 +21,7 @@ from evidence.gather import (
     UNCLEAN_LEADER,
     Permission,
 )
+from history.anomalies import Truncation, with_truncation
 from history.events import Event
 from history.manifest import Manifest, ProducerInfo
 from history.partition import TopicPartition
@@ -30,15 +31,8 @@ from judge.checks.gates import sometimes
 LAST_COPY = "last_copy"  # see ``lost_copies``
 LEADER: frozenset[str] = frozenset({Trait.MAY_MOVE_LEADER})
 # Other records get the offsets of lost ones, against real-time and producer order.
-LOSS = (
-    "lost_write",
-    "truncated_ack",
-    "unknown_offset_ack",
-    "torn_transaction",
-    "inconsistent_offset",
-    "realtime_order_violation",
-    "nonmonotonic_send",
-)
+LOSS = with_truncation(Truncation.RECORD_GONE, Truncation.OFFSET_REUSED)
+REREAD = (*with_truncation(Truncation.READ_AGAIN), "nonmonotonic_poll")
 
 
 @dataclass(frozen=True)
@@ -83,7 +77,7 @@ ALLOWED = (
         traits=frozenset({LAST_COPY}),
     ),
     Rule(
-        ("nonrepeatable_read", "nonmonotonic_poll", "poll_skip"),
+        REREAD,
         "a fault destroyed the only copy in sync that there was, with records that consumers have read",
         LOST_COPY,
         traits=frozenset({LAST_COPY}),
@@ -96,14 +90,14 @@ ALLOWED = (
         traits=LEADER,
     ),
     Rule(
-        ("nonrepeatable_read", "nonmonotonic_poll", "poll_skip"),
+        REREAD,
         "an unclean election takes records away that consumers have read, and they go back",
         UNCLEAN_LEADER,
         unclean_election=True,
         traits=LEADER,
     ),
     Rule(
-        ("aborted_read", "hanging_transaction"),
+        with_truncation(Truncation.MARKER_GONE),
         "an unclean election takes the end of a transaction away, and a later one's end stands for it",
         UNCLEAN_LEADER,
         unclean_election=True,

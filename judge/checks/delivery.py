@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
 
 from history.events import Event
 from history.manifest import Manifest
 from history.partition import TopicPartition
+from history.tables import JUDGED
 
 
 def deleted(events: Iterable[Event]) -> dict[TopicPartition, int]:
@@ -30,3 +34,10 @@ def unproven(manifest: Manifest, events: Iterable[Event]) -> set[TopicPartition]
 def gone(delivery: Mapping[str, int]) -> int:
     """Return how many acknowledged records no reader will return."""
     return delivery["lost"] + delivery["truncated_ack"] + delivery["unknown_offset_ack"]
+
+
+def total(partitions: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Return the sums of the delivery table."""
+    rows = list(partitions)
+    names = [field.name for field in JUDGED["delivery"] if field.type == pa.int64()]
+    return {name: sum(row[name] for row in rows) for name in names}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
 from evidence.facts import FOREVER_NS, SETTLE_NS, Facts, Fault, NewLog, Outage
+from evidence.faults import FaultSpan, fault_spans
 from evidence.gather import Input
 from evidence.partition import Row
 from evidence.run import Run
@@ -20,7 +21,6 @@ from judge.checks import delivery
 from judge.checks.allowed import lost_copies, unclean_election
 from judge.checks.gates import always, sometimes
 from judge.checks.takeovers import is_unclean, is_whole
-from judge.checks.transactions import faults as active
 
 ISR_CHANGE_MARGIN_NS = 10_000_000_000  # to find the controller, and for its answer on a busy host
 COSTS_ANSWERS = (
@@ -222,23 +222,17 @@ def _controller_socket_timeout_ns(manifest: Manifest) -> int:
 def faults(events: Sequence[Event], manifest: Manifest) -> Iterator[Fault]:
     """Yield the proven stops of brokers."""
     broker_ids = {node.name: node.node_id for node in manifest.brokers}
-    for event in events:
-        if event.kind != "injected" or not manifest.has(event.step, Trait.STOPS_PROCESS):
+    for fault in fault_spans(events):
+        if not (fault.took_effect and manifest.has(fault.step, Trait.STOPS_PROCESS)):
             continue
-        if event.detail.get("effect_verified") is False:
-            continue
-        same = [other for other in events if (other.step, other.target) == (event.step, event.target)]
-        asked = [other.t_ns for other in same if other.kind == "inject" and other.t_ns <= event.t_ns]
-        healed = [other for other in same if other.kind in {"heal", "healed"} and other.t_ns >= event.t_ns]
-        over_ns = min((other.t_ns for other in healed if other.kind == "healed"), default=FOREVER_NS)
-        for name in event.target.replace(",", " ").split():
+        effect_ns, healed_ns = fault.at_ns("injected"), fault.at_ns("healed")
+        for name in fault.nodes:
             broker_id = broker_ids.get(name)
             if broker_id is not None:
-                asked_ns = max(asked, default=event.t_ns)
-                started = [start.started_ns for start in manifest.incarnations if start.node == name]
-                anew = [t_ns for t_ns in started if t_ns > event.t_ns]
-                until_ns = min([*(other.t_ns for other in healed), *anew], default=FOREVER_NS)
-                yield Fault(broker_id, asked_ns, event.t_ns, until_ns, min(anew, default=FOREVER_NS) < over_ns)
+                started = (start.started_ns for start in manifest.incarnations if start.node == name)
+                anew_ns = min((t_ns for t_ns in started if t_ns > effect_ns), default=FOREVER_NS)
+                until_ns = min(fault.at_ns("heal"), healed_ns, anew_ns)
+                yield Fault(broker_id, fault.from_ns, effect_ns, until_ns, anew_ns < healed_ns)
 
 
 def disturbances(events: Sequence[Event], manifest: Manifest) -> list[tuple[int, int]]:
@@ -247,9 +241,12 @@ def disturbances(events: Sequence[Event], manifest: Manifest) -> list[tuple[int,
     Group members', copiers', files' and settings' faults do not.
     """
     servers = {node.name for node in manifest.nodes}
-    costly = [event for event in events if manifest.has(event.step, *COSTS_ANSWERS)]
-    spans = active([event for event in costly if not _of_clients_only(event, servers)])
-    return [(from_ns, min(until_ns, FOREVER_NS - SETTLE_NS) + SETTLE_NS) for from_ns, until_ns in spans]
+    costly = [fault for fault in fault_spans(events) if manifest.has(fault.step, *COSTS_ANSWERS)]
+    return [
+        (fault.from_ns, min(fault.at_ns("healed"), FOREVER_NS - SETTLE_NS) + SETTLE_NS)
+        for fault in costly
+        if not fault.nodes or not servers.isdisjoint(fault.nodes)
+    ]
 
 
 def request_timeouts_ns(manifest: Manifest) -> dict[str, int]:
@@ -259,39 +256,31 @@ def request_timeouts_ns(manifest: Manifest) -> dict[str, int]:
     return {name: int(timeout_s * 1e9) for name, timeout_s in timed if timeout_s is not None}
 
 
-def _of_clients_only(event: Event, servers: Set[str]) -> bool:
-    names = event.target.replace(",", " ").split()
-    return bool(names) and servers.isdisjoint(names)
-
-
 def outages(events: Sequence[Event], manifest: Manifest) -> Iterator[Outage]:
     """Yield faults that keep a node from others, until verified recovery."""
     numbers = {node.name: node.node_id if node.role == "broker" else None for node in manifest.nodes}
-    for event in events:
-        if event.kind != "inject" or not manifest.has(event.step, Trait.UNREACHABLE, Trait.MAY_BE_UNREACHABLE):
-            continue
-        same = [other for other in events if (other.step, other.target) == (event.step, event.target)]
-        gone = [other.t_ns for other in same if other.kind == "healed" and other.t_ns >= event.t_ns]
-        for name in event.target.replace(",", " ").split():
-            if name in numbers:
-                yield Outage(numbers[name], event.t_ns, min(gone, default=FOREVER_NS))
+    for fault in fault_spans(events):
+        if manifest.has(fault.step, Trait.UNREACHABLE, Trait.MAY_BE_UNREACHABLE):
+            for name in fault.nodes:
+                if name in numbers:
+                    yield Outage(numbers[name], fault.from_ns, fault.at_ns("healed"))
 
 
 def new_logs(events: Sequence[Event], manifest: Manifest) -> Iterator[NewLog]:
     """Yield when a replica started over: after a reassignment, or with damaged files."""
     broker_ids = {node.name: node.node_id for node in manifest.brokers}
-    for event in events:
-        if manifest.has(event.step, Trait.MOVES_REPLICAS) and event.kind in {"inject", "heal"}:
-            yield from (NewLog(None, event.t_ns, topic) for topic in _moved(event, events))
-        elif manifest.has(event.step, Trait.NEW_LOG) and event.kind == "inject":
-            for name in event.target.replace(",", " ").split():
-                yield NewLog(broker_ids.get(name), event.t_ns)
+    for fault in fault_spans(events):
+        if manifest.has(fault.step, Trait.MOVES_REPLICAS):
+            for order in ("inject", "heal"):
+                if order in fault.events:
+                    yield from (NewLog(None, fault.at_ns(order), topic) for topic in _moved(fault))
+        elif manifest.has(fault.step, Trait.NEW_LOG):
+            yield from (NewLog(broker_ids.get(name), fault.from_ns) for name in fault.nodes)
 
 
-def _moved(asked: Event, events: Sequence[Event]) -> list[str | None]:
+def _moved(fault: FaultSpan) -> list[str | None]:
     """Return the topics that a reassignment moved; [None] without proof."""
-    same = [other for other in events if (other.step, other.target) == (asked.step, asked.target)]
-    proofs = [other.detail.get("replicas", {}) for other in same if other.kind in {"injected", "healed"}]
+    proofs = [fault.events[kind].detail.get("replicas", {}) for kind in ("injected", "healed") if kind in fault.events]
     if not proofs or not all(proofs):
         return [None]
     return [*sorted({TopicPartition.parse(partition).topic for proof in proofs for partition in proof})]

@@ -17,13 +17,9 @@ from evidence.facts import FOREVER_NS, SLACK_NS, UNFENCED_NS
 from evidence.gather import LOST_COPY, NEW_LEADER, UNCLEAN_LEADER
 from evidence.partition import PartitionEvidence
 from evidence.views import CLOCK_NS, first_shown, observing
+from history.anomalies import ANOMALIES, Truncation
 from judge.checks.findings import Cases, Ruling
 from kafka_files.states import State
-
-GONE = frozenset({"lost_write", "truncated_ack", "unknown_offset_ack", "inconsistent_offset", "torn_transaction"})
-REPLACED = frozenset({"realtime_order_violation", "nonmonotonic_send"})
-END_GONE = frozenset({"aborted_read", "hanging_transaction"})
-REREAD = frozenset({"nonrepeatable_read", "poll_skip"})  # received before or after
 
 
 class Loss(NamedTuple):
@@ -257,11 +253,12 @@ def _while_down(of: PartitionEvidence, sent: Sent, broker: int) -> Bools:
 
 
 def _fits(loss: Loss, cases: Cases, sent: Sent, down: Callable[[int], Bools]) -> Bools:
-    shown_ns = sent.done_ns if cases.anomaly in REPLACED else cases.shown_ns
+    truncation = ANOMALIES[cases.anomaly].truncation
+    shown_ns = sent.done_ns if truncation is Truncation.OFFSET_REUSED else cases.shown_ns
     fits = np.ones(cases.values.size, dtype=np.bool_)
-    if cases.anomaly in GONE | REPLACED | REREAD:
+    if truncation in {Truncation.RECORD_GONE, Truncation.OFFSET_REUSED, Truncation.READ_AGAIN}:
         fits &= (sent.offset >= loss.from_offset) & (sent.done_ns >= loss.since_ns)
-    if cases.anomaly in GONE | END_GONE:
+    if truncation in {Truncation.RECORD_GONE, Truncation.MARKER_GONE}:
         fits &= np.any([(sent.sent_ns <= until_ns) & ~down(broker) for broker, until_ns in loss.takers], axis=0)
     if shown_ns is not None:
         fits &= shown_ns >= loss.begun_ns - CLOCK_NS

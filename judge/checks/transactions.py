@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evidence.facts import FOREVER_NS
+from evidence.faults import fault_spans
 from history.events import Event
 from history.manifest import Manifest
 
@@ -26,10 +26,4 @@ def limit_ns(manifest: Manifest) -> int:
 
 def faults(events: Sequence[Event]) -> list[tuple[int, int]]:
     """Return when each fault was active, until verified recovery."""
-    begun = [event for event in events if event.kind == "inject"]
-    return [(event.t_ns, _healed_ns(event, events)) for event in begun]
-
-
-def _healed_ns(begun: Event, events: Sequence[Event]) -> int:
-    healed = (e for e in events if e.kind == "healed" and (e.step, e.target) == (begun.step, begun.target))
-    return min((e.t_ns for e in healed if e.t_ns >= begun.t_ns), default=FOREVER_NS)
+    return [(fault.from_ns, fault.at_ns("healed")) for fault in fault_spans(events)]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise, product
 from typing import Any
 
+from evidence.faults import fault_spans
 from history.events import Event
 from history.manifest import Manifest
 from history.metrics import METRICS, disturbed, metric_of
@@ -149,14 +150,11 @@ def _times(recovery: Iterable[Row]) -> Iterator[dict[str, Any]]:
 
 
 def _downtimes(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
-    ordered: dict[tuple[str, str, str], int] = {}
     longest: dict[str, float] = {}
-    for event in events:
-        key = event.phase, event.step, event.target
-        if event.kind == "inject" and event.step in {"kill", "stop"}:
-            ordered[key] = event.t_ns
-        elif event.kind == "heal" and key in ordered:
-            longest[event.phase] = max(longest.get(event.phase, 0.0), (event.t_ns - ordered.pop(key)) / 1e9)
+    for fault in fault_spans(events):
+        if fault.step in {"kill", "stop"} and "heal" in fault.events:
+            down_s = (fault.at_ns("heal") - fault.from_ns) / 1e9
+            longest[fault.phase] = max(longest.get(fault.phase, 0.0), down_s)
     for phase, seconds in longest.items():
         yield _row("down_s", seconds, phase)
 

@@ -7,13 +7,15 @@ good times, leaders' metadata gives upper bounds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from evidence.columns import NULL, OK, Ints, Samples, Sends
 from evidence.facts import Span
+from evidence.faults import FaultSpan, fault_spans
 from history.events import Event
 from history.manifest import Manifest
 from history.partition import TopicPartition
@@ -51,9 +53,8 @@ def _load_span(span: Span, events: list[Event]) -> Span:
     if offered is None:
         return span
     from_ns = int(offered.detail.get("from_ns", offered.t_ns))
-    faults = [event for event in events if event.kind == "injected" and event.t_ns < from_ns]
-    heals = (_first_after(fault, "heal", events) for fault in faults)
-    ends = [heal_ns for heal_ns in heals if heal_ns is not None and heal_ns > from_ns]
+    faults = [fault for fault in fault_spans(events) if fault.at_ns("injected") < from_ns]
+    ends = [heal_ns for fault in faults if (heal_ns := fault.at_ns("heal")) > from_ns]
     return Span(span.phase, from_ns, min([span.to_ns, *ends]))
 
 
@@ -63,88 +64,77 @@ def fault_times(manifest: Manifest, events: list[Event], states: Iterable[Change
     for row in states:
         seen.setdefault(TopicPartition.of(row), []).append(row)
     ends = {span.phase: span.to_ns for span in reversed(phases(events))}
-    alike: dict[tuple[str, str], list[Event]] = {}
-    for event in events:
-        alike.setdefault((event.step, event.target), []).append(event)
-    for fault in (e for e in events if e.kind == "injected" and manifest.has(e.step, Trait.RECOVERY_EXPECTED)):
-        times = _times(fault, alike[fault.step, fault.target], ends.get(fault.phase, events[-1].t_ns))
-        for partition, of_partition in seen.items():
-            yield from _of_fault(times, manifest, (*partition, of_partition))
+    for fault in fault_spans(events):
+        if "injected" in fault.events and manifest.has(fault.step, Trait.RECOVERY_EXPECTED):
+            phase_ends = ends.get(fault.phase, events[-1].t_ns)
+            for where, changes in seen.items():
+                decided = all(row["observer"] == CONTROLLER for row in changes)
+                yield from _of_partition(_Impact(fault, where, decided, phase_ends), manifest, changes)
 
 
-class _Times(NamedTuple):
-    """When a fault's injection and heal were ordered, and it and its phase ended."""
+@dataclass(frozen=True)
+class _Impact:
+    """A fault's impact on a partition; ``decided``: all changes are the controller's own."""
 
-    fault: Event
-    from_ns: int
-    ordered_ns: int | None
-    over_ns: int
+    fault: FaultSpan
+    where: TopicPartition
+    decided: bool
     phase_ends: int
 
+    @property
+    def over_ns(self) -> int:
+        return self.fault.at_ns("healed", self.phase_ends)
 
-def _times(fault: Event, alike: list[Event], phase_ends: int) -> _Times:
-    asked_ns = max((e.t_ns for e in alike if e.kind == "inject" and e.t_ns <= fault.t_ns), default=fault.t_ns)
-    over_ns = _first_after(fault, "healed", alike) or phase_ends
-    return _Times(fault, asked_ns, _first_after(fault, "heal", alike), over_ns, phase_ends)
-
-
-def _of_fault(times: _Times, manifest: Manifest, where: tuple[str, int, list[Change]]) -> Iterator[dict[str, Any]]:
-    """Yield one fault's times on one partition, censored at its end."""
-    topic, partition, seen = where
-    fault, from_ns, ordered_ns, over_ns, phase_ends = times
-    decided = all(row["observer"] == CONTROLLER for row in seen)
-    targets = {n.node_id for n in manifest.brokers if n.name in fault.target.replace(",", " ").split()}
-    before = [row for row in seen if row["received_ns"] <= from_ns]
-    assigned = set(manifest.topics[topic].assignment[partition]) if topic in manifest.topics else set()
-    if not before or not targets & assigned:
-        return
-
-    def measure(metric: str, start_ns: int, found: Iterable[Change], limit_ns: int) -> dict[str, Any]:
+    def row(self, metric: str, from_ns: int, found: Iterable[Change], limit_ns: int) -> dict[str, Any]:
+        """Return a time up to the first change that was found, censored at the limit."""
         first_ns = next((row["received_ns"] for row in found), None)
-        what = "the fault" if limit_ns == over_ns != phase_ends else "the phase"
-        end_ns = max(limit_ns, start_ns) if first_ns is None else first_ns
-        value_ms = (end_ns - start_ns) / 1e6
-        if decided:
-            note = None if first_ns is not None else f"not seen before {what} ended"
-        elif first_ns is not None:
-            note = f"at most: {_NO_HISTORY}"
+        what = "the fault" if limit_ns == self.over_ns != self.phase_ends else "the phase"
+        unseen = f"not seen before {what} ended"
+        if self.decided:
+            note = None if first_ns is not None else unseen
         else:
-            value_ms, note = None, f"not seen before {what} ended: {_NO_HISTORY}"
+            note = f"{unseen}: {_NO_HISTORY}" if first_ns is None else f"at most: {_NO_HISTORY}"
+        ended_ns = max(limit_ns, from_ns) if first_ns is None else first_ns
         return {
-            "phase": fault.phase,
-            "fault": f"{fault.step} {fault.target}",
-            "topic": topic,
-            "partition": partition,
+            "phase": self.fault.phase,
+            "fault": f"{self.fault.step} {self.fault.target}",
+            **self.where._asdict(),
             "metric": metric,
-            "from_ns": start_ns,
-            "value_ms": value_ms,
-            "censored": decided and first_ns is None,
-            "source": "controller" if decided else "metadata",
+            "from_ns": from_ns,
+            "value_ms": (ended_ns - from_ns) / 1e6 if self.decided or first_ns is not None else None,
+            "censored": self.decided and first_ns is None,
+            "source": "controller" if self.decided else "metadata",
             "note": note,
         }
 
-    last, after = before[-1], [row for row in seen if row["received_ns"] > from_ns]
+
+def _of_partition(impact: _Impact, manifest: Manifest, changes: Sequence[Change]) -> Iterator[dict[str, Any]]:
+    fault, over_ns = impact.fault, impact.over_ns
+    topic, partition = impact.where
+    targets = {node.node_id for node in manifest.brokers if node.name in fault.nodes}
+    before = [row for row in changes if row["received_ns"] <= fault.from_ns]
+    assigned = set(manifest.topics[topic].assignment[partition]) if topic in manifest.topics else set()
+    if not before or not targets & assigned:
+        return
+    last, after = before[-1], [row for row in changes if row["received_ns"] > fault.from_ns]
     during = [row for row in after if row["received_ns"] <= over_ns]
     if last["leader"] in targets and manifest.has(fault.step, Trait.UNREACHABLE):
-        yield measure("detect", from_ns, (r for r in during if r["leader"] != last["leader"]), over_ns)
+        yield impact.row("detect", fault.from_ns, (r for r in during if r["leader"] != last["leader"]), over_ns)
         elected = (r for r in during if r["leader"] >= 0 and r["leader_epoch"] > last["leader_epoch"])
-        yield measure("elect", from_ns, elected, over_ns)
+        yield impact.row("elect", fault.from_ns, elected, over_ns)
+    shrunk = [row for row in [last, *during] if not targets <= set(row["isr"])]
     if targets & set(last["isr"]):
-        yield measure("isr_shrink", from_ns, (r for r in during if not targets <= set(r["isr"])), over_ns)
-    shrunk_ns = next((row["received_ns"] for row in [last, *during] if not targets <= set(row["isr"])), None)
-    if shrunk_ns is not None:
-        full = [row for row in after if row["received_ns"] > shrunk_ns and set(row["isr"]) >= assigned]
-        yield measure("isr_full", from_ns, full, phase_ends)
-        if ordered_ns is not None and not any(row["received_ns"] <= ordered_ns for row in full):
-            yield measure("catch_up", ordered_ns, full, phase_ends)
+        yield impact.row("isr_shrink", fault.from_ns, (row for row in shrunk if row is not last), over_ns)
+    if shrunk:
+        full = [row for row in after if row["received_ns"] > shrunk[0]["received_ns"] and set(row["isr"]) >= assigned]
+        yield impact.row("isr_full", fault.from_ns, full, impact.phase_ends)
+        ordered_ns = fault.at_ns("heal", 0)
+        if ordered_ns and not any(row["received_ns"] <= ordered_ns for row in full):
+            yield impact.row("catch_up", ordered_ns, full, impact.phase_ends)
             preferred = manifest.topics[topic].assignment[partition][0]
             if last["leader"] == preferred and any(row["leader"] != preferred for row in during):
-                yield measure("rebalanced", ordered_ns, (r for r in full if r["leader"] == preferred), phase_ends)
-
-
-def _first_after(fault: Event, kind: str, events: list[Event]) -> int | None:
-    own = (e for e in events if e.kind == kind and (e.step, e.target) == (fault.step, fault.target))
-    return next((e.t_ns for e in own if e.t_ns >= fault.t_ns), None)
+                again = (row for row in full if row["leader"] == preferred)
+                yield impact.row("rebalanced", ordered_ns, again, impact.phase_ends)
 
 
 def longest_stalls(

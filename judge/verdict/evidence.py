@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
-from evidence.counts import UNREADABLE, Copies, Counts, Replica
+from evidence.counts import UNREADABLE, Counts, Replica
 from evidence.exits import unexplained
-from evidence.facts import FOREVER_NS, longest_outside
+from evidence.facts import longest_outside
+from evidence.faults import fault_spans
 from evidence.gather import Input
 from evidence.reader import Tables
 from evidence.run import Run, drains, producers
@@ -40,10 +41,8 @@ from history.readers import CATCH_UP, LIVE_CONSUMER
 from history.share_groups import SETTLE
 from history.traits import Trait
 from history.words import counted as number_of
-from judge.verdict.members import heals, unrecorded_members
-from kafka_files.clock import Clock
+from judge.verdict.members import unrecorded_members
 
-MAX_NEVER_SENT = 0.005  # a share; beyond it, latencies are of a different load
 READERS = ("consumer", "drain")
 
 Item = tuple[str, str | None]
@@ -148,7 +147,7 @@ def _was(count: int) -> str:
 
 def items(found: Mapping[str, Sequence[Gap]]) -> list[Item]:
     """Return each item with its first gap."""
-    return [(name, _first(gap.why for gap in of_item)) for name, of_item in found.items()]
+    return [(name, first_of(gap.why for gap in of_item)) for name, of_item in found.items()]
 
 
 def _anywhere(sentences: Iterable[str], *of: str) -> Iterator[Gap]:
@@ -160,7 +159,8 @@ def _files(run: Run) -> Iterator[Gap]:
     return (Gap(why, sources(table)) for table, problems in run.problems.items() for why in problems)
 
 
-def _first(sentences: Iterable[str]) -> str | None:
+def first_of(sentences: Iterable[str]) -> str | None:
+    """Return the first sentence with the number of the others."""
     found = list(sentences)
     if not found:
         return None
@@ -196,24 +196,24 @@ def _phases_left(events: list[Event], manifest: Manifest) -> Iterator[str]:
 
 def _took_no_effect(events: list[Event], faults: list[str]) -> Iterator[str]:
     proven: Counter[str] = Counter()
-    for event in events:
-        if event.kind == "injected" and event.detail.get("effect_verified") is True:
-            proven[event.step] += 1
-        elif event.kind == "injected":
-            yield f"The fault {event.step} of {event.target} did not take effect."
-        elif event.kind == "healed" and event.detail.get("held_back") == 0:
-            yield f"The fault {event.step} of {event.target} never held anything back."
+    for fault in fault_spans(events):
+        if fault.took_effect:
+            proven[fault.step] += 1
+        elif "injected" in fault.events:
+            yield f"The fault {fault.step} of {fault.target} did not take effect."
+        if fault.is_over and fault.events["healed"].detail.get("held_back") == 0:
+            yield f"The fault {fault.step} of {fault.target} never held anything back."
     for step, wanted in Counter(faults).items():
         if proven[step] < wanted:
             yield f"The scenario has {wanted} x {step}, and {proven[step]} of them took effect."
 
 
 def _not_healed(events: list[Event]) -> Iterator[str]:
-    for event in events:
-        if event.kind == "healed" and event.detail.get("recovery_verified") is not True:
-            yield f"Recovery from the fault {event.step} of {event.target} was not verified."
-        if event.kind == "injected" and not any(heals(later, event) for later in events):
-            yield f"The fault {event.step} of {event.target} was never healed."
+    for fault in fault_spans(events):
+        if not fault.is_over:
+            yield f"The fault {fault.step} of {fault.target} was never healed."
+        elif not fault.recovered:
+            yield f"Recovery from the fault {fault.step} of {fault.target} was not verified."
 
 
 def _exits(run: Run) -> Iterator[str]:
@@ -297,11 +297,10 @@ def _unprobed(run: Run, counts: Counts) -> Iterator[Gap]:
 
 def _mute(events: list[Event], manifest: Manifest, name: str) -> Iterator[tuple[int, int]]:
     """Yield when a fault may have silenced a broker; while replicas move, any."""
-    for event in events:
-        of_it = name in event.target.replace(",", " ").split()
-        silent = of_it and manifest.has(event.step, Trait.SILENCES_PROBE)
-        if event.kind == "inject" and (silent or manifest.has(event.step, Trait.MOVES_REPLICAS)):
-            yield event.t_ns, next((later.t_ns for later in events if heals(later, event)), FOREVER_NS)
+    for fault in fault_spans(events):
+        silent = name in fault.nodes and manifest.has(fault.step, Trait.SILENCES_PROBE)
+        if silent or manifest.has(fault.step, Trait.MOVES_REPLICAS):
+            yield fault.from_ns, fault.at_ns("healed")
 
 
 def _silent(events: list[Event], silences: Iterable[Silence]) -> Iterator[str]:
@@ -424,91 +423,9 @@ def _broker_logs(run: Run) -> Iterator[str]:
             yield f"The server log of {node.name} was not collected."
 
 
-def undecided(invariants: Iterable[Mapping[str, Any]]) -> Item:
-    """Require that every applicable invariant was decided."""
-    open_ones = (
-        f"{row['invariant']} is undecided{_unproven(row['violations'])}: {row['reason']}."
-        for row in invariants
-        if row["verdict"] == "unknown"
-    )
-    return "every invariant decided", _first(open_ones)
-
-
 def elections_told(untold: Iterable[str]) -> Item:
     """Require that the history shows unclean leaders, if permitted."""
-    return "elections told", _first(untold)
-
-
-def _unproven(violations: int) -> str:
-    return f" (violations that are not proven: {violations:,})" if violations else ""
-
-
-def undecided_cases(counted: Iterable[Mapping[str, Any]]) -> Item:
-    """Require that every S1 case is decided."""
-    by_lack: dict[str, list[str]] = {}
-    for row in counted:
-        if row["undecided"] and row["severity"] == "S1":
-            by_lack.setdefault(row["undecided"], []).append(f"{row['cases']:,} x {row['anomaly']}")
-    sentences = (f"Whether {', '.join(cases)} violate a guarantee is unknown: {why}." for why, cases in by_lack.items())
-    return "every case decided", _first(sentences)
-
-
-def undrained(row: dict[str, int], *, foreign: bool = False) -> Item:
-    """Require that every acknowledged record's fate is known."""
-    split = ("truncated_ack", "invisible_ack", "unknown_offset_ack")
-    open_ones = row["unseen"] - sum(row[name] for name in split)
-    them, they = ("it", "it") if open_ones == 1 else ("them", "they")
-    records = number_of(open_ones, "acknowledged record")
-    log = "" if foreign else f" a replica's log ends before {them},"
-    what = (
-        f"The fate of {records} is unknown: readers may not have passed {them},{log} or {they} may have "
-        "been deleted or compacted."
-    )
-    return "every acknowledged record decided", what if open_ones else None
-
-
-def offsets_told(manifest: Manifest, forbidden: Mapping[str, int]) -> Item:
-    """Require that acknowledged offsets hold."""
-    wrong = forbidden.get("bad_ack_offset", 0) if manifest.foreign else 0
-    they, name = ("it says", "names") if wrong == 1 else ("they say", "name")
-    acknowledgements = number_of(wrong, "acknowledgement")
-    what = f"{acknowledgements} {name} a wrong offset (bad_ack_offset): what else {they} cannot be relied on."
-    return "every acknowledged offset holds", what if wrong else None
-
-
-def control_seen(control: str | None, found: dict[str, int]) -> Item:
-    """Require that a positive control showed its anomaly."""
-    families = {"lost_write": ("lost_write", "truncated_ack", "unknown_offset_ack")}
-    seen = control is None or any(found.get(name) for name in families.get(control, (control,)))
-    return "positive control seen", None if seen else f"This control must show {control}, and none was found."
-
-
-def waits_that_ran_out(events: list[Event]) -> list[str]:
-    """Return a sentence per wait that timed out."""
-    return [
-        f"{f'In {event.phase!r}' if event.phase else f'At {event.step}'} the wait for "
-        f"{event.detail.get('condition')} ran out after {event.detail.get('waited_ms')} ms; "
-        f"last seen: {event.detail.get('last_seen')}."
-        for event in events
-        if event.kind == "wait_timed_out"
-    ]
-
-
-def clock_sets(clock: Clock, events: Sequence[Event]) -> list[str]:
-    """Return a sentence per change of the host's clock."""
-    found, lasted = [], phases(events)
-    for t_ns, by_ns in clock.sets:
-        phase = next((name for name, (begun, ended) in lasted.items() if begun <= t_ns <= ended), None)
-        found.append(
-            f"{f'In {phase!r}' if phase else 'Outside of the phases'} the host's clock was set "
-            f"{_seconds(abs(by_ns))} s {'ahead' if by_ns > 0 else 'back'}: when something happened that brokers' "
-            "files date near then may be unknown."
-        )
-    return found
-
-
-def _seconds(span_ns: int) -> str:
-    return f"{span_ns / 1e9:,.2f}".rstrip("0").rstrip(".")
+    return "elections told", first_of(untold)
 
 
 def input_of(run: Run, where: TopicPartition) -> Input | None:
@@ -535,40 +452,3 @@ def _copied(run: Run, counts: Counts) -> Iterator[str]:
             yield f"{copies.left} records to copy to {where} are above the offset that the copier's group committed."
     if not any(copies.owed for copies in counts.copies.values()):
         yield "The copier committed nothing: no copy was required."
-
-
-def copied(copies: Mapping[TopicPartition, Copies]) -> list[str]:
-    """Return a sentence per copied topic."""
-    owed: Counter[str] = Counter()
-    for where, each in copies.items():
-        owed[where.topic] += each.owed
-    return [f"{count:,} committed records required one copy each in {topic}." for topic, count in owed.items()]
-
-
-def untold(manifest: Manifest) -> list[str]:
-    """Return a sentence per producer without send times."""
-    return [
-        f"The producer {producer.producer_id} is Kafka's VerifiableProducer {producer.client}: it does not say when a "
-        "record was sent, so there are no latencies and no check that needs that time, and its values bear no checksum."
-        for producer in manifest.producers
-        if producer.engine == "java"
-    ]
-
-
-def underfed(clients: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a sentence per producer that missed its load."""
-    return [
-        f"{client['client_id']} never sent {client['overflowed']:,} of {client['rows']:,} records that were due "
-        f"({client['overflowed'] / client['rows']:.1%}): the load was smaller than the scenario asks."
-        for client in clients
-        if client.get("overflowed", 0) > MAX_NEVER_SENT * client.get("rows", 0)
-    ]
-
-
-def seeks_of_readers(seeks: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a sentence per seek of a run's reader."""
-    return [
-        f"The consumer {row['consumer_id']} sought from {row['from_offset']} to {row['to_offset']} of "
-        f"{row['topic']}-{row['partition']} in leader epoch {row['leader_epoch']}: {row['why']}."
-        for row in sorted(seeks, key=lambda row: row["sought_ns"])
-    ]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from evidence.facts import FOREVER_NS
+from evidence.faults import fault_spans
 from evidence.reader import Tables
 from evidence.run import Run
 from history.events import Event
@@ -54,21 +55,9 @@ def ended_by_faults(members: Iterable[Mapping[str, Any]], events: Sequence[Event
         lives.setdefault(node, []).append((member.get("started_ns") or 0, member["client_id"]))
     found = set()
     for node, of_node in lives.items():
-        faults = list(_faults_of(node, events))
+        faults = [span for span in fault_spans(events) if node in span.nodes]
         for (from_ns, name), (until_ns, _) in pairwise([*sorted(of_node), (FOREVER_NS, "")]):
-            within = [healed for begun_ns, healed in faults if from_ns <= begun_ns < until_ns]
+            within = [span.is_over for span in faults if from_ns <= span.from_ns < until_ns]
             if not all(within) or (within and until_ns < FOREVER_NS):
                 found.add(name)
     return found
-
-
-def _faults_of(node: str, events: Sequence[Event]) -> Iterator[tuple[int, bool]]:
-    for event in events:
-        if event.kind == "inject" and node in event.target.split(", "):
-            yield event.t_ns, any(heals(later, event) for later in events)
-
-
-def heals(later: Event, injected: Event) -> bool:
-    """Return whether an event verifies the recovery from an injected fault."""
-    same = (later.step, later.target) == (injected.step, injected.target)
-    return later.kind == "healed" and later.t_ns >= injected.t_ns and same

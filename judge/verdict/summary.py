@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from expectations.suites import Outcome
-from judge.checks.anomalies import SEVERITY
+from history.anomalies import SEVERITY
 from judge.checks.delivery import gone
 
 MAX_NAMED = 3  # in the first sentence

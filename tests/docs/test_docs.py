@@ -19,12 +19,12 @@ from clusters.scenario.scenario import Cluster, Load, Scenario, Topic, load_scen
 from clusters.scenario.steps.catalog import STEPS
 from commands.app import app
 from commands.main import variables_of
+from history.anomalies import SEVERITY
 from history.events import stage_events
 from history.exit_codes import MEANINGS
 from history.folder import RunFolder
 from history.tables import IMPORTED, JUDGED, RECORDED
 from judge.checks.allowed import ALLOWED, LOSS
-from judge.checks.anomalies import SEVERITY
 from operators.campaign_dag import COMMON
 from operators.progress import Progress
 from operators.stages import stages

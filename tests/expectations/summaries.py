@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from expectations.suites import validate
+from history.anomalies import SEVERITY
 from history.tables import JUDGED
-from judge.checks.anomalies import SEVERITY
 from tests.evidence.folders import manifest
 
 COMPLETE = [("seal intact", None), ("final drain complete", None)]
@@ -69,7 +69,6 @@ def judged(tmp_path):
             "recorded": {},
             "manifest": manifest(),
             "permitted": {},
-            "severities": SEVERITY,
             "reads": {},
             "data_docs": tmp_path,
         }

@@ -7,9 +7,9 @@ import pytest
 from expectations import suites
 from expectations.checkpoint import Result
 from expectations.suites import cases, configuration, outcome
+from history.anomalies import SEVERITY
 from judge.checks.allowed import allowed
-from judge.checks.anomalies import SEVERITY
-from judge.verdict.evidence import undecided_cases
+from judge.verdict.decided import cases_decided
 from tests.evidence.folders import manifest
 from tests.expectations.summaries import checked, counted, example, examples, undecided
 
@@ -75,7 +75,7 @@ def test_expectations_name_the_setting_that_asks_for_them():
     strict, loose = manifest(faults=["kill"]), manifest(acks="1", idempotence=False, faults=["kill"])
 
     def of(config):
-        suite = suites._anomalies(None, counted(), configuration(config), allowed(config), SEVERITY)
+        suite = suites._anomalies(None, counted(), configuration(config), allowed(config))
         return {expectation.meta["name"]: expectation for expectation in suite.expectations}
 
     assert of(strict)["lost_write"].description.startswith("lost_write (S1): no case. Promised by Kafka 4.3.0, acks")
@@ -111,7 +111,7 @@ def test_an_example_without_a_count_counts():
 def lacking(case):
     """Return the suites' input for a run with undecided cases."""
     counts = undecided(*case)
-    return {"anomaly_counts": counts, "evidence": [undecided_cases(counts.to_pylist())]}
+    return {"anomaly_counts": counts, "evidence": [cases_decided(counts.to_pylist())]}
 
 
 def test_a_clean_complete_run_passes(judged):

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from history.anomalies import SEVERITY
 from judge.checks import invariants
-from judge.checks.anomalies import SEVERITY
 from judge.describe import DOCS, pages
 
 

@@ -9,8 +9,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+from history.anomalies import SEVERITY
 from judge.checks import invariants
-from judge.checks.anomalies import SEVERITY
 from tests.judge.checks.test_account import CASES as FATES
 from tests.judge.checks.test_records import CASES
 

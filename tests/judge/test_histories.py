@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from evidence.gather import NEW_LEADER, Permission
+from history.anomalies import LOST
 from judge.checks import invariants
 from judge.checks.allowed import LOSS, allowed_to
-from judge.checks.anomalies import GONE
 from judge.checks.findings import Findings, Kind
 from tests.evidence.folders import manifest
 from tests.model.judged import judged
@@ -91,7 +91,7 @@ def test_legal_histories_show_nothing():
 
 def test_lost_and_doubled_records_are_exactly_the_models():
     """Lost and duplicated records are exactly those of the model."""
-    assert [cases_of(findings, *GONE) for _, findings in legal()] == [set(history.lost()) for history, _ in legal()]
+    assert [cases_of(findings, *LOST) for _, findings in legal()] == [set(history.lost()) for history, _ in legal()]
     assert [cases_of(findings, "duplicate") for _, findings in legal()] == [
         set(history.doubled()) for history, _ in legal()
     ]

@@ -23,7 +23,7 @@ from judge.checks.allowed import LOSS
 from judge.checks.log_content import OpenEnds
 from judge.run import ask, bring_together, compare_ends, judge_run, one_by_one
 from judge.verdict import evidence
-from judge.verdict.evidence import undecided_cases
+from judge.verdict.decided import cases_decided
 from kafka_files.states import History, State
 from tests.evidence.folders import MS, S, batch, clean, event, manifest, polled, sent, truncated, values
 
@@ -252,7 +252,7 @@ def test_an_undecided_loss_names_what_the_history_lacks(tmp_path):
 
     assert why == "the controller's history of orders-0 begins at partition epoch 1"
     assert (invariants["I9"]["verdict"], invariants["I9"]["reason"]) == ("unknown", f"T{why[1:]}")
-    item, sentence = undecided_cases([row for row in counted if row["anomaly"] == "lost_write"])
+    item, sentence = cases_decided([row for row in counted if row["anomaly"] == "lost_write"])
     assert (item, sentence) == ("every case decided", f"Whether 10 x lost_write violate a guarantee is unknown: {why}.")
 
 

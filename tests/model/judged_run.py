@@ -8,16 +8,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from evidence.run import open_folder
-from judge.checks.anomalies import GONE as GONE_ANOMALIES
-from judge.run import Judged, judge_run, one_by_one, total
-from judge.verdict import evidence
+from history.anomalies import LOST as LOST_ANOMALIES
+from history.manifest import Manifest
+from judge.run import Judged, judge_run, one_by_one
+from judge.verdict.decided import decided
 from tests.model.cluster import Plan, Recorded, play
 from tests.model.damages import damage
 from tests.model.folder import write
 from tests.model.truth import DUPLICATE, GONE, Demand, demand
 
 MEMORY = Path("/dev/shm")
-OF_FATE = {**dict.fromkeys(GONE_ANOMALIES, GONE), "duplicate": DUPLICATE}
+OF_FATE = {**dict.fromkeys(LOST_ANOMALIES, GONE), "duplicate": DUPLICATE}
 Row = dict[str, Any]
 
 
@@ -46,17 +47,11 @@ class Said:
         )
 
 
-def said_of(judged: Judged) -> Said:
+def said_of(manifest: Manifest, judged: Judged) -> Said:
     """Return the verdict as in docs/verdicts.md, without Great Expectations."""
     invariants = judged.tables["invariants"].to_pylist()
     counts = judged.tables["anomaly_counts"].to_pylist()
-    items = [
-        *judged.items,
-        evidence.undecided(invariants),
-        evidence.undecided_cases(counts),
-        evidence.undrained(total(judged.tables["delivery"].to_pylist())),
-    ]
-    missing = [why for _, why in items if why]
+    missing = [why for _, why in [*judged.items, *decided(manifest, judged.tables)] if why]
     failed = any(row["violations"] for row in invariants if row["severity"] == "S1")
     failed |= any(row["allowed"] is False for row in counts if row["severity"] == "S1")
     verdict = "fail" if failed else "unknown" if missing else "pass"
@@ -66,7 +61,8 @@ def said_of(judged: Judged) -> Said:
 def judge(recorded: Recorded) -> Said:
     """Judge a record."""
     with TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        return said_of(judge_run(open_folder(write(recorded, Path(folder) / "run")), one_by_one))
+        run = open_folder(write(recorded, Path(folder) / "run"))
+        return said_of(run.manifest, judge_run(run, one_by_one))
 
 
 def disagreements(wanted: Demand, said: Said) -> list[str]:

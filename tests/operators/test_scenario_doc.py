@@ -16,7 +16,7 @@ from operators.scenario_doc import display_name, doc_of, expected, tags
             "acks1_lag_leader_kill",
             "Acks1 lag leader kill",
             ["scenario", "positive control", "kill", "pause"],
-            "`pass`: acknowledged records are lost, which its configuration permits",
+            "`pass`: lost records, which its configuration permits",
         ),
         (
             "kafka_14704",

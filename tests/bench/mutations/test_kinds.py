@@ -7,8 +7,8 @@ import pytest
 
 from bench.mutations.kinds import HARMLESS, KINDS
 from bench.mutations.recording import Recording
+from history.anomalies import SEVERITY
 from judge.checks import invariants
-from judge.checks.anomalies import SEVERITY
 from tests.evidence.folders import clean, polled
 
 # Checks that no damage to these recordings can trigger.

@@ -1,6 +1,5 @@
 """Missing evidence is named; complete evidence is not mentioned."""
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,7 +24,6 @@ from history.tables import RECORDED
 from judge.checks.premises import Premises
 from judge.run import questions, run_facts
 from judge.verdict import evidence
-from kafka_files.clock import Clock
 from kafka_files.segments import SEGMENTS, read_segment, segment_files
 from tests.evidence.folders import MS, S, clean, event, happened, manifest, sample, truncated
 
@@ -335,58 +333,6 @@ def test_a_phase_must_be_run_to_its_end():
     assert list(evidence._phases_left([begun], config)) == ["The phase 'p' was not run to its end."]
 
 
-def test_undecided_things_are_evidence_that_is_missing():
-    """An undecided invariant, an undrained record and an unseen positive control are missing evidence."""
-    row = {"unseen": 3, "truncated_ack": 1, "invisible_ack": 1, "unknown_offset_ack": 1}
-
-    assert evidence.undecided([{"invariant": "I1", "verdict": "pass", "reason": None}])[1] is None
-    open_one = {"invariant": "I1", "verdict": "unknown", "reason": "no samples", "violations": 0}
-    assert evidence.undecided([open_one])[1] == "I1 is undecided: no samples."
-    assert evidence.undecided([open_one | {"violations": 2}])[1] == (
-        "I1 is undecided (violations that are not proven: 2): no samples."
-    )
-    assert evidence.undrained(row)[1] is None
-    assert "fate of 1 acknowledged record is unknown" in evidence.undrained({**row, "invisible_ack": 0})[1]
-    assert "replica" in evidence.undrained({**row, "invisible_ack": 0})[1]
-    assert "replica" not in evidence.undrained({**row, "invisible_ack": 0}, foreign=True)[1]
-    assert evidence.control_seen("lost_write", {"truncated_ack": 4})[1] is None
-    assert evidence.offsets_told(manifest(), {"bad_ack_offset": 2})[1] is None  # the logs show it
-    imported = manifest().model_copy(update={"origin": "ledger"})
-    assert "2 acknowledgements name" in evidence.offsets_told(imported, {"bad_ack_offset": 2})[1]
-    assert "1 acknowledgement names" in evidence.offsets_told(imported, {"bad_ack_offset": 1})[1]
-    assert evidence.control_seen(None, {})[1] is None
-    assert "must show duplicate" in evidence.control_seen("duplicate", {"lost_write": 1})[1]
-
-
-def test_a_wait_that_ran_out_is_told():
-    """A wait that timed out is reported with its condition and last observation."""
-    ran_out = of("wait_timed_out", condition="isr full: orders", waited_ms=30000, last_seen="[1, 2]")
-
-    assert evidence.waits_that_ran_out([ran_out, of("condition_met")]) == [
-        "In 'p' the wait for isr full: orders ran out after 30000 ms; last seen: [1, 2]."
-    ]
-    at_the_end = replace(ran_out, phase="", step="quiesce")
-    assert evidence.waits_that_ran_out([at_the_end])[0].startswith("At quiesce the wait for isr full")
-
-
-def test_a_clock_that_was_set_is_told():
-    """A change of the host's clock is reported with size, direction and phase."""
-    ran = [of("phase_started", t_ns=0), of("phase_ended", t_ns=3 * S)]
-    wall = [100 * S, 101 * S, 3702 * S, 3703 * S, 104 * S, 105 * S]
-    clock = Clock(sorted((at, t * S) for t, at in enumerate(wall)))
-
-    assert [told.split(":")[0] for told in evidence.clock_sets(clock, ran)] == [
-        "In 'p' the host's clock was set 3,600 s ahead",
-        "Outside of the phases the host's clock was set 3,600 s back",
-    ]
-    assert evidence.clock_sets(Clock(clock.pairs[:3]), ran) == []
-
-    moved = Clock([(t * S + (400 * MS if t > 1 else 0), t * S) for t in range(4)])
-    assert [told.split(":")[0] for told in evidence.clock_sets(moved, ran)] == [
-        "In 'p' the host's clock was set 0.4 s ahead"
-    ]
-
-
 COPIES = TopicPartition("copies", 0)
 COPIER = {"client_id": "copier", "role": "copier", "clean": True, "committed": {"orders-0": 40}}
 
@@ -437,24 +383,6 @@ def test_a_copier_that_did_not_come_to_the_end_leaves_it_open(clients, copies, w
     assert len(found) == len(why)
     assert all(sentence.startswith(start) for sentence, start in zip(found, why, strict=True))
     assert list(evidence._copied(SimpleNamespace(clients=[], manifest=manifest()), counted.Counts())) == []
-
-
-def test_what_was_owed_is_told_by_topic():
-    """The number of records to copy is reported per topic."""
-    copies = {COPIES: counted.Copies(30, 0), COPIES._replace(partition=1): counted.Copies(1000, 0)}
-
-    assert evidence.copied(copies) == ["1,030 committed records required one copy each in copies."]
-    assert evidence.copied({}) == []
-
-
-def test_what_a_java_client_does_not_say_is_told():
-    """A Java client is reported with its release and the times that it does not record."""
-    told = manifest()
-    java = told.producers[0].model_copy(update={"engine": "java", "client": "3.9.1"})
-
-    (sentence,) = evidence.untold(told.model_copy(update={"producers": [java]}))
-    assert sentence.startswith("The producer load-1 is Kafka's VerifiableProducer 3.9.1: it does not say when")
-    assert evidence.untold(told) == []
 
 
 def test_events_that_are_no_events_are_bad_evidence(tmp_path):
@@ -565,14 +493,3 @@ def test_readers_that_reported_positions_are_in_the_table(tmp_path, told, reader
 
     assert len(found) == len(said)
     assert all(sentence.startswith(start) for sentence, start in zip(found, said, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("overflowed", "said"), [(6, ["producer never sent 6 of 1,000 records that were due (0.6%)"]), (5, [])]
-)
-def test_a_producer_that_could_not_keep_up_is_named(overflowed, said):
-    """A producer that never sent more than 0.5% of its due records is named."""
-    producer = {"client_id": "producer", "role": "producer", "rows": 1000, "overflowed": overflowed}
-    found = evidence.underfed([producer, {"client_id": "consumer", "role": "consumer", "rows": 0}])
-
-    assert [sentence.partition(":")[0] for sentence in found] == said

@@ -8,13 +8,13 @@ import pytest
 from evidence.sources import Gaps
 from expectations.checkpoint import Result
 from expectations.suites import EVIDENCE, Outcome, outcome
+from history.anomalies import SEVERITY
 from history.partition import TopicPartition
 from judge.checks import cases, invariants
 from judge.checks.account import FATES
-from judge.checks.anomalies import SEVERITY
 from judge.checks.findings import Findings, Tally
 from judge.checks.invariants import Owed
-from judge.verdict import evidence
+from judge.verdict.decided import invariants_decided
 from judge.verdict.summary import Conclusion, verdict_of
 
 DELIVERED = {"acked": 50, "lost": 0, "unseen": 0, "truncated_ack": 0, "unknown_offset_ack": 0, "duplicated": 0}
@@ -115,7 +115,7 @@ def test_an_invariant_that_checked_nothing_makes_the_verdict_unknown(name):
         found = Findings(tallies={name: tallied}, unchecked=set() if tallied.checked else {name})
         told = invariants.verdict(TopicPartition("orders", 0), name, found, Gaps([]), owes_history=True)
         rows = [invariants.row(name, [told])]
-        _, lacking = evidence.undecided(rows)
+        _, lacking = invariants_decided(rows)
         missing = [lacking] if lacking else []
         found = outcome([Result(EVIDENCE, "complete", "critical", not missing, {})], {})
         return judged(found.verdict, invariants=rows, missing=missing)

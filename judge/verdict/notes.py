@@ -1,0 +1,95 @@
+"""Write the notes of a verdict: what a reader should know beside the checks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from evidence.counts import Copies
+from evidence.run import Run
+from history.events import Event, notes_of_import
+from history.manifest import Manifest
+from history.partition import TopicPartition
+from judge.verdict.evidence import phases
+from kafka_files.clock import Clock
+
+MAX_NEVER_SENT = 0.005  # a share; beyond it, latencies are of a different load
+
+
+def notes(run: Run, seeks: Iterable[Mapping[str, Any]], copies: Mapping[TopicPartition, Copies]) -> list[str]:
+    """Return a sentence per note."""
+    return [
+        *timed_out_waits(run.events),
+        *notes_of_import(run.events),
+        *clock_changes(run.clock, run.events),
+        *seeks_by_readers(seeks),
+        *overflowed_loads(run.clients),
+        *without_send_times(run.manifest),
+        *required_copies(copies),
+    ]
+
+
+def timed_out_waits(events: list[Event]) -> list[str]:
+    """Return a sentence per wait that timed out."""
+    return [
+        f"{f'In {event.phase!r}' if event.phase else f'At {event.step}'} the wait for "
+        f"{event.detail.get('condition')} ran out after {event.detail.get('waited_ms')} ms; "
+        f"last seen: {event.detail.get('last_seen')}."
+        for event in events
+        if event.kind == "wait_timed_out"
+    ]
+
+
+def clock_changes(clock: Clock, events: Sequence[Event]) -> list[str]:
+    """Return a sentence per change of the host's clock."""
+    found, lasted = [], phases(events)
+    for t_ns, by_ns in clock.sets:
+        phase = next((name for name, (begun, ended) in lasted.items() if begun <= t_ns <= ended), None)
+        found.append(
+            f"{f'In {phase!r}' if phase else 'Outside of the phases'} the host's clock was set "
+            f"{_seconds(abs(by_ns))} s {'ahead' if by_ns > 0 else 'back'}: when something happened that brokers' "
+            "files date near then may be unknown."
+        )
+    return found
+
+
+def _seconds(span_ns: int) -> str:
+    return f"{span_ns / 1e9:,.2f}".rstrip("0").rstrip(".")
+
+
+def required_copies(copies: Mapping[TopicPartition, Copies]) -> list[str]:
+    """Return a sentence per copied topic."""
+    owed: Counter[str] = Counter()
+    for where, each in copies.items():
+        owed[where.topic] += each.owed
+    return [f"{count:,} committed records required one copy each in {topic}." for topic, count in owed.items()]
+
+
+def without_send_times(manifest: Manifest) -> list[str]:
+    """Return a sentence per producer without send times."""
+    return [
+        f"The producer {producer.producer_id} is Kafka's VerifiableProducer {producer.client}: it does not say when a "
+        "record was sent, so there are no latencies and no check that needs that time, and its values bear no checksum."
+        for producer in manifest.producers
+        if producer.engine == "java"
+    ]
+
+
+def overflowed_loads(clients: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a sentence per producer that missed its load."""
+    return [
+        f"{client['client_id']} never sent {client['overflowed']:,} of {client['rows']:,} records that were due "
+        f"({client['overflowed'] / client['rows']:.1%}): the load was smaller than the scenario asks."
+        for client in clients
+        if client.get("overflowed", 0) > MAX_NEVER_SENT * client.get("rows", 0)
+    ]
+
+
+def seeks_by_readers(seeks: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a sentence per seek of a run's reader."""
+    return [
+        f"The consumer {row['consumer_id']} sought from {row['from_offset']} to {row['to_offset']} of "
+        f"{row['topic']}-{row['partition']} in leader epoch {row['leader_epoch']}: {row['why']}."
+        for row in sorted(seeks, key=lambda row: row["sought_ns"])
+    ]
