@@ -194,6 +194,14 @@ def _readers(run: RunFacts, question: Question) -> ReaderEvidence | None:
     return ReaderEvidence.of(Tables(RunFolder(run.folder)).read("positions", question.where), run.readers)
 
 
+# What the evidence has from the facts about the run, and from the question.
+_OF_RUN = ("nodes", "transactional", "unclean_producers", "faults", "disturbances", "request_timeouts_ns")
+_OF_PARTITION = (
+    *("drain", "deleted_before", "facts", "final", "clean", "kept", "expires"),
+    *("tombstones_stay_ns", "idempotent", "lines", "captures"),
+)
+
+
 def gather(run: RunFacts, question: Question) -> Gathered:
     """Read all evidence about one partition."""
     tables, where = Tables(RunFolder(run.folder)), question.where
@@ -202,14 +210,7 @@ def gather(run: RunFacts, question: Question) -> Gathered:
     probes, shown = tables.read("replicas", where), tables.read("isr", where)
     samples, views = Samples.of(probes), Views.of(shown, names)
     held = _Logs(names, run.nodes)
-    replicas = tuple(held.read(each, kept=question.kept) for each in question.replicas)
-    replicas = tuple(each for each in replicas if each.segments)
-    damaged = {place.broker_id for place in held.unreadable if place.problem.startswith(UNREADABLE)}
-    complete = frozenset(
-        broker
-        for broker, end in held.ends.items()
-        if broker not in damaged and broker in question.ends and end >= question.ends[broker]
-    )
+    replicas, complete = held.read_all(question), held.complete(question.ends)
     evidence = PartitionEvidence(
         where=where,
         names=names,
@@ -220,48 +221,32 @@ def gather(run: RunFacts, question: Question) -> Gathered:
         logs=held.logs,
         markers=held.markers,
         unreadable=tuple(held.unreadable),
-        nodes=run.nodes,
-        drain=question.drain,
         complete=complete,
         whole=bool(question.assigned) and complete.issuperset(question.assigned),
-        deleted_before=question.deleted_before,
         leaders=first_leaders(views),
-        unclean_producers=run.unclean_producers,
         told_names=told_names,
         views=views,
         changes=changes(question.facts.states, views, names),
-        facts=question.facts,
         epoch_starts=_starts(question.replicas),
         observed=observed(probes),
         replicas=replicas,
         batches={} if run.foreign else {each.broker_id: read_batches(each.segments) for each in replicas},
-        final=question.final,
-        clean=question.clean,
-        kept=question.kept,
-        expires=question.expires,
-        tombstones_stay_ns=question.tombstones_stay_ns,
-        idempotent=question.idempotent,
-        transactional=run.transactional,
         copied=_copied(tables, question.input) if question.input else None,
         members={broker: question.owed.get(broker, 0) for broker in final_isr(views) if broker in complete},
         short=() if run.foreign else short_isrs(question.facts, views, names),
-        lines=question.lines,
-        captures=question.captures,
         group=_group(run, where, names),
         share=_share(run, where, names),
-        faults=run.faults,
-        disturbances=run.disturbances,
-        request_timeouts_ns=run.request_timeouts_ns,
         readers=_readers(run, question),
+        **{name: getattr(run, name) for name in _OF_RUN},
+        **{name: getattr(question, name) for name in _OF_PARTITION},
     )
-    counts = of_clients(sends, polls, seeks, names).merge(
-        [
-            of_replicas(where, samples, run.ended, rows=probes.num_rows, isr_rows=shown.num_rows),
-            of_logs(where, held.ends, held.unreadable, held.holes),
-            of_copier(where, evidence.copied),
-        ]
-    )
-    return Gathered(evidence, counts)
+    probed = of_replicas(where, samples, run.ended, rows=probes.num_rows, isr_rows=shown.num_rows)
+    return Gathered(evidence, _counts(evidence, held).merge([probed]))
+
+
+def _counts(of: PartitionEvidence, held: _Logs) -> Counts:
+    logs = of_logs(of.where, held.ends, held.unreadable, held.holes)
+    return of_clients(of.sends, of.polls, of.seeks, of.names).merge([logs, of_copier(of.where, of.copied)])
 
 
 def _copied(tables: Tables, of: Input) -> Copied:
@@ -295,6 +280,17 @@ class _Logs:
     ends: dict[int, int] = field(default_factory=dict)
     unreadable: list[Unreadable] = field(default_factory=list)
     holes: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def read_all(self, question: Question) -> tuple[Replica, ...]:
+        """Read all replicas' segments; return the replicas that have some."""
+        replicas = [self.read(replica, kept=question.kept) for replica in question.replicas]
+        return tuple(replica for replica in replicas if replica.segments)
+
+    def complete(self, captured_ends: Mapping[int, int]) -> frozenset[int]:
+        """Return the brokers whose log could be read to its captured end."""
+        damaged = {place.broker_id for place in self.unreadable if place.problem.startswith(UNREADABLE)}
+        reached = {broker for broker, end in self.ends.items() if end >= captured_ends.get(broker, end + 1)}
+        return frozenset(reached - damaged)
 
     def read(self, replica: Replica, *, kept: bool) -> Replica:
         """Read a replica's segments up to a gap.

@@ -68,8 +68,7 @@ def validate(
 
     Args:
         evidence: every required item.
-        anomalies: examples; ``None``: the run could not be judged.
-        anomaly_counts: the decisive numbers of cases.
+        anomalies: examples, with ``anomaly_counts``; ``None``: the run could not be judged.
         invariants: rows of ``INVARIANTS``.
         recorded: Parquet files by recorded table.
         manifest: ``None`` if unreadable.

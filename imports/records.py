@@ -106,67 +106,84 @@ def places_of(keys: Iterable[Any]) -> dict[str, tuple[str, int]]:
     return {text: (TOPIC, key if own else number) for number, (text, key) in enumerate(found.items())}
 
 
+class _Named:
+    """The records of a history by name; sends are named first."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.names: dict[Record, tuple[str, int]] = {}
+        self.imported: list[Row] = []
+        self._lines: dict[Record, Line] = {}
+        self._count: Counter[str] = Counter()
+        self._tombstones = Counter(json_text(send.key) for send in history.sends if send.value is None)
+        self._unplaced: set[str] = set()  # keys with a tombstone of unknown offset
+
+    def send(self, send: Send, number: int) -> tuple[str, int]:
+        """Name a send; raise BadInput if another has its key and value."""
+        key = json_text(send.key)
+        record = self._record(key, send.value, send.offset)
+        if self._several(key, send.value) and send.offset is None:
+            self._unplaced.add(key)
+            record = key, record[1], -1 - number
+        elif record in self.names:
+            _refuse_second(send, record, self._lines[record], self.history.numbering)
+        self._lines[record] = send.line
+        return self._name(send.process, record, send.operation, send.record_key)
+
+    def read(self, read: Read) -> tuple[str, int] | None:
+        """Return the name of a record that was read, if its value is known."""
+        key = json_text(read.key)
+        if read.value is Unnamed:
+            return None
+        record = self._record(key, read.value, read.offset)
+        if record not in self.names and not (read.value is None and key in self._unplaced):
+            return self._name(NOBODY, record)
+        return self.names.get(record)
+
+    def _several(self, key: str, value: Any) -> bool:
+        return value is None and self._tombstones[key] > 1
+
+    def _record(self, key: str, value: Any, offset: int | None) -> Record:
+        return key, json_text(value), offset if self._several(key, value) else None
+
+    def _name(
+        self, process: str, record: Record, operation: int | None = None, record_key: Any = None
+    ) -> tuple[str, int]:
+        key, value, _ = record
+        name = self.names[record] = process, self._count[process]
+        self._count[process] += 1
+        topic, partition = self.history.places[key]
+        row = {"topic": topic, "partition": partition, "producer_id": process, "seq": name[1]}
+        written_key = None if record_key is None else json_text(record_key)
+        self.imported.append(row | {"key": key, "value": value, "operation": operation, "record_key": written_key})
+        return name
+
+
 def tables(history: History, acks: str, isolation: str) -> Tables:
     """Return the rows of a run folder.
 
     Raises:
         BadInput: two sends have the same key and value.
     """
-    names: dict[Record, tuple[str, int]] = {}
-    lines: dict[Record, Line] = {}
-    imported: list[Row] = []
-    count: Counter[str] = Counter()
-    tombstones = Counter(json_text(send.key) for send in history.sends if send.value is None)
-
-    def identity(key: str, value: Any, offset: int | None) -> Record:
-        return key, json_text(value), offset if value is None and tombstones[key] > 1 else None
-
-    def name(process: str, record: Record, operation: int | None = None, record_key: Any = None) -> tuple[str, int]:
-        key, value, _ = record
-        names[record] = process, count[process]
-        count[process] += 1
-        topic, partition = history.places[key]
-        row = {"topic": topic, "partition": partition, "producer_id": process, "seq": names[record][1]}
-        told_key = None if record_key is None else json_text(record_key)
-        imported.append(row | {"key": key, "value": value, "operation": operation, "record_key": told_key})
-        return names[record]
-
-    unplaced: set[str] = set()  # keys with a tombstone of unknown offset
-    sends: list[Row] = []
-    for send in history.sends:
-        key = json_text(send.key)
-        record = identity(key, send.value, send.offset)
-        several = send.value is None and tombstones[key] > 1
-        if several and send.offset is None:
-            unplaced.add(key)
-            record = key, record[1], -1 - len(sends)
-        elif record in names:
-            _refuse_second(send, record, lines[record], history.numbering)
-        producer_id, seq = name(send.process, record, send.operation, send.record_key)
-        lines[record] = send.line
-        sends.append(_send_row(send, producer_id, seq, history.places[key], acks))
-    polls = []
-    position: Counter[str] = Counter()
+    named, places = _Named(history), history.places
+    sends = [
+        _send_row(send, *named.send(send, number), places[json_text(send.key)], acks)
+        for number, send in enumerate(history.sends)
+    ]
+    polls, position = [], Counter[str]()
     for read in history.reads:
-        key = json_text(read.key)
-        known = None
-        if read.value is not Unnamed:
-            record = identity(key, read.value, read.offset)
-            known = names.get(record)
-            if known is None and not (read.value is None and key in unplaced):
-                known = name(NOBODY, record)
-        row = _poll_row(read, known, history.places[key], position[read.consumer])
+        row = _poll_row(read, named.read(read), places[json_text(read.key)], position[read.consumer])
         polls.append(row | {"isolation": isolation})
         position[read.consumer] += 1
-    names_of_places = {key: f"{topic}-{partition}" for key, (topic, partition) in history.places.items()}
+    partitions = {key: f"{topic}-{partition}" for key, (topic, partition) in places.items()}
     from_start: dict[str, list[str]] = {}
     for key, consumer in sorted(history.from_start):
-        from_start.setdefault(names_of_places[key], []).append(consumer)
+        from_start.setdefault(partitions[key], []).append(consumer)
     return Tables(
         sends=sends,
         polls=polls,
-        imported=imported,
-        keys={where: key for key, where in names_of_places.items()},
+        imported=named.imported,
+        keys={partition: key for key, partition in partitions.items()},
         transactional=history.transactional,
         subscribed=history.subscribed,
         from_start=from_start,

@@ -85,10 +85,8 @@ def account(
 ) -> Account:
     """Decide the fate of every send.
 
-    Absence proves nothing unless every log was readable from end to end (``whole``) and nothing was compacted
-    (``kept``). ``siblings``: indeterminate sends that must be committed, since another record of their transaction was
-    read. ``since``: from which offset each read's reader had read everything; None: final readers began at the log's
-    start.
+    Absence needs logs that were read from end to end (``whole``), without compaction (``kept``). ``siblings``: other
+    records of their transactions were read. ``since``: from which offset each read's reader had read everything.
     """
     groups = Groups.of(sends.value, polls.value)
     found = _found(groups, polls)
@@ -109,18 +107,8 @@ def account(
         fate = _without_deleted(fate, place, deleted_before)
     if not kept:
         fate[np.isin(fate, GONE)] = UNDECIDED
-    return Account(
-        groups,
-        read,
-        found.first[of_send],
-        found.copies[of_send],
-        seen[of_send],
-        seen_at[of_send],
-        committed,
-        fate,
-        held_at,
-        found.several,
-    )
+    at, copies = found.first[of_send], found.copies[of_send]
+    return Account(groups, read, at, copies, seen[of_send], seen_at[of_send], committed, fate, held_at, found.several)
 
 
 @dataclass(frozen=True)

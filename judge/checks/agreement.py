@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from evidence.batches import Batches, ReplicaBatches
 from evidence.columns import NULL, Bools, Ints
 from evidence.partition import PartitionEvidence, Replica
-from judge.checks.findings import Checks
+from judge.checks.findings import Checks, columns_of
 
 WINDOW_BATCHES = 1 << 16
 
+_SEQUENCE = ("base_offset", "kafka_producer_id", "producer_epoch", "base_sequence")
 _Evidence = Callable[[int], Mapping[str, Any]]
 
 
@@ -139,9 +140,8 @@ def i12_committed_prefix(of: PartitionEvidence) -> Checks:
 
     def evidence(place: int) -> dict[str, Any]:
         rows = all_found.row[:, place].tolist()
-        knowing = [
-            (each, row) for each, row, knows in zip(logs, rows, all_found.knowing[:, place], strict=True) if knows
-        ]
+        knows = all_found.knowing[:, place]
+        knowing = [(each, row) for each, row, knowing in zip(logs, rows, knows, strict=True) if knowing]
         return {
             "base_offset": int(all_found.base_offset[place]),
             "last_offset": int(all_found.last_offset[place]),
@@ -311,16 +311,9 @@ def i17_sequences(of: PartitionEvidence) -> Checks:
     first = np.diff(_numbered(batches.kafka_producer_id[rows], batches.producer_epoch[rows]), prepend=-1) > 0
     violated = np.flatnonzero(~first & (found != expected))
     violated = violated[np.argsort(rows[violated])]
-
-    def evidence(place: int) -> dict[str, Any]:
-        row = int(rows[violated[place]])
-        return {
-            "broker_id": of.final,
-            "base_offset": int(batches.base_offset[row]),
-            "kafka_producer_id": int(batches.kafka_producer_id[row]),
-            "producer_epoch": int(batches.producer_epoch[row]),
-            "base_sequence": int(batches.base_sequence[row]),
-            "expected": int(expected[violated[place]]),
-        }
-
+    evidence = columns_of(
+        (np.zeros(violated.size, dtype=np.int64), {"broker_id": [of.final]}),
+        (rows[violated], {name: getattr(batches, name) for name in _SEQUENCE}),
+        (violated, {"expected": expected}),
+    )
     return _checks(rows.size, violated.size, evidence)

@@ -150,6 +150,11 @@ def i25_boot_high_watermark(
     starts. A checkpointed HW is at most the log end offset of a later capture, because the replica had that HW (I6). A
     replica that a step moved, or whose files a step damaged, starts over.
     """
+    yield from _loaded_logs(lines)
+    yield from _checkpoints(captures, new_logs)
+
+
+def _loaded_logs(lines: Sequence[Row]) -> Iterator[Check]:
     loaded: dict[tuple[int, str, int], Row] = {}
     for line in lines:
         replica = line["broker_id"], line["topic"], line["partition"]
@@ -165,9 +170,11 @@ def i25_boot_high_watermark(
             }
             above = booted["high_watermark"] > line["log_end_offset"]
             yield Check(booted["t_ns"], above, evidence)
-    in_order = sorted(captures, key=lambda row: row["sent_ns"])
+
+
+def _checkpoints(captures: Sequence[Row], new_logs: Sequence[NewLog]) -> Iterator[Check]:
     kept: dict[tuple[int, str, int], Row] = {}
-    for row in in_order:
+    for row in sorted(captures, key=lambda row: row["sent_ns"]):
         replica = row["broker_id"], row["topic"], row["partition"]
         if replica in kept and _is_new(row, kept[replica]["sent_ns"], new_logs):
             del kept[replica]

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evidence.columns import NULL, Bools, Ints, Names, groups, producer_of
 from evidence.gather import Permitted
@@ -66,6 +67,23 @@ class Checks(NamedTuple):
     checked: int
     violated_ns: Ints
     evidence: Callable[[int], Mapping[str, Any]]
+
+
+Columns = Mapping[str, Ints | Sequence[Any]]
+
+
+def columns_of(*parts: tuple[NDArray[np.integer[Any]], Columns]) -> Callable[[int], dict[str, Any]]:
+    """Return evidence by place from rows of columns; ``NULL`` becomes None."""
+    return lambda place: {
+        name: plain(column[rows[place]]) for rows, columns in parts for name, column in columns.items()
+    }
+
+
+def plain(value: Any) -> Any:
+    """Return a column's value as JSON has it."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if value == NULL and type(value) is int else value
 
 
 class Check(NamedTuple):

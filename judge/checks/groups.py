@@ -13,7 +13,7 @@ import numpy as np
 from evidence.columns import FINAL, Bools, Ints
 from evidence.groups import Commits, GroupEvidence, Ownership, Reads
 from evidence.partition import PartitionEvidence
-from judge.checks.findings import Cases, Check, Checks, checks_of
+from judge.checks.findings import Cases, Check, Checks, checks_of, columns_of
 from judge.checks.records import record
 
 
@@ -129,12 +129,11 @@ def i31_commits_never_fall(of: PartitionEvidence) -> Checks:
     before = np.searchsorted(answered, taken.asked_ns) - 1
     later = np.flatnonzero(before >= 0)
     fell = later[taken.offset[later] < highest[before[later]]]
-
-    def evidence(place: int) -> Mapping[str, Any]:
-        row = int(fell[place])
-        committed = {"committed": int(highest[before[row]]), "then": int(taken.offset[row])}
-        return {"member": of.names.listed[taken.member[row]], **committed}
-
+    evidence = columns_of(
+        (taken.member[fell], {"member": of.names.listed}),
+        (before[fell], {"committed": highest}),
+        (fell, {"then": taken.offset}),
+    )
     return Checks(int(later.size), taken.asked_ns[fell], evidence)
 
 

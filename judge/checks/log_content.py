@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from evidence.columns import ACKS_ALL, FAIL, INFO, NULL, OK, Bools, Ints, Log, Markers, known, places
-from evidence.facts import outside
+from evidence.facts import ShortIsr, outside
 from evidence.gather import Transaction
 from evidence.partition import PartitionEvidence
 from judge.checks.findings import Checks
@@ -70,9 +70,9 @@ def i15_durability(of: PartitionEvidence) -> Checks:
     brokers = np.concatenate([*lacking, np.empty(0, dtype=np.int64)])
 
     def evidence(place: int) -> Mapping[str, Any]:
-        producer, seq = of.names.name(int(sends.value[rows[place]]))
-        offset = int(sends.offset[rows[place]])
-        return {"broker_id": int(brokers[place]), "offset": offset, "producer_id": producer, "seq": seq}
+        row = int(rows[place])
+        offset = {"broker_id": int(brokers[place]), "offset": int(sends.offset[row])}
+        return offset | of.names.fields(int(sends.value[row]))
 
     return Checks(checked, sends.done_ns[rows], evidence)
 
@@ -105,6 +105,14 @@ def i16_no_phantom_read(of: PartitionEvidence) -> Checks:
     return Checks(int(read.size), polls.received_ns[wrong], evidence)
 
 
+def _settled(of: PartitionEvidence) -> Iterator[ShortIsr]:
+    """Yield the parts of stretches with a short ISR in which the leader waited for no answer to a proposed ISR."""
+    waits = waiting(of)
+    for short in of.short:
+        for known_ns, until_ns in outside(waits.get(short.leader, ()), short.known_ns, short.until_ns):
+            yield short._replace(known_ns=known_ns, until_ns=until_ns)
+
+
 def i28_enough_replicas(of: PartitionEvidence) -> Checks:
     """I28, all versions; serves C1 and C27.
 
@@ -116,13 +124,7 @@ def i28_enough_replicas(of: PartitionEvidence) -> Checks:
     """
     sends = of.sends
     checked, violations, during = 0, [], []
-    waits = waiting(of)
-    settled = (
-        short._replace(known_ns=known_ns, until_ns=until_ns)
-        for short in of.short
-        for known_ns, until_ns in outside(waits.get(short.leader, ()), short.known_ns, short.until_ns)
-    )
-    for short in settled:
+    for short in _settled(of):
         asked = (sends.acks == ACKS_ALL) & (sends.sent_ns >= short.known_ns) & (sends.sent_ns <= short.until_ns)
         acked = asked & (sends.outcome == OK) & (sends.done_ns <= short.until_ns) & (sends.done_ns != NULL)
         taken = np.flatnonzero(acked)

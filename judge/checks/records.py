@@ -284,19 +284,18 @@ def inconsistent_offset(of: PartitionEvidence, found: Account, wrong: Bools | No
         others = [value for value in clash.values if value != clash.stands]
         return min(others, key=lambda value: (clash.stands is None and value in held, promised.get(value, ACKS_ALL)))
 
-    victims = [gone(clash) for clash in here]
+    victims = np.array([gone(clash) for clash in here], dtype=np.int64)
+    return Cases("inconsistent_offset", victims, lambda place: _clash(here[place], of.names))
 
-    def example(place: int) -> Mapping[str, Any]:
-        offset, values, stands = here[place]
-        given = [f"{producer}/{seq}" for producer, seq in (of.names.name(v) for v in values if v != stands)]
-        now = " and was not read at the end"
-        if stands is not None:
-            producer, seq = of.names.name(stands)
-            now = f" and holds record {producer}/{seq} now"
-        return {
-            "offset": offset,
-            "explanation": f"Offset {offset} was that of record {' and '.join(given)}{now}.",
-            "evidence": {"values": [of.names.fields(value) for value in values]},
-        }
 
-    return Cases("inconsistent_offset", np.array(victims, dtype=np.int64), example)
+def _clash(clash: Clash, names: Names) -> dict[str, Any]:
+    given = [f"{producer}/{seq}" for producer, seq in (names.name(v) for v in clash.values if v != clash.stands)]
+    now = " and was not read at the end"
+    if clash.stands is not None:
+        producer, seq = names.name(clash.stands)
+        now = f" and holds record {producer}/{seq} now"
+    return {
+        "offset": clash.offset,
+        "explanation": f"Offset {clash.offset} was that of record {' and '.join(given)}{now}.",
+        "evidence": {"values": [names.fields(value) for value in clash.values]},
+    }

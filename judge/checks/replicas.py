@@ -6,23 +6,33 @@ no unclean election, compaction, deletion or tiered storage, and disks that surv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from evidence.columns import NULL, Bools, Samples, groups, number
+from evidence.columns import NULL, Bools, Ints, Samples, groups
 from evidence.facts import FOREVER_NS, SETTLE_NS, Outage
 from evidence.partition import PartitionEvidence
 from evidence.views import Change
-from judge.checks.findings import Checks
+from judge.checks.findings import Checks, columns_of
 
 STRETCH_NS = 500_000_000  # replica.fetch.wait.max.ms
 
 
-def _checks(samples: Samples, checked: Bools, violated: Bools, evidence: Callable[[int], Mapping[str, Any]]) -> Checks:
+def _checks(samples: Samples, checked: Bools, violated: Bools, **columns: Ints) -> Checks:
+    """Return checks with the violating samples' broker, time and columns."""
     rows = np.flatnonzero(checked & violated)
-    return Checks(int(checked.sum()), samples.received_ns[rows], lambda place: evidence(int(rows[place])))
+    evidence = columns_of((rows, {"broker_id": samples.broker, "t_ns": samples.received_ns, **columns}))
+    return Checks(int(checked.sum()), samples.received_ns[rows], evidence)
+
+
+def _compared(samples: Samples, checked: Bools, violated: Bools, **columns: Ints) -> Checks:
+    """Return checks with the same columns of the sample before."""
+    now = _checks(samples, checked, violated, leader_epoch=samples.epoch, **columns)
+    earlier = samples.before[np.flatnonzero(checked & violated)]
+    before = columns_of((earlier, {"received_ns": samples.received_ns, **columns}))
+    return now._replace(evidence=lambda place: {**now.evidence(place), "before": before(place)})
 
 
 def _follows(samples: Samples) -> Bools:
@@ -39,16 +49,8 @@ def i1_bounds(evidence: PartitionEvidence) -> Checks:
     """
     samples = evidence.samples
     violated = (samples.log_start < 0) | (samples.log_start > samples.hw)
-
-    def told(row: int) -> dict[str, Any]:
-        return {
-            "broker_id": int(samples.broker[row]),
-            "log_start_offset": int(samples.log_start[row]),
-            "high_watermark": int(samples.hw[row]),
-            "t_ns": int(samples.received_ns[row]),
-        }
-
-    return _checks(samples, samples.log_start != NULL, violated, told)
+    shown = {"log_start_offset": samples.log_start, "high_watermark": samples.hw}
+    return _checks(samples, samples.log_start != NULL, violated, **shown)
 
 
 def i2_hw_below_leo(evidence: PartitionEvidence) -> Checks:
@@ -61,17 +63,8 @@ def i2_hw_below_leo(evidence: PartitionEvidence) -> Checks:
     samples = evidence.samples
     earlier = _follows(samples) if evidence.clean else np.zeros(len(samples), dtype=np.bool_)
     hw = np.where(samples.single_reply, samples.hw, samples.hw[samples.before])
-
-    def told(row: int) -> dict[str, Any]:
-        return {
-            "broker_id": int(samples.broker[row]),
-            "leader_epoch": number(samples.epoch, row),
-            "hw_read_first": int(hw[row]),
-            "log_end_offset": int(samples.leo[row]),
-            "t_ns": int(samples.received_ns[row]),
-        }
-
-    return _checks(samples, samples.single_reply | earlier, hw > samples.leo, told)
+    shown = {"leader_epoch": samples.epoch, "hw_read_first": hw, "log_end_offset": samples.leo}
+    return _checks(samples, samples.single_reply | earlier, hw > samples.leo, **shown)
 
 
 def i3_leader_monotonic(evidence: PartitionEvidence) -> Checks:
@@ -83,23 +76,8 @@ def i3_leader_monotonic(evidence: PartitionEvidence) -> Checks:
     samples = evidence.samples
     before = samples.before
     fell = (samples.hw < samples.hw[before]) | (samples.leo < samples.leo[before])
-
-    def told(row: int) -> dict[str, Any]:
-        earlier = int(before[row])
-        return {
-            "broker_id": int(samples.broker[row]),
-            "leader_epoch": number(samples.epoch, row),
-            "before": {
-                "high_watermark": int(samples.hw[earlier]),
-                "log_end_offset": int(samples.leo[earlier]),
-                "received_ns": int(samples.received_ns[earlier]),
-            },
-            "high_watermark": int(samples.hw[row]),
-            "log_end_offset": int(samples.leo[row]),
-            "t_ns": int(samples.received_ns[row]),
-        }
-
-    return _checks(samples, evidence.of_leaders & _follows(samples), fell, told)
+    asked = evidence.of_leaders & _follows(samples)
+    return _compared(samples, asked, fell, high_watermark=samples.hw, log_end_offset=samples.leo)
 
 
 def i6_own_floor(evidence: PartitionEvidence) -> Checks:
@@ -121,18 +99,15 @@ def i6_own_floor(evidence: PartitionEvidence) -> Checks:
         for log in np.split(rows, np.searchsorted(samples.sent_ns[rows], np.sort(np.array(begun, dtype=np.int64)))):
             floor[log[1:]] = np.maximum.accumulate(samples.hw[log[:-1]])
             answered_ns[log[1:]] = np.maximum.accumulate(samples.received_ns[log[:-1]])
-
-    def told(row: int) -> dict[str, Any]:
-        return {
-            "broker_id": int(samples.broker[row]),
-            "incarnation": number(samples.incarnation, row),
-            "leader_epoch": number(samples.epoch, row),
-            "floor": int(floor[row]),
-            "log_end_offset": int(samples.leo[row]),
-            "t_ns": int(samples.received_ns[row]),
-        }
-
-    return _checks(samples, answered_ns <= samples.sent_ns, samples.leo < floor, told)
+    return _checks(
+        samples,
+        answered_ns <= samples.sent_ns,
+        samples.leo < floor,
+        incarnation=samples.incarnation,
+        leader_epoch=samples.epoch,
+        floor=floor,
+        log_end_offset=samples.leo,
+    )
 
 
 def i8_leader_completeness(evidence: PartitionEvidence) -> Checks:
@@ -145,7 +120,7 @@ def i8_leader_completeness(evidence: PartitionEvidence) -> Checks:
     later = np.array(sorted(starts), dtype=np.int64)
     start_offsets = np.array([starts[epoch] for epoch in later.tolist()], dtype=np.int64)
     lowest = np.minimum.accumulate(start_offsets[::-1])[::-1]
-    checked, violations = 0, []
+    checked, shown, start = 0, [], []  # rows of samples, and of later epochs
     for (epoch,), rows in groups(samples.epoch):
         behind = int(np.searchsorted(later, epoch, side="right"))
         checked += later.size - behind
@@ -155,20 +130,14 @@ def i8_leader_completeness(evidence: PartitionEvidence) -> Checks:
         at_top = rows[hw == hw.max()]
         top = int(at_top[np.lexsort((samples.received_ns[at_top], samples.broker[at_top]))[-1]])
         lost = behind + np.flatnonzero(start_offsets[behind:] < samples.hw[top])
-        violations += [(top, place) for place in lost.tolist()]
-
-    def told(at: int) -> dict[str, Any]:
-        row, place = violations[at]
-        return {
-            "broker_id": int(samples.broker[row]),
-            "leader_epoch": int(samples.epoch[row]),
-            "high_watermark": int(samples.hw[row]),
-            "later_epoch": int(later[place]),
-            "start_offset": int(start_offsets[place]),
-        }
-
-    tops = np.array([row for row, _ in violations], dtype=np.int64)
-    return Checks(checked, samples.received_ns[tops], told)
+        shown += [top] * lost.size
+        start += lost.tolist()
+    tops = np.array(shown, dtype=np.int64)
+    evidence_of = columns_of(
+        (tops, {"broker_id": samples.broker, "leader_epoch": samples.epoch, "high_watermark": samples.hw}),
+        (np.array(start, dtype=np.int64), {"later_epoch": later, "start_offset": start_offsets}),
+    )
+    return Checks(checked, samples.received_ns[tops], evidence_of)
 
 
 class _Quiet(NamedTuple):
@@ -213,21 +182,23 @@ def i10_quiescence(evidence: PartitionEvidence) -> Checks:
         converged = quiet.reached_ns is not None and waited_ns <= limit_ns and not behind
         checked += converged or quiet_ns > limit_ns
         if not converged and quiet_ns > limit_ns:
-            awaited = [] if behind else _ending_at_hw(evidence.samples, quiet)
-            told = {
-                "leader": quiet.leader,
-                "isr": list(quiet.isr),
-                "leader_hw": quiet.hw,
-                "log_end_offset": quiet.leo,
-                "members": members or None,
-                **({"broker_id": behind[0]["broker_id"], "own_log_end": behind[0]["log_end_offset"]} if behind else {}),
-                **({"broker_id": quiet.leader, "awaited": awaited, "t_ns": quiet.from_ns} if awaited else {}),
-                "quiet_ns": quiet_ns,
-                "waited_ns": waited_ns,
-            }
-            violations.append((quiet.to_ns, told))
+            times = {"quiet_ns": quiet_ns, "waited_ns": waited_ns}
+            violations.append((quiet.to_ns, _unsettled(evidence.samples, quiet, members, behind) | times))
     violated_ns = np.array([t_ns for t_ns, _ in violations], dtype=np.int64)
     return Checks(checked, violated_ns, lambda place: violations[place][1])
+
+
+def _unsettled(
+    samples: Samples, quiet: _Quiet, members: Sequence[Mapping[str, Any]], behind: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return who did not follow: a member, or the leader, whose HW waits for members."""
+    named: dict[str, Any] = {}
+    if behind:
+        named = {"broker_id": behind[0]["broker_id"], "own_log_end": behind[0]["log_end_offset"]}
+    elif awaited := _ending_at_hw(samples, quiet):
+        named = {"broker_id": quiet.leader, "awaited": awaited, "t_ns": quiet.from_ns}
+    at_rest = {"leader": quiet.leader, "isr": list(quiet.isr), "leader_hw": quiet.hw, "log_end_offset": quiet.leo}
+    return {**at_rest, "members": members or None, **named}
 
 
 def _quiet(samples: Samples, changes: Sequence[Change], effective_min_isr: int) -> Iterator[_Quiet]:
@@ -310,20 +281,5 @@ def i26_stable_offset(evidence: PartitionEvidence) -> Checks:
     samples = evidence.samples
     before = samples.before
     violated = (samples.lso[before] > samples.hw) | (samples.lso < samples.log_start)
-
-    def told(row: int) -> dict[str, Any]:
-        earlier = int(before[row])
-        lso = number(samples.lso, earlier)
-        return {
-            "broker_id": int(samples.broker[row]),
-            "leader_epoch": number(samples.epoch, row),
-            "before": {
-                **({} if lso is None else {"last_stable_offset": lso}),
-                "received_ns": int(samples.received_ns[earlier]),
-            },
-            "last_stable_offset": int(samples.lso[row]),
-            "high_watermark": int(samples.hw[row]),
-            "t_ns": int(samples.received_ns[row]),
-        }
-
-    return _checks(samples, evidence.of_leaders & _follows(samples) & (samples.lso != NULL), violated, told)
+    asked = evidence.of_leaders & _follows(samples) & (samples.lso != NULL)
+    return _compared(samples, asked, violated, last_stable_offset=samples.lso, high_watermark=samples.hw)

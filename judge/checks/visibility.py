@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from evidence.columns import ACKS, NULL, groups, number
+from evidence.columns import ACKS, NULL, Ints, groups
 from evidence.facts import FOREVER_NS, longest_outside
 from evidence.partition import PartitionEvidence
 from evidence.views import first_leaders
-from judge.checks.findings import Cases
+from judge.checks.findings import Cases, columns_of
 
 STALE_NS = 2_000_000_000  # a new leader may serve this long before its epoch is seen
 
@@ -25,53 +25,42 @@ def precommitted_read(evidence: PartitionEvidence) -> Cases:
     after the read, so no later leader did.
     """
     polls, names, leaders = evidence.polls, evidence.names, first_leaders(evidence.views)
-    shown = evidence.samples.take(
-        evidence.samples.of_leaders((epoch, leader) for epoch, (leader, _) in leaders.items())
-    )
-    asked = np.searchsorted(shown.sent_ns, polls.received_ns)  # the first sample after each read
-    read = np.flatnonzero(asked < len(shown))
-    asked = asked[read]
+    led = evidence.samples.of_leaders((epoch, leader) for epoch, (leader, _) in leaders.items())
+    shown = evidence.samples.take(led)
+    first = np.searchsorted(shown.sent_ns, polls.received_ns)  # the first sample after each read
+    read = np.flatnonzero(first < len(shown))
+    asked = first[read]
     limit = np.where(polls.committed_only[read] & (shown.lso[asked] != NULL), shown.lso[asked], shown.hw[asked])
-    until_ns = _ends(leaders)
-    epochs = np.array(sorted(until_ns), dtype=np.int64)
-    ends = np.array([until_ns[epoch] for epoch in epochs.tolist()], dtype=np.int64)
+    until_ns = _until_ns(leaders, shown.epoch)
     early = np.flatnonzero(
         (limit <= polls.offset[read])
         & (polls.leader_epoch[read] == shown.epoch[asked])
-        & (polls.received_ns[read] + STALE_NS < ends[np.searchsorted(epochs, shown.epoch[asked])])
+        & (polls.received_ns[read] + STALE_NS < until_ns[asked])
     )
     early = early[np.argsort(polls.offset[read[early]], kind="stable")]
     read, asked = read[early], asked[early]
 
+    of_leader = {"broker_id": shown.broker, "leader_epoch": shown.epoch, "sent_ns": shown.sent_ns, "until_ns": until_ns}
+    sample = columns_of((asked, {"high_watermark": shown.hw, "last_stable_offset": shown.lso, **of_leader}))
+
     def example(place: int) -> dict[str, Any]:
-        row, by = int(read[place]), int(asked[place])
-        hw, lso, epoch = int(shown.hw[by]), number(shown.lso, by), int(shown.epoch[by])
-        return {
-            "offset": int(polls.offset[row]),
-            "explanation": (
-                f"Consumer {names.listed[polls.consumer[row]]} was given offset {polls.offset[row]} while broker "
-                f"{shown.broker[by]}, leader in epoch {epoch}, was at HW {hw}, last stable offset "
-                f"{'unknown' if lso is None else lso}."
-            ),
-            "evidence": {
-                "received_ns": int(polls.received_ns[row]),
-                "sample": {
-                    "high_watermark": hw,
-                    **({} if lso is None else {"last_stable_offset": lso}),
-                    "broker_id": int(shown.broker[by]),
-                    "leader_epoch": epoch,
-                    "until_ns": until_ns[epoch],
-                    "sent_ns": int(shown.sent_ns[by]),
-                },
-            },
-        }
+        row, by = int(read[place]), {name: value for name, value in sample(place).items() if value is not None}
+        explanation = (
+            f"Consumer {names.listed[polls.consumer[row]]} was given offset {polls.offset[row]} while broker "
+            f"{by['broker_id']}, leader in epoch {by['leader_epoch']}, was at HW {by['high_watermark']}, last stable "
+            f"offset {by.get('last_stable_offset', 'unknown')}."
+        )
+        evidence = {"received_ns": int(polls.received_ns[row]), "sample": by}
+        return {"offset": int(polls.offset[row]), "explanation": explanation, "evidence": evidence}
 
     return Cases("precommitted_read", polls.value[read], example)
 
 
-def _ends(leaders: dict[int, tuple[int, int]]) -> dict[int, int]:
-    epochs = sorted(leaders)
-    return dict(zip(epochs, [*(leaders[epoch][1] for epoch in epochs[1:]), FOREVER_NS], strict=False))
+def _until_ns(leaders: dict[int, tuple[int, int]], epochs: Ints) -> Ints:
+    """Return when the epoch after each epoch was first seen."""
+    known = sorted(leaders)
+    ends_ns = np.array([*(leaders[epoch][1] for epoch in known[1:]), FOREVER_NS], dtype=np.int64)
+    return ends_ns[np.searchsorted(np.array(known, dtype=np.int64), epochs)]
 
 
 def hanging_transaction(evidence: PartitionEvidence, limit_ns: int, faults: Sequence[tuple[int, int]]) -> Cases:
@@ -97,22 +86,16 @@ def hanging_transaction(evidence: PartitionEvidence, limit_ns: int, faults: Sequ
 
     def example(place: int) -> dict[str, Any]:
         send, told = stuck[place]
-        transaction = None if send < 0 else int(sends.transaction[send])
-        who = "a transaction that nobody here began"
+        offset, transaction, acks, who = told["offset"], None, None, "a transaction that nobody here began"
         if send >= 0:
+            transaction, acks = int(sends.transaction[send]), ACKS[sends.acks[send]]
             who = f"transaction {transaction} of {names.name(int(sends.value[send]))[0]}"
-        return {
-            "offset": told["offset"],
-            "acks": None if send < 0 else ACKS[sends.acks[send]],
-            "explanation": (
-                f"The last stable offset stayed at {told['offset']} for {told['quiet_ns'] / 1e9:.1f} s with no fault "
-                f"active, below the high watermark {told['high_watermark']}: {who} never ended."
-            ),
-            "evidence": {
-                "transaction": transaction,
-                **{name: told[name] for name in ("high_watermark", "from_ns", "to_ns", "quiet_ns")},
-            },
-        }
+        explanation = (
+            f"The last stable offset stayed at {offset} for {told['quiet_ns'] / 1e9:.1f} s with no fault active, below "
+            f"the high watermark {told['high_watermark']}: {who} never ended."
+        )
+        evidence = {"transaction": transaction, **{name: told[name] for name in told if name != "offset"}}
+        return {"offset": offset, "acks": acks, "explanation": explanation, "evidence": evidence}
 
     values = [-1 if send < 0 else int(sends.value[send]) for send, _ in stuck]
     return Cases("hanging_transaction", np.array(values, dtype=np.int64), example)

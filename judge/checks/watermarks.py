@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from evidence.columns import NULL, Bools, Ints, Samples, groups
 from evidence.facts import SETTLE_NS, Facts, Stretch, at_most_all, is_short, outside
 from evidence.partition import PartitionEvidence
 from evidence.views import known_since
-from judge.checks.findings import Check, Checks, checks_of
+from judge.checks.findings import Check, Checks, checks_of, columns_of
 from judge.checks.isr_changes import waiting
 
 
@@ -86,23 +85,16 @@ def i7_isr_covers_hw(evidence: PartitionEvidence) -> Checks:
     )
     asked, top = asked[member], top[member]
     violated = np.flatnonzero(samples.leo[asked] < shown.hw[top])
-
-    def told(place: int) -> dict[str, Any]:
-        row, by = int(asked[violated[place]]), int(top[violated[place]])
-        of = facts.stretches[int(state[row])].state
-        return {
-            "broker_id": int(samples.broker[row]),
-            "log_end_offset": int(samples.leo[row]),
-            "isr": sorted(of.isr),
-            "partition_epoch": of.partition_epoch,
-            "leader": int(shown.broker[by]),
-            "leader_epoch": int(shown.epoch[by]),
-            "leader_hw": int(shown.hw[by]),
-            "leader_hw_ns": int(shown.received_ns[by]),
-            "leo_ns": int(samples.received_ns[row]),
-        }
-
-    return Checks(asked.size, samples.received_ns[asked[violated]], told)
+    behind, ahead = asked[violated], top[violated]
+    states = [stretch.state for stretch in facts.stretches]
+    evidence_of = columns_of(
+        (behind, {"broker_id": samples.broker, "log_end_offset": samples.leo, "leo_ns": samples.received_ns}),
+        (state[behind], {"isr": [sorted(each.isr) for each in states]}),
+        (state[behind], {"partition_epoch": [each.partition_epoch for each in states]}),
+        (ahead, {"leader": shown.broker, "leader_epoch": shown.epoch}),
+        (ahead, {"leader_hw": shown.hw, "leader_hw_ns": shown.received_ns}),
+    )
+    return Checks(asked.size, samples.received_ns[behind], evidence_of)
 
 
 def _states_at(t_ns: Ints, stretches: Sequence[Stretch]) -> tuple[Ints, Bools]:
@@ -130,7 +122,7 @@ def i9_follower_below_leader(evidence: PartitionEvidence) -> Checks:
     """
     samples, facts = evidence.samples.with_epoch, evidence.facts
     leads = samples.of_leaders(facts.leaders.items())
-    checked, violated, tops_of = 0, [], []
+    checked, violated, tops_of, starts_of = 0, [], [], []
     for (epoch,), rows in groups(samples.epoch):
         start = facts.starts.get(epoch)
         if epoch not in facts.leaders or start is None:
@@ -145,24 +137,16 @@ def i9_follower_below_leader(evidence: PartitionEvidence) -> Checks:
         checked += asked.size
         violated.append(asked[ahead])
         tops_of.append(top[ahead])
+        starts_of += [start] * int(ahead.sum())
     of_leader = np.concatenate([*violated, np.empty(0, dtype=np.int64)])
     of_follower = np.concatenate([*tops_of, np.empty(0, dtype=np.int64)])
-
-    def told(place: int) -> dict[str, Any]:
-        row, top = int(of_leader[place]), int(of_follower[place])
-        epoch = int(samples.epoch[row])
-        return {
-            "leader": int(samples.broker[row]),
-            "leader_epoch": epoch,
-            "leader_hw": int(samples.hw[row]),
-            "follower": int(samples.broker[top]),
-            "follower_hw": int(samples.hw[top]),
-            "follower_hw_ns": int(samples.received_ns[top]),
-            "leader_hw_ns": int(samples.received_ns[row]),
-            "epoch_start": facts.starts[epoch],
-        }
-
-    return Checks(checked, samples.received_ns[of_leader], told)
+    evidence_of = columns_of(
+        (of_leader, {"leader": samples.broker, "leader_epoch": samples.epoch}),
+        (of_leader, {"leader_hw": samples.hw, "leader_hw_ns": samples.received_ns}),
+        (of_follower, {"follower": samples.broker, "follower_hw": samples.hw, "follower_hw_ns": samples.received_ns}),
+        (np.arange(of_leader.size), {"epoch_start": starts_of}),
+    )
+    return Checks(checked, samples.received_ns[of_leader], evidence_of)
 
 
 def i11_frozen_below_min_isr(evidence: PartitionEvidence) -> Checks:
