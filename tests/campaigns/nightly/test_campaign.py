@@ -387,7 +387,7 @@ def test_alerts_about_performance_have_a_budget() -> None:
     assert [alert.kind for alert in result(rows, alerts=0).alerts] == ["correctness", "correctness"]
 
 
-def test_what_the_host_is_candidateed_of_is_no_pass() -> None:
+def test_a_change_that_the_host_may_have_caused_is_no_pass() -> None:
     """If the control moved together with a series, the host is the likely cause, and the result is unknown."""
     factor = {"4.3.0": (LATE - 3, 1.07), "control": (LATE - 3, 1.04)}
     told = result(history(LATE + 1, factor))

@@ -147,7 +147,7 @@ def test_figures_that_are_older_than_the_window_are_not_missed() -> None:
 # --- candidates -------------------------------------------------------------------------------------
 
 
-def test_the_slow_version_is_candidateed_on_its_nightly_run() -> None:
+def test_a_slow_version_is_a_candidate_on_its_nightly_run() -> None:
     """A version that is 20% slower in this nightly run is a candidate; other series are steady."""
     _, told = candidate(history(LATE + 1, {"4.3.0": (LATE, 1.2)}))
 
@@ -166,7 +166,7 @@ def test_a_change_must_be_for_the_worse_and_beyond_the_margin(factor: float, sta
     assert all(told.change for told in NightlyRun(campaign_of(LATE), rows).watched if told.key.kafka_version == "4.3.0")
 
 
-def test_when_the_control_moves_the_host_is_candidateed() -> None:
+def test_the_host_is_a_candidate_if_the_control_moved() -> None:
     """If control and versions slow down together, the host is the likely cause, and nothing is rerun."""
     everything = {"matrix": (LATE, 1.2), "control": (LATE, 1.2)}
     rows = history(LATE + 1, everything)
@@ -315,7 +315,7 @@ def test_reruns_before_a_change_cannot_refute_it(factor: float, again: bool) -> 
     assert bool(follow_up(nightly_run.campaign, nightly_run.rows)) == again
 
 
-def test_what_was_mended_is_candidateed_no_more() -> None:
+def test_a_fixed_change_is_no_candidate() -> None:
     """A series that is fast again is no candidate."""
     rows = history(LATE + 8, {"4.3.0": (LATE, 1.2)})
     for found in rows:
