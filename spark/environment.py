@@ -1,9 +1,8 @@
-"""What Spark's executors run the judge with: this process's Python and a few libraries, packed into one archive.
+"""Pack this process's Python and libraries for Spark's executors, whose hosts then need nothing installed.
 
-Nothing has to be installed on the executors' hosts: the archive holds the interpreter, its standard library, the
-installed libraries that ``requirements.lock`` names by digest, and the shared libraries that they need, all but glibc.
-Paths inside are found from where it is unpacked. A ``venv`` would not do, for its interpreter is a link to one that
-the host has to have, and ``uv pip install --target`` alone needs a Python of the same minor version there.
+The archive has the interpreter, its standard library, the libraries that ``requirements.lock`` names by digest, and the
+shared libraries that these need, except glibc. It works wherever it is unpacked. A ``venv`` links to a host's
+interpreter, and ``uv pip install --target`` needs the same minor version there.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import subprocess
 import sys
 import sysconfig
 import tarfile
@@ -20,6 +18,7 @@ from collections.abc import Iterator
 from importlib.metadata import distribution
 from pathlib import Path
 
+from history.commands import run_command
 from history.errors import HarnessError
 from history.scratch import scratch
 
@@ -50,7 +49,7 @@ exec "$home/bin/{_STANDARD}" "$@"
 
 
 def packed() -> Path:
-    """The archive (``.tar.gz``), made once for each Python and each set of locked libraries.
+    """Return the archive (``.tar.gz``), made once per Python and set of locked libraries.
 
     Raises:
         HarnessError: a library, or part of the interpreter, is missing here.
@@ -84,7 +83,7 @@ def _write(archive: Path) -> None:
 
 
 def _files() -> Iterator[tuple[str, Path]]:
-    """Name in the archive → file: interpreter, standard library, libraries."""
+    """Return name in the archive → file: interpreter, standard library, libraries."""
     yield f"bin/{_STANDARD}", Path(sys.base_prefix, "bin", _STANDARD)
     for place in {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib", vars={"platbase": sys.base_prefix})}:
         yield from ((f"{sys.platlibdir}/{_STANDARD}/{name}", path) for name, path in _tree(Path(place)))
@@ -102,9 +101,9 @@ def _tree(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _shared(files: list[Path]) -> set[Path]:
-    """The shared libraries of this host that some files load, without glibc, which every host has."""
+    """Return the host's shared libraries that files load, except glibc."""
     loading = [str(path) for path in files if ".so" in path.name or path.parent.name == "bin"]
-    done = subprocess.run(["ldd", *loading], capture_output=True, text=True, check=False)
+    done = run_command(["ldd", *loading], 60)
     if not done.stdout:
         raise HarnessError(f"ldd does not say what {loading[0]} needs: {done.stderr.strip() or 'nothing printed'}.")
     found = {name: Path(path) for name, path in re.findall(r"^\s+(\S+) => (/\S+) ", done.stdout, re.MULTILINE)}

@@ -1,4 +1,4 @@
-"""Resolve ``KAFKA=``: a released version, a folder or archive of jars, or an image."""
+"""Resolve ``--kafka``: a released version, a folder or archive of jars, or an image."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from clusters.kafka.jars import (
     version_of,
 )
 from clusters.paths import CACHE, aside, is_file, is_folder, locked
-from history.errors import BadInput
+from history.errors import BadKafka
 from history.kafka_versions import DEFAULT_RELEASE
 from history.scratch import scratch
 
@@ -48,7 +48,7 @@ class Build(BaseModel):
 
 
 def reported_version(kafka: str) -> str:
-    """Return a ``KAFKA=``'s version without fetching a release."""
+    """Return a version, folder, archive or image's version without fetching a release."""
     if is_release(kafka):
         version_of(kafka)
         return kafka
@@ -56,10 +56,10 @@ def reported_version(kafka: str) -> str:
 
 
 def build_of(kafka: str) -> Build:
-    """Return a ``KAFKA=``'s build, with its class path in ``.cache/kafka``.
+    """Return the build of ``--kafka``, with its class path in ``.cache/kafka``.
 
     Raises:
-        BadInput: it is not a Kafka, or older than 2.8.0.
+        BadKafka: it is not a Kafka, or older than 2.8.0.
         HarnessError: a part could not be fetched.
     """
     if kafka.startswith(IMAGE):
@@ -73,8 +73,8 @@ def build_of(kafka: str) -> Build:
         return _of_archive(kafka, path)
     if not (kafka.endswith(_ARCHIVES) or "/" in kafka):
         raise no_version(kafka)
-    raise BadInput(
-        f"KAFKA={kafka}: there is no such folder or archive; name one, or a released version such as {DEFAULT_RELEASE}."
+    raise BadKafka(
+        kafka, f": there is no such folder or archive; name one, or a released version such as {DEFAULT_RELEASE}."
     )
 
 
@@ -144,7 +144,7 @@ def _extract(kafka: str, archive: Path, into: Path) -> None:
                         shutil.copyfileobj(source, target)
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
         why = " ".join(str(error).split())
-        raise BadInput(f"KAFKA={kafka} is not a readable archive ({why}); give a .tgz like Kafka's own.") from error
+        raise BadKafka(kafka, f" is not a readable archive ({why}); give a .tgz like Kafka's own.") from error
 
 
 def _staged(kafka: str, key: str, origin: str, fill: Callable[[Path], None]) -> Build:
@@ -165,9 +165,10 @@ def _build(kafka: str, folder: Path, origin: str) -> Build:
     clients = next((jar for jar in folder.glob("*.jar") if _CLIENTS.fullmatch(jar.name)), None)
     servers = [jar for jar in folder.glob("*.jar") if _SERVER.fullmatch(jar.name)]
     if clients is None or not servers or not list(folder.glob("slf4j-api-*.jar")):
-        raise BadInput(
-            f"KAFKA={kafka} contains no Kafka: kafka_2.13-….jar, kafka-clients-….jar and slf4j-api-….jar are needed, "
-            "in it or in its folder libs."
+        raise BadKafka(
+            kafka,
+            " contains no Kafka: kafka_2.13-….jar, kafka-clients-….jar and slf4j-api-….jar are needed, "
+            "in it or in its folder libs.",
         )
     try:
         with zipfile.ZipFile(clients) as jar:

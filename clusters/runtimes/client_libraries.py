@@ -7,13 +7,13 @@ import logging
 import os
 import re
 import shutil
-import subprocess
 import sys
 from functools import cache
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 from clusters.paths import CACHE, ROOT, aside, locked
+from history.commands import run_command
 from history.errors import HarnessError
 
 log = logging.getLogger("plimsoll.client_libraries")
@@ -91,15 +91,12 @@ def link_files(library: Distribution, folder: Path) -> None:
 
 
 def _fetch(wanted: Path, folder: Path) -> None:
-    done = subprocess.run(
+    done = run_command(
         [
             *(sys.executable, "-m", "uv", "pip", "install", "--quiet", "--target", str(folder)),
             *("--python-version", IMAGE_PYTHON, "--only-binary", ":all:", "--no-deps", "--require-hashes"),
             *("-r", str(wanted)),
         ],
-        capture_output=True,
-        text=True,
-        check=False,
     )
     if done.returncode:
         raise HarnessError(f"The client libraries could not be fetched: {done.stderr.strip()[-500:]}")

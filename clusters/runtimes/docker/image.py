@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from docker.errors import ContainerError, ImageNotFound
 from clusters.paths import CACHE, locked
 from clusters.runtimes.client_libraries import client_libraries
 from clusters.runtimes.docker.daemon import RUN_LABEL, connected, trying
+from history.commands import run_command
 from history.errors import BadInput, HarnessError
 from history.java import Java
 from history.scratch import scratch
@@ -65,7 +65,7 @@ def _check_java(client: docker.DockerClient, java: Java) -> None:
             stderr = error.stderr or b""
             output = (stderr if isinstance(stderr, str) else stderr.decode(errors="replace")).strip().splitlines()
             raise BadInput(
-                f"Java {java} does not run in the node image ({output[0] if output else 'no output'}); leave JAVA= "
+                f"Java {java} does not run in the node image ({output[0] if output else 'no output'}); leave --java "
                 "out, or name the folder of a JDK that is built for older systems, such as Temurin's."
             ) from error
     known.parent.mkdir(parents=True, exist_ok=True)
@@ -116,7 +116,12 @@ def _base_image(client: docker.DockerClient) -> None:
 def _build_base_image(client: docker.DockerClient) -> None:
     with scratch() as folder:
         archive = folder / "base.tar"
-        subprocess.run(["mmdebstrap", "--variant=minbase", "bookworm", str(archive)], check=True)
+        done = run_command(["mmdebstrap", "--variant=minbase", "bookworm", str(archive)])
+        if done.returncode:
+            raise HarnessError(
+                f"mmdebstrap could not build {BASE_IMAGE}: {done.stderr.strip()[-500:]}; let this host reach Debian's "
+                "packages, and start again."
+            )
         repository, _, version = BASE_IMAGE.partition(":")
         with trying(f"import {BASE_IMAGE}"):
             client.api.import_image(str(archive), repository=repository, tag=version)

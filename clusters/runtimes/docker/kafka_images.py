@@ -8,7 +8,7 @@ from docker.errors import NotFound
 
 from clusters.runtimes.docker.daemon import connected, trying
 from clusters.runtimes.docker.image import has_image
-from history.errors import BadInput, HarnessError
+from history.errors import BadKafka, HarnessError
 
 LIBRARIES = "/opt/kafka/libs"
 
@@ -17,7 +17,7 @@ def image_id(reference: str) -> str:
     """The id of an image, which is pulled where it is not there.
 
     Raises:
-        BadInput: no Docker daemon answers, or no registry gave it.
+        BadKafka: no Docker daemon answers, or no registry gave it.
     """
     try:
         with connected(timeout_s=600) as client:
@@ -25,7 +25,7 @@ def image_id(reference: str) -> str:
             with trying(f"pull {reference}", advice="correct its name, let Docker reach its registry, or build it"):
                 found = client.images.get(reference) if there else client.images.pull(reference)
     except HarnessError as error:
-        raise BadInput(f"KAFKA=image:{reference} cannot be had: {error}") from error
+        raise BadKafka(f"image:{reference}", f" cannot be had: {error}") from error
     return str((found[0] if isinstance(found, list) else found).id)
 
 
@@ -33,7 +33,7 @@ def copy_out_of_image(reference: str, identity: str, archive: Path) -> None:
     """Write an image's Kafka libraries to a tar file; nothing of the image is run.
 
     Raises:
-        BadInput: it holds none where Kafka's own images have them.
+        BadKafka: it holds none where Kafka's own images have them.
     """
     with connected(timeout_s=600) as client, trying(f"copy {LIBRARIES} out of {reference}"):
         container = client.containers.create(identity, ["none"])
@@ -42,8 +42,6 @@ def copy_out_of_image(reference: str, identity: str, archive: Path) -> None:
             with archive.open("wb") as file:
                 file.writelines(parts)
         except NotFound as error:
-            raise BadInput(
-                f"KAFKA=image:{reference} holds no {LIBRARIES}, where Kafka's own images have it."
-            ) from error
+            raise BadKafka(f"image:{reference}", f" holds no {LIBRARIES}, where Kafka's own images have it.") from error
         finally:
             container.remove()

@@ -4,7 +4,7 @@ delays it.
 
 from __future__ import annotations
 
-import re
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 from clusters.runtimes.docker.namespaces import Namespaces
@@ -84,14 +84,13 @@ class DockerNetwork:
         return [float(line) for line in self._namespaces.show(node, "python3", "-c", _CONNECT, *told).split()]
 
     def limited(self, node: Node, sender: Node) -> LimitCounters | None:
-        shown = self._namespaces.show(sender, "tc", "-s", "qdisc", "show", "dev", "eth0")
-        counted = re.search(
-            rf"parent 1:{_class_of(node)} .*\n Sent (\d+) bytes .*overlimits (\d+) .*\n.*backlog (\S+)", shown
-        )
-        if counted is None:
-            return None
-        waiting = counted[3] != "0b"
-        return LimitCounters(passed_bytes=int(counted[1]), held_back=int(counted[2]) + waiting)
+        shown = self._namespaces.show(sender, "tc", "-j", "-s", "qdisc", "show", "dev", "eth0")
+        parent = f"1:{_class_of(node)}"
+        for qdisc in json.loads(shown or "[]"):
+            if qdisc.get("parent") == parent:
+                waiting = qdisc["backlog"] > 0
+                return LimitCounters(passed_bytes=qdisc["bytes"], held_back=qdisc["overlimits"] + waiting)
+        return None
 
 
 def _classed(node: Node, port: int) -> str:

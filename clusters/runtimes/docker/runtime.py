@@ -48,9 +48,9 @@ class DockerRuntime:
         if subnet is not None:
             prefix = _private_prefix(subnet)
             if found := host_network(prefix):
-                raise BadInput(f"SUBNET={subnet} overlaps {found}; name another range or none.")
+                raise BadInput(f"--subnet={subnet} overlaps {found}; name another range or none.")
             if not self._create_network(prefix):
-                raise BadInput(f"SUBNET={subnet} overlaps a network that is in use; name another range or none.")
+                raise BadInput(f"--subnet={subnet} overlaps a network that is in use; name another range or none.")
             return prefix
         for prefix in candidate_prefixes(self._daemon.run, 172, 12):
             if not host_network(prefix) and self._create_network(prefix):
@@ -185,7 +185,7 @@ def _private_prefix(subnet: str) -> str:
     try:
         network = ipaddress.IPv4Network(subnet if "/" in subnet else f"{subnet}.0/24")
     except ValueError:
-        raise BadInput(f"SUBNET={subnet} is no /24 range such as 172.30.7.0/24.") from None
+        raise BadInput(f"--subnet={subnet} is no /24 range such as 172.30.7.0/24.") from None
     if network.prefixlen != 24 or not network.is_private or network.is_loopback:
-        raise BadInput(f"SUBNET={subnet} is no private /24 range such as 172.30.7.0/24.")
+        raise BadInput(f"--subnet={subnet} is no private /24 range such as 172.30.7.0/24.")
     return str(network.network_address).rpartition(".")[0]

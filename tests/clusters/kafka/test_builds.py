@@ -123,7 +123,7 @@ def test_a_folder_that_is_no_kafka_is_refused(tmp_path: Path, cache: Path, missi
     """Nothing stays behind that looks like one."""
     (build(tmp_path / "dist") / missing).unlink()
 
-    with pytest.raises(BadInput, match=f"KAFKA={tmp_path}/dist contains no Kafka: kafka_2.13"):
+    with pytest.raises(BadInput, match=f"--kafka={tmp_path}/dist contains no Kafka: kafka_2.13"):
         build_of(str(tmp_path / "dist"))
     assert not [path for path in (cache / "kafka").iterdir() if not path.name.endswith(".lock")]
 
@@ -131,7 +131,7 @@ def test_a_folder_that_is_no_kafka_is_refused(tmp_path: Path, cache: Path, missi
 def test_a_build_before_2_8_is_refused(tmp_path: Path) -> None:
     """By what it reports."""
     build(tmp_path / "old", "2.7.2")
-    with pytest.raises(BadInput, match=r"KAFKA=2\.7\.2 is too old"):
+    with pytest.raises(BadInput, match=r"--kafka=2\.7\.2 is too old"):
         reported_version(str(tmp_path / "old"))
 
 
@@ -149,7 +149,7 @@ def test_a_broken_archive_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kafka", ["missing/folder", "missing.tgz"])
 def test_what_is_not_there_is_refused(kafka: str) -> None:
     """A name without a slash or an archive's ending is a version."""
-    with pytest.raises(BadInput, match=f"KAFKA={kafka}: there is no such folder or archive"):
+    with pytest.raises(BadInput, match=f"--kafka={kafka}: there is no such folder or archive"):
         build_of(kafka)
 
 

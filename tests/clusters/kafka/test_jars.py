@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shutil
-import subprocess
-import zipfile
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import Event
 from typing import Any
+from urllib import request
 
 import pytest
+from tenacity import wait_none
 
 from clusters.kafka import jars
-from clusters.kafka.jars import jars_digest, kafka_jars, metrics_agent, tools_jars, version_of
+from clusters.kafka.jars import (
+    AGENT_VERSION,
+    add_logging,
+    jars_digest,
+    kafka_jars,
+    metrics_agent,
+    tools_jars,
+    version_of,
+)
 from history.errors import BadInput, HarnessError
-from tests.clusters.fakes import A_JAVA
+from history.kafka_versions import CLIENT_RELEASES, DEFAULT_RELEASE, RELEASES
 
 
 @pytest.mark.parametrize(
@@ -34,7 +43,7 @@ def test_what_is_no_version_is_refused(version: str) -> None:
     with pytest.raises(BadInput) as refused:
         kafka_jars(version)
     assert str(refused.value) == (
-        f"KAFKA={version} is not a version; give a released one from 2.8.0 on, such as 4.4.0, a folder or an archive "
+        f"--kafka={version} is not a version; give a released one from 2.8.0 on, such as 4.4.0, a folder or an archive "
         "of jars, or image:<reference>."
     )
 
@@ -49,158 +58,164 @@ def test_a_build_must_tell_its_version(version: str) -> None:
 @pytest.mark.parametrize("version", ["2.7.2", "0.11.0", "1.1.1"])
 def test_a_version_before_2_8_is_refused(version: str) -> None:
     """Versions before 2.8.0 are rejected: their Fetch response does not have both offsets of a replica."""
-    with pytest.raises(BadInput, match=f"KAFKA={version} is too old; 2.8.0 is the oldest"):
+    with pytest.raises(BadInput, match=f"--kafka={version} is too old; 2.8.0 is the oldest"):
         version_of(version)
 
 
-def write_jar(path: Path) -> None:
-    """Write a jar with one file."""
-    with zipfile.ZipFile(path, "w") as jar:
-        jar.writestr("version", path.stem)
+FOLDERS = {
+    "3.9.0": ["org/a.jar", "org/slf4j/slf4j-simple/1.7.30/slf4j-simple-1.7.30.jar"],
+    "3.9.1": ["org/a.jar", "org/b.jar", "org/slf4j/slf4j-simple/1.7.36/slf4j-simple-1.7.36.jar"],
+    "tools-3.9.1": ["org/b.jar"],
+    "jmx-1.0.1": ["org/agent.jar"],
+}
 
 
 @pytest.fixture
-def ivy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
-    """Replaces Ivy with a function that writes the requested jars; lists the commands."""
-    commands: list[list[str]] = []
-
-    def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        commands.append(command)
-        at = command.index("-dependency")
-        module, version = command[at + 2], command[at + 3]
-        pattern = Path(command[command.index("-retrieve") + 1])
-        write_jar(pattern.parent / f"{module}-{version}.jar")
-        if module == "kafka_2.13":
-            write_jar(pattern.parent / "slf4j-api-1.7.36.jar")
-        return subprocess.CompletedProcess(command, 0, "", "")
-
+def central(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """A folder in place of Maven Central, with the jars of a lock file."""
+    folder = tmp_path / "central"
+    lock: dict[str, dict[str, str]] = {}
+    for name, paths in FOLDERS.items():
+        lock[name] = {path: hashlib.sha256(path.encode()).hexdigest() for path in paths}
+        for path in paths:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(path)
+    (tmp_path / "jars.lock").write_text(json.dumps(lock))
+    monkeypatch.setattr(jars, "LOCK", tmp_path / "jars.lock")
     monkeypatch.setattr(jars, "CACHE", tmp_path)
-    monkeypatch.setattr(jars, "java_of", lambda: A_JAVA)
-    monkeypatch.setattr(subprocess, "run", run)
-    return commands
+    monkeypatch.setattr(jars, "SHARED", tmp_path / "jars")
+    monkeypatch.setattr(jars, "CENTRAL", folder.as_uri())
+    monkeypatch.setattr(jars._download.retry, "wait", wait_none())  # type: ignore[attr-defined]
+    jars.locked_jars.cache_clear()
+    yield folder
+    jars.locked_jars.cache_clear()
 
 
-def test_jars_are_fetched_once(ivy: list[list[str]], tmp_path: Path) -> None:
-    """Jars are downloaded once, with an slf4j binding of the version of slf4j-api, and leave no temporary files."""
+def test_jars_are_fetched_once(central: Path, tmp_path: Path) -> None:
+    """Jars are downloaded once, also those that two versions share, and leave no temporary files."""
     folder = kafka_jars("3.9.1")
+    (central / "org" / "a.jar").unlink()
 
     assert kafka_jars("3.9.1") == folder == tmp_path / "kafka" / "3.9.1"
-    assert len(ivy) == 2
-    assert sorted(jar.name for jar in folder.iterdir()) == [
-        "kafka_2.13-3.9.1.jar",
-        "slf4j-api-1.7.36.jar",
-        "slf4j-simple-1.7.36.jar",
-    ]
-    assert sorted(path.name for path in folder.parent.iterdir()) == [".3.9.1.lock", "3.9.1"]
+    assert sorted(jar.name for jar in folder.iterdir()) == ["a.jar", "b.jar", "slf4j-simple-1.7.36.jar"]
+    assert (kafka_jars("3.9.0") / "a.jar").is_file()
+    assert sorted(path.name for path in folder.parent.iterdir()) == ["3.9.0", "3.9.1"]
+    assert [path.name for path in (tmp_path / "jars").glob(".*")] == [".lock"]
 
 
-@pytest.mark.usefixtures("ivy")
-def test_a_jar_that_was_cut_is_named() -> None:
-    """A truncated jar is named with the remedy, and after the remedy the download works."""
+@pytest.mark.parametrize(
+    ("damage", "named"),
+    [
+        (lambda folder: os.truncate(folder / "b.jar", 4), "b.jar"),
+        (lambda folder: (folder / "b.jar").unlink(), "b.jar"),
+        (lambda folder: (folder / "z.jar").touch(), "z.jar"),
+    ],
+)
+@pytest.mark.usefixtures("central")
+def test_a_jar_that_differs_from_the_lock_file_is_named(damage: Callable[[Path], object], named: str) -> None:
+    """A damaged, missing or additional jar is named with the remedy, and after the remedy the download works."""
     folder = kafka_jars("3.9.1")
-    jar = folder / "kafka_2.13-3.9.1.jar"
-    os.truncate(jar, jar.stat().st_size - 1)
+    damage(folder)
 
     with pytest.raises(HarnessError) as damaged:
         kafka_jars("3.9.1")
     assert str(damaged.value) == (
-        f"kafka_2.13-3.9.1.jar in {folder} cannot be read as a jar; remove that folder, and the next "
-        "run fetches it again."
+        f"{named} in {folder} differs from jars.lock; remove that folder, and the next run fetches it again."
     )
     shutil.rmtree(folder)
     assert kafka_jars("3.9.1") == folder
 
 
-def test_two_versions_are_fetched_one_after_the_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Downloads of two versions run one after the other, since they share Ivy's cache."""
-    under_way: list[str] = []
-    most = 0
-
-    def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        nonlocal most
-        under_way.append(command[-1])
-        most = max(most, len(under_way))
-        never.wait(0.2)  # time for the other one to begin
-        under_way.pop()
-        return subprocess.CompletedProcess(command, 1, "", "Server access error")
-
-    never = Event()
-    monkeypatch.setattr(jars, "CACHE", tmp_path)
-    monkeypatch.setattr(jars, "java_of", lambda: A_JAVA)
-    monkeypatch.setattr(subprocess, "run", run)
-    with ThreadPoolExecutor() as pool:
-        fetches = [pool.submit(kafka_jars, version) for version in ("3.9.1", "4.3.1")]
-        assert [type(fetch.exception()) for fetch in fetches] == [HarnessError] * 2
-    assert most == 1
-
-
-@pytest.mark.usefixtures("ivy")
-def test_a_pom_that_did_not_arrive_is_asked_for_again(tmp_path: Path) -> None:
-    """If a pom was not downloaded, Ivy's substitute is removed from its cache, so the next attempt works."""
-    module = tmp_path / "ivy" / "org.apache.kafka" / "kafka_2.13"
-    module.mkdir(parents=True)
-    for name, text in (
-        ("ivy-3.9.1.xml", '<info default="true"'),
-        ("ivy-3.9.0.xml", "<info"),
-        ("ivydata-3.9.1.properties", ""),
-    ):
-        (module / name).write_text(text)
-
-    with pytest.raises(HarnessError, match=r"The pom of org\.apache\.kafka:kafka_2\.13:3\.9\.1 did not arrive"):
-        kafka_jars("3.9.1")
-    assert [file.name for file in module.iterdir()] == ["ivy-3.9.0.xml"]
-    assert kafka_jars("3.9.1").is_dir()
-
-
-def test_the_agent_is_fetched_once(ivy: list[list[str]], tmp_path: Path) -> None:
-    """The metrics agent is downloaded once, into a folder that is on no class path."""
-    jar = metrics_agent()
-
-    assert metrics_agent() == jar
-    assert len(ivy) == 1
-    assert jar.is_file()
-    assert jar.parent.parent == tmp_path / "kafka"
-
-
-@pytest.mark.usefixtures("ivy")
-def test_a_release_whose_tools_are_not_there_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A client release without a kafka-tools jar is rejected and leaves no folder; others have their own folder."""
-    folder = tools_jars("3.9.1")
-    no = "org.apache.kafka#kafka-tools;4.4.0: not found"
-    monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 1, no, ""))
-
-    with pytest.raises(BadInput, match=r"^client: 4\.4\.0: Maven Central has no kafka-tools .* name another release"):
-        tools_jars("4.4.0")
-    assert folder == tmp_path / "kafka" / "tools-3.9.1"
-    assert not (tmp_path / "kafka" / "tools-4.4.0").exists()
-
-
 @pytest.mark.parametrize(
-    ("output", "error", "said"),
+    ("come", "said"),
     [
-        (
-            "org.apache.kafka#kafka_2.13;9.9.9: not found",
-            BadInput,
-            "KAFKA=9.9.9: Maven Central has no org.apache.kafka",
-        ),
-        ("Host repo1 not found", HarnessError, "Ivy could not fetch org.apache.kafka:kafka_2.13:9.9.9: Host repo1"),
-        ("SERVER ERROR: Bad Gateway: not found", HarnessError, "Ivy could not fetch"),
+        ("other", f"but 5 bytes with the SHA-256 {hashlib.sha256(b'other').hexdigest()} came"),
+        (None, "No such file"),
     ],
 )
-@pytest.mark.usefixtures("ivy")
-def test_an_unknown_version_is_told_from_a_network_without_answer(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    output: str,
-    error: type[Exception],
-    said: str,
+def test_a_download_that_fails_says_what_was_expected_and_what_came(
+    central: Path, tmp_path: Path, come: str | None, said: str
 ) -> None:
-    """An unknown version is bad input and a failed download an error; neither leaves a version folder."""
-    monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 1, output, ""))
+    """The error names the file, the expected digest, what came and the remedy; no version folder is left."""
+    (central / "org" / "b.jar").unlink()
+    if come is not None:
+        (central / "org" / "b.jar").write_text(come)
 
-    with pytest.raises(error, match=said):
+    with pytest.raises(HarnessError) as failed:
+        kafka_jars("3.9.1")
+    digest = hashlib.sha256(b"org/b.jar").hexdigest()
+    message = str(failed.value)
+    assert message.startswith(f"{central.as_uri()}/org/b.jar could not be fetched: expected the SHA-256 {digest}, but ")
+    assert said in message
+    assert message.endswith("or give --kafka a folder of jars.")
+    assert list((tmp_path / "kafka").iterdir()) == []
+
+
+def test_a_download_is_tried_three_times(central: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A download that fails twice succeeds in the third try."""
+    tries: list[str] = []
+
+    def urlopen(address: str, timeout: float) -> Any:
+        tries.append(address)
+        if len(tries) < 3:
+            raise TimeoutError
+        return request.urlopen(address, timeout=timeout)
+
+    monkeypatch.setattr(jars, "urlopen", urlopen)
+
+    metrics_agent()
+
+    assert tries.count(f"{central.as_uri()}/org/agent.jar") == 3
+
+
+def test_a_download_that_trickles_is_given_up(central: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A download has a time limit as a whole, however steadily its bytes arrive."""
+    monkeypatch.setattr(jars, "_LIMIT_S", -1)
+
+    with pytest.raises(HarnessError, match=r"but it took longer than -1 s; let this host reach Maven Central"):
+        metrics_agent()
+    assert central.is_dir()
+
+
+@pytest.mark.usefixtures("central")
+def test_the_agent_is_fetched_into_a_folder_of_its_own(tmp_path: Path) -> None:
+    """The metrics agent is downloaded into a folder that is on no class path."""
+    assert metrics_agent().parent == tmp_path / "kafka" / "jmx-1.0.1"
+
+
+@pytest.mark.usefixtures("central")
+def test_a_version_without_digests_is_refused(tmp_path: Path) -> None:
+    """A release or a client that the lock file lacks is bad input, with the remedy, and leaves no folder."""
+    with pytest.raises(BadInput, match=r"^--kafka=9\.9\.9: jars\.lock has no digests .*jars_lock 9\.9\.9`, else"):
         kafka_jars("9.9.9")
-    assert [path.name for path in (tmp_path / "kafka").iterdir()] == [".9.9.9.lock"]
+    with pytest.raises(BadInput, match=r"^client: 3\.9\.0: jars\.lock has no kafka-tools .* name another release"):
+        tools_jars("3.9.0")
+    assert tools_jars("3.9.1") == tmp_path / "kafka" / "tools-3.9.1"
+    assert [path.name for path in (tmp_path / "kafka").iterdir()] == ["tools-3.9.1"]
+
+
+@pytest.mark.parametrize(("api", "added"), [("1.7.30", "1.7.30"), ("1.7.25", "1.7.36"), ("2.0.9", None)])
+@pytest.mark.usefixtures("central")
+def test_logging_is_added_of_the_apis_line(tmp_path: Path, api: str, added: str | None) -> None:
+    """An own build gets slf4j-simple of its slf4j-api's version, else the newest of its major one, or is rejected."""
+    build = tmp_path / "build"
+    build.mkdir()
+    (build / f"slf4j-api-{api}.jar").touch()
+
+    if added:
+        add_logging(build)
+    else:
+        with pytest.raises(BadInput, match=r"jars\.lock has no slf4j-simple for slf4j-api 2\.0\.9; use a build with"):
+            add_logging(build)
+    assert [jar.name for jar in build.glob("*simple*")] == ([f"slf4j-simple-{added}.jar"] if added else [])
+
+
+def test_every_known_release_is_locked() -> None:
+    """The lock file has the servers and tools of every release that the project names, and the agent."""
+    folders = jars.locked_jars()
+
+    assert {*map(str, RELEASES), *CLIENT_RELEASES, DEFAULT_RELEASE, f"jmx-{AGENT_VERSION}"} <= folders.keys()
+    assert {f"tools-{release}" for release in CLIENT_RELEASES} <= folders.keys()
 
 
 def test_the_digest_follows_names_and_contents(tmp_path: Path) -> None:

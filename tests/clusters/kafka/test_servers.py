@@ -63,7 +63,7 @@ def test_the_mode_follows_the_version_unless_told(version: str, wanted: Mode | N
     [
         ("4.0.0", "zookeeper", r"Kafka 4\.0\.0 has no ZooKeeper mode \(removed in 4\.0\); use mode: kraft"),
         ("3.2.3", "kraft", r"Kafka 3\.2\.3 has KRaft as a preview only; use mode: zookeeper, or 3\.3\.0"),
-        ("2.7.0", None, "KAFKA=2.7.0 is too old"),
+        ("2.7.0", None, "--kafka=2.7.0 is too old"),
     ],
 )
 def test_a_mode_that_a_version_lacks_is_refused(version: str, wanted: Mode | None, said: str) -> None:

@@ -78,7 +78,7 @@ def test_the_libraries_are_fetched_once(cache: Path, monkeypatch: pytest.MonkeyP
         (Path(command[command.index("--target") + 1]) / "kafka.py").touch()
         return subprocess.CompletedProcess(command, 0, "", "")
 
-    monkeypatch.setattr(module.subprocess, "run", install)
+    monkeypatch.setattr(module, "run_command", install)
     folder = client_libraries()
     client_libraries.cache_clear()
 
@@ -105,7 +105,7 @@ def test_half_a_folder_is_none(
             raise end
         return end
 
-    monkeypatch.setattr(module.subprocess, "run", install)
+    monkeypatch.setattr(module, "run_command", install)
     with pytest.raises(raised):
         client_libraries()
     assert [file.name for file in cache.iterdir()] == [".lock"]

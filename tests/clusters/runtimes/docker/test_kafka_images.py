@@ -39,6 +39,6 @@ def test_an_image_that_no_registry_gives_is_refused_with_what_to_do(images: dict
     with pytest.raises(BadInput) as refused:
         image_id("me/kafka:2")
     assert str(refused.value) == (
-        "KAFKA=image:me/kafka:2 cannot be had: Docker could not pull me/kafka:2: dial tcp 127.0.0.1:1: connection "
+        "--kafka=image:me/kafka:2 cannot be had: Docker could not pull me/kafka:2: dial tcp 127.0.0.1:1: connection "
         "refused; correct its name, let Docker reach its registry, or build it."
     )

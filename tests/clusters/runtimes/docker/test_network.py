@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -106,25 +107,23 @@ def test_packets_are_held_back_in_the_same_class() -> None:
     assert all("flowid 1:11" in script and "tbf" not in script for _, script in scripts)
 
 
-QDISCS = """qdisc htb 1: root refcnt 2 r2q 10 default 0 direct_packets_stat 5 direct_qlen 1000
- Sent 99 bytes 9 pkt (dropped 0, overlimits 0 requeues 0)
- backlog 0b 0p requeues 0
-qdisc netem 12: parent 1:12 limit 100000 delay 50ms
- Sent 44 bytes 4 pkt (dropped 0, overlimits 0 requeues 0)
- backlog 66b 1p requeues 0
-qdisc tbf 11: parent 1:11 rate 80Kbit burst 15Kb lat 1.41e+03s
- Sent 905 bytes 3 pkt (dropped 0, overlimits 7 requeues 0)
- backlog 0b 0p requeues 0
-"""
+QDISCS = json.dumps(
+    [
+        {"kind": "htb", "handle": "1:", "root": True, "bytes": 99, "overlimits": 0, "backlog": 0},
+        {"kind": "netem", "handle": "12:", "parent": "1:12", "bytes": 44, "overlimits": 0, "backlog": 66},
+        {"kind": "tbf", "handle": "11:", "parent": "1:11", "bytes": 905, "overlimits": 7, "backlog": 0},
+    ]
+)
 
 
 @pytest.mark.parametrize(
     ("shown", "node_id", "counted"),
     [
         (QDISCS, 1, LimitCounters(905, 7)),
-        (QDISCS.replace("backlog 0b 0p", "backlog 1514b 1p"), 1, LimitCounters(905, 8)),
+        (QDISCS.replace('"backlog": 0}', '"backlog": 1514}'), 1, LimitCounters(905, 8)),
         (QDISCS, 2, LimitCounters(44, 1)),
         (QDISCS, 3, None),
+        ("[]", 1, None),
         ("", 1, None),
     ],
 )

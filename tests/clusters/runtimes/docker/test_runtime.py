@@ -64,7 +64,7 @@ def test_a_range_that_the_host_has_is_refused_when_asked_for(
     networks = Networks(set())
 
     with pytest.raises(
-        BadInput, match=r"^SUBNET=172\.30\.7 overlaps 172\.30\..*, in use by br0; name another range or none"
+        BadInput, match=r"^--subnet=172\.30\.7 overlaps 172\.30\..*, in use by br0; name another range or none"
     ):
         runtime(networks).reserve("172.30.7")
     assert networks.created == []
@@ -101,7 +101,7 @@ def test_what_is_no_private_range_is_refused(subnet: str) -> None:
 
     with pytest.raises(BadInput, match=r"is no (private )?/24 range such as 172\.30\.7\.0/24") as refused:
         runtime(networks).reserve(subnet)
-    assert str(refused.value).startswith(f"SUBNET={subnet} ")
+    assert str(refused.value).startswith(f"--subnet={subnet} ")
     assert networks.created == []
 
 
