@@ -28,8 +28,9 @@ from clusters.runtimes.nodes import Node
 from clusters.runtimes.ports import PORTS
 from clusters.scenario.durations import drain_limit_s
 from clusters.scenario.groups import GROUP_ID, Group, ShareGroup
+from clusters.scenario.load import Payload, Transaction
 from clusters.scenario.producers import Producer
-from clusters.scenario.scenario import Payload, Scenario, Transaction
+from clusters.scenario.scenario import Scenario
 from clusters.scenario.shapes import as_written
 from clusters.waiting import wait_until
 from history.errors import HarnessError, WaitTimeout

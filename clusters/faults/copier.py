@@ -7,20 +7,22 @@ from functools import partial
 from typing import ClassVar
 
 from clusters.clients.nodes import COPIER, client_node, has_ended, is_ready, summary_file
-from clusters.faults import Evidence
+from clusters.faults import Evidence, Fault
+from clusters.faults.phase import PhaseRun, performs
 from clusters.live.world import World
 from clusters.runtimes.nodes import Node
+from clusters.scenario.steps.processes import KillCopier
 from clusters.waiting import wait_until
 
 LIMIT_S = 60.0
 
 
 @dataclass
-class KilledCopier:
+class KilledCopier(Fault):
     """Kill the copier (SIGKILL), possibly within a transaction."""
 
     world: World
-    key: ClassVar[str] = "kill_copier"
+    key: ClassVar[str] = KillCopier.key
 
     @property
     def nodes(self) -> list[Node]:
@@ -40,3 +42,11 @@ class KilledCopier:
     def verify_cleared(self) -> Evidence:
         wait_until(partial(is_ready, self.world, COPIER), limit_s=LIMIT_S, what="the copier to copy again")
         return {"copies": True}
+
+
+@performs(KillCopier)
+def _kill_copier(run: PhaseRun, step: KillCopier) -> None:
+    for _ in range(step.times):
+        fault = KilledCopier(run.world)
+        run.inject(fault, step)
+        run.heal_on(fault.nodes, (fault.key,))

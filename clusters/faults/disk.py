@@ -12,12 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from clusters.faults import Evidence
+from clusters.faults import Evidence, Fault
+from clusters.faults.phase import PhaseRun, performs
 from clusters.faults.processes import Ended
 from clusters.kafka.wire import PartitionView
 from clusters.live.world import World, broker_id
 from clusters.runtimes.nodes import FOLDER, Node, opened
-from clusters.runtimes.runtime import Disks
+from clusters.runtimes.runtime import Disks, available
+from clusters.scenario.steps import disks as steps
 from clusters.waiting import wait_until
 from history.errors import HarnessError
 from history.partition import TopicPartition
@@ -81,7 +83,7 @@ class FullDisk(LogDirFailure):
     """Fill the broker's own disk to the last byte."""
 
     disks: Disks = field(kw_only=True)
-    key: ClassVar[str] = "fill_disk"
+    key: ClassVar[str] = steps.FillDisk.key
     said: ClassVar[tuple[str, ...]] = ("No space left on device", "unsafe memory access", "SIGBUS")
 
     def break_disk(self, node: Node) -> None:
@@ -109,7 +111,7 @@ class FullDisk(LogDirFailure):
 class ReadOnlyDisk(LogDirFailure):
     """Make the log directory read-only."""
 
-    key: ClassVar[str] = "read_only_disk"
+    key: ClassVar[str] = steps.ReadOnlyDisk.key
     said: ClassVar[tuple[str, ...]] = ("AccessDenied", "Permission denied", "Read-only file system")
 
     def break_disk(self, node: Node) -> None:
@@ -127,9 +129,9 @@ class FailedLogDir(Ended):
     """
 
     partition: TopicPartition = field(kw_only=True)
-    key: ClassVar[str] = "fail_log_dir"
+    key: ClassVar[str] = steps.FailLogDir.key
     signal: ClassVar[str] = "SIGTERM"
-    ends_to_heal: ClassVar[bool] = True
+    ends_nodes = "heal"
     _folder: Path = Path()
     _log_size: int = 0
 
@@ -232,12 +234,13 @@ def _line_of(node: Node, after: int, said: Sequence[str]) -> str | None:
 
 
 @dataclass
-class Damaged:
+class Damaged(Fault):
     """Damage files that only Kafka repairs, from other replicas."""
 
     world: World
     node: Node
     key: ClassVar[str]
+    healed_last = True
 
     @property
     def nodes(self) -> list[Node]:
@@ -292,7 +295,7 @@ class Damaged:
 class Wiped(Damaged):
     """Delete all topic data, but not what identifies broker and cluster."""
 
-    key: ClassVar[str] = "wipe"
+    key: ClassVar[str] = steps.Wipe.key
     _last: list[str] = field(default_factory=list)
 
     def inject(self) -> None:
@@ -321,7 +324,7 @@ class Truncated(Damaged):
     partition: TopicPartition
     records: int | None
     bytes: int | None
-    key: ClassVar[str] = "truncate"
+    key: ClassVar[str] = steps.Truncate.key
     _last: list[str] = field(default_factory=list)
     _segment: Path = Path()
     _bytes: tuple[int, int] = (0, 0)
@@ -362,7 +365,7 @@ class DeletedCheckpoint(Damaged):
     """Delete a checkpoint file."""
 
     what: str
-    key: ClassVar[str] = "delete_checkpoint"
+    key: ClassVar[str] = steps.DeleteCheckpoint.key
 
     def inject(self) -> None:
         self.must_be_down()
@@ -397,7 +400,7 @@ class FlippedBit(Damaged):
 
     partition: TopicPartition
     offset: int
-    key: ClassVar[str] = "flip_bit"
+    key: ClassVar[str] = steps.FlipBit.key
     _file: Path = Path()
     _at: int = -1
 
@@ -452,3 +455,40 @@ def _cut(segment: bytes, records: int) -> int:
     last = last_offsets(found)[-1] if len(found) else 0
     enough = found["position"][last - found["base_offset"] + 1 >= records]
     return int(enough[-1]) if len(enough) else 0
+
+
+@performs(steps.FillDisk)
+def _fill_disk(run: PhaseRun, step: steps.FillDisk) -> None:
+    disks_of_nodes = available(run.world.runtime.disks, "disk for each node")
+    run.inject(FullDisk(run.world, run.nodes(step.node), disks=disks_of_nodes), step)
+
+
+@performs(steps.ReadOnlyDisk)
+def _read_only_disk(run: PhaseRun, step: steps.ReadOnlyDisk) -> None:
+    run.inject(ReadOnlyDisk(run.world, run.nodes(step.node)), step)
+
+
+@performs(steps.FailLogDir)
+def _fail_log_dir(run: PhaseRun, step: steps.FailLogDir) -> None:
+    run.inject(FailedLogDir(run.world, [run.node(step.node)], partition=step.partition), step)
+
+
+@performs(steps.Wipe)
+def _wipe(run: PhaseRun, step: steps.Wipe) -> None:
+    for node in run.nodes(step.node):
+        run.inject(Wiped(run.world, node), step)
+
+
+@performs(steps.Truncate)
+def _truncate(run: PhaseRun, step: steps.Truncate) -> None:
+    run.inject(Truncated(run.world, run.node(step.node), step.partition, step.records, step.bytes), step)
+
+
+@performs(steps.DeleteCheckpoint)
+def _delete_checkpoint(run: PhaseRun, step: steps.DeleteCheckpoint) -> None:
+    run.inject(DeletedCheckpoint(run.world, run.node(step.node), step.what), step)
+
+
+@performs(steps.FlipBit)
+def _flip_bit(run: PhaseRun, step: steps.FlipBit) -> None:
+    run.inject(FlippedBit(run.world, run.node(step.node), step.partition, step.offset), step)

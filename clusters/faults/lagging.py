@@ -16,11 +16,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
 
-from clusters.faults import Evidence
+from clusters.faults import Evidence, Fault
+from clusters.faults.phase import PhaseRun, performs
 from clusters.live.world import World, broker_id
 from clusters.runtimes.nodes import Node
 from clusters.runtimes.ports import PORTS
 from clusters.runtimes.runtime import Network
+from clusters.scenario.steps.network import Lag, Slow
 from clusters.waiting import wait_until
 from history.errors import HarnessError
 from history.partition import TopicPartition
@@ -74,7 +76,7 @@ class Valve(Protocol):
 
 
 @dataclass
-class LagFault:
+class LagFault(Fault):
     """Keep ``node`` about ``records`` behind on ``partition``; with None, starve it."""
 
     world: World
@@ -82,6 +84,7 @@ class LagFault:
     partition: TopicPartition
     records: int | None
     key: str
+    throttles_fetches = True
     ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
     _seen: deque[Observation] = field(default_factory=lambda: deque(maxlen=3000))
@@ -416,3 +419,19 @@ class DutyCycle:
         except HarnessError:
             if self.world.runtime.state(name) in ("running", "paused"):
                 raise
+
+
+@performs(Lag)
+def _lag(run: PhaseRun, step: Lag) -> None:
+    run.inject(
+        LagFault(run.world, run.node(step.node), step.node.of or run.world.partitions[0], step.records, step.key), step
+    )
+
+
+@performs(Slow)
+def _slow(run: PhaseRun, step: Slow) -> None:
+    node = run.node(step.node)
+    if any(fault.key == Lag.key for fault in run.active([node])):
+        run.heal_on([node], (Lag.key,))
+    run.inject(LagFault(run.world, node, step.node.of or run.world.partitions[0], None, step.key), step)
+    run.wait(step.until, step.limit, step)

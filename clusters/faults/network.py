@@ -11,16 +11,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
-from typing import Literal
+from typing import Any, Literal, get_args
 
-from clusters.faults import Evidence
+from clusters.faults import Evidence, Fault
+from clusters.faults.phase import PhaseRun, performs
 from clusters.live.world import World
 from clusters.runtimes.nodes import Node
 from clusters.runtimes.ports import PORTS
-from clusters.runtimes.runtime import LimitCounters, Network
+from clusters.runtimes.runtime import LimitCounters, Network, available
+from clusters.scenario.steps import network as steps
 from clusters.scenario.steps.network import Direction
+from clusters.scenario.targets import Target
 from clusters.waiting import wait_until
-from history.errors import WaitTimeout
+from history.errors import HarnessError, WaitTimeout
 
 Peer = Node | Literal["clients", "controller"]
 
@@ -71,7 +74,7 @@ def _asks(asking: Node, asked: Node) -> bool:
 
 
 @dataclass
-class Dropping:
+class Dropping(Fault):
     """Drop the packets at ``node`` that match one of ``matches``."""
 
     world: World
@@ -120,7 +123,7 @@ class Dropping:
 
 
 @dataclass
-class MultiNodeFault:
+class MultiNodeFault(Fault):
     """Combine a fault at several nodes."""
 
     parts: Sequence[Dropping]
@@ -158,7 +161,7 @@ def disconnect_each(
 ) -> MultiNodeFault:
     """Disconnect nodes from the same peers; skip the only peer itself."""
     parts = [cut(world, network, node, peers, direction) for node in nodes]
-    return MultiNodeFault([part for part in parts if part.matches] or parts, "disconnect")
+    return MultiNodeFault([part for part in parts if part.matches] or parts, steps.Disconnect.key)
 
 
 def cut(world: World, network: Network, node: Node, peers: Sequence[Peer], direction: Direction) -> Dropping:
@@ -171,7 +174,7 @@ def cut(world: World, network: Network, node: Node, peers: Sequence[Peer], direc
     else:
         found = tcp_paths(world, node, peers, direction)
         matches = [match for way in found for match in (way.arriving, way.leaving)]
-    return Dropping(world, network, node, "disconnect", matches)
+    return Dropping(world, network, node, steps.Disconnect.key, matches)
 
 
 def lose(world: World, network: Network, node: Node, peers: Sequence[Node], percent: float) -> Dropping:
@@ -179,17 +182,18 @@ def lose(world: World, network: Network, node: Node, peers: Sequence[Node], perc
     chance = f"-m statistic --mode random --probability {percent / 100:.6f}"
     matches = [f"{way.arriving} {chance}" for way in tcp_paths(world, node, peers, "both")]
     # Idle brokers exchange few packets.
-    return Dropping(world, network, node, "lose", matches, patience=min(max(20 / percent, 1.0), 10.0))
+    return Dropping(world, network, node, steps.Lose.key, matches, patience=min(max(20 / percent, 1.0), 10.0))
 
 
 @dataclass
-class _Classed:
+class _Classed(Fault):
     """Route the senders' traffic to replica fetchers through a kernel traffic class."""
 
     world: World
     network: Network
     node: Node
     senders: Sequence[Node]
+    throttles_fetches = True
 
     @property
     def nodes(self) -> list[Node]:
@@ -226,7 +230,7 @@ class LimitedBandwidth(_Classed):
     """Limit each sender to ``bytes_per_s``."""
 
     bytes_per_s: float
-    key: str = "limit_bandwidth"
+    key: str = steps.LimitBandwidth.key
     _seen_bytes: int = field(default=0, init=False)
     _held_back: int = field(default=0, init=False)
 
@@ -254,7 +258,7 @@ class Delayed(_Classed):
     """Delay packets, except ``overtaking`` per cent; needs the kernel's sch_netem."""
 
     by_s: float
-    key: str = "delay"
+    key: str = steps.Delay.key
     overtaking: float = 0.0
     _quickest_s: dict[str, float] = field(default_factory=dict, init=False)
 
@@ -303,3 +307,62 @@ class Delayed(_Classed):
 
 def _ms(seconds: Mapping[str, float]) -> dict[str, float]:
     return {name: round(each * 1000, 1) for name, each in seconds.items()}
+
+
+@performs(steps.Disconnect)
+def _disconnect(run: PhaseRun, step: steps.Disconnect) -> None:
+    run.inject(
+        disconnect_each(run.world, _network(run), run.nodes(step.node), _peers(run, step.peers), step.direction), step
+    )
+
+
+@performs(steps.Reconnect)
+def _reconnect(run: PhaseRun, step: steps.Reconnect) -> None:
+    nodes, peers = run.nodes(step.node), _peers(run, step.peers)
+    rules = {
+        disconnect_each(run.world, _network(run), nodes, peers, direction).rule for direction in get_args(Direction)
+    }
+    run.heal_on(nodes, step.ends, lambda fault: isinstance(fault, MultiNodeFault) and fault.rule in rules)
+
+
+@performs(steps.LimitBandwidth)
+def _limit_bandwidth(run: PhaseRun, step: steps.LimitBandwidth) -> None:
+    run.inject(LimitedBandwidth(run.world, _network(run), *_unlimited(run, step), step.rate), step)
+
+
+@performs(steps.Delay, steps.Reorder)
+def _delay(run: PhaseRun, step: steps.Delay | steps.Reorder) -> None:
+    run.inject(Delayed(run.world, _network(run), *_unlimited(run, step), step.by, step.key, step.percent), step)
+
+
+@performs(steps.RestoreBandwidth)
+def _restore_bandwidth(run: PhaseRun, step: steps.RestoreBandwidth) -> None:
+    run.heal_on([run.node(step.into)], step.ends)
+
+
+@performs(steps.Lose)
+def _lose(run: PhaseRun, step: steps.Lose) -> None:
+    run.inject(lose(run.world, _network(run), *_receiver_and_senders(run, step), step.percent), step)
+
+
+def _network(run: PhaseRun) -> Network:
+    return available(run.world.runtime.network, "network between its nodes")
+
+
+def _peers(run: PhaseRun, peers: list[Any]) -> list[Peer]:
+    return [node for peer in peers for node in (run.nodes(peer) if isinstance(peer, Target) else [peer])]
+
+
+def _receiver_and_senders(run: PhaseRun, step: steps.FromBrokers) -> tuple[Node, list[Node]]:
+    node = run.node(step.into)
+    if step.senders is None:
+        return node, [other for other in run.world.brokers.values() if other != node]
+    return node, [sender for target in step.senders for sender in run.nodes(target)]
+
+
+def _unlimited(run: PhaseRun, step: steps.FromBrokers) -> tuple[Node, list[Node]]:
+    """Return receiver and senders if no other limit uses the kernel's one traffic class."""
+    node, senders = _receiver_and_senders(run, step)
+    if any(fault.throttles_fetches for fault in run.active([node])):
+        raise HarnessError(f"The traffic into {node.name} is limited or delayed already; end that first.")
+    return node, senders

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from clusters.faults import Evidence
+from clusters.faults import Evidence, Fault
 from clusters.live.exits import end, record_exits
 from clusters.live.resource_limits import limit_brokers, limit_clients
 from clusters.live.world import World, broker_id
 from clusters.runtimes.nodes import Node
+from clusters.scenario.steps.processes import Kill, Pause, Stop
 from clusters.waiting import wait_until
 from history.errors import HarnessError, WaitTimeout
 
@@ -30,14 +31,14 @@ def _wait_for_each(world: World, nodes: list[Node], condition: Callable[[Node], 
 
 
 @dataclass
-class Ended:
+class Ended(Fault):
     """End processes; start them again to heal."""
 
     world: World
     nodes: list[Node]
     key: ClassVar[str]
     signal: ClassVar[str]
-    ends_to_heal: ClassVar[bool] = False  # the process runs until heal ends it
+    ends_nodes: ClassVar[Literal["inject", "heal"] | None] = "inject"
     _ended: dict[str, int] = field(default_factory=dict)  # node → its incarnation
     _killed: list[str] = field(default_factory=list)  # by force, before a restart
     _died: list[str] = field(default_factory=list)  # once per death during recovery
@@ -116,7 +117,7 @@ class Ended:
 class Killed(Ended):
     """Kill nodes (SIGKILL): no controlled shutdown; the page cache keeps data."""
 
-    key: ClassVar[str] = "kill"
+    key: ClassVar[str] = Kill.key
     signal: ClassVar[str] = "SIGKILL"
 
 
@@ -124,17 +125,17 @@ class Killed(Ended):
 class Stopped(Ended):
     """Stop nodes (SIGTERM): a controlled shutdown."""
 
-    key: ClassVar[str] = "stop"
+    key: ClassVar[str] = Stop.key
     signal: ClassVar[str] = "SIGTERM"
 
 
 @dataclass
-class Paused:
+class Paused(Fault):
     """Pause nodes (SIGSTOP): connections stay open without responses."""
 
     world: World
     nodes: list[Node]
-    key: ClassVar[str] = "pause"
+    key: ClassVar[str] = Pause.key
     _ended: list[Node] = field(default_factory=list)  # by another fault meanwhile
 
     def inject(self) -> None:
@@ -157,6 +158,9 @@ class Paused:
     def note_ended(self, nodes: list[Node]) -> None:
         """Record nodes ended by another fault, which restarts them."""
         self._ended += [node for node in self.nodes if node in nodes]
+
+    def hinders(self, ended: list[Node]) -> bool:
+        return not any(node in ended for node in self.nodes)
 
     def verify_cleared(self) -> Evidence:
         _wait_for_each(self.world, self.resumed(), self._answers, "answer again")

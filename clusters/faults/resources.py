@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
-from clusters.faults import Evidence
+from clusters.faults import Evidence, Fault
+from clusters.faults.phase import PhaseRun, performs
 from clusters.live.world import World, broker_id
 from clusters.runtimes.nodes import Node
-from clusters.runtimes.runtime import ResourceLimits
+from clusters.runtimes.runtime import ResourceLimits, available
+from clusters.scenario.steps import disks
+from clusters.scenario.steps.processes import LimitCpu
 from clusters.waiting import wait_until
 
 LIMIT_S = 30.0
@@ -19,7 +22,7 @@ MIN_SHARE, MAX_SHARE = 0.8, 0.5  # of a write's duration at the limit: with and 
 
 
 @dataclass
-class Limited:
+class Limited(Fault):
     """Limit brokers' resource; heal restores the scenario's limits."""
 
     world: World
@@ -39,6 +42,9 @@ class Limited:
         """Set the limit, also after restarts: a new container has none."""
         for node in self._running():
             self.set_limit(node)
+
+    def note_started(self) -> None:
+        self.hold()
 
     def heal(self) -> None:
         for node in self._running():
@@ -81,7 +87,7 @@ class LimitedCpu(Limited):
     """Limit brokers' CPU time."""
 
     cpus: float
-    key: ClassVar[str] = "limit_cpu"
+    key: ClassVar[str] = LimitCpu.key
     limit: ClassVar[str] = "cpu_quota"
     _throttled: dict[str, float] = field(default_factory=dict, init=False)
 
@@ -127,7 +133,7 @@ class SlowDisk(Limited):
     """
 
     rate: float
-    key: ClassVar[str] = "slow_disk"
+    key: ClassVar[str] = disks.SlowDisk.key
     limit: ClassVar[str] = "disk_write"
     _write_s: dict[str, float] = field(default_factory=dict, init=False)
 
@@ -182,3 +188,15 @@ class SlowDisk(Limited):
 
     def _is_quick(self, node: Node) -> bool:
         return self.limits.time_write(node, self._probe_bytes) <= MAX_SHARE * self._limited_s
+
+
+@performs(LimitCpu)
+def _limit_cpu(run: PhaseRun, step: LimitCpu) -> None:
+    limits = available(run.world.runtime.resource_limits, "resource limits")
+    run.inject(LimitedCpu(run.world, limits, run.nodes(step.node), step.cpus), step)
+
+
+@performs(disks.SlowDisk)
+def _slow_disk(run: PhaseRun, step: disks.SlowDisk) -> None:
+    limits = available(run.world.runtime.resource_limits, "resource limits")
+    run.inject(SlowDisk(run.world, limits, run.nodes(step.node), step.rate), step)

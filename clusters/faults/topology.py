@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
-from clusters.faults import Evidence
+from clusters.faults import Evidence, Fault
+from clusters.faults.phase import PhaseRun, performs
 from clusters.kafka import admin
-from clusters.kafka.wire import PartitionView
-from clusters.live.world import World, missing_replicas
+from clusters.kafka.wire import Connection, PartitionView, error_name
+from clusters.live.world import World, broker_id, missing_replicas
 from clusters.runtimes.nodes import Node
 from clusters.scenario.scenario import Topic
+from clusters.scenario.steps import topology as steps
+from clusters.scenario.steps.step import Step
 from clusters.waiting import wait_until
-from history.errors import HarnessError, WaitTimeout
+from history.errors import HarnessError, Refused, WaitTimeout
 from history.partition import TopicPartition
 from history.words import some_of
 
 LIMIT_S = 30.0
+LEAD_LIMIT_S = 20.0
+SEEN_LIMIT_S = 0.5
 HIGH_WATERMARK = -1
 
 
 @dataclass
-class Reassigned:
+class Reassigned(Fault):
     """Move a topic's partitions to other brokers; heal moves them back."""
 
     world: World
     topic: str
     to: list[str]
     limit_s: float
-    key: ClassVar[str] = "reassign"
+    key: ClassVar[str] = steps.Reassign.key
     _before: dict[TopicPartition, list[int]] = field(default_factory=dict)
 
     @property
@@ -104,11 +110,16 @@ def move_leader(world: World, partition: TopicPartition, order: list[int], limit
         HarnessError: it was rejected, or the replica does not lead in time.
     """
     world.ask(lambda broker: admin.reassign(broker, {partition: order}))
-    leads = partial(_leads, world, partition, order)
-    wait_until(leads, limit_s=limit_s, every_s=0.02, what=f"broker {order[0]} to lead {partition}")
+    wait_until(
+        partial(_leads, world, partition, order),
+        limit_s=limit_s,
+        every_s=0.02,
+        what=f"broker {order[0]} to lead {partition}",
+    )
 
 
 def _leads(world: World, partition: TopicPartition, order: list[int]) -> bool:
+    """Return whether the first of these replicas _leads; elect it if not."""
     seen = world.partition_view(partition)
     if seen and seen.leader != order[0] and seen.replicas == order:
         world.ask(lambda broker: admin.elect_preferred(broker, [partition]))
@@ -116,14 +127,14 @@ def _leads(world: World, partition: TopicPartition, order: list[int]) -> bool:
 
 
 @dataclass
-class ChurnLeadership:
+class ChurnLeadership(Fault):
     """Move leadership back and forth; heal restores the assignment."""
 
     world: World
     partition: TopicPartition
     between: list[int]
     times: int
-    key: ClassVar[str] = "churn_leadership"
+    key: ClassVar[str] = steps.ChurnLeadership.key
     _before: PartitionView | None = None
     _led: list[int] = field(default_factory=list)
     _failure: HarnessError | None = None
@@ -175,13 +186,13 @@ class ChurnLeadership:
 
 
 @dataclass
-class Deleted:
+class Deleted(Fault):
     """Delete the records below an offset; heal does nothing."""
 
     world: World
     partition: TopicPartition
     before: int
-    key: ClassVar[str] = "delete_records"
+    key: ClassVar[str] = steps.DeleteRecords.key
     _log_start: int = 0
 
     @property
@@ -229,7 +240,7 @@ class Change(NamedTuple):
 
 
 @dataclass
-class Configured:
+class Configured(Fault):
     """Change dynamic settings; heal restores them."""
 
     world: World
@@ -310,3 +321,103 @@ def throttle(world: World, node: Node, bytes_per_s: float) -> list[Change]:
         Change("topic", topic, {"follower.replication.throttled.replicas": named}) for topic, named in replicas.items()
     ]
     return [rate, *throttled]
+
+
+@performs(steps.Reassign)
+def _reassign(run: PhaseRun, step: steps.Reassign) -> None:
+    run.inject(Reassigned(run.world, step.topic, step.to, step.limit), step)
+
+
+@performs(steps.ChurnLeadership)
+def _churn_leadership(run: PhaseRun, step: steps.ChurnLeadership) -> None:
+    ids = run.world.scenario.cluster.broker_ids
+    run.inject(ChurnLeadership(run.world, step.partition, [ids[letter] for letter in step.between], step.times), step)
+
+
+@performs(steps.DeleteRecords)
+def _delete_records(run: PhaseRun, step: steps.DeleteRecords) -> None:
+    before = HIGH_WATERMARK if isinstance(step.before, str) else step.before
+    run.inject(Deleted(run.world, step.partition, before), step)
+
+
+@performs(steps.Configure)
+def _configure(run: PhaseRun, step: steps.Configure) -> None:
+    if step.broker:
+        change = Change("broker", str(run.node(step.broker).node_id), step.set)
+    else:
+        change = Change("topic", step.topic or "", step.set)
+    _configured(run, [change], step)
+
+
+@performs(steps.Throttle)
+def _throttle(run: PhaseRun, step: steps.Throttle) -> None:
+    _configured(run, throttle(run.world, run.node(step.node), step.rate), step)
+
+
+def _configured(run: PhaseRun, changes: list[Change], step: Step) -> None:
+    """Change settings, unless an active fault did: its effect and original value would be lost."""
+    active = run.active(list(run.world.brokers.values()))
+    earlier = [change for fault in active if isinstance(fault, Configured) for change in fault.changes]
+    taken = {(change.resource, change.name, setting) for change in earlier for setting in change.config}
+    for resource, name, config in changes:
+        if twice := [setting for setting in config if (resource, name, setting) in taken]:
+            raise HarnessError(
+                f"{twice[0]} of {resource} {name} is changed by a fault that is active; end that first, with heal: all."
+            )
+    run.inject(Configured(run.world, changes, step.key), step)
+
+
+@performs(steps.Elect)
+def _elect(run: PhaseRun, step: steps.Elect) -> None:
+    world = run.world
+    if step.who == "preferred":
+        ask = partial(world.ask, lambda broker: admin.elect_preferred(broker, world.partitions))
+        _record_election(run, step, ask, who=step.who)
+    else:
+        unclean: list[str] = []
+        ask = partial(world.ask, lambda broker: _elect_unclean(broker, world.partitions, unclean))
+        _record_election(run, step, ask, who=step.who, unclean=unclean)
+
+
+def _elect_unclean(broker: Connection, partitions: list[TopicPartition], unclean: list[str]) -> None:
+    """Elect; add to ``unclean`` the partitions that may have lost records."""
+    try:
+        answers = admin.elect_unclean(broker, partitions)
+    except HarnessError:  # no controller received the request
+        raise
+    except BaseException:
+        unclean.extend(map(str, partitions))  # it may have happened
+        raise
+    unclean.extend(str(of) for of, answer in answers.items() if error_name(answer.error_code) not in admin.NOT_ELECTED)
+    admin.check_elected(answers)
+
+
+@performs(steps.TransferLeadership)
+def _transfer_leadership(run: PhaseRun, step: steps.TransferLeadership) -> None:
+    world, number = run.world, broker_id(run.node(step.replica))
+    partition = step.replica.of or run.world.partitions[0]
+    order = leader_first(world, partition, number)
+    move = partial(move_leader, world, partition, order, LEAD_LIMIT_S)
+    _record_election(run, step, move, target=str(step.replica))
+
+
+def _record_election(run: PhaseRun, step: Step, elect: Callable[[], object], **told: Any) -> None:
+    """Record the leaders before and after: the answer does not show a change."""
+    before, refused = _led(run), None
+    try:
+        elect()
+        with suppress(WaitTimeout):  # the elected replica may have led before
+            wait_until(lambda: _led(run) != before, limit_s=SEEN_LIMIT_S, what="another leader or epoch")
+    except (Refused, WaitTimeout) as error:
+        refused = str(error)
+    except BaseException as error:
+        refused = str(error)  # it may have happened
+        raise
+    finally:
+        led = {"before": before, "after": _led(run)}
+        run.world.events.add("elected", phase=run.phase.name, step=step.key, refused=refused, led=led, **told)
+
+
+def _led(run: PhaseRun) -> dict[str, list[int]]:
+    views = run.world.partition_views(run.world.partitions)
+    return {str(partition): [view.leader, view.leader_epoch] for partition, view in views.items() if view}

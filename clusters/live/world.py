@@ -183,10 +183,10 @@ class World:
         return [f"{node.address}:{PORTS['CLIENT']}" for node in self.brokers.values()]
 
     def start(self, node: Node) -> None:
-        """Start a node and record which incarnation of it this is.
+        """Start a node and record its incarnation.
 
         Raises:
-            HarnessError: the run is torn down, by whoever gave up the task that this is; nothing of it was started.
+            HarnessError: the run is being torn down; nothing was started.
         """
         self._check_lives()
         counts = self._incarnations()
@@ -317,10 +317,10 @@ class World:
         return self.ask(lambda broker: features.finalised(broker, numbers[broker.host], self.plan.mode))
 
     def ask(self, what: Callable[[Connection], T]) -> T:
-        """Send an operator's request to one broker after the other, until one accepts or forwards it.
+        """Send an operator's request to the brokers in turn, until one accepts or forwards it.
 
-        A broker that cannot reach the controller responds, but rejects the request. So do all brokers while there is
-        no controller: in ZooKeeper mode after its broker died, until the session expires.
+        A broker without a controller rejects it, and so do all while there is none (ZooKeeper: until the session
+        expires).
 
         Raises:
             HarnessError: no broker responds, or the cluster rejected the request.
@@ -361,7 +361,7 @@ class World:
             return dict(zip(asked, pool.map(self.view_of, asked), strict=True))
 
     def quorum(self) -> QuorumView | None:
-        """Return the metadata quorum as its leader reports it; of two leaders, the later epoch's."""
+        """Return the metadata quorum as its leader reports it, of two leaders the later one."""
         with ThreadPoolExecutor(len(self.metadata_nodes)) as pool:
             views = [view for view in pool.map(self._quorum_of, self.metadata_nodes) if view]
         return max(views, key=lambda view: view.leader_epoch, default=None)
@@ -402,11 +402,11 @@ class World:
     def current_views_of(
         self, partitions: Iterable[TopicPartition], without: int | None = None
     ) -> dict[TopicPartition, list[PartitionView]]:
-        """The views that can know each partition's ISR: its leader's own; where that does not answer, all of its epoch.
+        """Return the views that can know each partition's ISR: its leader's, else all of its epoch.
 
-        A broker that was cut off or paused answers with what it knew. No view of an older leader epoch counts than
-        was seen before in this world; within an epoch nothing tells an old ISR from a new one. ``without``: a broker
-        that is not asked. The others are asked once, however many partitions there are.
+        A broker that was cut off or paused reports what it knew, so views of an older leader epoch than seen before do
+        not count; within an epoch nothing tells an old ISR from a new one. ``without``: a broker that is not asked. The
+        others are asked once.
         """
         seen: dict[TopicPartition, dict[int, PartitionView]] = {partition: {} for partition in partitions}
         for broker_id, cluster in self.views(without).items():
@@ -443,8 +443,8 @@ class World:
         return {TopicPartition(sample.topic, sample.partition): sample for sample in found}
 
     def registered(self, number: int) -> bool:
-        """Whether some other broker's metadata lists this broker as alive; of a controller, whether its quorum's leader
-        has seen it fetch all that is committed.
+        """Return whether another broker's metadata lists this broker as alive; for a controller, whether its
+        quorum's leader has seen it fetch all that is committed.
         """
         if number not in self.brokers:
             quorum = self.quorum()
@@ -492,9 +492,9 @@ class World:
 
 
 def missing_replicas(world: World, wanted: Mapping[TopicPartition, Iterable[int]]) -> list[tuple[TopicPartition, int]]:
-    """The replicas, of those wanted, of which their broker tells no log end; each is asked once for all of its own.
+    """Return the wanted replicas whose broker reports no log end.
 
-    An ISR is full from its partition's birth; brokers make the logs after that, one by one.
+    A new partition's ISR is full before brokers have made its logs.
     """
     of_broker: dict[int, list[TopicPartition]] = {}
     for partition, numbers in wanted.items():

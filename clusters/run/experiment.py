@@ -28,22 +28,21 @@ from clusters.clients.nodes import (
     record_exit,
     start_member,
 )
+from clusters.clients.usage import record_usage
+from clusters.faults.phase import PhaseRun
 from clusters.kafka import certificates, class_archive, servers
 from clusters.kafka.admin import alter_config, create_topic
 from clusters.kafka.tools import Tools
 from clusters.kafka.wire import ReplicaSample
 from clusters.live.capture import capture_offsets
 from clusters.live.resource_limits import end_cpu_limits, limit_clients, limit_cluster
+from clusters.live.room import Room
 from clusters.live.world import REQUEST_LIMIT_S, WORLD, World, missing_replicas
-from clusters.run.actions import perform
 from clusters.run.catch_up import catch_up
 from clusters.run.collect import collect_clients, collect_servers, write_tables
 from clusters.run.leftovers import hold_lease, reap, tear_down
 from clusters.run.manifest import add_features, add_incarnations, manifest_of
-from clusters.run.phase import PhaseRun
 from clusters.run.prepare import check, prepare
-from clusters.run.room import Room
-from clusters.run.usage import record_usage
 from clusters.runtimes.nodes import Node
 from clusters.scenario.durations import drain_limit_s, open_transaction_s, settle_s
 from clusters.scenario.groups import GROUP_ID, ShareGroup
@@ -256,7 +255,7 @@ def run_phase(run: Path, index: int, name: str | None = None) -> None:
         record_usage(world, f"{phase.name}{PHASE_START}")
         world.events.add("phase_started", phase=phase.name, index=index)
         try:
-            PhaseRun(world, phase).run(perform)
+            PhaseRun(world, phase).run()
         except BaseException as error:
             world.events.add("error", phase=phase.name, step="run_phase", why=reason_of(error))
             raise

@@ -20,7 +20,8 @@ from clusters.kafka.servers import check_java, check_storage, choose_mode
 from clusters.live.world import Plan
 from clusters.run.leftovers import Lease, hold_trial, write_lease
 from clusters.runtimes import capabilities, choose_runtime, open_runtime
-from clusters.scenario.scenario import Load, Scenario, cpus_of, load_scenario
+from clusters.scenario.load import Load
+from clusters.scenario.scenario import Scenario, cpus_of, load_scenario
 from clusters.scenario.steps.processes import Finalise, Rollback, Upgrade
 from clusters.scenario.steps.step import Step
 from history.errors import BadInput
@@ -116,7 +117,7 @@ def _plan(
         told = _with_protocol(told, version)
     chosen = choose_runtime(runtime)
     if lacking := told.needs - capabilities(chosen):
-        advice = "use RUNTIME=docker" if runtime == "process" else "start Docker, whose daemon does not answer"
+        advice = "use --runtime=docker" if runtime == "process" else "start Docker, whose daemon does not answer"
         raise BadInput(
             f"Scenario {told.name} needs {', '.join(sorted(lacking))}, which the {chosen} runtime cannot do; {advice}."
         )
@@ -210,7 +211,7 @@ def _check_upgrades(version: str, mode: Mode, targets: Mapping[str, str], steps:
         new, old = version_of(target), version_of(version)
         # Patch releases are compatible both ways.
         if new == old or (new < old and new.minor_release != old.minor_release):
-            raise BadInput(f"upgrade: Kafka {target} is no upgrade of Kafka {version}; give an older one with KAFKA=.")
+            raise BadInput(f"upgrade: Kafka {target} is no upgrade of Kafka {version}; give an older one.")
         choose_mode(target, mode)
     newest = max(version_of(target) for target in (version, *targets.values()))
     for step in steps:
@@ -230,9 +231,9 @@ def _with_protocol(told: Scenario, version: str) -> Scenario:
 def _with_rate(told: Scenario, rate: float) -> Scenario:
     if told.load is None:
         why = "has several loads; set their rates in its file" if told.loads else "has no load"
-        raise BadInput(f"RATE={rate:g} was given, but scenario {told.name} {why}.")
+        raise BadInput(f"--rate={rate:g} was given, but scenario {told.name} {why}.")
     if not 0 < rate < math.inf:
-        raise BadInput(f"RATE={rate:g} is not a rate; give records per second above 0.")
+        raise BadInput(f"--rate={rate:g} is not a rate; give records per second above 0.")
     return told.model_copy(update={"load": told.load.model_copy(update={"rate": rate})})
 
 

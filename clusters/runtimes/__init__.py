@@ -33,7 +33,7 @@ def choose_runtime(wanted: str) -> Literal["docker", "process"]:
         BadInput: there is no such runtime; NoDocker: docker was asked for and no daemon answers.
     """
     if wanted not in ("auto", "docker", "process"):
-        raise BadInput(f"RUNTIME={wanted} is unknown; it is auto, docker or process.")
+        raise BadInput(f"--runtime={wanted} is unknown; it is auto, docker or process.")
     if wanted == "process":
         return "process"
     from clusters.runtimes.docker.daemon import daemon_answers
@@ -41,5 +41,5 @@ def choose_runtime(wanted: str) -> Literal["docker", "process"]:
     if daemon_answers():
         return "docker"
     if wanted == "docker":
-        raise NoDocker("RUNTIME=docker, but no Docker daemon answers; start it, or use RUNTIME=process.")
+        raise NoDocker("--runtime=docker, but no Docker daemon answers; start it, or use --runtime=process.")
     return "process"

@@ -46,7 +46,7 @@ PARTS = {
     ),
     "cfs_bandwidth": Part("CFS_BANDWIDTH", "lag"),
     "blk_throttle": Part("BLK_DEV_THROTTLING", "limit_cpu"),
-    "freezer": Part("CGROUP_FREEZER", "RUNTIME=process"),
+    "freezer": Part("CGROUP_FREEZER", "--runtime=process"),
 }
 OF_EVERY_RUN = ("freezer",)  # on docker: all servers are paused before what they wrote is collected
 

@@ -46,9 +46,9 @@ class ProcessRuntime:
     def reserve(self, subnet: str | None) -> str:
         if subnet is not None:
             if not _is_loopback_range(subnet):
-                raise BadInput(f"SUBNET={subnet} is no loopback range such as 127.30.7 (three numbers).")
+                raise BadInput(f"--subnet={subnet} is no loopback range such as 127.30.7 (three numbers).")
             if busy := _busy_address(subnet):
-                raise BadInput(f"SUBNET={subnet}: the address {busy} is in use; name another range or none.")
+                raise BadInput(f"--subnet={subnet}: the address {busy} is in use; name another range or none.")
             return subnet
         for prefix in candidate_prefixes(self._run, 127, 200):
             if not _busy_address(prefix):

@@ -143,5 +143,5 @@ def available(capability: T | None, name: str) -> T:
         HarnessError: it does not have it.
     """
     if capability is None:
-        raise HarnessError(f"This runtime has no {name}; use RUNTIME=docker.")
+        raise HarnessError(f"This runtime has no {name}; use --runtime=docker.")
     return capability

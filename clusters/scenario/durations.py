@@ -1,34 +1,27 @@
-"""Estimate how long steps take, and limit steps and phases."""
+"""Estimate how long phases and runs take, and limit them."""
 
 from __future__ import annotations
 
 from clusters.scenario.groups import Group, ShareGroup
-from clusters.scenario.scenario import Load, Phase, Scenario
-from clusters.scenario.steps.flow import STEADY_STATE_S, SetRate, Wait, Write
-from clusters.scenario.steps.step import Step
+from clusters.scenario.load import Load
+from clusters.scenario.scenario import Phase, Scenario
+from clusters.scenario.steps.flow import SetRate
 from history.readers import patience_s
 from history.share_groups import still_s
 
-_STEP_S = 2.0
-_RESTART_S = 8.0
-_SLOWEST = 4  # on a busy host
 _MARGIN_S = 120.0  # phase start and end, on a busy host
-_WRITE_S = 30.0  # disconnected leaders answer after 10 s
-_REQUEST_S = 0.02  # on a busy host
-_LAST_REQUEST_S = 15.0  # of an aborted write
 _DRAINED_PER_S = 5000.0  # on a busy host
 _MIN_DRAIN_S, MAX_DRAIN_S = 120.0, 3600.0
 
 
 def expected_phase_s(phase: Phase) -> float:
     """Return a phase's expected seconds if it uses a tenth of its wait limits."""
-    return sum(map(_expected_s, phase.steps))
+    return sum(step.duration.expected_s for step in phase.steps)
 
 
 def longest_phase_s(phase: Phase) -> float:
     """Return the seconds after which a phase hangs."""
-    longest = (_held_s(step) + _limit_s(step) + _gives_up_s(step) + _SLOWEST * _works_s(step) for step in phase.steps)
-    return _MARGIN_S + sum(longest)
+    return _MARGIN_S + sum(step.duration.longest_s for step in phase.steps)
 
 
 def drain_limit_s(scenario: Scenario) -> float:
@@ -54,7 +47,7 @@ def expected_bytes(scenario: Scenario) -> float:
     for step in (step for phase in scenario.phases for step in phase.steps):
         if isinstance(step, SetRate):
             rates[scenario.load_name(step.load)] = step.rate
-        total += _expected_s(step) * sum(rate * of_record[name] for name, rate in rates.items())
+        total += step.duration.expected_s * sum(rate * of_record[name] for name, rate in rates.items())
     return total
 
 
@@ -86,32 +79,3 @@ def open_transaction_s(scenario: Scenario) -> float:
     """Return the loads' longest transaction timeout in seconds."""
     transactions = (load.transaction for load in scenario.named_loads.values())
     return max((each.timeout for each in transactions if each), default=0.0)
-
-
-def write_limit_s(step: Write) -> float:
-    """Return a write's limit in seconds."""
-    return _WRITE_S + _REQUEST_S * step.records / step.batch
-
-
-def _gives_up_s(step: Step) -> float:
-    return write_limit_s(step) + _LAST_REQUEST_S if isinstance(step, Write) else 0.0
-
-
-def _expected_s(step: Step) -> float:
-    return _held_s(step) + _limit_s(step) / 10 + _works_s(step)
-
-
-def _held_s(step: Step) -> float:
-    watched_s = STEADY_STATE_S if isinstance(step, Wait) and step.condition.steady_state else 0.0
-    return float(getattr(step, "seconds", 0.0)) + float(getattr(step, "after", 0.0)) * len(step.breaks) + watched_s
-
-
-def _limit_s(step: Step) -> float:
-    return float(getattr(step, "limit", 0.0))
-
-
-def _works_s(step: Step) -> float:
-    if hasattr(step, "seconds") or hasattr(step, "limit"):
-        return 0.0
-    restarts = 0 if step.fault else len(step.breaks)
-    return _STEP_S * getattr(step, "times", 1) + _RESTART_S * restarts

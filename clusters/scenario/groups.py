@@ -43,7 +43,7 @@ class Group(Model):
             return None
         return (
             f"protocol: consumer (KIP-848) needs Kafka 4.0 or newer, not {kafka_version}; "
-            "use protocol: classic, or a newer version with KAFKA=."
+            "use protocol: classic, or a newer version."
         )
 
 
@@ -78,7 +78,7 @@ class ShareGroup(Model):
             return None
         return (
             f"protocol: share (KIP-932) needs Kafka 4.2 or newer, not {kafka_version}; "
-            "use protocol: consumer or classic, or a newer version with KAFKA=."
+            "use protocol: consumer or classic, or a newer version."
         )
 
 

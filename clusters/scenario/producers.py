@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from clusters.scenario.load import Load
 from clusters.scenario.shapes import Rate, shared
 from history import verifiable
-
-if TYPE_CHECKING:
-    from clusters.scenario.scenario import Load
 
 PRODUCER = "producer"  # the name for ``load:``
 MAX_PRODUCERS = 32  # each has its own address

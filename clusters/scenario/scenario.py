@@ -6,7 +6,8 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,35 +16,28 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Va
 
 from clusters.paths import ROOT, is_file
 from clusters.scenario.copier import Copier
-from clusters.scenario.groups import AnyGroup, Group, ShareGroup
+from clusters.scenario.groups import Group, ShareGroup
+from clusters.scenario.load import Load
 from clusters.scenario.producers import PRODUCER, Producer, producers_of, wrong_names
-from clusters.scenario.shapes import MAX_BATCH_BYTES, Keys, Rate, Sizes, as_written, peak, shared, usual
 from clusters.scenario.steps.catalog import AnyStep
-from clusters.scenario.steps.disks import FailLogDir, FillDisk, FlipBit, ReadOnlyDisk, SlowDisk
-from clusters.scenario.steps.flow import Read, SetRate, Wait
-from clusters.scenario.steps.network import Lag, Slow
-from clusters.scenario.steps.processes import KillCopier, Restart
+from clusters.scenario.steps.flow import Wait
+from clusters.scenario.steps.processes import KillCopier, Start
 from clusters.scenario.steps.step import Step
-from clusters.scenario.steps.topology import ChurnLeadership, Configure
 from clusters.scenario.targets import Letter, Target
 from clusters.scenario.values import (
-    Acks,
     Bytes,
     BytesPerSecond,
     Control,
     CpuSet,
     JavaVersion,
     JvmFlag,
-    KafkaRelease,
     MetadataVersion,
     Model,
     Rack,
     Seconds,
     Settings,
-    Share,
-    seconds,
+    is_none,
 )
-from history import draws
 from history.errors import BadInput
 from history.kafka_settings import Kind, unknown_setting
 from history.kafka_versions import Version
@@ -51,8 +45,9 @@ from history.partition import TopicPartition
 from history.refusals import Place, dotted, first_wrong
 from history.yaml_files import parse, read_text
 
-CONTROLLERS = ("active controller", "controllers")  # separate in KRaft mode
 SCENARIOS = ROOT / "scenarios"
+MAX_MESSAGE_BYTES = 1_048_588
+BATCH_OVERHEAD = 100  # batch header and record framing, at most
 
 
 class Allowance(Model):
@@ -84,11 +79,6 @@ class Security(Model):
         return self
 
 
-def _is_none(value: object) -> bool:
-    """Omit new fields, to keep old scenarios' digests."""
-    return value is None
-
-
 SettingName = Annotated[str, Field(pattern=r"^[\w.-]+$")]
 
 
@@ -101,14 +91,14 @@ class Cluster(Model):
     brokers: int = Field(ge=1, le=26)
     mode: Literal["kraft", "zookeeper"] | None = None
     controllers: Literal[1, 3] = Field(default=1, exclude_if=lambda number: number == 1)  # voters
-    elr: bool | None = Field(default=None, exclude_if=_is_none)  # eligible leader replicas
-    metadata_version: MetadataVersion | None = Field(default=None, exclude_if=_is_none)  # None: the version's
-    security: Security | None = Field(default=None, exclude_if=_is_none)
+    elr: bool | None = Field(default=None, exclude_if=is_none)  # eligible leader replicas
+    metadata_version: MetadataVersion | None = Field(default=None, exclude_if=is_none)  # None: the version's
+    security: Security | None = Field(default=None, exclude_if=is_none)
     session_timeout: Seconds = 9.0
     jvm: Literal["fast_start", "production"] = "fast_start"
-    java: JavaVersion | None = Field(default=None, exclude_if=_is_none)  # of servers
+    java: JavaVersion | None = Field(default=None, exclude_if=is_none)  # of servers
     heap: str | None = Field(default=None, pattern=r"^[1-9]\d*[mMgG]$")  # of a broker; None: by jvm
-    jvm_flags: list[JvmFlag] | None = Field(default=None, exclude_if=_is_none)
+    jvm_flags: list[JvmFlag] | None = Field(default=None, exclude_if=is_none)
     resource_limits: Allowance | None = None
     disks: dict[Letter, Bytes] = Field(default_factory=dict)  # small disks of their own
     log_dirs: int = Field(default=1, ge=1, le=8, exclude_if=lambda number: number == 1)  # per broker, on one disk
@@ -161,140 +151,6 @@ class Topic(Model):
         return {partition: self.assigned(partition, broker_ids) for partition in range(self.partitions)}
 
 
-class Transaction(Model):
-    """Consecutive transactions of ``records``; every ``abort_every``th is aborted on purpose."""
-
-    records: int = Field(default=20, gt=0)
-    abort_every: int | None = Field(default=None, ge=2)
-    timeout: Seconds = 60.0  # transaction.timeout.ms
-
-
-def _in_project(path: object) -> object:
-    """Resolve from the project's folder: Airflow's tasks run elsewhere."""
-    return str(ROOT / path) if isinstance(path, str | Path) else path  # a plan is JSON
-
-
-def _as_told(path: Path) -> str:
-    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
-
-
-class Payload(Model):
-    """The content of records: padding that compresses to a share, or parts of a file."""
-
-    compresses_to: Share | None = None
-    file: Annotated[Path, BeforeValidator(_in_project), PlainSerializer(_as_told)] | None = None
-
-    @model_validator(mode="after")
-    def _one_of_them(self) -> Payload:
-        if (self.compresses_to is None) == (self.file is None):
-            raise ValueError("payload takes either compresses_to, such as 50%, or file")
-        return self
-
-
-MAX_MESSAGE_BYTES = 1_048_588
-BATCH_OVERHEAD = 100  # batch header and record framing, at most
-Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
-
-
-class Load(Model):
-    """An open-loop producer during all phases; its ``processes`` share the rate."""
-
-    topic: str
-    rate: Rate = 1000.0
-    processes: int = Field(default=1, ge=1, le=8, exclude_if=lambda number: number == 1)
-    record_bytes: Sizes = 100
-    acks: Acks = "all"
-    idempotence: bool = True
-    retries: int = Field(default=2_147_483_647, ge=0)
-    request_timeout: Seconds = 10.0
-    delivery_timeout: Seconds = 30.0
-    linger: Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(seconds)] = 0.005
-    batch_bytes: int = Field(default=MAX_BATCH_BYTES, ge=100, le=MAX_BATCH_BYTES)
-    compression: Codec = "none"
-    payload: Payload | None = Field(default=None, exclude_if=_is_none)  # None: repetitive padding
-    engine: Literal["kafka-python", "confluent-kafka", "java"] = "kafka-python"
-    client: KafkaRelease | None = Field(default=None, exclude_if=_is_none)  # of engine java; None: the brokers'
-    transaction: Transaction | None = None
-    group: AnyGroup | None = Field(default=None, exclude_if=_is_none)
-    p99_limit: Seconds | None = None  # of a sustained rate
-    keys: Keys | None = Field(default=None, exclude_if=_is_none)
-    # None: the client if there are keys, else in turn.
-    partitioner: Literal["in_turn", "client"] | None = Field(default=None, exclude_if=_is_none)
-
-    @property
-    def sizes(self) -> draws.Sizes:
-        return draws.Sizes.of(as_written(self.record_bytes))
-
-    @property
-    def usual_rate(self) -> float:
-        return usual(self.rate)
-
-    @property
-    def peak_rate(self) -> float:
-        return peak(self.rate)
-
-    @property
-    def client_partitions(self) -> bool:
-        return self.partitioner == "client" or (self.partitioner is None and self.keys is not None)
-
-    @model_validator(mode="after")
-    def _payload_is_there(self) -> Load:
-        file = self.payload.file if self.payload else None
-        if file and (not is_file(file) or file.stat().st_size < self.sizes.largest):
-            raise ValueError(f"payload.file: {file} is no file of at least {self.sizes.largest} bytes, a record's")
-        return self
-
-    @model_validator(mode="after")
-    def _java_needs(self) -> Load:
-        if self.payload and self.engine == "java":
-            raise ValueError("engine: java has no payload; VerifiableProducer sends its numbers")
-        if self.client and self.engine != "java":
-            raise ValueError(f"client: {self.client} needs engine: java; {self.engine} has no such release")
-        if self.engine == "java" and self.record_bytes != 100:
-            raise ValueError(
-                f"engine: java has no record_bytes: {self.record_bytes}; VerifiableProducer sends its numbers"
-            )
-        share = shared(self.rate, self.processes)
-        if self.engine == "java" and (isinstance(share, Model) or share < 1 or share % 1):
-            told = "a rate that changes" if isinstance(share, Model) else f"{share:g}"
-            each = f" in each of {self.processes} processes" if self.processes > 1 else ""
-            raise ValueError(f"engine: java takes a whole number of records a second, not {told}{each}")
-        if self.engine == "java" and (self.keys or self.partitioner):
-            raise ValueError("engine: java has neither keys nor partitioner; VerifiableProducer uses its own")
-        return self
-
-    @model_validator(mode="after")
-    def _transactions_need(self) -> Load:
-        if self.transaction is None:
-            return self
-        if self.engine != "confluent-kafka":
-            raise ValueError(
-                f"transaction needs engine: confluent-kafka; {self.engine} cannot give up a commit in time"
-            )
-        if not self.idempotence:
-            raise ValueError("transaction needs idempotence: true, not idempotence: false")
-        if self.client_partitions and not self.keys:
-            raise ValueError(
-                "transaction with partitioner: client needs keys; otherwise its records' partitions are unknown "
-                "if it fails"
-            )
-        if self.transaction.timeout < self.delivery_timeout:
-            raise ValueError(
-                f"transaction has timeout {self.transaction.timeout:g}s, below delivery_timeout "
-                f"{self.delivery_timeout:g}s; a record must not outlive its transaction"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _idempotence_needs_all(self) -> Load:
-        if self.idempotence and (self.acks != "all" or self.retries == 0):
-            raise ValueError(
-                f"idempotence needs acks: all and retries above 0, not acks: {self.acks} and retries: {self.retries}; "
-                "set idempotence: false"
-            )
-        return self
-
-
 class Phase(Model):
     """A named list of steps; one Airflow task."""
 
@@ -331,8 +187,12 @@ def _no_folder(name: str) -> str:
 TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$"), AfterValidator(_no_folder)]
 
 
-def _names(topic: str, told: Topic) -> list[str]:
-    return [str(TopicPartition(topic, partition)) for partition in range(told.partitions)]
+@contextmanager
+def _at(place: str) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from error
 
 
 class Scenario(Model):
@@ -345,7 +205,7 @@ class Scenario(Model):
     load: Load | None = None
     loads: dict[str, Load] = Field(default_factory=dict, exclude_if=lambda loads: not loads)
     phases: list[AnyPhase] = Field(min_length=1)
-    copier: Copier | None = Field(default=None, exclude_if=_is_none)
+    copier: Copier | None = Field(default=None, exclude_if=is_none)
     control: Control | None = None
 
     @model_validator(mode="after")
@@ -361,15 +221,57 @@ class Scenario(Model):
             raise ValueError(f"disks names broker {unknown[0]}; this cluster has {', '.join(self.cluster.broker_ids)}")
         for phase in self.phases:
             for number, step in enumerate(phase.steps):
-                self._check_step(phase.name, step)
-                self._check_disk(phase.name, step)
-                if step.of_dead and not any(before.key in ("kill", "stop") for before in phase.steps[:number]):
-                    raise ValueError(
-                        f"phase {phase.name!r}, step {step.key}: needs a broker that is down; kill or stop it first"
-                    )
+                with _at(f"phase {phase.name!r}, step {step.key}"):
+                    self._check_step(step, phase.steps[:number])
         if why := self.unknown_setting():
             raise ValueError(why)
         return self
+
+    def _check_step(self, step: Step, earlier: Sequence[Step]) -> None:
+        self._check_aims(step)
+        step.check(self)
+        if step.target_is_down and not any(each.key in Start.ends for each in earlier):
+            raise ValueError("needs a broker that is down; kill or stop it first")
+
+    def _check_aims(self, step: Step) -> None:
+        for topic, partition in [target.of for target in step.targets if target.of] + step.partitions:
+            if topic not in self.topics or partition >= self.topics[topic].partitions:
+                raise ValueError(f"there is no partition {topic}-{partition}")
+        self._check_conditions(step)
+        self._check_letters(step)
+        for target in step.targets:
+            if target.kind not in step.may_target:
+                raise ValueError(f"it cannot be aimed at {target}; name a broker")
+            self._check_role(target)
+
+    def _check_conditions(self, step: Step) -> None:
+        partitions = {
+            str(TopicPartition(name, number))
+            for name, topic in self.topics.items()
+            for number in range(topic.partitions)
+        }
+        named = [condition.about for condition in step.conditions if condition.about]
+        if unknown := [name for name in named if name not in self.topics.keys() | partitions]:
+            raise ValueError(f"there is no topic or partition {unknown[0]}")
+        if any(condition.steady_state for condition in step.conditions) and not self.named_loads:
+            raise ValueError("there is no load that could be in steady_state")
+
+    def _check_letters(self, step: Step) -> None:
+        known, named = self.cluster.broker_ids, step.letters + [target.name for target in step.targets if target.name]
+        if unknown := [letter for letter in named if letter not in known]:
+            raise ValueError(f"there is no broker {unknown[0]}; this cluster has {', '.join(known)}")
+        if len(set(step.letters)) != len(step.letters):
+            raise ValueError(f"names a broker twice in {step.letters}")
+
+    def _check_role(self, target: Target) -> None:
+        members = self.group.members if self.group else 0
+        if target.kind == "member" and (target.member or 1) > members:
+            raise ValueError(f"there is no {target}; the group has {members} members")
+        replicas = len(self.topics[target.of.topic].replicas) if target.of else 0
+        if target.of and target.role.startswith("follower") and replicas == 1:
+            raise ValueError(f"{target.of} has one replica, so it has no follower")
+        if target.of and target.role == "uninvolved broker" and replicas < 3:
+            raise ValueError(f"{target.of} needs three replicas, so that one is neither leader nor controller")
 
     def _check_loads(self) -> None:
         if self.load and self.loads:
@@ -394,10 +296,11 @@ class Scenario(Model):
 
     def _check_copier(self) -> None:
         if self.copier is None:
-            if any(isinstance(step, KillCopier) for phase in self.phases for step in phase.steps):
+            if KillCopier.key in self.faults:
                 raise ValueError("a step is kill_copier, and there is no copier")
             return
-        source = self._load_for("copier", self.copier.load).topic if self.named_loads else ""
+        with _at("copier"):
+            source = self.load_for(self.copier.load).topic if self.named_loads else ""
         inputs = self.loads_of(source)
         if not inputs or not all(load.transaction for load in inputs):
             raise ValueError("copier needs a load with transaction, whose readers see only committed records")
@@ -408,13 +311,6 @@ class Scenario(Model):
         if self.topics[self.copier.to].partitions != self.topics[source].partitions:
             raise ValueError(f"copier needs as many partitions of {self.copier.to} as of {source}")
 
-    def _load_for(self, where: str, name: str | None) -> Load:
-        if name is None and len(self.named_loads) > 1:
-            raise ValueError(f"{where}: name the load; this scenario has {', '.join(self.named_loads)}")
-        if name is not None and name not in self.named_loads:
-            raise ValueError(f"{where}: there is no load {name!r}; this scenario has {', '.join(self.named_loads)}")
-        return self.named_loads[self.load_name(name)]
-
     def _check_sizes(self, where: str, load: Load) -> None:
         default = self.cluster.config.get("message.max.bytes", str(MAX_MESSAGE_BYTES))
         limit = self.topics[load.topic].config.get("max.message.bytes", default)
@@ -423,49 +319,6 @@ class Scenario(Model):
             raise ValueError(
                 f"{where}.record_bytes: the largest record has {largest} bytes; with {BATCH_OVERHEAD} of its batch "
                 f"it does not fit in max.message.bytes {limit} of {load.topic}"
-            )
-
-    def _check_disk(self, phase: str, step: Step) -> None:
-        disks, named = self.cluster.disks, {target.name for target in step.targets if target.name}
-        if isinstance(step, FillDisk) and not (disks.keys() >= (named or self.cluster.broker_ids.keys())):
-            who = ", ".join(sorted(named)) or "every broker"
-            raise ValueError(f"phase {phase!r}, step fill_disk: give {who} a disk under cluster.disks")
-        if isinstance(step, FailLogDir) and self.cluster.log_dirs == 1:
-            raise ValueError(
-                f"phase {phase!r}, step fail_log_dir: its broker has no other log directory and would exit; set "
-                "cluster.log_dirs, or use read_only_disk"
-            )
-        if isinstance(step, ReadOnlyDisk) and self.cluster.log_dirs > 1:
-            raise ValueError(
-                f"phase {phase!r}, step read_only_disk: its broker would continue with its other log directories; "
-                "use fail_log_dir"
-            )
-        if isinstance(step, SlowDisk) and not self._flushes:
-            raise ValueError(
-                f"phase {phase!r}, step slow_disk: brokers write to the page cache, so that a slow disk "
-                "has no effect; set flush.messages on a topic"
-            )
-        on_host = step.of_dead or isinstance(step, FlipBit | ReadOnlyDisk | SlowDisk)
-        if on_host and disks.keys() & (named or disks.keys()):
-            raise ValueError(
-                f"phase {phase!r}, step {step.key}: cannot reach into a disk of cluster.disks; aim at another broker"
-            )
-        if isinstance(step, Lag | Slow) and disks:
-            self._check_rate_seen(f"phase {phase!r}, step {step.key}", step.node)
-
-    @property
-    def _flushes(self) -> bool:
-        topics = any("flush.messages" in topic.config for topic in self.topics.values())
-        return topics or "log.flush.interval.messages" in self.cluster.config
-
-    def _check_rate_seen(self, where: str, follower: Target) -> None:
-        """Require another replica on the host's disk, whose files show the growth."""
-        topic = self.topics[follower.of.topic] if follower.of else next(iter(self.topics.values()))
-        on_host = set(topic.replicas) - self.cluster.disks.keys() - {follower.name}
-        if len(on_host) < (1 if follower.name else 2):  # a role may be bound to one of them
-            raise ValueError(
-                f"{where}: the rate is measured at another replica, on the host's disk; take one that cannot be "
-                f"{follower} out of cluster.disks"
             )
 
     def _check_topic(self, name: str, topic: Topic) -> None:
@@ -499,67 +352,20 @@ class Scenario(Model):
         for name, topic in self.topics.items():
             yield f"topics.{name}.config", "topic", topic.config
         for step in (step for phase in self.phases for step in phase.steps):
-            if isinstance(step, Configure):
-                yield "configure.set", "topic" if step.topic else "broker", step.set
-            elif isinstance(step, Restart):
-                yield "restart.with", "broker", step.settings
-
-    def _check_step(self, phase: str, step: Step) -> None:
-        where = f"phase {phase!r}, step {step.key}"
-        targets = step.targets
-        for topic, partition in [target.of for target in targets if target.of] + step.partitions:
-            if topic not in self.topics or partition >= self.topics[topic].partitions:
-                raise ValueError(f"{where}: there is no partition {topic}-{partition}")
-        self._check_conditions(where, step)
-        if isinstance(step, SetRate) and not self.named_loads:
-            raise ValueError(f"{where}: there is no load whose rate it could change")
-        if isinstance(step, SetRate) and self._load_for(where, step.load).engine == "java":
-            raise ValueError(f"{where}: engine: java cannot change its rate; use another engine")
-        if isinstance(step, Read) and step.rack and not self.cluster.racks:
-            raise ValueError(f"{where}: rack {step.rack} needs brokers with racks; name them under cluster.racks")
-        self._check_letters(where, step)
-        self._check_members(where, step)
-        if (wrong := next((t for t in targets if t.role in CONTROLLERS), None)) and not step.of_controllers:
-            raise ValueError(f"{where}: it cannot be aimed at {wrong}; name a broker")
-        for target in targets:
-            if target.of and target.role.startswith("follower") and len(self.topics[target.of.topic].replicas) == 1:
-                raise ValueError(f"{where}: {target.of} has one replica, so it has no follower")
-            if target.of and target.role == "uninvolved broker" and len(self.topics[target.of.topic].replicas) < 3:
-                raise ValueError(
-                    f"{where}: {target.of} needs three replicas, so that one is neither leader nor controller"
-                )
-
-    def _check_conditions(self, where: str, step: Step) -> None:
-        known = {name for topic, told in self.topics.items() for name in (topic, *_names(topic, told))}
-        if unknown := [each.about for each in step.conditions if each.about and each.about not in known]:
-            raise ValueError(f"{where}: there is no topic or partition {unknown[0]}")
-        if any(each.steady_state for each in step.conditions) and not self.named_loads:
-            raise ValueError(f"{where}: there is no load that could be in steady_state")
-
-    def _check_members(self, where: str, step: Step) -> None:
-        members = self.group.members if self.group else 0
-        for target in (target for target in step.targets if target.of_members):
-            if not step.of_members:
-                raise ValueError(f"{where}: it cannot be aimed at {target}; name a broker")
-            if (target.member or 1) > members:
-                raise ValueError(f"{where}: there is no {target}; the group has {members} members")
-            if isinstance(step, Restart) and step.settings:
-                raise ValueError(f"{where}: a member takes no settings of brokers; leave out with")
-
-    def _check_letters(self, where: str, step: Step) -> None:
-        known, named = self.cluster.broker_ids, step.letters + [target.name for target in step.targets if target.name]
-        if unknown := [letter for letter in named if letter not in known]:
-            raise ValueError(f"{where}: there is no broker {unknown[0]}; this cluster has {', '.join(known)}")
-        if len(set(step.letters)) != len(step.letters):
-            raise ValueError(f"{where}: names a broker twice in {step.letters}")
-        if isinstance(step, ChurnLeadership) and (
-            odd := set(step.letters) - set(self.topics[step.partition.topic].replicas)
-        ):
-            raise ValueError(f"{where}: {sorted(odd)[0]} has no replica of {step.partition} that could lead")
+            if step.settings_changed:
+                yield step.settings_changed
 
     @property
     def named_loads(self) -> dict[str, Load]:
         return {PRODUCER: self.load} if self.load else self.loads
+
+    def load_for(self, name: str | None) -> Load:
+        """Return the load with this name, or else the only one; raise ValueError without one."""
+        if name is None and len(self.named_loads) > 1:
+            raise ValueError(f"name the load; this scenario has {', '.join(self.named_loads)}")
+        if name is not None and name not in self.named_loads:
+            raise ValueError(f"there is no load {name!r}; this scenario has {', '.join(self.named_loads)}")
+        return self.named_loads[self.load_name(name)]
 
     def load_name(self, asked: str | None) -> str:
         return asked or next(iter(self.named_loads))

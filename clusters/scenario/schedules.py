@@ -76,7 +76,7 @@ def possible(mix: FaultMix, can: Collection[str], lacking: Collection[str] = ())
     faults = {name: fault for name, fault in mix.faults.items() if can_do(fault.steps)}
     during = [step for step in mix.during if can_do([step])]
     if not faults:
-        raise BadInput("This runtime and kernel support no fault of the mix; use RUNTIME=docker, or another mix.")
+        raise BadInput("This runtime and kernel support no fault of the mix; use --runtime=docker, or another mix.")
     return mix.model_copy(update={"faults": faults, "during": during})
 
 

@@ -10,6 +10,14 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
 from clusters.scenario.values import Model
 from history.partition import TopicPartition
 
+NodeKind = Literal["broker", "controller", "member"]
+_OTHER_KINDS: dict[str, NodeKind] = {
+    "active controller": "controller",
+    "controllers": "controller",
+    "member": "member",
+    "members": "member",
+}
+
 
 class Target(Model):
     """A step's target, resolved to brokers when the phase reaches the step (docs/scenarios.md lists all)."""
@@ -35,8 +43,8 @@ class Target(Model):
     member: int | None = None
 
     @property
-    def of_members(self) -> bool:
-        return self.role in ("member", "members")
+    def kind(self) -> NodeKind:
+        return _OTHER_KINDS.get(self.role, "broker")
 
     def __str__(self) -> str:
         if self.member:

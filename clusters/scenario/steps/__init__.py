@@ -1,1 +1,1 @@
-"""Targets, conditions and steps as data; ``clusters.run.phase`` performs them."""
+"""Targets, conditions and steps as data; ``clusters.faults.phase`` performs them."""

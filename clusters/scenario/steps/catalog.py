@@ -1,21 +1,21 @@
-"""List all steps by key."""
+"""List all steps by key: importing a module of this folder registers its steps."""
 
 from __future__ import annotations
 
-import re
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Annotated
 
 from pydantic import BeforeValidator, PlainSerializer, ValidationError
 
-from clusters.paths import ROOT
-from clusters.scenario.steps import disks, flow, network, processes, topology
+from clusters.scenario import steps
 from clusters.scenario.steps.step import Step
 from history.refusals import first_wrong
 from history.traits import Trait
 
-STEPS: dict[str, type[Step]] = {
-    step.key: step for family in (flow, processes, disks, topology, network) for step in family.STEPS
-}
+for _module in iter_modules(steps.__path__, f"{steps.__name__}."):
+    import_module(_module.name)
+STEPS = Step.by_key
 
 
 def traits_by_step() -> dict[str, frozenset[Trait]]:
@@ -43,14 +43,7 @@ def _refusal(step: type[Step], settings: object, error: ValidationError) -> str:
     if first["type"] == "value_error":
         return first_wrong(error)
     what = first_wrong(error) if first["loc"] else f"{settings!r:.80} is not enough"
-    return f"{what}; {step.takes()}, for example '{example_of(step.key)}'"
-
-
-def example_of(key: str) -> str:
-    """Return a step's first example in the docs."""
-    pages = "\n".join((ROOT / "docs" / name).read_text() for name in ("faults.md", "scenarios.md"))
-    found = re.search(rf"^ *- ({key}: [^#\n]*\w.*?) *(#.*)?$", pages, re.MULTILINE)
-    return found[1] if found else f"{key}: …"
+    return f"{what}; {step.takes()}, for example '{step.key}: {step.example}'"
 
 
 AnyStep = Annotated[Step, BeforeValidator(_step), PlainSerializer(lambda step: step.model_dump())]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -11,33 +11,63 @@ from clusters.scenario.targets import Node, Partition
 from clusters.scenario.values import BytesPerSecond
 from history.traits import DOWN, SLOWED, Trait
 
+if TYPE_CHECKING:
+    from clusters.scenario.scenario import Scenario
 
-class FillDisk(Step):
+
+class _DiskFault(Step):
+    fault = True
+    node: Node
+
+
+class _OnHost(_DiskFault):
+    """A fault in the host's file system, where small disks are not."""
+
+    def check(self, scenario: Scenario) -> None:
+        small = scenario.cluster.disks.keys()
+        if self.node.name in small or (small and not self.node.name):
+            raise ValueError("cannot reach into a disk of cluster.disks; aim at another broker")
+
+
+class _OfDownBroker(_OnHost):
+    target_is_down = True
+
+
+class FillDisk(_DiskFault):
     """Fill a broker's private small disk (``cluster.disks``); it gives up its log directory and exits."""
 
     key = "fill_disk"
+    example = "B"
     traits = DOWN
     shorthand = "node"
-    fault = True
     needs = frozenset({"disks"})
-    node: Node
+
+    def check(self, scenario: Scenario) -> None:
+        named = {self.node.name} if self.node.name else scenario.cluster.broker_ids.keys()
+        if not named <= scenario.cluster.disks.keys():
+            raise ValueError(f"give {self.node.name or 'every broker'} a disk under cluster.disks")
 
 
-class ReadOnlyDisk(Step):
+class ReadOnlyDisk(_OnHost):
     """Make a broker's log directory read-only; it gives up the directory and exits."""
 
     key = "read_only_disk"
+    example = "A"
     traits = DOWN
     shorthand = "node"
-    fault = True
     needs = frozenset({"disks"})
-    node: Node
+
+    def check(self, scenario: Scenario) -> None:
+        if scenario.cluster.log_dirs > 1:
+            raise ValueError("its broker would continue with its other log directories; use fail_log_dir")
+        super().check(scenario)
 
 
-class FailLogDir(Step):
+class FailLogDir(_DiskFault):
     """Make one of a broker's log directories, that of a replica, read-only; it continues with the others."""
 
     key = "fail_log_dir"
+    example = "{node: A, partition: orders-0}"
     traits = frozenset(
         {
             Trait.SILENCES_PROBE,
@@ -47,43 +77,50 @@ class FailLogDir(Step):
             Trait.RECOVERY_EXPECTED,
         }
     )
-    fault = True
     needs = frozenset({"disks"})
-    node: Node
     partition: Partition
 
+    def check(self, scenario: Scenario) -> None:
+        if scenario.cluster.log_dirs == 1:
+            raise ValueError(
+                "its broker has no other log directory and would exit; set cluster.log_dirs, or use read_only_disk"
+            )
 
-class SlowDisk(Step):
+
+class SlowDisk(_OnHost):
     """Limit a broker's disk to ``rate``; applies to what is written through to it (``flush.messages``)."""
 
     key = "slow_disk"
+    example = "{node: follower of orders-0, rate: 200kB/s}"
     traits = SLOWED
     kernel = ("blk_throttle",)
-    fault = True
     needs = frozenset({"resource_limits"})
-    node: Node
     rate: BytesPerSecond
 
+    def check(self, scenario: Scenario) -> None:
+        of_topics = any("flush.messages" in topic.config for topic in scenario.topics.values())
+        if not of_topics and "log.flush.interval.messages" not in scenario.cluster.config:
+            raise ValueError(
+                "brokers write to the page cache, so that a slow disk has no effect; set flush.messages on a topic"
+            )
+        super().check(scenario)
 
-class Wipe(Step):
+
+class Wipe(_OfDownBroker):
     """Remove all topic data of a broker that is down."""
 
     key = "wipe"
+    example = "C"
     traits = frozenset({Trait.NEW_LOG, Trait.LOSES_RECORDS, Trait.MAY_MOVE_LEADER})
     shorthand = "node"
-    fault = True
-    of_dead = True
-    node: Node
 
 
-class Truncate(Step):
+class Truncate(_OfDownBroker):
     """Truncate a replica's last segment, by batches or bytes, while its broker is down."""
 
     key = "truncate"
+    example = "{node: B, partition: orders-0, records: 100}"
     traits = frozenset({Trait.NEW_LOG, Trait.LOSES_RECORDS, Trait.MAY_MOVE_LEADER})
-    fault = True
-    of_dead = True
-    node: Node
     partition: Partition
     records: Annotated[int, Field(gt=0)] | None = None
     bytes: Annotated[int, Field(gt=0)] | None = None
@@ -95,35 +132,20 @@ class Truncate(Step):
         return self
 
 
-class DeleteCheckpoint(Step):
+class DeleteCheckpoint(_OfDownBroker):
     """Delete a checkpoint file of a broker that is down."""
 
     key = "delete_checkpoint"
+    example = "{node: B, what: high watermark checkpoint}"
     traits = frozenset[Trait]()
-    fault = True
-    of_dead = True
-    node: Node
     what: Literal["high watermark checkpoint", "log start checkpoint", "recovery point checkpoint"]
 
 
-class FlipBit(Step):
+class FlipBit(_OnHost):
     """Flip one bit of a batch on a broker's disk; permanent, as Kafka does not look for it."""
 
     key = "flip_bit"
+    example = "{node: follower of orders-0, partition: orders-0, offset: 10}"
     traits = frozenset({Trait.NEW_LOG})
-    fault = True
-    node: Node
     partition: Partition
     offset: int = Field(ge=0)
-
-
-STEPS: tuple[type[Step], ...] = (
-    FillDisk,
-    ReadOnlyDisk,
-    FailLogDir,
-    SlowDisk,
-    Wipe,
-    Truncate,
-    DeleteCheckpoint,
-    FlipBit,
-)

@@ -2,47 +2,70 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_serializer, model_validator
 
 from clusters.scenario.conditions import Condition
-from clusters.scenario.steps.step import Step
+from clusters.scenario.steps.step import Duration, Step
 from clusters.scenario.targets import Node, Replica
 from clusters.scenario.values import Acks, PerSecond, Rack, Seconds
 from history.partition import TopicPartition
 from history.steady import MIN_SECONDS
 from history.traits import Trait
 
+if TYPE_CHECKING:
+    from clusters.scenario.scenario import Scenario
+
 STEADY_STATE_S = MIN_SECONDS + 10  # observed time, answers and flushes
+_WRITE_S = 30.0  # disconnected leaders answer after 10 s
+_REQUEST_S = 0.02  # on a busy host
+_LAST_REQUEST_S = 15.0  # of an aborted write
 
 
 class Hold(Step):
     """Let the cluster and the load run."""
 
     key = "hold"
+    example = "5s"
     traits = frozenset[Trait]()
     shorthand = "seconds"
     seconds: Seconds
+
+    @property
+    def duration(self) -> Duration:
+        return Duration(self.seconds, self.seconds)
 
 
 class SetRate(Step):
     """Change a load's rate from now on, including later phases."""
 
     key = "set_rate"
+    example = "3000/s"
     traits = frozenset[Trait]()
     shorthand = "rate"
     rate: PerSecond
     load: str | None = None  # if there are several
+
+    def check(self, scenario: Scenario) -> None:
+        if not scenario.named_loads:
+            raise ValueError("there is no load whose rate it could change")
+        if scenario.load_for(self.load).engine == "java":
+            raise ValueError("engine: java cannot change its rate; use another engine")
 
 
 class Wait(Step):
     """Wait for a condition; a timeout is evidence, not an error."""
 
     key = "wait"
+    example = "{for: {leader_changed: orders-0}, limit: 20s}"
     traits = frozenset[Trait]()
     condition: Condition = Field(alias="for")
     limit: Seconds = 30.0
+
+    @property
+    def duration(self) -> Duration:
+        return Duration.of_wait(self.limit).plus(STEADY_STATE_S if self.condition.steady_state else 0.0)
 
     @model_validator(mode="after")
     def _long_enough(self) -> Wait:
@@ -55,6 +78,7 @@ class Require(Step):
     """Record whether a precondition holds now: whether what the scenario tests is possible."""
 
     key = "require"
+    example = "{high_watermark: {node: leader of orders-0, at_most: 100}}"
     traits = frozenset[Trait]()
     shorthand = "condition"
     condition: Condition
@@ -73,6 +97,7 @@ class Heal(Step):
     """End every active fault of this phase and verify its recovery."""
 
     key = "heal"
+    example = "all"
     traits = frozenset[Trait]()
     shorthand = "what"
     what: Literal["all"]
@@ -82,6 +107,7 @@ class Describe(Step):
     """Record a topic's partitions, settings with their defaults, and look-ups in its logs, as brokers report them."""
 
     key = "describe"
+    example = "orders"
     traits = frozenset[Trait]()
     shorthand = "topic"
     topic: str
@@ -95,6 +121,7 @@ class DropCache(Step):
     """Evict every broker's log segments from the host's page cache."""
 
     key = "drop_cache"
+    example = "all"
     traits = frozenset[Trait]()
     shorthand = "of"
     of: Literal["all"]
@@ -107,6 +134,7 @@ class Write(Step):
     """
 
     key = "write"
+    example = "{to: leader of orders-0, topic: orders, records: 50, acks: 1}"
     traits = frozenset[Trait]()
     to: Node
     topic: str
@@ -121,6 +149,15 @@ class Write(Step):
     def partitions(self) -> list[TopicPartition]:
         return [TopicPartition(self.topic, self.partition)]
 
+    @property
+    def limit_s(self) -> float:
+        return _WRITE_S + _REQUEST_S * self.records / self.batch
+
+    @property
+    def duration(self) -> Duration:
+        usual = super().duration
+        return usual._replace(longest_s=usual.longest_s + self.limit_s + _LAST_REQUEST_S)
+
 
 class Read(Step):
     """Consume from one replica, leader or follower, in the background, from an offset until the phase ends.
@@ -129,20 +166,12 @@ class Read(Step):
     """
 
     key = "read"
+    example = "{from: follower of orders-0, offset: 20}"
     traits = frozenset[Trait]()
     replica: Replica = Field(alias="from")
     rack: Rack | None = None
     offset: int = Field(default=0, ge=0)
 
-
-STEPS: tuple[type[Step], ...] = (
-    Hold,
-    SetRate,
-    Wait,
-    Require,
-    Heal,
-    Describe,
-    DropCache,
-    Write,
-    Read,
-)
+    def check(self, scenario: Scenario) -> None:
+        if self.rack and not scenario.cluster.racks:
+            raise ValueError(f"rack {self.rack} needs brokers with racks; name them under cluster.racks")

@@ -2,43 +2,70 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from clusters.scenario.conditions import Condition
-from clusters.scenario.steps.step import Step
+from clusters.scenario.steps.step import Duration, Step
 from clusters.scenario.targets import Brokers, Node, Peers
 from clusters.scenario.values import BytesPerSecond, Seconds
 from history.traits import Trait
 
+if TYPE_CHECKING:
+    from clusters.scenario.scenario import Scenario
+
 Direction = Literal["both", "in", "out", "answers"]
 
 
-class Lag(Step):
+class _OfFollower(Step):
+    kernel = ("htb", "tbf")
+    fault = True
+    node: Node
+
+    def check(self, scenario: Scenario) -> None:
+        """Require another replica on the host's disk, whose files show the growth."""
+        follower, small = self.node, scenario.cluster.disks.keys()
+        topic = scenario.topics[follower.of.topic] if follower.of else next(iter(scenario.topics.values()))
+        on_host = set(topic.replicas) - small - {follower.name}
+        if small and len(on_host) < (1 if follower.name else 2):  # a role may be bound to one of them
+            raise ValueError(
+                "the rate is measured at another replica, on the host's disk; take one that cannot be "
+                f"{follower} out of cluster.disks"
+            )
+
+
+class Lag(_OfFollower):
     """Keep a follower fetching and in the ISR, but about ``records`` behind."""
 
     key = "lag"
+    example = "{node: follower of orders-0, records: 2000}"
     traits = frozenset({Trait.RECOVERY_EXPECTED, Trait.NEEDS_LOAD})
-    kernel = ("htb", "tbf")
-    fault = True
-    node: Node
     records: int = Field(gt=0)
 
 
-class Slow(Step):
+class Slow(_OfFollower):
     """Limit a follower's bandwidth far below the load until a condition holds; the limit stays until healed."""
 
     key = "slow"
+    example = "{node: follower of orders-0, until: {out_of_isr: follower of orders-0}, limit: 20s}"
     traits = frozenset({Trait.HOLDS_BACK_FOLLOWER, Trait.RECOVERY_EXPECTED, Trait.NEEDS_LOAD})
-    kernel = ("htb", "tbf")
-    fault = True
-    node: Node
     until: Condition
     limit: Seconds = 30.0
 
+    @property
+    def duration(self) -> Duration:
+        return Duration.of_wait(self.limit)
 
-class Disconnect(Step):
+
+class _FromPeers(Step):
+    needs = frozenset({"network"})
+    may_target = frozenset({"broker", "controller"})
+    node: Node
+    peers: Peers = Field(alias="from")
+
+
+class Disconnect(_FromPeers):
     """Drop all packets between a node and others, except to the probe's port.
 
     Directions refer to requests: ``in`` drops others' requests to the node, ``out`` the node's requests to others, each
@@ -46,13 +73,10 @@ class Disconnect(Step):
     """
 
     key = "disconnect"
+    example = "{node: leader of orders-0, from: [followers of orders-0, controller]}"
     traits = frozenset({Trait.UNREACHABLE, Trait.MAY_MOVE_LEADER, Trait.RECOVERY_EXPECTED, Trait.BETWEEN_NODES})
     kernel = ("iptables",)
     fault = True
-    needs = frozenset({"network"})
-    of_controllers = True
-    node: Node
-    peers: Peers = Field(alias="from")
     direction: Direction = "both"
 
     @model_validator(mode="after")
@@ -71,20 +95,17 @@ class Disconnect(Step):
         return self
 
 
-class Reconnect(Step):
+class Reconnect(_FromPeers):
     """End the disconnect between a node and the same others."""
 
     key = "reconnect"
+    example = "{node: leader of orders-0, from: [followers of orders-0, controller]}"
     traits = frozenset[Trait]()
-    ends = ("disconnect",)
-    needs = frozenset({"network"})
-    of_controllers = True
-    node: Node
-    peers: Peers = Field(alias="from")
+    ends = (Disconnect.key,)
 
 
-class _ToFetchers(Step):
-    """A change of brokers' traffic to a node's replica fetchers."""
+class FromBrokers(Step):
+    """A change of brokers' traffic to a node."""
 
     fault = True
     needs = frozenset({"network"})
@@ -92,10 +113,11 @@ class _ToFetchers(Step):
     senders: Brokers | None = Field(default=None, alias="from")
 
 
-class LimitBandwidth(_ToFetchers):
+class LimitBandwidth(FromBrokers):
     """Limit the bandwidth from brokers (default: all others) to a node's replica fetchers."""
 
     key = "limit_bandwidth"
+    example = "{into: B, from: A, rate: 20kB/s}"
     traits = frozenset({Trait.RECOVERY_EXPECTED, Trait.NEEDS_LOAD, Trait.BETWEEN_NODES})
     kernel = ("htb", "tbf")
     rate: BytesPerSecond
@@ -105,56 +127,41 @@ class RestoreBandwidth(Step):
     """Remove the bandwidth limit of a node's replica fetchers."""
 
     key = "restore_bandwidth"
+    example = "B"
     traits = frozenset[Trait]()
-    ends = ("limit_bandwidth",)
+    ends = (LimitBandwidth.key,)
     shorthand = "into"
     needs = frozenset({"network"})
     into: Node
 
 
-class Delay(_ToFetchers):
+class Delay(FromBrokers):
     """Delay the traffic from brokers (default: all others) to a node's replica fetchers by ``by``."""
 
     key = "delay"
+    example = "{into: B, by: 100ms}"
     traits = frozenset({Trait.RECOVERY_EXPECTED, Trait.BETWEEN_NODES})
     kernel = ("htb", "netem")
+    percent: ClassVar[float] = 0.0  # of packets overtake
     by: Seconds
 
 
-class Reorder(_ToFetchers):
+class Reorder(FromBrokers):
     """Let ``percent`` of the packets to a node's replica fetchers overtake the rest, which is delayed."""
 
     key = "reorder"
+    example = "{into: B, percent: 25, by: 20ms}"
     traits = frozenset({Trait.RECOVERY_EXPECTED, Trait.BETWEEN_NODES})
     kernel = ("htb", "netem")
     percent: float = Field(gt=0, lt=100)
     by: Seconds = 0.01
 
 
-class Lose(Step):
+class Lose(FromBrokers):
     """Drop a share of the packets from other brokers (default: all) to a node."""
 
     key = "lose"
+    example = "{into: follower of orders-0, from: leader of orders-0, percent: 5}"
     traits = frozenset({Trait.MAY_BE_UNREACHABLE, Trait.MAY_MOVE_LEADER, Trait.RECOVERY_EXPECTED, Trait.BETWEEN_NODES})
-    kernel = (
-        "iptables",
-        "xt_statistic",
-    )
-    fault = True
-    needs = frozenset({"network"})
-    into: Node
-    senders: Brokers | None = Field(default=None, alias="from")
+    kernel = ("iptables", "xt_statistic")
     percent: float = Field(gt=0, lt=100)
-
-
-STEPS: tuple[type[Step], ...] = (
-    Lag,
-    Slow,
-    Disconnect,
-    Reconnect,
-    LimitBandwidth,
-    RestoreBandwidth,
-    Delay,
-    Reorder,
-    Lose,
-)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_serializer
 
-from clusters.scenario.steps.step import Step
+from clusters.scenario.steps.step import Duration, Step
 from clusters.scenario.targets import Node
 from clusters.scenario.values import MetadataVersion, Seconds, Settings
+from history.kafka_settings import Kind
 from history.traits import DOWN, SLOWED, Trait
 
 # The judge's expectations depend on these.
@@ -23,58 +25,58 @@ FIXED_SETTINGS = frozenset(
 )
 
 
-class Pause(Step):
+class _OfNode(Step):
+    shorthand = "node"
+    may_target = frozenset({"broker", "controller", "member"})
+    node: Node
+
+
+class _OfServer(Step):
+    may_target = frozenset({"broker", "controller"})
+    node: Node
+
+
+class Pause(_OfNode):
     """Pause a node (SIGSTOP): its connections stay open without answers."""
 
     key = "pause"
+    example = "followers of orders-0"
     traits = DOWN
-    shorthand = "node"
     fault = True
-    of_controllers = True
-    of_members = True
-    node: Node
 
 
-class Resume(Step):
+class Resume(_OfNode):
     """Resume a paused node."""
 
     key = "resume"
+    example = "C"
     traits = frozenset[Trait]()
-    ends = ("pause",)
-    shorthand = "node"
-    of_controllers = True
-    of_members = True
-    node: Node
+    ends = (Pause.key,)
 
 
-class Kill(Step):
+class Kill(_OfNode):
     """Kill a node with SIGKILL."""
 
     key = "kill"
+    example = "leader of orders-0"
     traits = DOWN
-    shorthand = "node"
     fault = True
-    of_controllers = True
-    of_members = True
-    node: Node
 
 
-class Stop(Step):
+class Stop(_OfNode):
     """Stop a node with SIGTERM: a controlled shutdown."""
 
     key = "stop"
+    example = "follower of orders-0"
     traits = DOWN
-    shorthand = "node"
     fault = True
-    of_controllers = True
-    of_members = True
-    node: Node
 
 
 class LimitCpu(Step):
     """Limit a broker's CPU time."""
 
     key = "limit_cpu"
+    example = "{node: leader of orders-0, cpus: 0.1}"
     traits = SLOWED
     kernel = ("cfs_bandwidth",)
     fault = True
@@ -83,35 +85,34 @@ class LimitCpu(Step):
     cpus: float = Field(ge=0.05, allow_inf_nan=False)
 
 
-class Start(Step):
+class Start(_OfNode):
     """Start a node that was killed or stopped."""
 
     key = "start"
+    example = "leader of orders-0"
     traits = frozenset[Trait]()
-    ends = (
-        "kill",
-        "stop",
-    )
-    shorthand = "node"
-    of_controllers = True
-    of_members = True
-    node: Node
+    ends = (Kill.key, Stop.key)
 
 
-class Restart(Step):
+class Restart(_OfNode):
     """Stop with SIGTERM and start again, optionally with other settings from then on."""
 
     key = "restart"
+    example = "brokers"
     traits = frozenset[Trait]()
-    shorthand = "node"
-    of_controllers = True
-    of_members = True
-    node: Node
     settings: Settings = Field(default_factory=dict, alias="with")
 
     @property
     def breaks(self) -> list[str]:
-        return ["stop"]
+        return [Stop.key]
+
+    def check(self, _: object) -> None:
+        if self.node.kind == "member" and self.settings:
+            raise ValueError("a member takes no settings of brokers; leave out with")
+
+    @property
+    def settings_changed(self) -> tuple[str, Kind, Iterable[str]]:
+        return "restart.with", "broker", self.settings
 
     @field_validator("settings")
     @classmethod
@@ -126,13 +127,12 @@ class Restart(Step):
         return {self.key: {"node": str(self.node), **({"with": self.settings} if self.settings else {})}}
 
 
-class Bounce(Step):
+class Bounce(_OfServer):
     """Restart the holder of a role several times; the role is resolved each time."""
 
     key = "bounce"
+    example = "{node: leader of orders-0, times: 3, by: kill}"
     traits = frozenset[Trait]()
-    of_controllers = True
-    node: Node
     times: int = Field(ge=1)
     by: Literal["stop", "kill"] = "stop"
 
@@ -141,55 +141,56 @@ class Bounce(Step):
         return [self.by] * self.times
 
 
-class CrashLoop(Step):
+class CrashLoop(_OfServer):
     """Kill a broker repeatedly, some time after each start."""
 
     key = "crash_loop"
+    example = "{node: B, times: 3, after: 1s}"
     traits = frozenset[Trait]()
-    of_controllers = True
-    node: Node
     times: int = Field(ge=1)
     after: Seconds
 
     @property
     def breaks(self) -> list[str]:
-        return ["kill"] * self.times
+        return [Kill.key] * self.times
+
+    @property
+    def duration(self) -> Duration:
+        return super().duration.plus(self.after * self.times)
 
 
-class Upgrade(Step):
+class _Replace(_OfServer):
+    @property
+    def breaks(self) -> list[str]:
+        return [] if self.node.role == "controllers" else [Stop.key]  # ZooKeeper mode has none
+
+
+class Upgrade(_Replace):
     """Stop with SIGTERM and start with another Kafka, one node after the other; the finalised version is not
     changed.
     """
 
     key = "upgrade"
+    example = "{node: controllers, kafka: 3.9.1}"
     traits = frozenset[Trait]()
-    of_controllers = True
-    node: Node
     kafka: Annotated[str, Field(min_length=1)]
 
-    @property
-    def breaks(self) -> list[str]:
-        return [] if self.node.role == "controllers" else ["stop"]  # ZooKeeper mode has none
 
-
-class Rollback(Step):
+class Rollback(_Replace):
     """Stop with SIGTERM and start with the run's first Kafka; possible until the upgrade is finalised."""
 
     key = "rollback"
+    example = "A"
     traits = frozenset[Trait]()
     shorthand = "node"
-    of_controllers = True
-    node: Node
-
-    @property
-    def breaks(self) -> list[str]:
-        return [] if self.node.role == "controllers" else ["stop"]
+    kafka: ClassVar[None] = None
 
 
 class Finalise(Step):
     """Finalise a release: set metadata.version, or each broker's inter.broker.protocol.version."""
 
     key = "finalise"
+    example = '"3.9"'
     traits = frozenset[Trait]()
     shorthand = "to"
     to: MetadataVersion
@@ -199,6 +200,7 @@ class KillCopier(Step):
     """Kill the copier with SIGKILL and restart it at once, ``times`` times."""
 
     key = "kill_copier"
+    example = "2"
     traits = frozenset[Trait]()
     shorthand = "times"
     times: int = Field(default=1, ge=1)
@@ -206,20 +208,3 @@ class KillCopier(Step):
     @property
     def breaks(self) -> list[str]:
         return [self.key] * self.times
-
-
-STEPS: tuple[type[Step], ...] = (
-    Pause,
-    Resume,
-    Kill,
-    Stop,
-    LimitCpu,
-    Start,
-    Restart,
-    Bounce,
-    CrashLoop,
-    Upgrade,
-    Rollback,
-    Finalise,
-    KillCopier,
-)

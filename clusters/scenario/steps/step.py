@@ -2,35 +2,67 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from clusters.scenario.conditions import Condition
-from clusters.scenario.targets import Target, listed
+from clusters.scenario.targets import NodeKind, Target, listed
 from clusters.scenario.values import Model, without_none
+from history.kafka_settings import Kind
 from history.partition import TopicPartition
 from history.traits import Trait
 
+if TYPE_CHECKING:
+    from clusters.scenario.scenario import Scenario
+
+WORK_S = 2.0
+_RESTART_S = 8.0
+_SLOWEST = 4  # on a busy host
+
+
+class Duration(NamedTuple):
+    """A step's expected seconds, and the seconds after which it hangs."""
+
+    expected_s: float
+    longest_s: float
+
+    @classmethod
+    def of_work(cls, seconds: float) -> Duration:
+        return cls(seconds, _SLOWEST * seconds)
+
+    @classmethod
+    def of_wait(cls, limit_s: float) -> Duration:
+        return cls(limit_s / 10, limit_s)
+
+    def plus(self, seconds: float) -> Duration:
+        return Duration(self.expected_s + seconds, self.longest_s + seconds)
+
 
 class Step(Model):
-    """One call in a phase, identified by its key: ``- pause: {node: …}``.
+    """One call in a phase, identified by its key: ``- pause: {node: …}``. Each class with a key registers itself.
 
-    ``traits`` are possible impacts on its targets; ``shorthand`` is the field of a bare value (``- hold: 5s``);
-    ``ends`` are the faults that it heals; ``needs`` are runtime capabilities; ``of_dead``: it acts on a broker that is
-    down.
+    ``example`` is for error messages; ``traits`` are possible impacts on its targets; ``shorthand`` is the field of a
+    bare value (``- hold: 5s``); ``ends`` are the faults that it heals; ``needs`` are runtime capabilities.
     """
 
+    by_key: ClassVar[dict[str, type[Step]]] = {}
     key: ClassVar[str]
+    example: ClassVar[str]
     traits: ClassVar[frozenset[Trait]]
     shorthand: ClassVar[str | None] = None
     fault: ClassVar[bool] = False
     needs: ClassVar[frozenset[str]] = frozenset()
     kernel: ClassVar[tuple[str, ...]] = ()
     ends: ClassVar[tuple[str, ...]] = ()
-    of_dead: ClassVar[bool] = False
-    of_controllers: ClassVar[bool] = False
-    of_members: ClassVar[bool] = False
+    may_target: ClassVar[frozenset[NodeKind]] = frozenset({"broker"})
+    target_is_down: ClassVar[bool] = False
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        if "key" in vars(cls):
+            cls.by_key[cls.key] = cls
 
     @model_validator(mode="before")
     @classmethod
@@ -53,6 +85,19 @@ class Step(Model):
         told = without_none(handler(self))
         fields = type(self).model_fields
         return {self.key: {fields[name].alias or name: value for name, value in told.items()}}
+
+    def check(self, scenario: Scenario) -> None:
+        """Raise ValueError, without the place, if the step does not fit the scenario."""
+
+    @property
+    def duration(self) -> Duration:
+        restarts = 0 if self.fault else len(self.breaks)
+        return Duration.of_work(WORK_S * max(restarts, 1) + _RESTART_S * restarts)
+
+    @property
+    def settings_changed(self) -> tuple[str, Kind, Iterable[str]] | None:
+        """Return the place, kind and names of Kafka's settings that the step changes."""
+        return None
 
     @property
     def targets(self) -> list[Target]:

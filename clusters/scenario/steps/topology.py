@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from clusters.scenario.steps.step import Step
+from clusters.scenario.steps.step import WORK_S, Duration, Step
 from clusters.scenario.targets import Letter, Node, Partition, Replica
 from clusters.scenario.values import BytesPerSecond, Seconds, Settings
+from history.kafka_settings import Kind
 from history.partition import TopicPartition
 from history.traits import Trait
+
+if TYPE_CHECKING:
+    from clusters.scenario.scenario import Scenario
 
 
 class Elect(Step):
@@ -19,6 +24,7 @@ class Elect(Step):
     """
 
     key = "elect"
+    example = "preferred"
     traits = frozenset({Trait.MAY_MOVE_LEADER})
     shorthand = "who"
     who: Literal["preferred", "unclean"]
@@ -28,6 +34,7 @@ class TransferLeadership(Step):
     """Make a replica the leader: put it first in the assignment, then elect the preferred leader."""
 
     key = "transfer_leadership"
+    example = "B of orders-0"
     traits = frozenset({Trait.MAY_MOVE_LEADER})
     shorthand = "replica"
     replica: Replica
@@ -39,11 +46,16 @@ class Reassign(Step):
     """
 
     key = "reassign"
+    example = "{topic: orders, to: [C, B], limit: 60s}"
     traits = frozenset({Trait.MAY_MOVE_LEADER, Trait.MOVES_REPLICAS})
     fault = True
     topic: str
     to: list[Letter] = Field(min_length=1)
     limit: Seconds = 60.0
+
+    @property
+    def duration(self) -> Duration:
+        return Duration.of_wait(self.limit)
 
     @property
     def partitions(self) -> list[TopicPartition]:
@@ -58,11 +70,20 @@ class ChurnLeadership(Step):
     """Move a partition's leadership back and forth, each time as soon as the last move is visible."""
 
     key = "churn_leadership"
+    example = "{partition: orders-0, between: [A, B], times: 6}"
     traits = frozenset({Trait.MAY_MOVE_LEADER})
     fault = True
     partition: Partition
     between: list[Letter] = Field(min_length=2)
     times: int = Field(gt=0)
+
+    def check(self, scenario: Scenario) -> None:
+        if odd := set(self.between) - set(scenario.topics[self.partition.topic].replicas):
+            raise ValueError(f"{sorted(odd)[0]} has no replica of {self.partition} that could lead")
+
+    @property
+    def duration(self) -> Duration:
+        return Duration.of_work(WORK_S * self.times)
 
     @property
     def letters(self) -> list[str]:
@@ -73,6 +94,7 @@ class DeleteRecords(Step):
     """Move a partition's log start forward (KIP-107); the deletion is permanent."""
 
     key = "delete_records"
+    example = "{partition: orders-0, before: high_watermark}"
     traits = frozenset[Trait]()
     fault = True
     partition: Partition
@@ -83,6 +105,7 @@ class Configure(Step):
     """Change dynamic settings of a topic or broker; healing reverts them."""
 
     key = "configure"
+    example = "{topic: orders, set: {min.insync.replicas: 1}}"
     traits = frozenset[Trait]()
     fault = True
     topic: str | None = None
@@ -99,23 +122,17 @@ class Configure(Step):
     def partitions(self) -> list[TopicPartition]:
         return [TopicPartition(self.topic, 0)] if self.topic else []
 
+    @property
+    def settings_changed(self) -> tuple[str, Kind, Iterable[str]]:
+        return "configure.set", "topic" if self.topic else "broker", self.set
+
 
 class Throttle(Step):
     """Limit the replication of an out-of-sync broker (KIP-73); ISR members are never throttled."""
 
     key = "throttle"
+    example = "{node: C, rate: 10kB/s}"
     traits = frozenset({Trait.HOLDS_BACK_FOLLOWER})
     fault = True
     node: Node
     rate: BytesPerSecond
-
-
-STEPS: tuple[type[Step], ...] = (
-    Elect,
-    TransferLeadership,
-    Reassign,
-    ChurnLeadership,
-    DeleteRecords,
-    Configure,
-    Throttle,
-)

@@ -10,11 +10,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from clusters.faults import disk, processes
+from clusters.faults import disk, phase, processes
+from clusters.faults.phase import PhaseRun
 from clusters.kafka.wire import record_batch
-from clusters.run import phase
-from clusters.run.actions import perform
-from clusters.run.phase import PhaseRun
 from history.errors import HarnessError
 from history.partition import TopicPartition
 from kafka_files.batches import whole_batches
@@ -59,7 +57,7 @@ def world(tmp_path: Path) -> Any:
 def run(world: Any, *told: dict[str, Any]) -> dict[str, Any]:
     """Run one phase with these steps; return the detail of each "injected" event by step."""
     disks = {"C": "1MB"} if "fill_disk" in told[0] else {}
-    PhaseRun(world, scenario(list(told), cluster={"brokers": 3, "disks": disks}).phases[0]).run(perform)
+    PhaseRun(world, scenario(list(told), cluster={"brokers": 3, "disks": disks}).phases[0]).run()
     return {event.step: dict(event.detail) for event in world.seen("injected")}
 
 
@@ -275,7 +273,7 @@ def fail_dir(world: Any) -> dict[str, Any]:
     """Run the step; return the recorded detail of its effect."""
     cluster = {"brokers": 3, "log_dirs": 2}
     step = {"fail_log_dir": {"node": "C", "partition": "orders-0"}}
-    PhaseRun(world, scenario([step], cluster=cluster).phases[0]).run(perform)
+    PhaseRun(world, scenario([step], cluster=cluster).phases[0]).run()
     return dict(world.seen("injected")[0].detail)
 
 
@@ -383,7 +381,7 @@ def test_no_fault_of_a_disk_follows_a_link(world: Any, key: str, place: str) -> 
     played = scenario([*ends, {key: told.get(key, "C")}], cluster={"brokers": 3, "log_dirs": log_dirs})
 
     with pytest.raises(HarnessError, match=f"at {Path(place).name}, and links are not followed"):
-        PhaseRun(world, played.phases[0]).run(perform)
+        PhaseRun(world, played.phases[0]).run()
     assert state(outside) == before
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.faults import lagging
+from clusters.faults import lagging, phase
 from clusters.faults.lagging import (
     PROTOCOL_OVERHEAD,
     SHARES,
@@ -25,10 +25,8 @@ from clusters.faults.lagging import (
     share_for,
     steady,
 )
+from clusters.faults.phase import PhaseRun, perform
 from clusters.kafka.wire import PartitionView
-from clusters.run import phase
-from clusters.run.actions import perform
-from clusters.run.phase import PhaseRun
 from clusters.waiting import wait_until
 from history.errors import HarnessError, WaitTimeout
 from history.partition import TopicPartition

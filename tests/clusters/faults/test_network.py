@@ -9,19 +9,26 @@ from typing import Any
 
 import pytest
 
-from clusters.faults import network
+from clusters.faults import network, phase
 from clusters.faults.network import Delayed, Dropping, LimitedBandwidth, cut, lose
+from clusters.faults.phase import PhaseRun
 from clusters.scenario.steps.network import Direction
-from history.errors import WaitTimeout
+from history.errors import HarnessError, WaitTimeout
 from tests.clusters.fakes import FakeWorld, scenario
 
 A, B, COORDINATOR = "127.9.9.1", "127.9.9.2", "127.9.9.100"
 
 
-@pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Three running brokers; waits time out at once."""
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits time out at once; offsets are not captured."""
     monkeypatch.setattr(network, "LIMIT_S", 0.0)
+    monkeypatch.setattr(phase, "capture_offsets", lambda *_: None)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Any:
+    """Three running brokers."""
     return FakeWorld(tmp_path, scenario([{"hold": 1}]))
 
 
@@ -286,3 +293,125 @@ def test_a_delay_that_delays_nothing_has_no_proof(
 def test_a_small_loss_is_waited_for_longer(world: Any, percent: float, patience: float) -> None:
     """The smaller the loss, the longer the proof waits for a dropped packet."""
     assert lose(world, world.runtime.network, world.brokers[1], [world.brokers[2]], percent).patience == patience
+
+
+# --- steps -------------------------------------------------------------------------------------
+
+
+def run(path: Path, *told: dict[str, Any], world: FakeWorld | None = None) -> FakeWorld:
+    """Run one phase of these steps, with a kernel that always drops and passes packets; return the world."""
+    played: Any = world or FakeWorld(path, scenario(list(told)))
+    played.runtime.network.drops = 5
+    played.runtime.network.passed = dict.fromkeys(played.runtime.states, 7)
+    PhaseRun(played, played.scenario.phases[0]).run()
+    return played  # type: ignore[no-any-return]  # it plays a World
+
+
+def kinds(world: FakeWorld) -> list[tuple[str, str, str]]:
+    """Return the injected and healed events, in order."""
+    return [(e.kind, e.step, e.target) for e in world.seen("injected", "healed")]
+
+
+@pytest.mark.parametrize("direction", ["both", "in", "answers"])
+def test_a_join_ends_the_cut_from_the_same_others(tmp_path: Path, direction: str) -> None:
+    """``reconnect`` ends the cut from the same peers in any direction; another cut stays until the phase ends."""
+    world = run(
+        tmp_path,
+        {"disconnect": {"node": "A", "from": ["B", "C"], "direction": direction}},
+        {"disconnect": {"node": "A", "from": "clients"}},
+        {"reconnect": {"node": "A", "from": ["B", "C"]}},
+        {"hold": "1ms"},
+    )
+
+    events = [(e.kind, e.step) for e in world.seen("inject", "heal", "step")]
+    assert events[-4:] == [("step", "reconnect"), ("heal", "disconnect"), ("step", "hold"), ("heal", "disconnect")]
+    assert [e.detail["packets"] for e in world.seen("healed")] == [5, 5]
+    assert world.runtime.network.rules == {}
+
+
+@pytest.mark.parametrize("others", ["C", ["B", "C"], "clients"])
+def test_a_join_with_others_ends_nothing(tmp_path: Path, others: object) -> None:
+    """``reconnect`` with other peers than the cut's is an error."""
+    with pytest.raises(HarnessError, match="broker-1 has no disconnect active to end"):
+        run(tmp_path, {"disconnect": {"node": "A", "from": "B"}}, {"reconnect": {"node": "A", "from": others}})
+
+
+def test_others_may_be_roles(tmp_path: Path) -> None:
+    """Roles can be peers; each is every broker that has the role."""
+    world = FakeWorld(
+        tmp_path, scenario([{"disconnect": {"node": "leader of orders-0", "from": "followers of orders-0"}}])
+    )
+    asked: list[str] = []
+    kernel: Any = world.runtime.network
+    drop = kernel.drop_packets
+    kernel.drop_packets = lambda node, rule, matches: (asked.extend(matches), drop(node, rule, matches))
+    run(tmp_path, world=world)
+
+    assert [match.split()[1] for match in asked if "-d 127.9.9.1 " in match] == ["127.9.9.2"] * 2 + ["127.9.9.3"] * 2
+
+
+def test_several_are_cut_as_one(tmp_path: Path) -> None:
+    """Several brokers are cut as one fault: each of one side from each of the other, and no broker from itself."""
+    halves = {"node": "followers of orders-0", "from": ["A", "C"]}
+    world = run(
+        tmp_path,
+        {"disconnect": halves},
+        {"reconnect": halves},
+        {"disconnect": {"node": "brokers", "from": "C"}},
+        {"hold": "1ms"},
+    )
+
+    assert [(e.kind, e.target, e.detail["packets"]) for e in world.seen("injected", "healed")] == [
+        ("injected", "broker-2, broker-3", 10),
+        ("healed", "broker-2, broker-3", 10),
+        ("injected", "broker-1, broker-2", 10),
+        ("healed", "broker-1, broker-2", 10),
+    ]
+    assert world.runtime.network.rules == {}
+
+
+def test_traffic_is_limited_until_it_is_not(tmp_path: Path) -> None:
+    """Without senders, ``limit_bandwidth`` limits all other brokers until ``restore_bandwidth``."""
+    world = run(
+        tmp_path, {"limit_bandwidth": {"into": "A", "rate": "1MB/s"}}, {"restore_bandwidth": "A"}, {"hold": "1ms"}
+    )
+
+    assert [e.detail for e in world.seen("injected")] == [{"effect_verified": True, "passed_bytes": 14}]
+    assert [e.kind for e in world.seen("heal", "step")][-2:] == ["heal", "step"]
+    assert world.runtime.network.limits_into == {"broker-1": None}
+
+
+def test_a_limit_is_not_put_on_a_limit(tmp_path: Path) -> None:
+    """A second limit or delay on traffic into the same broker is an error: the kernel has one class for both."""
+    with pytest.raises(HarnessError, match="The traffic into broker-1 is limited or delayed already"):
+        run(
+            tmp_path,
+            {"limit_bandwidth": {"into": "A", "rate": "1MB/s"}},
+            {"limit_bandwidth": {"into": "A", "from": "B", "rate": "2MB/s"}},
+        )
+
+
+def test_a_delay_ends_with_its_phase(tmp_path: Path) -> None:
+    """A delay affects the named senders only and ends with its phase."""
+    world = run(tmp_path, {"delay": {"into": "A", "from": "B", "by": "100ms"}})
+
+    assert kinds(world) == [("injected", "delay", "broker-1"), ("healed", "delay", "broker-1")]
+    assert world.runtime.network.delays == {("broker-1", "broker-2"): 0.1}
+
+
+def test_packets_overtake_until_the_phase_ends(tmp_path: Path) -> None:
+    """Reordering holds back a share of packets until the phase ends; it excludes a delay into the same broker."""
+    world = run(tmp_path, {"reorder": {"into": "A", "from": "B", "percent": 25}})
+
+    assert kinds(world) == [("injected", "reorder", "broker-1"), ("healed", "reorder", "broker-1")]
+    assert (world.runtime.network.delays, world.runtime.network.overtaking) == ({("broker-1", "broker-2"): 0.01}, 25)
+    (tmp_path / "both").mkdir()
+    with pytest.raises(HarnessError, match="The traffic into broker-1 is limited or delayed already"):
+        run(tmp_path / "both", {"delay": {"into": "A", "by": "1ms"}}, {"reorder": {"into": "A", "percent": 25}})
+
+
+def test_a_loss_ends_with_its_phase(tmp_path: Path) -> None:
+    """Packet loss ends with its phase."""
+    world = run(tmp_path, {"lose": {"into": "A", "from": "B", "percent": 5}})
+
+    assert kinds(world) == [("injected", "lose", "broker-1"), ("healed", "lose", "broker-1")]

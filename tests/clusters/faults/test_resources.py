@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from clusters.faults import resources
-from clusters.run import phase
-from clusters.run.actions import perform
-from clusters.run.phase import PhaseRun
+from clusters.faults import phase, resources
+from clusters.faults.phase import PhaseRun
 from tests.clusters.fakes import FakeWorld, scenario
 
 FLUSHED = {"orders": {"replicas": ["A", "B", "C"], "config": {"flush.messages": 1}}}
@@ -35,7 +33,7 @@ def starved(world: Any, monkeypatch: pytest.MonkeyPatch, held_back: int) -> None
         return {**counted(name), "cpu_throttled_periods": periods}
 
     monkeypatch.setattr(world.runtime, "usage", usage)
-    PhaseRun(world, scenario([STARVE], **world.changes).phases[0]).run(perform)
+    PhaseRun(world, scenario([STARVE], **world.changes).phases[0]).run()
 
 
 @pytest.mark.parametrize(("resource_limits", "quota"), [(None, "max"), ({"cpus": 0.5}, "10000")])
@@ -68,14 +66,14 @@ def test_a_broker_that_is_started_again_is_starved_on(tmp_path: Path, monkeypatc
     world: Any = FakeWorld(tmp_path, scenario([STARVE]))
     asked: list[tuple[str, float | None]] = []
     monkeypatch.setattr(world.runtime.resource_limits, "limit_cpu", lambda name, cpus, _set: asked.append((name, cpus)))
-    PhaseRun(world, scenario([STARVE, {"restart": "B"}, {"restart": "A"}]).phases[0]).run(perform)
+    PhaseRun(world, scenario([STARVE, {"restart": "B"}, {"restart": "A"}]).phases[0]).run()
 
     assert asked == [("broker-2", 0.1)] * 3 + [("broker-2", None)]
 
 
 def slowed(world: Any, *more: dict[str, Any]) -> None:
     """Run ``slow_disk`` and these steps in one phase."""
-    PhaseRun(world, scenario([SLOW_DISK, *more], topics=FLUSHED).phases[0]).run(perform)
+    PhaseRun(world, scenario([SLOW_DISK, *more], topics=FLUSHED).phases[0]).run()
 
 
 def test_a_flushed_write_shows_a_slow_disk(tmp_path: Path) -> None:

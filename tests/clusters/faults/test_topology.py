@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from clusters.faults import topology
-from clusters.run import phase
-from clusters.run.actions import perform
-from clusters.run.phase import PhaseRun
+from clusters.faults import phase, topology
+from clusters.faults.phase import PhaseRun
 from history.errors import HarnessError
 from history.partition import TopicPartition
 from tests.clusters.fakes import T0, FakeWorld, scenario
@@ -63,7 +61,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeWorld:
 def run(world: Any, *told: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Run one phase with these steps; return the detail of the first fault's effect and recovery."""
     played = scenario(list(told), topics=world.scenario.model_dump()["topics"])
-    PhaseRun(world, played.phases[0]).run(perform)
+    PhaseRun(world, played.phases[0]).run()
     return tuple(dict(world.seen(kind)[0].detail) for kind in ("injected", "healed"))  # type: ignore[return-value]  # two
 
 

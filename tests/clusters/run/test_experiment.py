@@ -17,7 +17,7 @@ import pytest
 from clusters.clients import nodes as client_nodes
 from clusters.kafka import builds
 from clusters.live.world import Plan, World
-from clusters.run import experiment, phase
+from clusters.run import experiment
 from clusters.run import leftovers as leftovers_module
 from clusters.run import prepare as planning
 from clusters.run.experiment import collect, hold_lease, prepare, reap, run_phase, tear_down
@@ -95,7 +95,7 @@ def test_what_an_upgrade_goes_to_is_fetched_beforehand(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kafka", "cluster", "to", "said"),
     [
-        ("3.9.1", "", "3.9", "upgrade: Kafka 3.9.1 is no upgrade of Kafka 3.9.1; give an older one with KAFKA="),
+        ("3.9.1", "", "3.9", "upgrade: Kafka 3.9.1 is no upgrade of Kafka 3.9.1; give an older one"),
         ("4.0.1", "", "3.9", "upgrade: Kafka 3.9.1 is no upgrade of Kafka 4.0.1"),
         ("3.8.1", "", "4.0", "finalise: 4.0 is newer than every Kafka of this run"),
         ("3.0.2", ", mode: zookeeper, controllers: 3", "3.9", "asks for 3 controllers; in ZooKeeper mode one of the"),
@@ -152,15 +152,15 @@ def test_a_run_id_is_fit_for_folders_and_containers(tmp_path: Path, name: str) -
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"kafka": "latest"}, "KAFKA=latest is not a version; give a released one from 2.8.0 on, such as 4.4.0"),
-        ({"kafka": "2.7.0"}, "KAFKA=2.7.0 is too old; 2.8.0 is the oldest"),
-        ({"runtime": "docker"}, "RUNTIME=docker, but no Docker daemon answers"),
-        ({"runtime": "podman"}, "RUNTIME=podman is unknown; it is auto, docker or process"),
-        ({"rate": -5.0}, "RATE=-5 is not a rate; give records per second above 0"),
-        ({"rate": 0.0}, "RATE=0 is not a rate; give records per second above 0"),
-        ({"rate": float("nan")}, "RATE=nan is not a rate; give records per second above 0"),
-        ({"rate": float("inf")}, "RATE=inf is not a rate; give records per second above 0"),
-        ({"subnet": "here"}, "SUBNET=here is no loopback range such as 127.30.7"),
+        ({"kafka": "latest"}, "--kafka=latest is not a version; give a released one from 2.8.0 on, such as 4.4.0"),
+        ({"kafka": "2.7.0"}, "--kafka=2.7.0 is too old; 2.8.0 is the oldest"),
+        ({"runtime": "docker"}, "--runtime=docker, but no Docker daemon answers"),
+        ({"runtime": "podman"}, "--runtime=podman is unknown; it is auto, docker or process"),
+        ({"rate": -5.0}, "--rate=-5 is not a rate; give records per second above 0"),
+        ({"rate": 0.0}, "--rate=0 is not a rate; give records per second above 0"),
+        ({"rate": float("nan")}, "--rate=nan is not a rate; give records per second above 0"),
+        ({"rate": float("inf")}, "--rate=inf is not a rate; give records per second above 0"),
+        ({"subnet": "here"}, "--subnet=here is no loopback range such as 127.30.7"),
     ],
 )
 def test_what_cannot_be_done_is_refused(told: str, tmp_path: Path, change: dict[str, Any], said: str) -> None:
@@ -207,7 +207,7 @@ def test_a_fault_that_the_runtime_cannot_do_is_refused(told: str, tmp_path: Path
     """A fault that the runtime cannot inject is rejected with the missing part and the runtime that has it."""
     cut = {"disconnect": {"node": "A", "from": "clients"}}
 
-    with pytest.raises(BadInput, match="Scenario small needs network, which the process runtime cannot do; use RUNTI"):
+    with pytest.raises(BadInput, match="Scenario small needs network, which the process runtime cannot do; use --ru"):
         prepared(told, tmp_path, runtime="process", changes={"phases": [{"off": [cut]}]})
     assert left_under_runs(tmp_path) == []
 
@@ -249,7 +249,7 @@ def test_without_the_freezer_no_run_on_docker_is_prepared(
 
     assert prepared(told, tmp_path / "processes", runtime="process").is_dir()
     monkeypatch.setattr(planning, "choose_runtime", lambda _: "docker")
-    said = "for which this host's kernel lacks CGROUP_FREEZER; use RUNTIME=process, or a kernel that has it"
+    said = "for which this host's kernel lacks CGROUP_FREEZER; use --runtime=process, or a kernel that has it"
     with pytest.raises(BadInput, match=said):
         prepared(told, tmp_path / "docker")
     assert left_under_runs(tmp_path / "docker") == []
@@ -336,7 +336,7 @@ def test_a_rate_without_a_load_is_refused(told: str, tmp_path: Path) -> None:
     """A rate for a scenario without a load is rejected."""
     Path(told).write_text(SCENARIO.replace("load: {topic: orders, rate: 500/s}\n", ""))
 
-    with pytest.raises(BadInput, match="RATE=100 was given, but scenario small has no load"):
+    with pytest.raises(BadInput, match="--rate=100 was given, but scenario small has no load"):
         prepared(told, tmp_path, rate=100.0)
 
 
@@ -344,7 +344,7 @@ def test_one_rate_for_several_loads_is_refused(told: str, tmp_path: Path) -> Non
     """One rate for several loads is rejected as ambiguous."""
     changes = {"load": None, "loads": {"a": {"topic": "orders"}, "b": {"topic": "orders"}}}
 
-    with pytest.raises(BadInput, match="RATE=100 was given, but scenario small has several loads; set their rates"):
+    with pytest.raises(BadInput, match="--rate=100 was given, but scenario small has several loads; set their rates"):
         prepared(told, tmp_path, rate=100.0, changes=changes)
 
 
@@ -352,7 +352,7 @@ def test_an_address_in_use_is_refused(told: str, tmp_path: Path) -> None:
     """A subnet with an address in use is rejected; once the address is free, it is accepted."""
     with (
         socket.create_server(("127.91.17.12", PORTS["PROBE"])),
-        pytest.raises(BadInput, match=r"SUBNET=127\.91\.17: the address 127\.91\.17\.12:9093 is in use; name another"),
+        pytest.raises(BadInput, match=r"--subnet=127\.91\.17: the address 127\.91\.17\.12:9093 is in use; name"),
     ):
         prepared(told, tmp_path, subnet="127.91.17")
     assert left_under_runs(tmp_path) == []
@@ -743,7 +743,7 @@ def test_a_phase_that_breaks_is_captured_all_the_same(world: Any) -> None:
 
 def test_a_phase_is_not_begun_without_its_clients(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A phase does not begin if a client has died."""
-    monkeypatch.setattr(phase, "died", lambda _: [SimpleNamespace(name="prober")])
+    monkeypatch.setattr("clusters.faults.phase.died", lambda _: [SimpleNamespace(name="prober")])
     with pytest.raises(HarnessError, match="A client died: prober is absent"):
         run_phase(world.folder.path, 0, "phase 1")
 

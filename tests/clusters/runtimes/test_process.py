@@ -171,7 +171,7 @@ def test_processes_of_all_runs_are_found(runtime: ProcessRuntime) -> None:
 def test_there_is_nothing_between_local_processes(runtime: ProcessRuntime) -> None:
     """The process runtime has neither network, resource limits nor disks; using one of them is an error."""
     assert (runtime.network, runtime.resource_limits, runtime.disks) == (None, None, None)
-    with pytest.raises(HarnessError, match="This runtime has no network between its nodes; use RUNTIME=docker"):
+    with pytest.raises(HarnessError, match="This runtime has no network between its nodes; use --runtime=docker"):
         available(runtime.network, "network between its nodes")
     assert available(3, "three") == 3
 
@@ -184,14 +184,14 @@ def test_what_is_no_loopback_range_is_refused(runtime: ProcessRuntime, subnet: s
     """A subnet that is no loopback range is rejected with the allowed form."""
     with pytest.raises(BadInput) as refused:
         runtime.reserve(subnet)
-    assert str(refused.value) == f"SUBNET={subnet} is no loopback range such as 127.30.7 (three numbers)."
+    assert str(refused.value) == f"--subnet={subnet} is no loopback range such as 127.30.7 (three numbers)."
 
 
 def test_a_range_in_use_is_refused_when_asked_for(runtime: ProcessRuntime) -> None:
     """A requested range in use is rejected with the address and port; once free, it is accepted."""
     prefix = runtime.reserve(None)
     with socket.create_server((f"{prefix}.11", PORTS["CLIENT"])):
-        said = f"SUBNET={prefix}: the address {prefix}.11:9092 is in use; name another range or none"
+        said = f"--subnet={prefix}: the address {prefix}.11:9092 is in use; name another range or none"
         with pytest.raises(BadInput, match=said):
             runtime.reserve(prefix)
 

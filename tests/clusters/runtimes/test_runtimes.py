@@ -35,17 +35,17 @@ def test_auto_is_docker_where_a_daemon_answers(
 
 
 def test_docker_without_a_daemon_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """RUNTIME=docker without a daemon is rejected and not replaced by the process runtime."""
+    """--runtime=docker without a daemon is rejected and not replaced by the process runtime."""
     monkeypatch.setattr(daemon, "daemon_answers", lambda: False)
 
-    with pytest.raises(BadInput, match="RUNTIME=docker, but no Docker daemon answers; start it, or use RUNTIME=p"):
+    with pytest.raises(BadInput, match="--runtime=docker, but no Docker daemon answers; start it, or use --runtime=p"):
         choose_runtime("docker")
 
 
 @pytest.mark.parametrize("wanted", ["podman", "", "Docker"])
 def test_an_unknown_runtime_is_refused(wanted: str) -> None:
     """An unknown runtime is rejected with the list of runtimes."""
-    with pytest.raises(BadInput, match=f"RUNTIME={wanted} is unknown; it is auto, docker or process"):
+    with pytest.raises(BadInput, match=f"--runtime={wanted} is unknown; it is auto, docker or process"):
         choose_runtime(wanted)
 
 

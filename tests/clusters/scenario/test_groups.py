@@ -21,7 +21,7 @@ def test_members_are_targets_of_what_acts_on_a_process() -> None:
     """Members are targets of steps that act on processes."""
     for step in ("pause", "kill", "stop"):
         told = with_group([{step: "member 3"}])
-        assert [(str(target), target.of_members) for target in told.phases[0].steps[0].targets] == [("member 3", True)]
+        assert [(str(target), target.kind) for target in told.phases[0].steps[0].targets] == [("member 3", "member")]
     assert str(with_group([{"restart": "members"}]).phases[0].steps[0].targets[0]) == "members"
 
 

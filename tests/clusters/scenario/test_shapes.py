@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from clusters.scenario.durations import expected_records
-from clusters.scenario.scenario import Load, Scenario, parse_scenario
+from clusters.scenario.load import Load
+from clusters.scenario.scenario import Scenario, parse_scenario
 from clusters.scenario.shapes import as_written, shared
 from history.errors import BadInput
 

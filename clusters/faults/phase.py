@@ -5,42 +5,67 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
+from importlib import import_module
+from pkgutil import iter_modules
 from threading import Event
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from clusters import faults
 from clusters.clients.nodes import died, member_names, member_node
 from clusters.clients.steadiness import Steadiness
+from clusters.clients.usage import carry_usage
 from clusters.faults import Evidence, Fault
-from clusters.faults.disk import Damaged
-from clusters.faults.processes import Ended, Paused
-from clusters.faults.resources import Limited
 from clusters.kafka.wire import PartitionView
 from clusters.live.capture import capture_offsets
 from clusters.live.exits import record_exits
+from clusters.live.room import EVERY_S, Room
 from clusters.live.world import World, broker_id
-from clusters.run.room import EVERY_S, Room
-from clusters.run.usage import carry_usage
 from clusters.runtimes.nodes import Node
 from clusters.scenario.conditions import Condition, OffsetBetween
 from clusters.scenario.scenario import Phase
-from clusters.scenario.steps.catalog import STEPS
 from clusters.scenario.steps.step import Step
 from clusters.scenario.targets import Target
 from clusters.waiting import wait_until
 from history.errors import HarnessError, WaitTimeout
 from history.partition import TopicPartition
-from history.traits import Trait
 
 LEADER_LIMIT_S = 30.0
 LOOKED_EVERY_S = 10.0  # it queries Docker for each node
 MOST_SEEN = 60
 CONTROLLERS = ("controller", "active controller", "controllers")
 CAUGHT_UP_RECORDS = 100  # a sampling round spans several ms of traffic
+
+
+Action = TypeVar("Action", bound=Callable[..., None])
+ACTIONS: dict[type[Step], Callable[..., None]] = {}
+
+
+def performs(*steps: type[Step]) -> Callable[[Action], Action]:
+    """Register what performs these steps, given the phase and the step."""
+
+    def register(action: Action) -> Action:
+        ACTIONS.update(dict.fromkeys(steps, action))
+        return action
+
+    return register
+
+
+def perform(run: PhaseRun, step: Step) -> None:
+    """Perform a step."""
+    actions()[type(step)](run, step)
+
+
+@cache
+def actions() -> Mapping[type[Step], Callable[..., None]]:
+    """Return all actions: importing a module of this folder registers its own."""
+    for module in iter_modules(faults.__path__, f"{faults.__name__}."):
+        import_module(module.name)
+    return ACTIONS
 
 
 class _Background(NamedTuple):
@@ -62,7 +87,7 @@ class PhaseRun:
     _background: list[_Background] = field(default_factory=list)
     _looked_s: float = -math.inf
 
-    def run(self, perform: Callable[[PhaseRun, Step], None]) -> None:
+    def run(self) -> None:
         """Perform all steps; always heal what is still active.
 
         Raises:
@@ -101,7 +126,7 @@ class PhaseRun:
             return
         self._looked_s = now_s
         record_exits(self.world)
-        ended = [node.name for fault in self._active if isinstance(fault, Ended) for node in fault.nodes]
+        ended = [node.name for fault in self._active if fault.ends_nodes for node in fault.nodes]
         if dead := [node for node in died(self.world) if node.name not in ended]:
             raise HarnessError(f"A client died: {'; '.join(map(self.world.describe_node, dead))}.")
 
@@ -142,7 +167,7 @@ class PhaseRun:
         return self._bound[name]
 
     def nodes_now(self, target: Target) -> list[Node]:
-        if target.of_members:
+        if target.kind == "member":
             names = [f"member-{target.member}"] if target.member else member_names(self.world)
             return [member_node(self.world, name) for name in names]
         return [self.world.node(number) for number in self._resolve(target)]
@@ -202,29 +227,27 @@ class PhaseRun:
         """Inject a fault and verify its effect; heal it in either case."""
         record_exits(self.world)
         self._active.append(fault)
-        if isinstance(fault, Ended) and not fault.ends_to_heal:
+        if fault.ends_nodes == "inject":
             carry_usage(self.world, fault.nodes)
         self._record_fault("inject", fault, asked=str(step))
         fault.inject()
-        if isinstance(fault, Ended):
+        if fault.ends_nodes:
             for other in self._active:
-                if isinstance(other, Paused):
-                    other.note_ended(fault.nodes)
+                other.note_ended(fault.nodes)
         self._prove("injected", fault, "effect_verified", fault.verify_injected)
         capture_offsets(self.world, f"{self.phase.name}: {fault.key} active")
 
     def _heal(self, fault: Fault) -> None:
         record_exits(self.world)  # earlier exits go under this fault
         self._record_fault("heal", fault)
-        if isinstance(fault, Ended) and fault.ends_to_heal:
+        if fault.ends_nodes == "heal":
             carry_usage(self.world, fault.nodes)
         fault.heal()  # else retried at the phase's end
         self._active.remove(fault)
         self._prove("healed", fault, "recovery_verified", fault.verify_cleared)
-        if isinstance(fault, Ended):
+        if fault.ends_nodes:
             for other in self._active:
-                if isinstance(other, Limited):
-                    other.hold()
+                other.note_started()
 
     def _prove(self, kind: str, fault: Fault, name: str, proof: Callable[[], Evidence]) -> None:
         try:
@@ -237,10 +260,10 @@ class PhaseRun:
         names = ", ".join(node.name for node in fault.nodes)
         self.world.events.add(kind, phase=self.phase.name, step=fault.key, target=names, **detail)
 
-    def active(self, nodes: list[Node], keys: tuple[str, ...]) -> list[Fault]:
-        return [f for f in self._active if f.key in keys and any(node in nodes for node in f.nodes)]
+    def active(self, nodes: list[Node]) -> list[Fault]:
+        return [fault for fault in self._active if any(node in nodes for node in fault.nodes)]
 
-    def restart(self, fault: Ended, step: Step, meanwhile: Callable[[Node], None] | None = None) -> None:
+    def restart(self, fault: Fault, step: Step, meanwhile: Callable[[Node], None] | None = None) -> None:
         """Restart a node, with ``meanwhile`` while it is down; verify both."""
         self.inject(fault, step)
         for node in fault.nodes:
@@ -256,7 +279,7 @@ class PhaseRun:
         Raises:
             HarnessError: this phase has none, or one covers other nodes.
         """
-        found = [fault for fault in self.active(nodes, keys) if which(fault)]
+        found = [fault for fault in self.active(nodes) if fault.key in keys and which(fault)]
         if not found:
             raise HarnessError(f"{nodes[0].name} has no {' or '.join(keys)} active to end.")
         for fault in found:
@@ -357,16 +380,14 @@ def _check_whole(fault: Fault, nodes: list[Node]) -> None:
         )
 
 
-def _healing_order(faults: list[Fault]) -> list[Fault]:
+def _healing_order(active: list[Fault]) -> list[Fault]:
     """Heal first what ended brokers need, then newest first, damaged files last."""
-    ended = [node for fault in faults if isinstance(fault, Ended) for node in fault.nodes]
+    ended = [node for fault in active if fault.ends_nodes for node in fault.nodes]
 
     def turn(fault: Fault) -> int:
-        others = isinstance(fault, Paused) and not any(node in ended for node in fault.nodes)
-        needed = bool(ended) and (Trait.BETWEEN_NODES in STEPS[fault.key].traits or others)
-        return 0 if needed else 2 if isinstance(fault, Damaged) else 1
+        return 0 if ended and fault.hinders(ended) else 2 if fault.healed_last else 1
 
-    newest_first = faults[::-1]
+    newest_first = active[::-1]
     return sorted(newest_first, key=turn)
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from clusters.run.page_cache import drop, resident_bytes
+from clusters.runtimes.page_cache import drop, resident_bytes
 
 MB = 1_000_000
 

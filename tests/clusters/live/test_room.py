@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from clusters.run import room
-from clusters.run.room import SPARE_BYTES, Room, bytes_of
+from clusters.live import room
+from clusters.live.room import SPARE_BYTES, Room, bytes_of
 from history.errors import HarnessError
 from history.folder import RunFolder
 

@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from clusters.faults import network, processes
+from clusters.faults import network, phase, processes
+from clusters.faults.phase import PhaseRun
 from clusters.kafka.wire import PartitionView
-from clusters.run import actions, phase, room
-from clusters.run.actions import perform
-from clusters.run.phase import PhaseRun
-from clusters.run.room import Room
-from history.errors import HarnessError, Refused
+from clusters.live import room
+from clusters.live.room import Room
+from history.errors import HarnessError
 from history.partition import TopicPartition
 from tests.clusters.fakes import T0, FakeWorld, scenario
 
@@ -29,7 +28,6 @@ def captures(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     made: list[str] = []
     monkeypatch.setattr(phase, "capture_offsets", lambda _world, label: made.append(label))
     monkeypatch.setattr(processes, "LIMIT_S", 0.0)
-    monkeypatch.setattr(actions, "SEEN_LIMIT_S", 0.0)
     monkeypatch.setattr(phase, "LEADER_LIMIT_S", 0.0)
     return made
 
@@ -41,7 +39,7 @@ def run(path: Path, *told: dict[str, Any], world: FakeWorld | None = None) -> Fa
     """Run one phase of these steps; return the world."""
     drawn = scenario(list(told), load=LOAD)
     played: Any = world or FakeWorld(path, drawn)
-    PhaseRun(played, drawn.phases[0]).run(perform)
+    PhaseRun(played, drawn.phases[0]).run()
     return played  # type: ignore[no-any-return]  # it plays a World
 
 
@@ -127,16 +125,6 @@ def test_a_client_that_a_fault_ended_has_not_died(tmp_path: Path, monkeypatch: p
     assert [event.step for event in world.seen("step")] == ["kill", "hold", "start", "hold"]
 
 
-def test_an_offer_is_recorded_with_the_moment_it_holds_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The event of a rate change has the time that the producer reported."""
-    monkeypatch.setattr(actions, "set_rate", lambda _world, _load, rate: {"rate_per_s": rate, "from_ns": 77})
-    world = run(tmp_path, {"set_rate": "3000/s"})
-
-    assert [(event.step, event.target, event.detail) for event in world.seen("rate_set")] == [
-        ("set_rate", "producer", {"rate_per_s": 3000.0, "from_ns": 77})
-    ]
-
-
 @pytest.mark.parametrize(("fault", "carried"), [("kill", ["broker-1"]), ("stop", ["broker-1"]), ("pause", [])])
 def test_what_an_ended_broker_used_is_read_before_it_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, carried: list[str]
@@ -151,105 +139,6 @@ def test_what_an_ended_broker_used_is_read_before_it_ends(
 
     run(tmp_path, {fault: LEADER}, world=world)
     assert read == carried
-
-
-def test_what_left_the_page_cache_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``drop_cache`` drops the data of all three brokers and is recorded as one event."""
-    dropped: list[Path] = []
-    monkeypatch.setattr(actions.page_cache, "drop", lambda folders: dropped.extend(folders) or {"after_bytes": 0})
-
-    world = run(tmp_path, {"drop_cache": "all"})
-
-    assert dropped == [node.folder / "data" for node in world.brokers.values()]
-    assert [event.detail for event in world.seen("cache_dropped")] == [{"after_bytes": 0}]
-
-
-@pytest.mark.parametrize(("error", "refused"), [(None, None), (Refused("not in sync"), "not in sync")])
-def test_leadership_is_given_back_where_that_can_be(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None, refused: str | None
-) -> None:
-    """A preferred election runs for all partitions; a rejection is recorded and the phase continues."""
-    asked: list[object] = []
-
-    def elect(_connection: object, partitions: list[object]) -> None:
-        asked.extend(partitions)
-        if error:
-            raise error
-
-    monkeypatch.setattr(actions, "elect_preferred", elect)
-    world = run(tmp_path, {"elect": "preferred"}, {"hold": "1ms"})
-
-    assert asked == [T0]
-    led = {"orders-0": [1, 1]}
-    assert [event.detail for event in world.seen("elected")] == [
-        {"who": "preferred", "refused": refused, "led": {"before": led, "after": led}}
-    ]
-    assert [event.step for event in world.seen("step")] == ["elect", "hold"]
-
-
-@pytest.mark.parametrize(
-    ("code", "refused", "unclean"),
-    [
-        (0, None, ["orders-0"]),
-        (84, None, []),  # ELECTION_NOT_NEEDED: it has a leader
-        (83, "ELIGIBLE_LEADERS_NOT_AVAILABLE", []),
-        (7, "REQUEST_TIMED_OUT", ["orders-0"]),  # it may be done all the same
-    ],
-)
-def test_an_unclean_election_names_what_may_have_been_elected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, refused: str | None, unclean: list[str]
-) -> None:
-    """An unclean election lists the partitions whose answer leaves an election possible."""
-    monkeypatch.setattr(actions, "elect_unclean", lambda *_: {T0: SimpleNamespace(error_code=code)})
-    (event,) = run(tmp_path, {"elect": "unclean"}).seen("elected")
-
-    assert (event.detail["who"], event.detail["unclean"]) == ("unclean", unclean)
-    assert refused in event.detail["refused"] if refused else event.detail["refused"] is None
-
-
-def test_of_an_election_whose_answer_was_lost_nobody_says_that_it_was_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If an election's answer is lost, it is not recorded as rejected, even if the next broker finds it unnecessary."""
-    answers: Any = iter([TimeoutError("no answer"), {T0: SimpleNamespace(error_code=84)}])
-
-    def elect(*_: object) -> object:
-        answer = next(answers)
-        if isinstance(answer, OSError):
-            raise answer
-        return answer
-
-    def ask(_world: object, what: Any) -> Any:
-        with pytest.raises(TimeoutError):
-            what("A")
-        return what("B")
-
-    monkeypatch.setattr(actions, "elect_unclean", elect)
-    monkeypatch.setattr(FakeWorld, "ask", ask)
-    (event,) = run(tmp_path, {"elect": "unclean"}).seen("elected")
-
-    assert (event.detail["refused"], event.detail["unclean"]) == (None, ["orders-0"])
-
-
-@pytest.mark.parametrize("who", ["preferred", "unclean"])
-def test_an_election_that_nobody_could_be_asked_for_fails_the_phase(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who: str
-) -> None:
-    """If no broker can be reached for an election, the attempt is recorded and the phase fails."""
-
-    def ask(*_: object) -> None:
-        raise HarnessError("No broker answers that could be asked for this")
-
-    monkeypatch.setattr(FakeWorld, "ask", ask)
-    world = FakeWorld(tmp_path, scenario([{"elect": who}], load=LOAD))
-    with pytest.raises(HarnessError, match="No broker answers"):
-        run(tmp_path, {"elect": who}, world=world)
-
-    (event,) = world.seen("elected")
-    assert (event.detail["refused"], event.detail.get("unclean", [])) == (
-        "No broker answers that could be asked for this",
-        [],
-    )
 
 
 def test_balanced_is_led_by_the_first_replica(tmp_path: Path) -> None:
@@ -267,9 +156,9 @@ def test_the_next_phase_binds_anew(tmp_path: Path) -> None:
     """Each phase binds its targets anew."""
     played = scenario([{"kill": LEADER}, {"heal": "all"}], [{"kill": LEADER}])
     world: Any = FakeWorld(tmp_path, played)
-    PhaseRun(world, played.phases[0]).run(perform)
+    PhaseRun(world, played.phases[0]).run()
     world.runtime.states["broker-1"] = "exited"
-    PhaseRun(world, played.phases[1]).run(perform)
+    PhaseRun(world, played.phases[1]).run()
 
     assert [event.target for event in world.seen("inject")] == ["broker-1", "broker-2"]
 
@@ -291,7 +180,7 @@ def test_a_role_is_bound_to_its_brokers(tmp_path: Path, target: str, bound: str)
     """Roles: broker 1 leads, broker 2 is the first replica, and broker 3 is the ZooKeeper controller."""
     played = scenario([{"pause": target}], topics={"orders": {"replicas": ["B", "A", "C"]}})
     world: Any = FakeWorld(tmp_path, played, mode="zookeeper")
-    PhaseRun(world, played.phases[0]).run(perform)
+    PhaseRun(world, played.phases[0]).run()
 
     assert [event.target for event in world.seen("inject")] == [bound]
 
@@ -313,7 +202,7 @@ def test_a_controller_is_awaited(tmp_path: Path) -> None:
     world.active_controller = lambda: None
 
     with pytest.raises(HarnessError, match="Waited 0 s for a controller that acts"):
-        PhaseRun(world, played.phases[0]).run(perform)
+        PhaseRun(world, played.phases[0]).run()
 
 
 def test_what_is_active_is_healed_at_the_end(tmp_path: Path, captures: list[str]) -> None:
@@ -554,7 +443,7 @@ def test_a_partition_without_leader_does_not_end_the_run(tmp_path: Path) -> None
     view = world.partition_view(T0)
     answers = iter([None, None])
     world.partition_view = lambda _: next(answers, view)
-    PhaseRun(world, world.scenario.phases[0]).run(perform)
+    PhaseRun(world, world.scenario.phases[0]).run()
 
     assert len(world.seen("condition_met")) == 1
 
@@ -667,5 +556,5 @@ def test_work_beside_the_steps_is_awaited_though_other_work_failed(tmp_path: Pat
     phase.in_background(fail, end=lambda: None)
     phase.in_background(work, end=told.set)
     with pytest.raises(HarnessError, match=r"No reader\."):
-        phase.run(perform)
+        phase.run()
     assert ended.is_set()

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from clusters.run import usage
-from clusters.run.usage import carry_usage, record_usage
+from clusters.clients import usage
+from clusters.clients.usage import carry_usage, record_usage
 from clusters.runtimes import counters
 from clusters.scenario.scenario import Cluster
 from history.tables import USAGE
