@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -13,6 +14,7 @@ from history.events import EventLog
 from history.folder import STAGES, write_atomically
 from history.refusals import first_wrong
 
+Row = Mapping[str, Any]
 MAX_TIMES = 1_000  # repetitions; more is a typing error that takes hours to plan
 
 
@@ -20,7 +22,8 @@ def check_name(name: str) -> None:
     """Raise BadInput unless a name can be a folder's."""
     if not re.fullmatch(r"\w[\w.-]*", name):
         raise BadInput(
-            f"NAME={name} is no name of a folder: a letter, digit or underscore comes first, then dots and dashes, too."
+            f"--name={name} is no name of a folder: a letter, digit or underscore comes first, then dots and dashes, "
+            "too."
         )
 
 
@@ -39,6 +42,14 @@ class Item(_Model):
     labels: dict[str, str] = Field(default_factory=dict)
 
 
+class When(TypedDict):
+    """What identifies a plan, beside its question."""
+
+    campaign_id: str
+    created_at: str
+    seed: int
+
+
 class Campaign(_Model):
     """The immutable plan (``campaign.json``); ``settings`` are the question with defaults."""
 
@@ -49,6 +60,16 @@ class Campaign(_Model):
     seed: int
     settings: dict[str, Any]
     items: list[Item]
+
+    @property
+    def named(self) -> dict[str, Any]:
+        return {"campaign_id": self.campaign_id, "created_at": self.created_at}
+
+    def own(self, rows: Iterable[Row]) -> list[Row]:
+        return [row for row in rows if row["labels"].get("campaign") == self.campaign_id]
+
+    def missing(self, recorded: Container[str]) -> list[str]:
+        return [item.name for item in self.items if item.name not in recorded]
 
 
 class CampaignFolder:

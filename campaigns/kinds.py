@@ -6,23 +6,26 @@ Its code is imported on first use, since completion must be fast.
 
 from __future__ import annotations
 
-import pkgutil
-from collections.abc import Callable, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, cast
 
 from clusters.paths import ROOT
-from history.errors import BadInput
+from history.errors import BadInput, BadKafka
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from types import ModuleType
 
     from pydantic import BaseModel, ValidationError
 
-    from campaigns.campaign import Campaign, CampaignFolder, Item
+    from campaigns.campaign import Campaign, CampaignFolder, Item, When
     from campaigns.places import Places
     from history.results.base import Summary
 
@@ -57,26 +60,24 @@ class Option:
         return f"{self.help[:1].upper()}{self.help[1:]}"
 
     @property
-    def variable(self) -> str:
-        """Return make's spelling, also used in messages, where the command line replaces it."""
-        return f"{self.name.upper()}="
+    def flag(self) -> str:
+        return f"--{self.name.replace('_', '-')}"
 
 
 @dataclass(frozen=True)
 class Kind:
     """A kind of campaign; ``name`` names package and DAG and, with dashes, command and folder.
 
-    Users read ``help``, ``why``, ``phases``, ``expected`` and ``reading``. Flags:
+    Users read ``help``, ``why``, ``phases``, ``expected`` and ``reading``; ``many`` names its campaigns on the index.
+    The package may have a ``settings``, ``search`` or ``outputs`` module. Flags:
 
     - ``benchmark``: nothing else may load the host meanwhile.
     - ``reads_run_folders``: results come from these, not from archive rows.
-    - ``reads_settings``, ``writes_outputs``: the package has a ``settings`` or ``outputs`` module.
-    - ``searches``: its ``search`` module plans each run from previous ones (command line only).
-    - ``remembers``: it receives earlier campaigns' decisions from ``outputs``.
     """
 
     name: str
     title: str
+    many: str
     help: str
     why: str
     phases: str
@@ -88,10 +89,6 @@ class Kind:
     settings_file: str = ""
     benchmark: bool = True
     reads_run_folders: bool = False
-    reads_settings: bool = False
-    writes_outputs: bool = False
-    searches: bool = False
-    remembers: bool = False
 
     @property
     def command(self) -> str:
@@ -106,15 +103,33 @@ class Kind:
         return cast("Page", import_module(f"reports.{self.name}_page"))
 
     @property
-    def search(self) -> Search:
-        return cast("Search", import_module(f"campaigns.{self.name}.search"))
+    def search(self) -> Search | None:
+        return cast("Search | None", self._optional("search"))
 
     @property
-    def outputs(self) -> Outputs:
-        return cast("Outputs", import_module(f"campaigns.{self.name}.outputs"))
+    def outputs(self) -> Outputs | None:
+        return cast("Outputs | None", self._optional("outputs"))
+
+    def _optional(self, module: str) -> ModuleType | None:
+        name = f"campaigns.{self.name}.{module}"
+        return import_module(name) if find_spec(name) else None
+
+    def follow_up(self, campaign: Campaign, rows: Rows, folder: CampaignFolder) -> list[Item]:
+        """Return the runs that the first results make necessary; most kinds plan all of theirs at once."""
+        more = getattr(self.campaign, "follow_up", None)
+        return more(campaign, rows, **self.memory(folder)) if more else []
 
     def memory(self, folder: CampaignFolder) -> dict[str, Any]:
-        return {"decisions": self.outputs.read_decisions(folder.path.parent)} if self.remembers else {}
+        return self.outputs.memory(folder.path.parent) if self.outputs else {}
+
+    @property
+    def example(self) -> dict[str, str]:
+        """Return the first example's options."""
+        words = shlex.split(self.examples[0])[1:]
+        return {
+            flag.removeprefix("--").replace("-", "_"): value
+            for flag, value in zip(words[::2], words[1::2], strict=True)
+        }
 
     @property
     def form(self) -> tuple[Option, ...]:
@@ -128,13 +143,22 @@ class Kind:
         from history.yaml_files import read_mapping
 
         path = file or (ROOT / self.settings_file if self.settings_file else None)
-        if self.reads_settings:
-            read = import_module(f"campaigns.{self.name}.settings").read_settings
-        else:
-            read = partial(read_mapping, what="The settings")
+        own = self._optional("settings")
+        read = own.read_settings if own else partial(read_mapping, what="The settings")
         written = self._by_key(read(path) if path else {})
         given = {each.key: options[each.name] for each in self.form if options.get(each.name) is not None}
         return merge_patch(merge_patch(written, self._by_key(patch or {})), given)
+
+    @contextmanager
+    def naming_options(self, settings: Mapping[str, Any]) -> Iterator[None]:
+        """Name a refused version by the option that gave it."""
+        try:
+            yield
+        except BadKafka as error:
+            if any(option.name == "kafka" for option in self.options):
+                raise
+            given = (f"{each.flag}=" for each in self.form if settings.get(each.key) == error.kafka)
+            raise BadInput(f"{next(given, 'Kafka ')}{error.kafka}{error.why}") from error
 
     def _by_key(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Rename settings to their keys; raise BadInput if one has two names."""
@@ -165,11 +189,11 @@ class Kind:
         if option is None or len(first["loc"]) > 1:
             wrong = f"{dotted(first['loc'])}: {quotes}" if quotes else first_wrong(error)
             return f"{self.title}: the settings are wrong: {wrong}; {self.docs_page} explains each."
-        example = f"{option.help}, such as {option.variable}{option.example}"
+        example = f"{option.help}, such as {option.flag}={option.example}"
         if first["type"] == "missing":
-            return f"{option.variable} is missing: {example}."
+            return f"{option.flag} is missing: {example}."
         why = quotes or first["msg"].removeprefix("Value error, ")
-        return f"{option.variable}{_as_typed(first['input'])} is refused: {why}. It takes: {example}."
+        return f"{option.flag}={_as_typed(first['input'])} is refused: {why}. It takes: {example}."
 
     def _unknown_key(self, error: ValidationError, model: type[BaseModel]) -> str:
         """An unknown key comes before a missing one: it may be the same, misspelt."""
@@ -211,10 +235,9 @@ UPLOAD = Option(
 
 
 class Campaigns(Protocol):
-    """The ``campaign`` module; ``evidence`` is archive rows, or run folders by item."""
+    """The ``campaign`` module; ``evidence`` is archive rows, or run folders by item. It may have a ``follow_up``."""
 
-    def plan(self, settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign: ...
-    def follow_up(self, campaign: Campaign, rows: Rows, **memory: Any) -> list[Item]: ...
+    def plan(self, settings: Mapping[str, Any], **when: Unpack[When]) -> Campaign: ...
     def result(self, campaign: Campaign, evidence: Any, **memory: Any) -> Summary: ...
 
 
@@ -233,17 +256,16 @@ class Search(Protocol):
 
 
 class Outputs(Protocol):
-    """The ``outputs`` module."""
+    """The ``outputs`` module; ``memory`` has earlier campaigns' decisions."""
 
     def conclude(self, folder: CampaignFolder, result: Any, rows: Rows, places: Places, now: datetime) -> None: ...
-    def read_decisions(self, campaigns: Path) -> Any: ...  # of a kind that remembers
+    def memory(self, campaigns: Path) -> dict[str, Any]: ...
 
 
 @cache
 def names() -> tuple[str, ...]:
-    """Return all kinds: the packages here except ``statistics``."""
-    found = (module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]) if module.ispkg)
-    return tuple(name for name in found if name != "statistics")
+    """Return all kinds: the packages here with a ``campaign`` module."""
+    return tuple(sorted(file.parent.name for file in Path(__file__).parent.glob("*/campaign.py")))
 
 
 def of(name: str) -> Kind:

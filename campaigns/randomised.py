@@ -86,8 +86,7 @@ def result(kind: Literal["fuzz", "soak"], campaign: Campaign, runs: Mapping[str,
     kafka = str(campaign.settings["kafka"])
     return SchedulesResult(
         kind=kind,
-        campaign_id=campaign.campaign_id,
-        created_at=campaign.created_at,
+        **campaign.named,
         state=_state(told),
         sentence=_sentence(told, kafka),
         lines=[_line(run) for run in told if run.verdict != "pass"],

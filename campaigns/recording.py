@@ -1,7 +1,7 @@
-"""Records the items of a campaign, one after the other; every step may be made again.
+"""Record a campaign's items; every step can be repeated.
 
-An item is done once a run of it counts, and its first such run is the item's: docs/dev/architecture.md, many runs. What
-this module imports each run of a campaign waits for: judging and statistics are ``campaigns.runner``'s.
+An item's first run that counts is its own (docs/dev/architecture.md). Imports delay each run, so judging and statistics
+are in ``campaigns.runner``.
 """
 
 from __future__ import annotations
@@ -32,26 +32,22 @@ _Run = TypeVar("_Run")
 
 
 def runtime_of(campaign: Campaign) -> str:
-    """Where its runs are run."""
+    """Return the runtime of its runs."""
     return str(campaign.settings.get("runtime", "docker"))
 
 
 def expected_seconds(item: Item) -> float:
-    """About how long an item takes until it is recorded."""
+    """Estimate the time until an item is recorded."""
     return stages.expected_s(load_scenario(item.scenario, item.changes))
 
 
 def expected_bytes(item: Item) -> float:
-    """About what its run folder keeps of the records that it sends."""
+    """Estimate the records that its run folder keeps."""
     return durations.expected_bytes(load_scenario(item.scenario, item.changes))
 
 
 def check_room(campaign_id: str, items: Sequence[Item], places: Places) -> None:
-    """Refuse runs that do not fit on the disk: they keep their segments, and are judged once all of them are recorded.
-
-    Raises:
-        BadInput: too little is free.
-    """
+    """Raise BadInput if the runs do not fit on the disk."""
     needed = sum(map(expected_bytes, items))
     disk = next(path for path in (places.runs, *places.runs.resolve().parents) if path.exists())
     free = shutil.disk_usage(disk).free
@@ -67,7 +63,7 @@ def check_room(campaign_id: str, items: Sequence[Item], places: Places) -> None:
 
 
 def collected_runs(campaign: Campaign, places: Places) -> Iterator[tuple[str, Path]]:
-    """(item, run folder) of everything that was collected, oldest first, also where the harness broke."""
+    """Yield items and run folders, the oldest first, also of broken runs."""
     for manifest in sorted(places.runs.glob("*/manifest.json")):
         if not RunFolder(manifest.parent).is_sealed:
             continue
@@ -78,16 +74,13 @@ def collected_runs(campaign: Campaign, places: Places) -> Iterator[tuple[str, Pa
 
 
 def recorded_runs(campaign: Campaign, places: Places) -> dict[str, Path]:
-    """Item → the run folder that is its own: recorded to its end, without an error of the harness."""
+    """Map items to their own runs: complete, without an error of the harness."""
     whole = ((item, run) for item, run in collected_runs(campaign, places) if not errors_of(RunFolder(run)))
     return first_of_each(whole)
 
 
 def first_of_each(runs: Iterable[tuple[_Item, _Run]]) -> dict[_Item, _Run]:
-    """Item → its run: the first of those that count, which are given oldest first.
-
-    An item whose run counts is not recorded again; where there is another all the same, to take it would be to choose.
-    """
+    """Map items to their first run; taking a later one would be a choice."""
     found: dict[_Item, _Run] = {}
     for item, run in runs:
         found.setdefault(item, run)
@@ -95,11 +88,10 @@ def first_of_each(runs: Iterable[tuple[_Item, _Run]]) -> dict[_Item, _Run]:
 
 
 def counted(rows: kinds.Rows) -> kinds.Rows:
-    """The archived rows of the runs that are an item's own (``first_of_each``), and of those that are no item's.
+    """Return the rows of items' own runs, and of runs without an item.
 
-    A run in which the harness broke does not count and is recorded again, unless it shows a violated guarantee: that
-    was seen, however the run ended. The archive alone decides, so that a run folder may go; where a file of an earlier
-    version does not say whether an unknown run was recorded to its end, that run does not count.
+    A run in which the harness broke does not count, unless it shows a violation. The archive alone decides, so that
+    run folders may go.
     """
     whole = [row for row in rows if row["verdict"] != "unknown" or row["complete"]]
     oldest_first = sorted(filter(_item_of, whole), key=lambda row: (str(row["started_at"]), row["run_id"]))
@@ -108,13 +100,13 @@ def counted(rows: kinds.Rows) -> kinds.Rows:
 
 
 def _item_of(row: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Campaign and item; a run that nobody's campaign made has none."""
+    """Return campaign and item, if the run has them."""
     labels = row["labels"]
     return (labels["campaign"], labels["item"]) if "item" in labels else None
 
 
 def outstanding(folder: CampaignFolder, items: Iterable[Item], places: Places) -> list[Item]:
-    """The items of which no run counts yet, in their order; those that broke before come last."""
+    """Return the items without a counting run; those that broke before come last."""
     campaign, tried = folder.read_plan(), _tried(folder)
     done = set(recorded_runs(campaign, places))
     if not kinds.of(campaign.kind).reads_run_folders:
@@ -124,7 +116,7 @@ def outstanding(folder: CampaignFolder, items: Iterable[Item], places: Places) -
 
 
 def next_item(folder: CampaignFolder, items: Iterable[Item], places: Places) -> Item | None:
-    """The item whose turn it is, noted as tried, so that one that breaks does not keep its place."""
+    """Return the next item and note the try, so that one that breaks loses its place."""
     left = outstanding(folder, items, places)
     if not left:
         return None
@@ -135,7 +127,7 @@ def next_item(folder: CampaignFolder, items: Iterable[Item], places: Places) -> 
 
 
 def _tried(folder: CampaignFolder) -> dict[str, int]:
-    """Item → how often recording it was begun."""
+    """Map items to their number of tries."""
     try:
         found: dict[str, int] = json.loads((folder.path / _TRIED).read_text())
     except FileNotFoundError:
@@ -144,22 +136,18 @@ def _tried(folder: CampaignFolder) -> dict[str, int]:
 
 
 def items_of(folder: CampaignFolder, places: Places, *, more: bool) -> list[Item]:
-    """The items of the plan, or those that its results made necessary."""
+    """Return the plan's items, or those that its results made necessary."""
     return follow_up(folder, places) if more else folder.read_plan().items
 
 
 def follow_up(folder: CampaignFolder, places: Places) -> list[Item]:
-    """The runs that the first results make necessary; kept beside the plan once all of the plan is archived.
-
-    What a part of the plan asks for is not kept: the rest of it, taken up later, may ask for something else.
-    """
+    """Return the runs that the first results make necessary; stored once all of the plan is archived."""
     kept = folder.path / "follow_up.json"
     if kept.exists():
         return [Item.model_validate(item) for item in json.loads(kept.read_text())]
     campaign = folder.read_plan()
     rows = counted(archive.read(places.archive))
-    kind = kinds.of(campaign.kind)
-    items = kind.campaign.follow_up(campaign, rows, **kind.memory(folder))
+    items = kinds.of(campaign.kind).follow_up(campaign, rows, folder)
     archived = {row["labels"].get("item") for row in rows if row["labels"].get("campaign") == campaign.campaign_id}
     if archived >= {item.name for item in campaign.items}:
         write_atomically(kept, json.dumps([item.model_dump() for item in items], indent=1))
@@ -170,10 +158,10 @@ def follow_up(folder: CampaignFolder, places: Places) -> list[Item]:
 
 
 def record_item(folder: CampaignFolder, item: Item, places: Places) -> Path:
-    """Record one item, a benchmark while nothing else loads this host; returns its run folder.
+    """Record an item, a benchmark while nothing else loads this host; return its run folder.
 
     Raises:
-        PlimsollError: it could not be prepared or recorded; what there is was collected, nothing of it lives on.
+        PlimsollError: it could not be prepared or recorded; nothing of it lives on.
     """
     campaign = folder.read_plan()
     labels = {**item.labels, "campaign": campaign.campaign_id, "item": item.name}

@@ -58,9 +58,10 @@ def plan(
         begun = folder.read_plan()
         created_at, seed = begun.created_at, begun.seed if seed is None else seed
     seed = secrets.randbelow(2**31) if seed is None else seed
-    planned = kinds.of(kind).campaign.plan(settings, campaign_id=campaign_id, created_at=created_at, seed=seed)
-    for item in {(item.scenario, item.kafka, item.labels.get("role")): item for item in planned.items}.values():
-        _check_item(item, planned)
+    with kinds.of(kind).naming_options(settings):
+        planned = kinds.of(kind).campaign.plan(settings, campaign_id=campaign_id, created_at=created_at, seed=seed)
+        for item in {(item.scenario, item.kafka, item.labels.get("role")): item for item in planned.items}.values():
+            _check_item(item, planned)
     left = outstanding(folder, planned.items, places) if folder.plan.exists() else planned.items
     check_room(planned.campaign_id, left, places)
     folder.write_plan(planned)
@@ -86,7 +87,7 @@ def _check_kind(kind: str, campaign_id: str, places: Places) -> None:
     for other in kinds.names():
         folder = CampaignFolder.of(places.site, kinds.of(other).command, campaign_id)
         if other != kind and folder.plan.exists():
-            raise BadInput(f"{folder.path} has the name {campaign_id} already; give this campaign another NAME.")
+            raise BadInput(f"{folder.path} has the name {campaign_id} already; give this campaign another --name.")
 
 
 def judge_recorded(folder: CampaignFolder, places: Places) -> list[str]:
@@ -118,7 +119,7 @@ def conclude(folder: CampaignFolder, places: Places) -> Summary:
     report = result.report(f"plimsoll {kind.command}", datetime.now(UTC))
     write_atomically(folder.junit, junit(report))
     write_atomically(folder.summary, markdown(report))
-    if kind.writes_outputs:
+    if kind.outputs:
         kind.outputs.conclude(folder, result, rows, places, datetime.now(UTC))
     write(kind.page.render(result, links_from(folder.page, rows, places)), folder.page, places.site)
     write_index(places)

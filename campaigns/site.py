@@ -16,7 +16,7 @@ from history.errors import EvidenceError
 from history.folder import RunFolder
 from history.results.base import Summary
 from reports import index_page, run_page
-from reports.index_page import Concluded
+from reports.index_page import Campaigns, Concluded
 from reports.page import write
 
 
@@ -68,14 +68,20 @@ def links_from(page: Path, rows: Sequence[Mapping[str, Any]], places: Places) ->
     return {run_id: os.path.relpath(str(path), str(page.parent)) for run_id, path in pages.items() if path.is_file()}
 
 
-def results(places: Places) -> list[Concluded]:
-    """Return concluded campaigns' results, newest first."""
-    concluded = []
-    for kind in map(kinds.of, kinds.names()):
-        for result in (places.site / kind.command).glob("*/result.json"):
-            address = f"{kind.command}/{result.parent.name}/index.html"
-            concluded.append(Concluded(kind.name, address, _summary(CampaignFolder(result.parent))))
-    return sorted(concluded, key=lambda each: each.result.created_at, reverse=True)
+def concluded(places: Places) -> list[Campaigns]:
+    """Return each kind's concluded campaigns, newest first."""
+    return [
+        Campaigns(kind.command, kind.many, kind.examples[0], _results(places.site / kind.command))
+        for kind in map(kinds.of, kinds.names())
+    ]
+
+
+def _results(folder: Path) -> list[Concluded]:
+    found = [
+        Concluded(f"{folder.name}/{file.parent.name}/index.html", _summary(CampaignFolder(file.parent)))
+        for file in folder.glob("*/result.json")
+    ]
+    return sorted(found, key=lambda each: each.result.created_at, reverse=True)
 
 
 def _summary(folder: CampaignFolder) -> Summary:
@@ -90,4 +96,4 @@ def write_index(places: Places) -> Path:
     """Write the index page."""
     page = places.site / "index.html"
     rows = archive.read(places.archive)
-    return write(index_page.render(rows, results(places), links_from(page, rows, places)), page, places.site)
+    return write(index_page.render(rows, concluded(places), links_from(page, rows, places)), page, places.site)

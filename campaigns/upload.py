@@ -26,7 +26,7 @@ def check(url: str) -> None:
     """Raise BadInput before anything is recorded, unless an object store can be reached at the URL."""
     target = path_of(url)
     if not isinstance(target, RemotePath):
-        raise BadInput(f"UPLOAD={url} is no URL of an object store, such as UPLOAD=s3://bucket/plimsoll.")
+        raise BadInput(f"--upload={url} is no URL of an object store, such as --upload=s3://bucket/plimsoll.")
     check_reachable(target)
 
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer.main import get_command
 
 from campaigns import kinds
 from clusters.paths import ROOT
 from commands.ci import Files, reported
 from commands.outcome import Outcome, outcome_of, say
-from history.exit_codes import MEANINGS
+from history.exit_codes import BAD_INPUT, MEANINGS, PASS, UNKNOWN
 from history.java import VARIABLE as JAVA_VARIABLE
 from history.kafka_versions import DEFAULT_RELEASE
 
@@ -220,6 +221,29 @@ def judge(
     return judge_again(run)
 
 
+Format = Annotated[
+    Literal["operations", "verifiable", "ledger", "jepsen"],
+    typer.Option(help="operations, verifiable, ledger or jepsen.", metavar="FORMAT"),
+]
+Idempotence = Annotated[
+    Literal["true", "false"] | None,
+    typer.Option(help="Whether producers are idempotent; default: true with transactions."),
+]
+UncleanElection = Annotated[Literal["true", "false"], typer.Option(help="May a replica out of sync lead?")]
+Isolation = Annotated[
+    Literal["read_uncommitted", "read_committed"],
+    typer.Option(help="The consumers' level: read_committed or read_uncommitted.", metavar="LEVEL"),
+]
+Faults = Annotated[
+    str,
+    typer.Option(help="What was done to the cluster, by the names of steps, such as kill,pause.", metavar="STEPS"),
+]
+TopicConfig = Annotated[
+    list[str] | None,
+    typer.Option(help="A topic's setting, such as orders:cleanup.policy=compact; without a topic: of all."),
+]
+
+
 @command(
     RUN,
     "import docs/examples/jepsen.edn --format jepsen",
@@ -231,30 +255,13 @@ def judge(
 def import_(
     *,
     history: Annotated[list[Path], typer.Argument(help="The files of one history.", metavar="FILE")],
-    format: Annotated[  # noqa: A002  # the option's name
-        Literal["operations", "verifiable", "ledger", "jepsen"],
-        typer.Option(help="operations, verifiable, ledger or jepsen.", metavar="FORMAT"),
-    ],
+    format: Format,  # noqa: A002  # the option's name
     acks: Annotated[Literal["0", "1", "all"], typer.Option(help="What the producers asked for.")] = "all",
-    idempotence: Annotated[
-        Literal["true", "false"] | None,
-        typer.Option(help="Whether producers are idempotent; default: true with transactions."),
-    ] = None,
-    unclean_election: Annotated[
-        Literal["true", "false"], typer.Option(help="May a replica out of sync lead?")
-    ] = "false",
-    isolation: Annotated[
-        Literal["read_uncommitted", "read_committed"],
-        typer.Option(help="The consumers' level: read_committed or read_uncommitted.", metavar="LEVEL"),
-    ] = "read_committed",
-    faults: Annotated[
-        str,
-        typer.Option(help="What was done to the cluster, by the names of steps, such as kill,pause.", metavar="STEPS"),
-    ] = "",
-    topic_config: Annotated[
-        list[str] | None,
-        typer.Option(help="A topic's setting, such as orders:cleanup.policy=compact; without a topic: of all."),
-    ] = None,
+    idempotence: Idempotence = None,
+    unclean_election: UncleanElection = "false",
+    isolation: Isolation = "read_committed",
+    faults: Faults = "",
+    topic_config: TopicConfig = None,
     kafka: Annotated[str, typer.Option(help="The cluster's version.", metavar="VERSION")] = "unknown",
     runs: Runs = RUNS,
 ) -> Outcome:
@@ -377,7 +384,7 @@ def sample(
     """
     from commands.sample import make_sample
 
-    return make_sample(folder.resolve(), only)
+    return make_sample(folder.resolve(), only, run_command)
 
 
 # --- Airflow, Spark and upkeep ----------------------------------------------------------------------------
@@ -472,3 +479,21 @@ def clean(
     from commands.upkeep import remove_leftovers
 
     return remove_leftovers(everything=all_)
+
+
+def run_command(arguments: Sequence[str]) -> Outcome:
+    """Run a command line without ``plimsoll``; parse errors are bad input."""
+    try:
+        ended = get_command(app).main(list(arguments) or ["--help"], prog_name="plimsoll", standalone_mode=False)
+    except typer.TyperException as error:
+        return Outcome(BAD_INPUT, error=_one_sentence(error))
+    except SystemExit as asked:  # by completion, and with 1 by help into a closed pipe
+        return Outcome(UNKNOWN if asked.code else PASS)
+    return ended if isinstance(ended, Outcome) else Outcome(int(ended or 0))  # --help, completion
+
+
+def _one_sentence(error: typer.TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "plimsoll"
+    message = " ".join(error.format_message().split()).replace("Value error, ", "")
+    return f"{message.rstrip('.')}; see {path} --help."

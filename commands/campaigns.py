@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from campaigns.kinds import Kind
+from campaigns.places import Places
 from commands.outcome import Outcome, say, warned
 from history.exit_codes import EXIT_CODES, FAIL, PASS, UNKNOWN
 from history.results.cases import Case
@@ -34,64 +35,68 @@ def run_campaign(
     runs: Path,
     upload: str | None = None,
 ) -> Outcome:
-    """Plan or resume a campaign and run its DAG.
+    """Plan or resume a campaign and run its DAG; raise BadInput before anything is started."""
+    from campaigns import runner  # slow import
 
-    Raises:
-        BadInput: the settings are wrong; nothing was started.
-        KeyboardInterrupt: after cleanup.
-    """
-    from campaigns import recording, runner  # slow import
-    from campaigns.places import Places
-    from clusters.run import experiment
-
-    places = Places.beside(runs)
-    folder = runner.plan(
-        kind.name, kind.settings(options, file=file), name=name, seed=seed, places=places, upload_to=upload
-    )
-    campaign = folder.read_plan()
-
-    def listed(follow_up: bool) -> list[Item]:
-        return recording.outstanding(folder, recording.items_of(folder, places, more=follow_up), places)
-
-    def reap() -> None:
-        with warned():
-            experiment.reap()  # runs of an ended process have no lease
-
+    places, settings = Places.beside(runs), kind.settings(options, file=file)
+    folder = runner.plan(kind.name, settings, name=name, seed=seed, places=places, upload_to=upload)
     before = _written_ns(folder.result)
-    with airflow_home.home_of_run(f"{kind.name}-{campaign.campaign_id}") as home:
+    with airflow_home.home_of_run(f"{kind.name}-{folder.path.name}") as home:
         log, ended_before = home / "airflow.log", ended_for_memory()
-        progress = CampaignProgress(
-            folder, places.runs, lambda line: say(line.rstrip("\n")), listed, recording.expected_seconds
-        )
-        todo = listed(False)
-        progress.say(f"{kind.command} {campaign.campaign_id}: {len(todo)} of {len(campaign.items)} runs to record")
+        progress = _progress(kind, folder, places)
         try:
-            succeeded = run_dag(
-                kind.name,
-                {"campaign": str(folder.path)},
-                home=home,
-                log=log,
-                progress=progress,
-                salvage=reap,
-                PLIMSOLL_RUNS=str(places.runs),
-                PLIMSOLL_SCENARIO="steady",  # skips the scenarios' DAGs
-            )
+            succeeded = _run(kind, folder, places, home, progress)
         finally:
             say(f"campaign: {folder.path}")
         outcome = _concluded(folder, before)
-        if kind.searches and folder.result.exists() and (succeeded or outcome.code == FAIL):
+        if kind.search and folder.result.exists() and (succeeded or outcome.code == FAIL):
             try:
                 lines = kind.search.search(folder, options, places, progress.say)
             finally:
-                reap()
+                _reap()
             outcome = _concluded(folder, before)
             outcome = replace(outcome, lines=[*outcome.lines[:-2], *lines, *outcome.lines[-2:]])
         if succeeded or outcome.code == FAIL:
             shutil.rmtree(home)
             return outcome
-    why = f"A task failed. The same command with NAME={campaign.campaign_id} goes on; Airflow's log: {log}"
+    why = f"A task failed. The same command with --name={folder.path.name} goes on; Airflow's log: {log}"
     errors = "\n".join(filter(None, [outcome.error, memory_ran_out(ended_before), why]))
     return replace(outcome, code=UNKNOWN, error=errors)
+
+
+def _progress(kind: Kind, folder: CampaignFolder, places: Places) -> CampaignProgress:
+    from campaigns import recording  # slow import
+
+    def listed(follow_up: bool) -> list[Item]:
+        return recording.outstanding(folder, recording.items_of(folder, places, more=follow_up), places)
+
+    def write(line: str) -> None:
+        say(line.rstrip("\n"))
+
+    progress = CampaignProgress(folder, places.runs, write, listed, recording.expected_seconds)
+    planned = len(folder.read_plan().items)
+    progress.say(f"{kind.command} {folder.path.name}: {len(listed(False))} of {planned} runs to record")
+    return progress
+
+
+def _run(kind: Kind, folder: CampaignFolder, places: Places, home: Path, progress: CampaignProgress) -> bool:
+    return run_dag(
+        kind.name,
+        {"campaign": str(folder.path)},
+        home=home,
+        log=home / "airflow.log",
+        progress=progress,
+        salvage=_reap,
+        PLIMSOLL_RUNS=str(places.runs),
+        PLIMSOLL_SCENARIO="steady",  # skips the scenarios' DAGs
+    )
+
+
+def _reap() -> None:
+    from clusters.run import experiment  # slow import
+
+    with warned():
+        experiment.reap()  # runs of an ended process have no lease
 
 
 def _written_ns(file: Path) -> int:

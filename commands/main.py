@@ -1,27 +1,24 @@
-"""The command line: signals, bad input, make's variables, exit codes."""
+"""The command line: signals, streams, make's variables, exit codes."""
 
 from __future__ import annotations
 
 import io
 import logging
 import os
-import re
 import shlex
 import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from difflib import get_close_matches
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-import typer
 from typer.main import get_command
 
-from commands.app import app
+from commands.app import app, run_command
 from commands.outcome import Outcome, print_error, say, stdout_for_json
-from history.exit_codes import BAD_INPUT, MEANINGS, PASS, UNKNOWN
+from history.exit_codes import BAD_INPUT, MEANINGS, PASS
 
 FROM_MAKE = "--from-make"
 
@@ -40,37 +37,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     as_json = "--json" in words
     with stdout_for_json() if as_json else nullcontext():
         outcome = Outcome(BAD_INPUT, error=refusal) if refusal else run_command(words)
-    command = next((word for word in words if not word.startswith("-")), "")
-    variables = variables_of(command)
-    error = _spelled(_of_option(outcome.error, variables, words), variables, from_make=from_make)
     if as_json:
-        say(Outcome(outcome.code, facts=outcome.facts, error=error).as_json())
+        say(outcome.as_json())
         return outcome.code
-    if error:
-        print_error(error)
+    if outcome.error:
+        print_error(outcome.error)
     for line in outcome.lines:
         say(line)
     if from_make and outcome.code != PASS:  # make has its own exit code
         print_error(f"exit code {outcome.code}: {MEANINGS[outcome.code]}")
     return outcome.code
-
-
-def run_command(arguments: list[str]) -> Outcome:
-    """Run a command line without ``plimsoll``; parse errors are bad input."""
-    try:
-        ended = get_command(app).main(arguments or ["--help"], prog_name="plimsoll", standalone_mode=False)
-    except typer.TyperException as error:
-        return Outcome(BAD_INPUT, error=_one_sentence(error))
-    except SystemExit as asked:  # by completion, and with 1 by help into a closed pipe
-        return Outcome(UNKNOWN if asked.code else PASS)
-    return ended if isinstance(ended, Outcome) else Outcome(int(ended or 0))  # --help, completion
-
-
-def _one_sentence(error: typer.TyperException) -> str:
-    context = getattr(error, "ctx", None)
-    path = context.command_path if context else "plimsoll"
-    message = " ".join(error.format_message().split()).replace("Value error, ", "")
-    return f"{message.rstrip('.')}; see {path} --help."
 
 
 # --- variables of make -----------------------------------------------------------------------------
@@ -119,31 +95,6 @@ def _refusal(command: str, name: str, takes: list[str]) -> str:
     near = get_close_matches(name, takes, n=1)
     hint = f"did you mean {near[0]}=? It takes" if near else "it takes"
     return f"make {command} takes no {name}=; {hint} {', '.join(takes)}."
-
-
-def _of_option(sentence: str, variables: dict[str, Variable], words: Sequence[str]) -> str:
-    if not variables or "KAFKA" in variables:
-        return sentence
-    typed = " ".join(words).replace("=", " ").split(" ")
-    options = {variable.option: name for name, variable in variables.items() if variable.option}
-    used = {value: options[word] for word, value in pairwise(typed) if word in options}
-
-    def named(match: re.Match[str]) -> str:
-        value = match[1]
-        return f"{used[value]}={value}" if value in used else f"Kafka {value}"
-
-    return re.sub(r"\bKAFKA=([^\s:,;]+)", named, sentence).replace(" with KAFKA=", "")
-
-
-def _spelled(sentence: str, variables: dict[str, Variable], *, from_make: bool) -> str:
-    """Spell variables as typed: ``KAFKA=`` or ``--kafka``."""
-    for name, (option, *_) in variables.items():
-        if from_make and option:
-            sentence = re.sub(rf"'?(?<!\w){option}(?![\w-])'?=?", f"{name}=", sentence)
-        elif not from_make:
-            sentence = re.sub(rf"\b{name}=(?=\s|$)", option or name, sentence)
-            sentence = re.sub(rf"\b{name}=", f"{option}=" if option else f"{name} ", sentence)
-    return sentence
 
 
 # --- streams, signals, and what is fetched ---------------------------------------------------------

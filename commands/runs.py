@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from clusters.run.host_lock import beside_others
-from clusters.scenario.scenario import load_scenario, scenario_names
+from clusters.scenario.scenario import Scenario, load_scenario, scenario_names
 from commands.outcome import Outcome, print_error, say, warned
 from history.errors import BadInput
 from history.events import errors_of, notes_of_import, read_events
@@ -62,28 +62,11 @@ def record_and_judge(
     run = experiment.prepare(
         scenario, kafka=kafka, runtime=runtime, rate=rate, seed=seed, runs=runs, subnet=subnet, lease="process"
     )
-    named = str(Path(scenario).resolve()) if scenario.endswith((".yaml", ".yml")) else scenario
     with ExitStack() as held:
-        try:
-            held.enter_context(beside_others())
-            held.enter_context(experiment.hold_lease(run))
-            home = held.enter_context(airflow_home.home_of_run(run.name))
-        except BaseException:
-            shutil.rmtree(run, ignore_errors=True)  # nothing was started
-            raise
+        home = _hold(held, run)
         log, ended_before = home / "airflow.log", ended_for_memory()
-        progress = Progress(stages(parsed), RunFolder(run), lambda line: say(line.rstrip("\n")))
-        progress.begin(parsed)
         try:
-            succeeded = run_dag(
-                parsed.name,
-                {"run_dir": str(run)},
-                home=home,
-                log=log,
-                progress=progress,
-                salvage=partial(_salvage_unsealed, run),
-                PLIMSOLL_SCENARIO=named,
-            )
+            succeeded = _run(parsed, scenario, run, home)
         except KeyboardInterrupt:
             say(f"run: {run}")
             shutil.rmtree(home)
@@ -92,6 +75,33 @@ def record_and_judge(
         if outcome.code in (PASS, FAIL):
             shutil.rmtree(home)
     return outcome
+
+
+def _hold(held: ExitStack, run: Path) -> Path:
+    """Wait for the host, keep the run's lease, and return an Airflow home."""
+    from clusters.run import experiment  # slow import
+
+    try:
+        held.enter_context(beside_others())
+        held.enter_context(experiment.hold_lease(run))
+        return held.enter_context(airflow_home.home_of_run(run.name))
+    except BaseException:
+        shutil.rmtree(run, ignore_errors=True)  # nothing was started
+        raise
+
+
+def _run(parsed: Scenario, scenario: str, run: Path, home: Path) -> bool:
+    progress = Progress(stages(parsed), RunFolder(run), lambda line: say(line.rstrip("\n")))
+    progress.begin(parsed)
+    return run_dag(
+        parsed.name,
+        {"run_dir": str(run)},
+        home=home,
+        log=home / "airflow.log",
+        progress=progress,
+        salvage=partial(_salvage_unsealed, run),
+        PLIMSOLL_SCENARIO=str(Path(scenario).resolve()) if scenario.endswith((".yaml", ".yml")) else scenario,
+    )
 
 
 def _salvage_unsealed(run: Path) -> None:
@@ -185,7 +195,7 @@ def import_and_judge(history: Sequence[Path], origin: Origin, settings: Settings
 
     for name in settings.faults:  # allowances name our steps
         if name not in STEPS:
-            raise BadInput(f"FAULTS= names {name!r}, which is no step; known: {', '.join(sorted(STEPS))}.")
+            raise BadInput(f"--faults names {name!r}, which is no step; known: {', '.join(sorted(STEPS))}.")
     run = import_history(history, origin, settings, runs)
     for note in notes_of_import(read_events(run.events)):
         print_error(note)

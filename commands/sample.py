@@ -16,7 +16,6 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from campaigns import kinds
 from campaigns.places import Places
 from clusters.paths import ROOT
-from commands.main import run_command
 from commands.outcome import Outcome, say
 from history.errors import BadInput
 from history.exit_codes import BAD_INPUT, INTERRUPTED, UNKNOWN
@@ -77,14 +76,14 @@ def chosen(entries: Sequence[Entry], only: str | None) -> list[Entry]:
     known = [entry.name for entry in entries]
     for name in names:
         if name not in known:
-            raise BadInput(f"ONLY={name} is nothing of the sample site; known: {', '.join(known)}.")
+            raise BadInput(f"--only={name} is nothing of the sample site; known: {', '.join(known)}.")
     return [entry for entry in entries if entry.name in names]
 
 
-def make_sample(folder: Path, only: str | None) -> Outcome:
+def make_sample(folder: Path, only: str | None, run: RunCommand) -> Outcome:
     """Run missing entries, rewriting the page after each; raise BadInput for unknown names."""
     entries = read_list()
-    return make(entries, chosen(entries, only), Places.beside(folder / "runs"), run_command)
+    return make(entries, chosen(entries, only), Places.beside(folder / "runs"), run)
 
 
 def make(entries: Sequence[Entry], wanted: Sequence[Entry], places: Places, run: RunCommand) -> Outcome:

@@ -27,7 +27,7 @@ def list_archive(runs: str | Path, *, rebuild: bool, metrics: Path | None = None
     from history import archive
 
     if metrics and not metrics.parent.is_dir():
-        raise BadInput(f"METRICS={metrics}: there is no folder {metrics.parent}.")
+        raise BadInput(f"--metrics={metrics}: there is no folder {metrics.parent}.")
     folder = path_of(runs).resolve()
     check_reachable(folder)
     places = Places.beside(folder)

@@ -31,6 +31,14 @@ class BadInput(PlimsollError):  # noqa: N818  # named after the input
         super().__init__(one_line(sentence))
 
 
+class BadKafka(BadInput):
+    """A version or build of Kafka is refused; ``why`` follows its name."""
+
+    def __init__(self, kafka: str, why: str) -> None:
+        super().__init__(f"--kafka={kafka}{why}")
+        self.kafka, self.why = kafka, why
+
+
 class NoDocker(BadInput):
     """A run needs Docker, and no daemon responds."""
 

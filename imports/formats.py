@@ -14,7 +14,7 @@ from imports.run_folder import Settings
 
 
 def _read_jepsen(paths: Sequence[Path]) -> History:
-    extras.require("edn", "edn_format", "FORMAT=jepsen")
+    extras.require("edn", "edn_format", "--format=jepsen")
     from imports import jepsen
 
     return jepsen.read(paths)

@@ -52,10 +52,10 @@ def topic_settings(given: Sequence[str]) -> dict[str, dict[str, str]]:
     for word in " ".join(given).split():
         match = re.fullmatch(r"(?:([\w.-]+):)?([\w.]+)=(\S*)", word)
         if match is None:
-            raise BadInput(f"TOPIC_CONFIG={word}: give [TOPIC:]NAME=VALUE, such as orders:cleanup.policy=compact.")
+            raise BadInput(f"--topic-config={word}: give [TOPIC:]NAME=VALUE, such as orders:cleanup.policy=compact.")
         topic, name, value = match.groups(default="")
         if why := topic_setting_refused(name, value):
-            raise BadInput(f"TOPIC_CONFIG={word}: {why}")
+            raise BadInput(f"--topic-config={word}: {why}")
         found.setdefault(topic, {})[name] = value
     return found
 

@@ -1,7 +1,7 @@
-"""Airflow steps of a campaign, each a few lines around one call of ``campaigns.recording`` or
-``campaigns.runner``.
+"""Wrap calls of ``campaigns.recording`` and ``campaigns.runner`` in Airflow steps.
 
-A run of a campaign is one task: its own grid would be the fifteen tasks of a scenario's DAG times dozens of runs.
+A run of a campaign is one task: its own grid would have fifteen tasks for each of dozens of runs. Heavy imports are in
+functions, because Airflow parses this file often.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 def places() -> Places:
-    """Where this Airflow's runs, archive and pages are."""
-    from campaigns.places import Places  # heavy: not while a DAG file is parsed
+    """Return the folders of this Airflow's runs, archive and pages."""
+    from campaigns.places import Places
 
     return Places.beside(runs_folder())
 
@@ -49,14 +49,14 @@ class CampaignStep(ConnectedOperator):
 
     @property
     def folder(self) -> CampaignFolder:
-        from campaigns.campaign import CampaignFolder  # heavy: not while a DAG file is parsed
+        from campaigns.campaign import CampaignFolder
 
         if self.campaign is None:
             raise AirflowSkipException("There is no plan, so that there is nothing to go on with.")
         return CampaignFolder(Path(self.campaign))
 
     def stage(self, item: str = "") -> AbstractContextManager[None]:
-        """Let whoever follows the campaign know when this step begins and ends."""
+        """Record when this step begins and ends, for the progress display."""
         return stage_events(self.folder.stages, self.task_id, item)
 
     def on_kill(self) -> NoReturn:
@@ -66,7 +66,7 @@ class CampaignStep(ConnectedOperator):
 
 
 class PlanCampaign(ConnectedOperator):
-    """Fix what will be run; returns the campaign's folder.
+    """Plan the runs; return the campaign's folder.
 
     :param kind: its name (``campaigns.kinds``)
     """
@@ -76,7 +76,7 @@ class PlanCampaign(ConnectedOperator):
         self.kind = kind
 
     def execute(self, context: Context) -> str:
-        from campaigns import kinds, runner  # heavy: not while a DAG file is parsed
+        from campaigns import kinds, runner
         from campaigns.campaign import CampaignFolder
 
         params = asked_params(context)
@@ -93,9 +93,9 @@ class PlanCampaign(ConnectedOperator):
 
 
 class CountItems(CampaignStep):
-    """A number for each item that is neither recorded nor archived yet; none where the disk has no room for them.
+    """Return a number for each item to record; raise BadInput if the disk has no room.
 
-    :param follow_up: of the runs that the first results made necessary, instead of the plan
+    :param follow_up: count the runs that the first results made necessary
     """
 
     def __init__(self, *, follow_up: bool = False, **kwargs: Any) -> None:
@@ -103,7 +103,7 @@ class CountItems(CampaignStep):
         self.follow_up = follow_up
 
     def execute(self, context: Context) -> list[int]:  # noqa: ARG002  # Airflow's signature
-        from campaigns import recording  # heavy: not while a DAG file is parsed
+        from campaigns import recording
 
         with self.stage():
             items = recording.items_of(self.folder, places(), more=self.follow_up)
@@ -113,14 +113,12 @@ class CountItems(CampaignStep):
 
 
 class RecordItem(CampaignStep):
-    """Record the run whose turn it is while nothing else loads this host, and upload it where that was asked for;
-    returns its folder.
+    """Record the next run while nothing else loads this host, and upload it if asked; return its folder.
 
-    Airflow starts mapped tasks in any order, and the order of a campaign's runs is part of its plan: so that each takes
-    whichever run comes next, whatever its own number.
+    Airflow starts mapped tasks in any order, so each takes the plan's next run.
 
     :param number: which of the mapped tasks this is
-    :param follow_up: of the runs that the first results made necessary, instead of the plan
+    :param follow_up: record the runs that the first results made necessary
     """
 
     def __init__(self, *, number: int, follow_up: bool = False, **kwargs: Any) -> None:
@@ -129,7 +127,7 @@ class RecordItem(CampaignStep):
         self.follow_up = follow_up
 
     def execute(self, context: Context) -> str | None:
-        from campaigns import recording, upload  # heavy: not while a DAG file is parsed
+        from campaigns import recording, upload
 
         items = recording.items_of(self.folder, places(), more=self.follow_up)
         item = recording.next_item(self.folder, items, places())
@@ -146,10 +144,10 @@ class RecordItem(CampaignStep):
 
 
 class JudgeItems(CampaignStep):
-    """Judge, publish and archive what was recorded; returns the run ids."""
+    """Judge, publish and archive recorded runs; return the run ids."""
 
     def execute(self, context: Context) -> list[str]:  # noqa: ARG002  # Airflow's signature
-        from campaigns import runner  # heavy: not while a DAG file is parsed
+        from campaigns import runner
 
         with self.stage():
             judged = runner.judge_recorded(self.folder, places())
@@ -158,10 +156,10 @@ class JudgeItems(CampaignStep):
 
 
 class Conclude(CampaignStep):
-    """Write the result, its page and the index; red where the result's state is fail."""
+    """Write the result, its page and the index; fail if the result's state is fail."""
 
     def execute(self, context: Context) -> str:  # noqa: ARG002  # Airflow's signature
-        from campaigns import runner  # heavy: not while a DAG file is parsed
+        from campaigns import runner
 
         with self.stage():
             result = runner.conclude(self.folder, places())
@@ -173,9 +171,9 @@ class Conclude(CampaignStep):
 
 
 class WriteIndex(BaseOperator):
-    """Write the page over all runs and campaigns anew; returns its path."""
+    """Write the page over all runs and campaigns; return its path."""
 
     def execute(self, context: Context) -> str:  # noqa: ARG002  # Airflow's signature
-        from campaigns.site import write_index  # heavy: not while a DAG file is parsed
+        from campaigns.site import write_index
 
         return str(write_index(places()))

@@ -1,4 +1,4 @@
-"""What every campaign's DAG is: plan, record, judge, what follows from it, conclude."""
+"""The DAG of a campaign: plan, record, judge, follow up, conclude."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ On the command line: `plimsoll {kind.command} --help`. More: `{kind.docs_page}`.
 
 
 def _param(json_type: str, title: str, description: str, **more: Any) -> Param:
-    """A field that may stay empty: then the settings decide."""
+    """Return a field that may stay empty: then the settings decide."""
     return Param(None, type=[json_type, "null"], title=title, description_md=description, **more)
 
 
@@ -57,15 +57,15 @@ COMMON = {
 
 
 def params_of(kind: Kind) -> dict[str, Param]:
-    """The form of a kind of campaign, from its declaration."""
+    """Return a kind's form, from its declaration."""
     return {option.name: _param_of(option) for option in kind.form} | COMMON
 
 
 def campaign_dag(kind: Kind, tell: Sequence[BaseNotifier] = (), schedule: Any = None, **more: Any) -> DAG:
-    """The DAG of a kind of campaign; ``tell`` are notified of its result, red or green, and where it cannot be planned.
+    """Return a kind's DAG; ``tell`` are notified of its result, and if it cannot be planned.
 
-    Runs go one after the other, also under a scheduler: they share one pool with one slot. A run that broke leaves its
-    task red, and the campaign goes on without it.
+    Runs go one after the other, also under a scheduler: they share a pool with one slot. A broken run leaves its task
+    red, and the campaign goes on.
     """
     with DAG(
         kind.name,

@@ -1,4 +1,4 @@
-"""What a person sees while a campaign goes on: one line for each run, and how long the rest will take."""
+"""A campaign's progress: a line for each run, and the remaining time."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ _WORDS = {
 
 
 class CampaignProgress:
-    """Turns the events of a campaign's stages into lines for a person.
+    """Turn the events of a campaign's stages into lines.
 
-    ``listed`` gives the runs of a round (first, follow-up) that are still to be recorded; ``seconds`` says how long one
-    is expected to take.
+    ``listed`` returns a round's runs (first, follow-up) that are still to be recorded; ``seconds`` estimates one.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class CampaignProgress:
         self._judged = 0
 
     def look(self) -> None:
-        """Say what is new."""
+        """Print what is new."""
         for event in self._tail.events():
             kind, stage, item, detail = event["kind"], event["step"], event["target"], event["detail"]
             if kind == "stage_started":
@@ -70,7 +69,7 @@ class CampaignProgress:
         self._look_at_verdicts()
 
     def say(self, text: str) -> None:
-        """Write one line with the time that the campaign has taken so far."""
+        """Print a line with the time so far."""
         minutes, seconds = divmod(int(time.monotonic() - self._began_s), 60)
         self._write(f"[{minutes:02}:{seconds:02}] {text}\n")
 
@@ -103,11 +102,11 @@ class CampaignProgress:
         )
 
     def _pace(self) -> float:
-        """How much longer the recorded runs took than was expected of them."""
+        """Return how much longer recorded runs took than was expected."""
         expected_s = sum(self._seconds(self._round[name]) for name in self._begun)
         return (time.monotonic() - self._round_began_s) / expected_s if expected_s else 1.0
 
 
 def _kafka_of(item: Item) -> str:
-    """As it was asked for: a build that a command made by its name, not by the folder of its jars."""
+    """Return the version as requested: a built one by its name, not by the folder of its jars."""
     return item.labels.get("subject") or item.labels.get("build") or item.kafka

@@ -1,4 +1,4 @@
-"""What the clients of runs that go on tell and record, as metrics; nothing here asks a broker."""
+"""Export metrics of active runs from their clients' records, without asking brokers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _COUNTS = {
 
 
 def _families() -> dict[str, Any]:
-    """Every metric, without samples; all have the label run."""
+    """Return every metric without samples; all have the label run."""
     client, partition = ["run", "client"], ["run", "topic", "partition"]
     replica, fault = [*partition, "broker"], ["run", "phase", "fault", "target"]
     families: list[Metric] = [
@@ -83,7 +83,7 @@ def _families() -> dict[str, Any]:
 
 
 class LiveRuns(Collector):
-    """The runs below a folder that go on, as metrics; what they recorded since the last scrape is read at the next."""
+    """Metrics of the active runs below a folder; each scrape reads what is new."""
 
     def __init__(self, runs: Path) -> None:
         self._runs = runs
@@ -115,7 +115,7 @@ def _modified_s(file: Path) -> float:
 
 
 class LiveRun:
-    """Follows one run in the files that it writes anyway."""
+    """Follow one run in the files that it writes."""
 
     def __init__(self, folder: RunFolder) -> None:
         self.events: list[Event] = []
@@ -128,11 +128,11 @@ class LiveRun:
         self._views: dict[tuple[Any, ...], Mapping[str, Any]] = {}
 
     def seconds(self, t_ns: int) -> float:
-        """Since the first event, as ``reports.timeline`` asks."""
+        """Return the seconds since the first event."""
         return (t_ns - self.events[0].t_ns) / 1e9
 
     def add_to(self, families: Mapping[str, Any]) -> None:
-        """Add the samples of this run."""
+        """Add this run's samples."""
         run, manifest = self._folder.run_id, self._manifest
         about = {"scenario": manifest.scenario_name, "kafka_version": manifest.kafka_version}
         families["plimsoll_run"].add_metric([run], about | {"runtime": manifest.runtime or ""})
@@ -171,7 +171,7 @@ class LiveRun:
             families["plimsoll_replica_lag_records"].add_metric(labels, lag)
 
     def _add_isr(self, families: Mapping[str, Any]) -> None:
-        """Of several brokers' views the one of the newest leader, else of whoever was asked last, counts."""
+        """Add the newest leader's view, else the last one."""
         for _, batches in self._streams.new("isr"):
             self._views |= _newest(batches, _VIEW)
         best: dict[tuple[str, int], Mapping[str, Any]] = {}
@@ -198,14 +198,14 @@ class LiveRun:
 
 
 class _Latency:
-    """Times until the acknowledgement, counted by bucket since the run began."""
+    """Times until the acknowledgement, by bucket, since the run began."""
 
     def __init__(self) -> None:
         self.sum_s = 0.0
         self._counts = np.zeros(len(BUCKETS_S) + 1, np.int64)
 
     def add(self, sends: pa.RecordBatch) -> None:
-        """A batch of a ledger; what was not acknowledged, or had no due time, counts nowhere."""
+        """Add a ledger's batch; sends without an acknowledgement or a due time are left out."""
         due_ns, done_ns = acknowledged_times(sends)
         times_ns = done_ns - due_ns
         held = np.searchsorted(_BUCKETS_NS, times_ns, side="left")
@@ -213,12 +213,12 @@ class _Latency:
         self.sum_s += float(times_ns.sum()) / 1e9
 
     def buckets(self) -> Sequence[tuple[str, float]]:
-        """The upper edge of each bucket, and how many times lie at or below it."""
+        """Return each bucket's upper edge, and the number of times at or below it."""
         return list(zip([*map(str, BUCKETS_S), "+Inf"], map(float, self._counts.cumsum()), strict=True))
 
 
 def _newest(batches: list[pa.RecordBatch], key: list[str]) -> dict[tuple[Any, ...], Mapping[str, Any]]:
-    """The last row of each key."""
+    """Return each key's last row."""
     table = pa.Table.from_batches(batches)
     numbered = table.append_column("number", pa.array(np.arange(table.num_rows)))
     last = numbered.group_by(key).aggregate([("number", "max")])["number_max"]
@@ -231,5 +231,5 @@ def _fresh(rows: Mapping[Any, Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]
 
 
 def _authority(view: Mapping[str, Any]) -> tuple[int, bool, int]:
-    """By which views of a partition are ordered; a broker in an older leader epoch knows less."""
+    """Return the sort key of views: a broker in an older leader epoch knows less."""
     return view["leader_epoch"] or 0, view["observer"] == str(view["leader"]), view["received_ns"]

@@ -1,4 +1,4 @@
-"""Whether memory ran out: the kernel then ends a process without a word, whichever has the most."""
+"""Detect that memory ran out: the kernel then kills the largest process without a message."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ VMSTAT = Path("/proc/vmstat")
 
 
 def ended_for_memory() -> int:
-    """How many processes the kernel has ended for want of memory since this host started; 0 where it does not say."""
+    """Return how many processes the kernel has killed for memory since boot; 0 if unknown."""
     told = re.search(r"^oom_kill (\d+)$", VMSTAT.read_text() if VMSTAT.exists() else "", re.MULTILINE)
     return int(told[1]) if told else 0
 
 
 def memory_ran_out(ended_before: int) -> str:
-    """A sentence where the kernel has ended more than it had before, else nothing."""
+    """Return a sentence if the kernel killed more than before."""
     ended = ended_for_memory() - ended_before
     if ended <= 0:
         return ""

@@ -40,7 +40,7 @@ def serving(port: int | None, runs: Path) -> Iterator[None]:
         server, thread = start_http_server(port, ADDRESS, registry)
     except (OSError, OverflowError) as error:
         raise BadInput(
-            f"Port {port} of {ADDRESS} cannot be had ({error}); choose another by METRICS_PORT=<number>."
+            f"Port {port} of {ADDRESS} cannot be had ({error}); choose another by --metrics-port=<number>."
         ) from error
     try:
         yield

@@ -1,4 +1,4 @@
-"""Tells others of a nightly run: a webhook by a notifier of our own, Slack, mail and PagerDuty by those of Airflow's
+"""Report nightly runs: to a webhook by our own notifier, to Slack, mail and PagerDuty by those of Airflow's
 providers.
 """
 
@@ -34,8 +34,8 @@ Message = dict[str, Any]
 
 
 def message_of(campaign: str, context: Context) -> Message:
-    """What a nightly run's task came to: the nightly run's summary, or that there is none, because it could not be
-    planned, or the task ended without a result. ``text`` is for people, ``state`` None where there is no result.
+    """Return a nightly run's summary, or why there is none. ``text`` is for people; ``state`` is None without a
+    result.
     """
     from campaigns.nightly.outputs import summary  # heavy: not while a DAG file is parsed
     from history.results.nightly import NightlyResult
@@ -56,10 +56,10 @@ def _folder(campaign: str) -> CampaignFolder | None:
 
 
 class NightlyWebhook(BaseNotifier):
-    """Post what a nightly run's task came to, red or green; ``text`` is what chat programs show.
+    """Post the result of a nightly run's task; ``text`` is what chat programs show.
 
-    :param campaign: the nightly run's folder; "None" where the nightly run could not be planned
-    :param url: where to; else the value of the environment variable that the nightly run's settings name, else nowhere
+    :param campaign: the nightly run's folder; "None" if it could not be planned
+    :param url: the address; default: the environment variable that the settings name
     """
 
     template_fields = ("campaign", "url")
@@ -84,8 +84,8 @@ def post(url: str, message: Message) -> None:
     """Post a message as JSON.
 
     Raises:
-        BadInput: the address is none of http or https.
-        HarnessError: it was not taken. The address is not told, as it may be a secret.
+        BadInput: the address is not http or https.
+        HarnessError: it was not accepted; the address may be a secret and is not named.
     """
     _check_address(url, "The webhook's address")
     body = json.dumps(message).encode()
@@ -97,7 +97,7 @@ def post(url: str, message: Message) -> None:
 
 
 def _check_address(url: str, words: str) -> None:
-    """Refuse it here: what the libraries say of one holds it whole."""
+    """Reject a wrong address here: the libraries' errors would show all of it."""
     if not url.startswith(("http://", "https://")):
         raise BadInput(f"{words} must begin with http:// or https://.")
 
@@ -132,7 +132,7 @@ def _mail(message: Message, found: Connection) -> BaseNotifier:
 
 
 def _pagerduty(message: Message, found: Connection) -> BaseNotifier | None:
-    """An incident where something failed; none from a nightly run that could not tell, which resolves none either."""
+    """Return an incident if something failed; an undecided run opens and resolves none."""
     if message["state"] == "unknown":
         return None
     extras.require("notify", "pagerduty", f"The connection {found.conn_id}")
@@ -151,7 +151,7 @@ def _pagerduty(message: Message, found: Connection) -> BaseNotifier | None:
 
 
 class Receiver(NamedTuple):
-    """Who is told: the Airflow connection with address and secret, and what makes the provider's own notifier."""
+    """A receiver: its Airflow connection, and the provider's notifier."""
 
     words: str
     connection: str
@@ -166,10 +166,10 @@ RECEIVERS = {
 
 
 class NightlyNotifier(BaseNotifier):
-    """Tell a receiver what a nightly run's task came to, if Airflow has its connection.
+    """Report a nightly run's task to a receiver, if Airflow has its connection.
 
     :param receiver: a key of ``RECEIVERS``
-    :param campaign: the nightly run's folder; "None" where the nightly run could not be planned
+    :param campaign: the nightly run's folder; "None" if it could not be planned
     """
 
     template_fields = ("campaign",)
@@ -180,11 +180,11 @@ class NightlyNotifier(BaseNotifier):
         self.campaign = campaign
 
     def notify(self, context: Context) -> None:
-        """Tell the receiver.
+        """Report to the receiver.
 
         Raises:
-            BadInput: the connection is not complete, or packages are missing.
-            HarnessError: the receiver did not take it; the connection's secret is not told.
+            BadInput: the connection is incomplete, or packages are missing.
+            HarnessError: the receiver failed; the connection's secret is not named.
         """
         words, name, notifier_for = RECEIVERS[self.receiver]
         found = connection(name)

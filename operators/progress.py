@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: one line for each stage and each thing done to the cluster."""
+"""Show a run's progress: one line per stage and per action on the cluster."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EVENTS = {
 
 
 class Tail:
-    """Yields the events that a growing file gained since the last look; the file may not be there yet."""
+    """Yield a growing file's new events; it may not exist yet."""
 
     def __init__(self, path: Path, *, from_now: bool = False) -> None:
         self._path = path
@@ -52,10 +52,7 @@ class Tail:
 
 
 class Progress:
-    """Turns the events of a run and of these stages of it into lines for a person.
-
-    ``from_now``: without those that are there already.
-    """
+    """Turn the events of a run and of these stages into lines. ``from_now`` skips those that exist."""
 
     def __init__(
         self, of: Iterable[Stage], run: RunFolder, write: Callable[[str], object], *, from_now: bool = False
@@ -71,12 +68,12 @@ class Progress:
         self._told = ""
 
     def begin(self, scenario: Scenario) -> None:
-        """Say what is about to run and how long it will take."""
+        """Announce what will run, and how long it takes."""
         self.say(f"scenario {scenario.name}: about {rounded(expected_s(scenario))} in all")
         self.say(f"starting Airflow … (about {rounded(AIRFLOW_S)})")
 
     def look(self) -> None:
-        """Say what is new."""
+        """Write what is new."""
         events = [event for tail in self._tails for event in tail.events()]
         for event in sorted(events, key=itemgetter("t_ns")):
             if event["kind"] == "stage_started" and event["step"] in self._stages:
@@ -91,7 +88,7 @@ class Progress:
             self.say(f"  {rates}")
 
     def say(self, text: str) -> None:
-        """Write one line with the time that the run has taken so far."""
+        """Write a line with the run's elapsed time."""
         minutes, seconds = divmod(int(time.monotonic() - self._started_s), 60)
         self._write(f"[{minutes:02}:{seconds:02}] {text}\n")
 
@@ -125,7 +122,7 @@ class Progress:
 
 @contextmanager
 def logged(stage: Stage, run: RunFolder, log: Callable[[str], object]) -> Iterator[None]:
-    """Write to a task's log, while its stage goes on, what a person at a terminal reads of it."""
+    """Write a stage's lines to a task's log while it runs."""
     progress = Progress([stage], run, lambda line: log(line.rstrip("\n")), from_now=True)
     ended = Event()
 
@@ -144,7 +141,7 @@ def logged(stage: Stage, run: RunFolder, log: Callable[[str], object]) -> Iterat
 
 
 def rounded(seconds: float) -> str:
-    """A duration as a person says it."""
+    """Return a duration in words."""
     if seconds < 100:
         return f"{max(1, round(seconds))} s"
     return f"{round(seconds / 60)} min" if seconds >= 600 else f"{seconds / 60:.1f} min"

@@ -1,8 +1,8 @@
-"""Airflow with its web page, and the pages and metrics of runs beside it: ``plimsoll up`` and ``plimsoll down``.
+"""Start and end Airflow with its web page, and the pages and metrics of runs (``plimsoll up``, ``plimsoll down``).
 
-The api-server, the scheduler and the dag-processor share one session and one Airflow home. By both, ``down`` finds them
-all, and the workers that a dead scheduler left (they ignore SIGTERM). A session's number is given again, but not to a
-process of this home; the nodes of runs were started in this home, too, but have sessions of their own.
+Api-server, scheduler and dag-processor share a session and an Airflow home. ``down`` finds them by both, and the
+workers that a dead scheduler left (they ignore SIGTERM). A session's number can be reused, but not by a process of this
+home; the nodes of runs have this home, too, but other sessions.
 """
 
 from __future__ import annotations
@@ -54,25 +54,25 @@ _MAX_ENDS = 3  # of a component, until it is said that Airflow does not come up
 
 
 def url_of(port: int) -> str:
-    """The address of Airflow's page; the other pages are at the next port's."""
+    """Return the address of Airflow's page; the next port has the other pages."""
     return f"http://{ADDRESS}:{port}"
 
 
 class Ports(NamedTuple):
-    """Airflow's own, and that of the metrics of runs, where they are served."""
+    """Airflow's port, and that of the runs' metrics, if served."""
 
     airflow: int
     metrics: int | None
 
 
 def up(port: int, home: Path = HOME, database: str | None = None, metrics_port: int | None = None) -> Ports:
-    """Start Airflow unless it runs; returns its ports once all of it is healthy.
+    """Start Airflow unless it runs; return its ports once all components are healthy.
 
-    ``database`` is the address of a PostgreSQL database that exists; without it SQLite in ``home`` serves.
+    ``database`` is the address of an existing PostgreSQL database; the default is SQLite in ``home``.
 
     Raises:
-        BadInput: a port is in use, or the address is no PostgreSQL's.
-        HarnessError: it did not come up, and nothing of it is left; or one that was up before does not answer.
+        BadInput: a port is in use, or the address is not PostgreSQL's.
+        HarnessError: it did not start and was removed, or an earlier one does not respond.
     """
     if _processes(home):
         state = _read_state(home)
@@ -88,7 +88,7 @@ def up(port: int, home: Path = HOME, database: str | None = None, metrics_port: 
     _check_free(port + 1)
     if metrics_port is not None:
         if metrics_port in (port, port + 1):
-            raise BadInput(f"METRICS_PORT={metrics_port} is the port of other pages; choose another.")
+            raise BadInput(f"--metrics-port={metrics_port} is the port of other pages; choose another.")
         _check_free(metrics_port, "METRICS_PORT")
     variables = _database(database)
     make_home(home)
@@ -133,8 +133,8 @@ def up(port: int, home: Path = HOME, database: str | None = None, metrics_port: 
 
 
 def _kept(command: Sequence[str]) -> str:
-    """A shell's words for a command that is started again whenever it ends: a scheduler does when its database goes
-    away, and without one nobody tears down what a run has started.
+    """Return a shell command that restarts a component whenever it ends, as a scheduler does without its database:
+    nobody else would tear runs down.
     """
     words = shlex.join(command)
     return f"while :; do {words}; echo {shlex.quote(_ENDED + words)}; sleep {_AGAIN_S:g}; done &"
@@ -148,13 +148,13 @@ def _database(address: str | None) -> dict[str, str]:
     if address is None:
         return {}
     if not address.startswith("postgresql://"):
-        raise BadInput("DB= is no PostgreSQL database's address, which begins as in postgresql://user@host/airflow.")
-    extras.require("postgres", "psycopg2", "DB=postgresql://…")
+        raise BadInput("--db is no PostgreSQL database's address, which begins as in postgresql://user@host/airflow.")
+    extras.require("postgres", "psycopg2", "--db=postgresql://…")
     return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": address.replace("postgresql://", "postgresql+psycopg2://", 1)}
 
 
 def down(home: Path = HOME) -> bool:
-    """End all of Airflow, orphaned workers included; says whether any of it ran."""
+    """End all of Airflow with orphaned workers; return whether any of it ran."""
     found = ending = _processes(home)
     for end in (psutil.Process.terminate, psutil.Process.kill):
         for process in ending:
@@ -173,7 +173,7 @@ def _have_ended(processes: list[psutil.Process]) -> bool:
 
 
 def _processes(home: Path) -> list[psutil.Process]:
-    """What lives of the Airflow that ``up`` noted; where no note can be read, of all that ``up`` has started here."""
+    """Return the processes of the noted Airflow; without a readable note, of all started here."""
     session = _read_state(home).get("session")
     found = with_variable("AIRFLOW_HOME", str(home))
     if session is None:
@@ -182,7 +182,9 @@ def _processes(home: Path) -> list[psutil.Process]:
 
 
 def _is_airflows(environment: Mapping[str, str]) -> bool:
-    """Somebody's own shell in this home has no address of our pages; the nodes of runs have, and a name, too."""
+    """Return whether a process is Airflow's: a user's shell in this home lacks our pages' address; a run's nodes
+    have a name.
+    """
     return PAGES in environment and NODE_VARIABLE not in environment
 
 
@@ -203,7 +205,7 @@ def _await_health(url: str, log: Path) -> None:
 
 
 def _may_come_up(log: Path) -> bool:
-    """Raise HarnessError where a component ends again and again."""
+    """Raise HarnessError if a component ends again and again."""
     lines = log.read_text(errors="replace").splitlines()
     ends = Counter(line for line in lines if line.startswith(_ENDED))
     if max(ends.values(), default=0) < _MAX_ENDS:
@@ -243,7 +245,7 @@ def _state_file(home: Path) -> Path:
 
 
 def _read_state(home: Path) -> dict[str, Any]:
-    """What ``up`` noted; empty where it noted nothing that can be read."""
+    """Return what ``up`` noted, if readable."""
     try:
         state = json.loads(_state_file(home).read_text())
     except (OSError, ValueError):

@@ -1,11 +1,9 @@
-"""A standalone Spark cluster on this host: ``plimsoll spark-cluster``.
+"""Start and end a standalone Spark cluster on this host (``plimsoll spark-cluster``).
 
-A master and two workers of the installed pyspark run as processes of this host, each with a network namespace and an
-address of its own, as if on three machines. What only works on loopback, or in the driver's own Python, fails there.
-
-The master's namespace holds a bridge, to which the workers and the host are connected: no packet of the cluster
-passes the host's firewall rules for forwarding, which Docker sets to DROP. All names begin with ``NAMESPACES`` and
-six characters that follow from the cluster's folder. Every process in such a namespace is the cluster's.
+A master and two workers of the installed pyspark run in network namespaces with their own addresses, as if on three
+machines. A bridge in the master's namespace connects them and the host, so that the host's forwarding rules (Docker
+sets DROP) do not apply. All names begin with ``NAMESPACES`` and six characters derived from the cluster's folder. Every
+process in such a namespace belongs to the cluster.
 """
 
 from __future__ import annotations
@@ -28,6 +26,7 @@ import psutil
 from clusters.paths import CACHE
 from clusters.runtimes.addresses import HOST, candidate_prefixes
 from clusters.waiting import wait_until
+from history.commands import run_command
 from history.errors import BadInput, HarnessError, remove_each
 from history.java import spark_java_home
 from operators.processes import kill, lives
@@ -44,7 +43,7 @@ _DOWN_LIMIT_S = 10.0
 
 
 class SparkCluster(NamedTuple):
-    """A running cluster: the master's URL, its web page, the host's own address in its network, and the workers'."""
+    """A running cluster: URL, web page, the host's address in its network, and the workers' addresses."""
 
     master: str
     page: str
@@ -53,11 +52,11 @@ class SparkCluster(NamedTuple):
 
 
 def up(folder: Path = FOLDER) -> SparkCluster:
-    """Start the cluster of a folder unless it runs; its logs and work are kept in ``folder``.
+    """Start a folder's cluster unless it runs; ``folder`` keeps logs and work.
 
     Raises:
-        BadInput: network namespaces cannot be made here, for want of root or of ``ip``.
-        HarnessError: it did not come up; nothing of it is left.
+        BadInput: this user or host cannot make network namespaces.
+        HarnessError: it did not start, and was removed.
     """
     check_possible()
     if running := _running(folder):
@@ -78,10 +77,7 @@ def up(folder: Path = FOLDER) -> SparkCluster:
 
 
 def down(folder: Path = FOLDER) -> bool:
-    """End the cluster of a folder, with every executor, and remove its network; says whether any of it was there.
-
-    Logs stay until it is started again; what executors unpacked goes.
-    """
+    """End a folder's cluster with its executors and network; return whether any of it existed. Logs stay."""
     removed = _remove([name for name in _namespaces() if name.startswith(_prefix(folder))])
     for unpacked in folder.glob(f"worker-*/app-*/*/{UNPACKED}"):
         shutil.rmtree(unpacked, ignore_errors=True)
@@ -90,10 +86,10 @@ def down(folder: Path = FOLDER) -> bool:
 
 
 def remove_leftovers(*, everything: bool) -> list[str]:
-    """Remove what is left of clusters in which no process runs any more, or (``everything``) of all.
+    """Remove clusters without a process, or (``everything``) all.
 
     Raises:
-        NotRemoved: once the others are gone; some could not be removed.
+        NotRemoved: some could not be removed; the others are gone.
     """
     names = _namespaces() if os.geteuid() == 0 else []  # what root made, nobody else can remove
     clusters = {name[: len(NAMESPACES) + 6] for name in names}
@@ -109,7 +105,7 @@ def _remove_cluster(cluster: str, namespaces: list[str], *, everything: bool) ->
 
 
 def check_possible() -> None:
-    """Raise BadInput where this user or host cannot make network namespaces."""
+    """Raise BadInput if this user or host cannot make network namespaces."""
     if os.geteuid() != 0:
         raise BadInput("A Spark cluster on addresses of its own needs root, for its network namespaces; use sudo.")
     if not shutil.which("ip"):
@@ -132,7 +128,7 @@ def _worker(folder: Path, number: int) -> str:
 
 
 def _host_link(namespace: str) -> str:
-    """The host's end of its connection to the bridge; a link's name has at most 15 characters."""
+    """Return the host's end of its link to the bridge, of at most 15 characters."""
     return f"plimsoll-{namespace.removeprefix(NAMESPACES)[:6]}"
 
 
@@ -142,7 +138,7 @@ def _placed(prefix: str) -> SparkCluster:
 
 
 def _free_prefix(folder: Path) -> str:
-    """A /24 range (its first three bytes) that overlaps nothing that this host has a route to."""
+    """Return the first three bytes of a /24 range without a route on this host."""
     # A default route is no network of this host's.
     routed = [route["dst"] for route in _asked("-4", "route", "show", "table", "all") if route["dst"] != "default"]
     taken = [ipaddress.IPv4Network(destination, strict=False) for destination in routed]
@@ -156,7 +152,7 @@ def _free_prefix(folder: Path) -> str:
 
 
 def _connect(folder: Path, cluster: SparkCluster) -> None:
-    """Make the namespaces, the bridge in the master's, and a link to it from the host and from each worker."""
+    """Make the namespaces, the bridge, and its links to host and workers."""
     master, host = _master(folder), _host_link(_master(folder))
     address = cluster.master.removeprefix("spark://").partition(":")[0]
     _ip("netns", "add", master)
@@ -184,14 +180,14 @@ def _plug(master: str, port: str) -> None:
 
 
 def _ip(*arguments: str) -> str:
-    done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
+    done = run_command(["ip", *arguments], 60)
     if done.returncode:
         raise HarnessError(f"ip {' '.join(arguments)} failed: {done.stderr.strip() or 'nothing printed'}.")
     return done.stdout
 
 
 def _asked(*arguments: str) -> list[dict[str, Any]]:
-    """What ``ip`` lists; it prints nothing where there is nothing."""
+    """Return what ``ip`` lists."""
     listed: list[dict[str, Any]] = json.loads(_ip("-json", *arguments) or "[]")
     return listed
 
@@ -277,7 +273,7 @@ def _has_all_workers(cluster: SparkCluster) -> bool:
 
 
 def _alive(cluster: SparkCluster) -> list[str]:
-    """The addresses of the workers that the master counts as alive; none where it does not answer."""
+    """Return the addresses of the workers that the master counts as alive."""
     try:
         with urllib.request.urlopen(f"{cluster.page}/json/", timeout=2) as answer:
             workers = json.load(answer)["workers"]
@@ -287,7 +283,7 @@ def _alive(cluster: SparkCluster) -> list[str]:
 
 
 def _running(folder: Path) -> SparkCluster | None:
-    """The cluster of a folder, if it runs with all of its workers."""
+    """Return a folder's cluster if it runs with all workers."""
     try:
         cluster = SparkCluster(**json.loads(_state_file(folder).read_text()))
     except FileNotFoundError:
@@ -296,7 +292,7 @@ def _running(folder: Path) -> SparkCluster | None:
 
 
 def _remove(namespaces: list[str]) -> list[str]:
-    """End all processes of some namespaces and delete these; their links go with them."""
+    """End all processes of namespaces and delete these with their links."""
     wait_until(partial(_have_ended, namespaces), limit_s=_DOWN_LIMIT_S, what="Spark's processes to end")
     links = {link["ifname"] for link in _asked("link", "show")} if namespaces else set()
     for link in {_host_link(name) for name in namespaces} & links:
@@ -307,7 +303,7 @@ def _remove(namespaces: list[str]) -> list[str]:
 
 
 def _have_ended(namespaces: list[str]) -> bool:
-    """Kill what is there; a worker may have begun an executor meanwhile, which the next look finds."""
+    """Kill the processes; a worker may have started an executor meanwhile, which the next call finds."""
     found = [process for name in namespaces for process in _processes(name) if lives(process)]
     kill(found)
     return not found

@@ -1,7 +1,4 @@
-"""Airflow steps, each a few lines around one stage of a run.
-
-A step knows its run by the folder's path; nothing else passes between tasks.
-"""
+"""Wrap each stage of a run in an Airflow step; tasks share only the run folder's path."""
 
 from __future__ import annotations
 
@@ -26,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def asked_params(context: Context) -> dict[str, Any]:
-    """What a DAG run was asked for; Airflow itself takes any name.
+    """Return a DAG run's parameters; Airflow accepts any name.
 
     Raises:
-        BadInput: a name is none of the DAG's parameters.
+        BadInput: the DAG has no such parameter.
     """
     params, known = dict(context["params"]), context["dag"].params
     for name in params:
@@ -39,7 +36,7 @@ def asked_params(context: Context) -> dict[str, Any]:
 
 
 class PrepareRun(ConnectedOperator):
-    """Check everything that was asked for and make the run folder; returns its path.
+    """Check all input and make the run folder; return its path.
 
     :param scenario: a scenario's name, or the path of its file
     """
@@ -67,7 +64,7 @@ class PrepareRun(ConnectedOperator):
 
 
 class RunStep(ConnectedOperator):
-    """One stage of a run that lives.
+    """Perform one stage of an active run.
 
     :param run: the run folder
     :param stage: what to perform
@@ -92,10 +89,10 @@ class RunStep(ConnectedOperator):
 
 
 class StartCluster(RunStep):
-    """Start the cluster; clean up if it comes up only half, because no teardown follows a setup that failed.
+    """Start the cluster; remove it if only a part starts, because no teardown follows a failed setup.
 
-    A second time it is refused, and the cluster that this DAG run started before is removed: it was cleared, also along
-    with a task that runs, and the teardown will not follow. That of another DAG run is left alone.
+    A second start is rejected. If this DAG run was cleared, the cluster that it started before is removed, because its
+    teardown will not follow; another DAG run's cluster stays.
     """
 
     def execute(self, context: Context) -> None:
@@ -119,8 +116,8 @@ class StartCluster(RunStep):
 
 
 class TearDown(RunStep):
-    """Remove everything of the run; red where the run was ended before it was collected, as by marking it as failed:
-    what is left of its tasks is skipped then, and nothing else would be red.
+    """Remove everything of the run; fail if the run ended before its collection, for instance because somebody
+    marked it as failed: its other tasks are then skipped.
     """
 
     def execute(self, context: Context) -> None:
@@ -134,7 +131,7 @@ class TearDown(RunStep):
 
 
 class Reap(ConnectedOperator):
-    """Remove what expired runs left behind; returns their run ids."""
+    """Remove what expired runs left behind; return their run ids."""
 
     def execute(self, context: Context) -> list[str]:  # noqa: ARG002  # Airflow's signature
         from clusters.run import experiment  # heavy: not while a DAG file is parsed
@@ -143,12 +140,12 @@ class Reap(ConnectedOperator):
 
 
 class Watcher(BaseOperator):
-    """Red when any task of the DAG run is, or when it was ended before its last one: the watcher's own state alone says
-    how a DAG run ended.
+    """Fail if any task of the DAG run failed, or if it ended before its last task: this state alone says how it
+    ended.
 
-    It is a teardown: where somebody marks the DAG run as failed, only those are not skipped.
+    A teardown, because only teardowns are not skipped when somebody marks a DAG run as failed.
 
-    :param last: the id of the task that ends what the DAG run is for
+    :param last: the id of the DAG's last productive task
     """
 
     def __init__(self, *, last: str, **kwargs: Any) -> None:
@@ -165,5 +162,5 @@ class Watcher(BaseOperator):
 
 
 def watch(tasks: Sequence[Any], last: BaseOperator) -> None:
-    """Let a DAG's watcher come after these tasks, of which ``last`` ends what the DAG is for."""
+    """Add a DAG's watcher behind these tasks; ``last`` is the last productive one."""
     tasks >> Watcher(task_id="watcher", last=last.task_id).as_teardown(on_failure_fail_dagrun=True)

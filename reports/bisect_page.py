@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from history.results.bisect import BisectResult, Judged
-from reports.cells import DASH, Cell, Column, page_of, table
-from reports.page import Listing, Page, Plot, Section, Words
-from reports.page import render as render_page
+from reports.cells import DASH, Cell, Column, linked, page_of, table
+from reports.page import Listing, Plot, Section, Words, of_campaign
 
 MEANS = {
     "pass": "The first bad build is found.",
@@ -27,45 +26,53 @@ RULES = [
 
 def render(result: BisectResult, links: Mapping[str, str]) -> str:
     """Render the page as HTML."""
+    runs: list[Column[tuple[Judged, str]]] = [
+        Column("run", lambda row: linked(row[1], links)),
+        Column("build", lambda row: row[0].name, "name"),
+    ]
+    every = table("Every run", runs, [(each, run) for each in result.judged for run in each.runs])
+    return of_campaign(
+        "Bisection",
+        result,
+        [
+            Section("builds", "Builds", [*_figure(result), _builds(result, links)]),
+            Section("rules", "How the answer comes about", [Words(RULES)]),
+            Section("runs", "Runs", [Listing("runs", every, filtered=True)]),
+        ],
+        kind="bisection",
+        means=MEANS,
+        facts=[
+            ("Searched for", result.difference or DASH),
+            ("Builds", f"{result.builds}, of which {sum(bool(each.runs) for each in result.judged)} were run"),
+            ("Scenario", str(result.settings["scenario"])),
+            ("An answer on the way is wrong", f"in at most {100 * result.wrong_at_most:.1f} % of such searches"),
+            ("Planned", result.planned),
+            ("Host", ", ".join(result.hosts) or "no run"),
+        ],
+        state_word="found" if result.state == "pass" else "open",
+    )
+
+
+def _builds(result: BisectResult, links: Mapping[str, str]) -> Listing:
     columns: list[Column[Judged]] = [
-        Column("place", lambda each: each.number + 1, "number"),
-        Column("build", lambda each: each.name, "name"),
+        *_PLACE,
         Column("version", lambda each: each.version or DASH, "name"),
         Column("answer", lambda each: Cell(each.answer, MARKS[each.answer]), "name"),
-        Column("evidence", lambda each: DASH if each.evidence is None else f"{each.evidence:+.1f}", "number"),
+        _EVIDENCE,
         Column("result of its runs", lambda each: each.sentence, "text"),
         Column("runs", lambda each: len(each.runs), "number"),
         Column("a run", lambda each: page_of(each.runs, links)),
     ]
-    runs: list[Column[tuple[Judged, str]]] = [
-        Column("run", lambda row: Cell(row[1], link=links.get(row[1], ""))),
-        Column("build", lambda row: row[0].name, "name"),
-    ]
-    every = [(each, run) for each in result.judged for run in each.runs]
-    judged = table("The builds that were judged, from good to bad", columns, result.judged)
-    return render_page(
-        Page(
-            title=f"Bisection {result.campaign_id}",
-            kind="bisection",
-            sentence=result.sentence,
-            state=result.state,
-            state_word="found" if result.state == "pass" else "open",
-            meaning=MEANS[result.state],
-            facts=[
-                ("Searched for", result.difference or DASH),
-                ("Builds", f"{result.builds}, of which {sum(bool(each.runs) for each in result.judged)} were run"),
-                ("Scenario", str(result.settings["scenario"])),
-                ("An answer on the way is wrong", f"in at most {100 * result.wrong_at_most:.1f} % of such searches"),
-                ("Planned", result.planned),
-                ("Host", ", ".join(result.hosts) or "no run"),
-            ],
-            sections=[
-                Section("builds", "Builds", [*_figure(result), Listing("builds", judged, whole=True)]),
-                Section("rules", "How the answer comes about", [Words(RULES)]),
-                Section("runs", "Runs", [Listing("runs", table("Every run", runs, every), filtered=True)]),
-            ],
-        )
-    )
+    return Listing("builds", table("The builds that were judged, from good to bad", columns, result.judged), whole=True)
+
+
+_PLACE: list[Column[Judged]] = [
+    Column("place", lambda each: each.number + 1, "number"),
+    Column("build", lambda each: each.name, "name"),
+]
+_EVIDENCE: Column[Judged] = Column(
+    "evidence", lambda each: DASH if each.evidence is None else f"{each.evidence:+.1f}", "number"
+)
 
 
 def _figure(result: BisectResult) -> list[Plot]:
@@ -92,10 +99,6 @@ def _figure(result: BisectResult) -> list[Plot]:
             "yaxis": {"title": {"text": "evidence"}},
         },
     }
-    rows: list[Column[Judged]] = [
-        Column("place", lambda each: each.number + 1, "number"),
-        Column("build", lambda each: each.name, "name"),
-        Column("evidence", lambda each: f"{each.evidence:+.1f}", "number"),
-    ]
     caption = "Above 0 the runs look like those of a bad build, below 0 like those of a good one."
-    return [Plot("evidence", figure, "Evidence of each build that was run", caption, table("Evidence", rows, told))]
+    evidence = table("Evidence", [*_PLACE, _EVIDENCE], told)
+    return [Plot("evidence", figure, "Evidence of each build that was run", caption, evidence)]

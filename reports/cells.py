@@ -9,6 +9,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 DASH = "–"
 Row = TypeVar("Row")
+Kind = Literal["", "number", "name", "text"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Column(Generic[Row]):
 
     heading: str
     cell: Callable[[Row], Any]
-    kind: Literal["", "number", "name", "text"] = ""
+    kind: Kind = ""
     help: str = ""
 
 
@@ -48,13 +49,18 @@ def table(caption: str, columns: Sequence[Column[Row]], rows: Iterable[Row], not
     return Table(caption, columns, [[_cell(column.cell(row)) for column in columns] for row in rows], notes)
 
 
-def plain(*headings: str) -> list[Column[Sequence[Any]]]:
-    """Return columns for rows that are sequences."""
-    return [Column(heading, itemgetter(index)) for index, heading in enumerate(headings)]
+def plain(*headings: str, **kinds: Kind) -> list[Column[Sequence[Any]]]:
+    """Return columns for rows that are sequences; ``kinds`` maps headings to styles."""
+    return [Column(heading, itemgetter(index), kinds.get(heading, "")) for index, heading in enumerate(headings)]
 
 
 def _cell(value: Any) -> Cell:
     return value if isinstance(value, Cell) else Cell(count(value))
+
+
+def linked(run_id: str | None, links: Mapping[str, str], text: str = "") -> Cell:
+    """Link a run to its page, if any."""
+    return Cell(text or run_id or DASH, link=links.get(run_id or "", ""))
 
 
 def page_of(runs: Iterable[str], links: Mapping[str, str]) -> Cell:
@@ -68,6 +74,11 @@ def count(value: Any) -> str:
     if value is None or value == "":
         return DASH
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def minute(at: str) -> str:
+    """Shorten an ISO time to its minute."""
+    return at[:16].replace("T", " ")
 
 
 def percent(rate: float | None) -> str:

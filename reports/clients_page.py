@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from history.results.clients import ClientRun, ClientsResult
-from reports.cells import Cell, Column, table
-from reports.page import Listing, Page, Section, Words
-from reports.page import render as render_page
+from reports.cells import Cell, Column, linked, table
+from reports.page import Listing, Section, Words, of_campaign
 
 MEANS = {
     "pass": "Each client kept what it was promised.",
@@ -25,26 +24,18 @@ LIMITS = [
 def render(result: ClientsResult, links: Mapping[str, str]) -> str:
     """Render the page as HTML."""
     columns: list[Column[ClientRun]] = [
-        Column("client", lambda run: Cell(run.client, link=links.get(run.run_id, "")), "name"),
+        Column("client", lambda run: linked(run.run_id, links, run.client), "name"),
         Column("verdict", lambda run: Cell(run.verdict, run.verdict), "name"),
         Column("the judge's sentence", lambda run: run.sentence, "text"),
     ]
-    return render_page(
-        Page(
-            title=f"Client matrix {result.campaign_id}",
-            kind="client matrix",
-            sentence=result.sentence,
-            state=result.state,
-            state_word=result.state,
-            meaning=MEANS[result.state],
-            facts=[
-                ("Kafka", str(result.settings["kafka"])),
-                ("Scenario", str(result.settings["scenario"])),
-                ("Planned", result.planned),
-            ],
-            sections=[
-                Section("clients", "Clients", [Listing("clients", table("Verdict by client", columns, result.runs))]),
-                Section("limits", "Limits", [Words(LIMITS)]),
-            ],
-        )
+    clients = Listing("clients", table("Verdict by client", columns, result.runs))
+    settings = [(name.capitalize(), str(result.settings[name])) for name in ("kafka", "scenario")]
+    return of_campaign(
+        "Client matrix",
+        result,
+        [Section("clients", "Clients", [clients]), Section("limits", "Limits", [Words(LIMITS)])],
+        kind="client matrix",
+        means=MEANS,
+        facts=[*settings, ("Planned", result.planned)],
+        state_word=result.state,
     )

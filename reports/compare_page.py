@@ -3,65 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from history.results.compare import (
-    Arm,
-    ComparedRun,
-    CompareResult,
-    Effect,
-    Finding,
-    Knee,
-    MissedLoad,
-    Noise,
-    NotAsked,
-    PairOfRuns,
-    PhaseLatency,
-    RunSentence,
-    Side,
-)
-from reports.cells import DASH, Cell, Column, change, detectable, p_value, plain, table
+from history.results import compare as results
+from reports.cells import DASH, Cell, Column, change, detectable, linked, minute, p_value, plain, table
 from reports.compare_plots import forest, latency, pairs_figure
+from reports.compare_texts import BY_DESIGN, MEANS, VIEW_NAMES, VIEWS, limits
 from reports.page import Block, Listing, Page, Plot, Section, Words
 from reports.page import render as render_page
 
 Links = Mapping[str, str]
-ARMS: tuple[Arm, Arm] = ("base", "head")
+ARMS: tuple[results.Arm, results.Arm] = ("base", "head")
 VERDICT_MARKS = {"regression": "fail", "improvement": "pass", "equivalent": "pass", "inconclusive": "unknown"}
-MEANS = {
-    "correctness regression": "Head violates a guarantee that base keeps.",
-    "regression": "A primary metric is worse by more than its margin.",
-    "correctness improvement": "Base violates a guarantee that head keeps; no primary metric is worse by more than its "
-    "margin.",
-    "improvement": "A primary metric is better by more than its margin, and none is worse.",
-    "equivalent": "Every primary metric lies within its margin.",
-    "no violation": "No run of either side violated a guarantee; there is too little load to ask for a primary metric.",
-    "calibration": "Base ran against itself alone: how many pairs a comparison needs on this host.",
-    "inconclusive": "These runs do not suffice to decide.",
-}
-VIEWS = {
-    "same_settings": "Same settings: both sides run the scenario's own settings, so a difference comes from what is "
-    "compared alone.",
-    "default_settings": "Default settings: Kafka's own timers replace the scenario's short ones, so a difference is "
-    "what an upgrade brings.",
-    "unfinalised": "Unfinalised upgrade: head runs with base's metadata.version or inter.broker.protocol.version, so a "
-    "difference is what new binaries bring before the upgrade is finalised.",
-}
-_BY_DESIGN = (
-    "behaviour_change is what a version does differently on purpose, such as a high watermark that moves below "
-    "min.insync.replicas before Kafka 3.7 (KAFKA-15583, KIP-966). The page of each run explains each case."
-)
-_VIEW_NAMES = {
-    "same_settings": "same settings",
-    "default_settings": "default settings",
-    "unfinalised": "unfinalised upgrade",
-}
 PERCENTILES = {"latency_p50_ms": "p50", "latency_p99_ms": "p99", "latency_p999_ms": "p99.9"}
 
 
-def render(result: CompareResult, links: Links) -> str:
+def render(result: results.CompareResult, links: Links) -> str:
     """Render the page as HTML."""
     of_pairs = [
         _section("effects", "Effects", "", _effects(result)),
@@ -100,37 +58,37 @@ def _section(name: str, title: str, short: str, blocks: Iterable[Block]) -> Sect
 # --- the head ----------------------------------------------------------------------------------------
 
 
-def _question(result: CompareResult) -> str:
+def _question(result: results.CompareResult) -> str:
     if not result.pairs:
         base = result.sides.base.name
         return f"How many pairs does a comparison need here? {result.aa_pairs} pairs of {base} with itself."
     scenarios = ", ".join(f"`{name}`" for name in result.scenarios)
     return (
         f"Is {result.sides.head.name} as good as {result.sides.base.name} in {scenarios}? "
-        f"{result.pairs} pairs of runs, {_VIEW_NAMES[result.view]}."
+        f"{result.pairs} pairs of runs, {VIEW_NAMES[result.view]}."
     )
 
 
-def _facts(result: CompareResult) -> list[tuple[str, str]]:
+def _facts(result: results.CompareResult) -> list[tuple[str, str]]:
     runs, sides = result.runs, (result.sides.base, result.sides.head)
     each = sorted(run.started_at for run in runs.each)
     facts = [
         ("Base", _side(result.sides.base)),
         ("Head", _side(result.sides.head)),
-        ("View", _VIEW_NAMES[result.view]),
+        ("View", VIEW_NAMES[result.view]),
         ("Pairs", f"{result.pairs}, after {result.aa_pairs} of base with itself"),
         ("Rate", _rate(result.knee)),
         ("Runs", f"{runs.recorded} of {runs.planned}"),
         ("JVM flags", ", ".join(sorted({flag for side in sides for flag in side.jvm}))),
         ("Host", ", ".join(host[:12] for host in result.hosts)),
         ("Seed", str(result.seed)),
-        ("Recorded", f"{_when(each[0])} to {_when(each[-1])} UTC" if each else ""),
+        ("Recorded", f"{minute(each[0])} to {minute(each[-1])} UTC" if each else ""),
         ("Comparison", result.campaign_id),
     ]
     return [(name, value) for name, value in facts if value]
 
 
-def _rate(knee: Knee | None) -> str:
+def _rate(knee: results.Knee | None) -> str:
     if knee is None or knee.rate_per_s is None:
         return ""
     each = ", ".join(
@@ -139,14 +97,10 @@ def _rate(knee: Knee | None) -> str:
     return f"{knee.rate_per_s:,} records/s, {100 * knee.share:g} % of what is sustained here: {each}"
 
 
-def _side(side: Side) -> str:
+def _side(side: results.Side) -> str:
     jars = ", ".join(digest[:12] for digest in side.jars)
     parts = [", ".join(side.versions) or side.kafka, side.mode, f"jars {jars}" if jars else ""]
     return ", ".join(part for part in parts if part)
-
-
-def _when(started_at: str) -> str:
-    return started_at[:16].replace("T", " ")
 
 
 # --- numbers -----------------------------------------------------------------------------------------
@@ -159,7 +113,7 @@ def _number(value: float | None, unit: str = "") -> str:
     return f"{shown} {unit}".rstrip()
 
 
-def _metric(effect: Effect | NotAsked, *, several: bool) -> str:
+def _metric(effect: results.Effect | results.NotAsked, *, several: bool) -> str:
     phase = f", {effect.phase}" if effect.phase else ""
     return f"{effect.words}{phase}" + (f" ({effect.scenario})" if several else "")
 
@@ -172,7 +126,7 @@ def _change(value: float | None) -> str:
     return DASH if value is None else change(value)
 
 
-def _interval(effect: Effect) -> str:
+def _interval(effect: results.Effect) -> str:
     return DASH if effect.low is None or effect.high is None else f"{change(effect.low)} to {change(effect.high)}"
 
 
@@ -180,22 +134,18 @@ def _verdict(word: str | None) -> Cell:
     return Cell(word or DASH, VERDICT_MARKS.get(word or "", "quiet"))
 
 
-def _run(run_id: str | None, text: str, links: Links) -> Cell:
-    return Cell(text, link=links.get(run_id or "", ""))
-
-
 def _p(p: float | None) -> str:
     return DASH if p is None else p_value(p).removeprefix("p ").removeprefix("= ")
 
 
-def _named(result: CompareResult) -> Column[Effect]:
+def _named(result: results.CompareResult) -> Column[results.Effect]:
     return Column("metric", lambda effect: _metric(effect, several=result.several), "text")
 
 
 # --- summary and effects -----------------------------------------------------------------------------
 
 
-def _summary(result: CompareResult) -> Iterator[Block]:
+def _summary(result: results.CompareResult) -> Iterator[Block]:
     yield Words(result.further)
     if result.refusals:
         yield Words(result.refusals, "lead")
@@ -204,7 +154,7 @@ def _summary(result: CompareResult) -> Iterator[Block]:
         yield Words("One side runs with ZooKeeper and the other with KRaft: this compares two ways to run a cluster.")
 
 
-def _effects(result: CompareResult) -> Iterator[Block]:
+def _effects(result: results.CompareResult) -> Iterator[Block]:
     compared = [effect for effect in result.effects if effect.role != "why" and effect.pairs]
     for role, title in (("primary", "Primary metrics, chosen beforehand."), ("secondary", "All other judged metrics.")):
         own = [effect for effect in compared if effect.role == role]
@@ -222,7 +172,7 @@ def _effects(result: CompareResult) -> Iterator[Block]:
             table(f"{title} Base and head: medians.", [_named(result), *_EFFECT], own),
         )
     if result.not_asked:
-        columns: list[Column[NotAsked]] = [
+        columns: list[Column[results.NotAsked]] = [
             Column("metric", lambda own: _metric(own, several=result.several), "text"),
             Column(
                 "records a run",
@@ -237,7 +187,7 @@ def _effects(result: CompareResult) -> Iterator[Block]:
         yield Words("Nothing was compared yet.", "absent")
 
 
-def _times(effect: Effect) -> str:
+def _times(effect: results.Effect) -> str:
     if effect.survival is None:
         return ""
     up_to = f"mean up to {_number(effect.survival.limit, effect.unit)}"
@@ -249,7 +199,7 @@ def _times(effect: Effect) -> str:
     return "; ".join([*parts, *filter(None, [effect.why])])
 
 
-_EFFECT: list[Column[Effect]] = [
+_EFFECT: list[Column[results.Effect]] = [
     Column("verdict", lambda effect: _verdict(effect.verdict), "name"),
     Column("change", lambda effect: _change(effect.mean), "number"),
     Column("interval from", lambda effect: _change(effect.low), "number"),
@@ -268,7 +218,7 @@ _EFFECT: list[Column[Effect]] = [
 # --- pairs -------------------------------------------------------------------------------------------
 
 
-def _pairs(result: CompareResult, links: Links) -> Iterator[Block]:
+def _pairs(result: results.CompareResult, links: Links) -> Iterator[Block]:
     primary = [effect for effect in result.effects if effect.role == "primary"]
     drawn = [effect for effect in primary if any(pair.change is not None for pair in effect.pairs)]
     if not drawn:
@@ -291,16 +241,18 @@ def _pairs(result: CompareResult, links: Links) -> Iterator[Block]:
     yield from _left_out("left-out", "Runs that some effect could not use.", effects, result, links)
 
 
-def _place(row: MissedLoad, *, several: bool) -> str:
+def _place(row: results.MissedLoad, *, several: bool) -> str:
     phase = row.phase or "whole run"
     return f"{phase} ({row.scenario})" if several else phase
 
 
-def _pair_columns(effect: Effect, links: Links) -> list[Column[PairOfRuns]]:
-    def value(arm: int) -> Callable[[PairOfRuns], Cell]:
-        return lambda pair: _run(
-            pair.runs[arm], ("≥ " if pair.censored[arm] else "") + _number(pair.values[arm], effect.unit), links
-        )
+def _pair_columns(effect: results.Effect, links: Links) -> list[Column[results.PairOfRuns]]:
+    def value(arm: int) -> Callable[[results.PairOfRuns], Cell]:
+        def shown(pair: results.PairOfRuns) -> Cell:
+            at_least = "≥ " if pair.censored[arm] else ""
+            return linked(pair.runs[arm], links, at_least + _number(pair.values[arm], effect.unit))
+
+        return shown
 
     return [
         Column("pair", lambda pair: pair.pair),
@@ -311,18 +263,8 @@ def _pair_columns(effect: Effect, links: Links) -> list[Column[PairOfRuns]]:
     ]
 
 
-@dataclass(frozen=True)
-class _LeftOut:
-    """A run that some metrics cannot use, and why."""
-
-    pair: int
-    run: str | None
-    why: str
-    metrics: str
-
-
 def _left_out(
-    name: str, caption: str, effects: Iterable[Effect], result: CompareResult, links: Links
+    name: str, caption: str, effects: Iterable[results.Effect], result: results.CompareResult, links: Links
 ) -> Iterator[Block]:
     names: dict[tuple[int, str | None, str], list[str]] = {}
     for effect in effects:
@@ -332,22 +274,22 @@ def _left_out(
     if not names:
         return
     rows = [
-        _LeftOut(*place, f"{len(own)} metrics" if len(own) > 3 else "; ".join(own))
-        for place, own in sorted(names.items(), key=lambda entry: (entry[0][0], entry[0][1] or ""))
+        (
+            pair,
+            linked(run, links, run or "not recorded"),
+            f"{len(own)} metrics" if len(own) > 3 else "; ".join(own),
+            why,
+        )
+        for (pair, run, why), own in sorted(names.items(), key=lambda entry: (entry[0][0], entry[0][1] or ""))
     ]
-    columns: list[Column[_LeftOut]] = [
-        Column("pair", lambda row: row.pair, "number"),
-        Column("run", lambda row: _run(row.run, row.run or "not recorded", links)),
-        Column("left out of", lambda row: row.metrics),
-        Column("why", lambda row: row.why, "text"),
-    ]
+    columns = plain("pair", "run", "left out of", "why", pair="number", why="text")
     yield Listing(name, table(caption, columns, rows), filtered=True)
 
 
 # --- latency by phase --------------------------------------------------------------------------------
 
 
-def _phases(result: CompareResult) -> Iterator[Block]:
+def _phases(result: results.CompareResult) -> Iterator[Block]:
     for index, scenario in enumerate(result.scenarios):
         own = [row for row in result.phases if row.scenario == scenario and (row.base or row.head)]
         if own:
@@ -364,8 +306,8 @@ def _phases(result: CompareResult) -> Iterator[Block]:
         yield Words("There are no valid latencies on either side.", "absent")
 
 
-def _spread(arm: Arm) -> list[Column[PhaseLatency]]:
-    def over_runs(of: Callable[[Sequence[float]], float]) -> Callable[[PhaseLatency], str]:
+def _spread(arm: results.Arm) -> list[Column[results.PhaseLatency]]:
+    def over_runs(of: Callable[[Sequence[float]], float]) -> Callable[[results.PhaseLatency], str]:
         return lambda row: _number(of(row.of(arm))) if row.of(arm) else DASH
 
     return [
@@ -376,7 +318,7 @@ def _spread(arm: Arm) -> list[Column[PhaseLatency]]:
     ]
 
 
-_LATENCY: list[Column[PhaseLatency]] = [
+_LATENCY: list[Column[results.PhaseLatency]] = [
     Column("phase", lambda row: row.phase or "whole run", "name"),
     Column("percentile", lambda row: PERCENTILES[row.metric]),
     *_spread("base"),
@@ -387,10 +329,10 @@ _LATENCY: list[Column[PhaseLatency]] = [
 # --- correctness and behaviour -----------------------------------------------------------------------
 
 
-def _correctness(result: CompareResult, links: Links) -> Iterator[Block]:
+def _correctness(result: results.CompareResult, links: Links) -> Iterator[Block]:
     guarantees = result.correctness
     yield Words(guarantees.sentence, "lead")
-    columns: list[Column[Arm]] = [
+    columns: list[Column[results.Arm]] = [
         Column("side", lambda arm: result.sides.of(arm).name),
         Column("runs", lambda arm: guarantees.arms.of(arm).runs, "number"),
         Column("pass", lambda arm: guarantees.arms.of(arm).passed, "number"),
@@ -415,15 +357,17 @@ def _correctness(result: CompareResult, links: Links) -> Iterator[Block]:
         ("unknown", "Runs that are unknown", guarantees.unknown),
     ):
         if runs:
-            of_runs: list[Column[RunSentence]] = [
-                Column("run", lambda run: _run(run.run, run.run, links)),
+            of_runs: list[Column[results.RunSentence]] = [
+                Column("run", lambda run: linked(run.run, links)),
                 Column("side", lambda run: run.arm),
                 Column("why", lambda run: run.sentence, "text"),
             ]
             yield Listing(name, table(f"{title}.", of_runs, runs))
 
 
-def _finding_columns(result: CompareResult, what: Callable[[Any], str] = lambda row: row.what) -> list[Column[Any]]:
+def _finding_columns(
+    result: results.CompareResult, what: Callable[[Any], str] = lambda row: row.what
+) -> list[Column[Any]]:
     return [
         Column("what", what),
         Column(result.sides.base.name, lambda row: row.base.count, "number"),
@@ -436,7 +380,7 @@ def _share(value: float | None) -> str:
     return DASH if value is None else f"{100 * value:.3g} %"
 
 
-_COUNTS: list[Column[Finding]] = [
+_COUNTS: list[Column[results.Finding]] = [
     Column("what", lambda row: row.what),
     Column("base: runs with any", lambda row: row.base.count, "number"),
     Column("largest", lambda row: _share(row.base.largest), "number"),
@@ -446,16 +390,16 @@ _COUNTS: list[Column[Finding]] = [
 ]
 
 
-def _behaviour(result: CompareResult, links: Links) -> Iterator[Block]:
+def _behaviour(result: results.CompareResult, links: Links) -> Iterator[Block]:
     if not result.behaviour:
         yield Words("Nothing was observed on one side only, and no change of behaviour by design.", "absent")
         return
     caption = "Observed on one side only, or changed by design; in runs."
     yield Listing("behaviour", table(caption, _finding_columns(result), result.behaviour))
     if any(row.what == "behaviour_change" for row in result.behaviour):
-        yield Words(_BY_DESIGN, "note")
+        yield Words(BY_DESIGN, "note")
     rows = [
-        (row.what, arm, _run(run, run, links)) for row in result.behaviour for arm in ARMS for run in row.of(arm).having
+        (row.what, arm, linked(run, links)) for row in result.behaviour for arm in ARMS for run in row.of(arm).having
     ]
     runs = table("The runs in which it was observed.", plain("what", "side", "run"), rows)
     yield Listing("behaviour-runs", runs, folded=True)
@@ -464,7 +408,7 @@ def _behaviour(result: CompareResult, links: Links) -> Iterator[Block]:
 # --- noise, explanations, limits, runs -----------------------------------------------------------------
 
 
-def _noise(result: CompareResult, links: Links) -> Iterator[Block]:
+def _noise(result: results.CompareResult, links: Links) -> Iterator[Block]:
     effects = [*result.noise, *result.without_noise]
     left_out = _left_out("noise-left-out", "Runs of base that its noise could not use.", effects, result, links)
     if not result.noise:
@@ -476,7 +420,7 @@ def _noise(result: CompareResult, links: Links) -> Iterator[Block]:
         "Base ran against itself before anything was compared. Its pairs differ by noise alone: on a host that can be "
         "trusted each verdict here is equivalent or inconclusive.",
     )
-    columns: list[Column[Noise]] = [
+    columns: list[Column[results.Noise]] = [
         Column("metric", lambda own: _metric(own, several=result.several), "text"),
         Column("base with itself", lambda own: _verdict(own.verdict), "name"),
         Column("pairs", lambda own: own.n, "number"),
@@ -504,7 +448,7 @@ def _with_interval(value: float | None, low: float, high: float) -> str:
     return f"{_amount(value)} ({_amount(low)} to {_amount(high)})"
 
 
-def _smallest(own: Noise) -> str:
+def _smallest(own: results.Noise) -> str:
     """Omit the interval if the estimate itself is implausibly large."""
     smallest = detectable(own.smallest)
     if smallest != _amount(own.smallest):
@@ -512,16 +456,16 @@ def _smallest(own: Noise) -> str:
     return f"{smallest} ({detectable(own.smallest_low)} to {detectable(own.smallest_high)})"
 
 
-def _detects(rate: str) -> Column[Noise]:
+def _detects(rate: str) -> Column[results.Noise]:
     return Column(f"detects {rate} in", lambda own: f"{100 * own.detection[rate]:.0f} %", "number")
 
 
-def _why(result: CompareResult) -> Iterator[Block]:
+def _why(result: results.CompareResult) -> Iterator[Block]:
     own = [effect for effect in result.effects if effect.role == "why"]
     if not own:
         yield Words("Nothing was measured on both sides that would explain a difference.", "absent")
         return
-    columns: list[Column[Effect]] = [
+    columns: list[Column[results.Effect]] = [
         _named(result),
         Column("base", lambda effect: _number(effect.base, effect.unit), "number"),
         Column("head", lambda effect: _number(effect.head, effect.unit), "number"),
@@ -533,45 +477,13 @@ def _why(result: CompareResult) -> Iterator[Block]:
     yield Listing("explains", table(caption, columns, own), filtered=True)
 
 
-_BEFORE_FINALISING = (
-    "Each side runs at its own version's metadata.version or inter.broker.protocol.version, finalised; behaviour "
-    "before an upgrade is finalised was not tested."
-)
-_BY_FINALISING = (
-    "Head runs at base's metadata.version or inter.broker.protocol.version; the effects of finalising the upgrade "
-    "were not tested."
-)
-_NOT_TESTED = {  # by view
-    "same_settings": _BEFORE_FINALISING,
-    "default_settings": _BEFORE_FINALISING,
-    "unfinalised": _BY_FINALISING,
-}
+def _limits(result: results.CompareResult) -> Iterator[Block]:
+    yield Words(limits(sum(effect.role == "primary" for effect in result.effects), result.view))
 
 
-def _limits(result: CompareResult) -> Iterator[Block]:
-    primary = sum(effect.role == "primary" for effect in result.effects)
-    yield Words(
-        [
-            "The unit is a fresh cluster run, and a pair of runs is one observation, however many records it holds.",
-            "Intervals are paired t intervals on log-ratios at 95 %. With few pairs a single unusual run moves them; "
-            "that log-ratios are normal is not checked, so look at the pairs.",
-            f"The error of {primary} primary metric{'s' * (primary != 1)} together is held at 5 % by Holm's method, "
-            "that of all secondary ones separately. An interval is that of its metric alone.",
-            "Equivalent means: the whole interval lies within the margin. Inconclusive does not mean equivalent.",
-            "Censored times, whose observation ended first, are compared by log-rank and restricted means, "
-            "which never show equivalence and ignore the pairing of runs.",
-            "Runs that failed, are unknown, missed their load or ran while the host was under pressure are in no "
-            "effect. If a version makes that happen, it shows in the counts and not in the effects.",
-            "No failure in so many runs still allows some: see the last column of the verdicts.",
-            "All nodes share one host. The figures compare two sides on it; they do not predict another host's.",
-            _NOT_TESTED[result.view],
-        ]
-    )
-
-
-def _runs(result: CompareResult, links: Links) -> Iterator[Block]:
-    columns: list[Column[ComparedRun]] = [
-        Column("run", lambda run: _run(run.run_id, run.run_id, links)),
+def _runs(result: results.CompareResult, links: Links) -> Iterator[Block]:
+    columns: list[Column[results.ComparedRun]] = [
+        Column("run", lambda run: linked(run.run_id, links)),
         Column("part", lambda run: run.part),
         Column("pair", lambda run: run.pair, "number"),
         Column("order", lambda run: run.order, "number"),

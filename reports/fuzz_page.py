@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from history.results.schedules import ScheduleRun, SchedulesResult
-from reports.cells import Cell, Column, table
-from reports.page import Listing, Page, Section, Words
-from reports.page import render as render_page
+from reports.cells import Cell, Column, linked, table
+from reports.page import Listing, Section, Words, of_campaign
 
 MEANS = {
     "pass": "No guarantee was violated.",
@@ -23,7 +22,7 @@ LIMITS = [
 def render(result: SchedulesResult, links: Mapping[str, str]) -> str:
     """Render the page as HTML."""
     columns: list[Column[ScheduleRun]] = [
-        Column("schedule", lambda run: Cell(run.item, link=links.get(run.run_id, "")), "name"),
+        Column("schedule", lambda run: linked(run.run_id, links, run.item), "name"),
         Column("seed", lambda run: str(run.seed), "number"),
         Column("steps", lambda run: run.steps, "number"),
         Column("verdict", lambda run: Cell(run.verdict, run.verdict)),
@@ -31,17 +30,11 @@ def render(result: SchedulesResult, links: Mapping[str, str]) -> str:
         Column("the judge's sentence", lambda run: run.sentence, "text"),
     ]
     schedules = Listing("schedules", table("In their order", columns, result.runs))
-    return render_page(
-        Page(
-            title=f"{result.kind.capitalize()} {result.campaign_id}",
-            kind="randomised schedules of faults",
-            sentence=result.sentence,
-            state=result.state,
-            meaning=MEANS[result.state],
-            facts=[("Kafka", result.kafka), ("Planned", result.planned)],
-            sections=[
-                Section("schedules", "Schedules", [schedules]),
-                Section("limits", "Limits", [Words(LIMITS)]),
-            ],
-        )
+    return of_campaign(
+        result.kind.capitalize(),
+        result,
+        [Section("schedules", "Schedules", [schedules]), Section("limits", "Limits", [Words(LIMITS)])],
+        kind="randomised schedules of faults",
+        means=MEANS,
+        facts=[("Kafka", result.kafka), ("Planned", result.planned)],
     )

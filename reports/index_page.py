@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from history.results.base import Summary
 from reports.cells import DASH, Cell, Column, table
@@ -15,31 +14,22 @@ from reports.page import render as render_page
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Concluded:
+class Concluded(NamedTuple):
     """A campaign's result and page."""
 
-    kind: str
     address: str
     result: Summary
 
 
-_KINDS = {
-    "nightly": ("nightly-runs", "Nightly runs", "No nightly run yet: `make nightly`."),
-    "compare": ("comparisons", "Comparisons", "No comparison yet: `make compare BASE=3.0.2 HEAD=3.1.2`."),
-    "qualify": (
-        "qualifications",
-        "Qualifications",
-        "No qualifications yet: `make qualify FROM=… TO=…`.",
-    ),
-    "bisect": ("bisections", "Bisections", "No bisections yet: `make bisect BUILDS=…`."),
-    "known_bugs": ("known-bugs", "Known-bug campaigns", "No known-bug campaigns yet: `make known-bugs`."),
-    "clients": ("clients", "Client matrices", "No client matrices yet: `make clients KAFKA=…`."),
-    "claims": ("claims", "Claims campaigns", "No claims campaigns yet: `make claims KAFKA=…`."),
-    "capacity": ("plans", "Capacity plans", "No capacity plans yet: `make capacity`."),
-    "fuzz": ("fuzz", "Fuzzing campaigns", "No fuzzing campaigns yet: `make fuzz`."),
-    "soak": ("soak", "Soaks", "No soaks yet: `make soak`."),
-}
+class Campaigns(NamedTuple):
+    """The concluded campaigns of a kind, newest first; ``example`` is a command."""
+
+    name: str
+    many: str
+    example: str
+    concluded: Sequence[Concluded]
+
+
 _COLOURS = {"pass": "#149a78", "fail": "#d6497f", "unknown": "#b58900"}
 _SYMBOLS = {"pass": "circle", "fail": "x", "unknown": "diamond"}
 
@@ -52,22 +42,22 @@ _CAMPAIGN: list[Column[Concluded]] = [
 ]
 
 
-def render(rows: Iterable[Row], campaigns: Sequence[Concluded], links: Mapping[str, str]) -> str:
+def render(rows: Iterable[Row], kinds: Sequence[Campaigns], links: Mapping[str, str]) -> str:
     """Render the page as HTML; ``rows`` are the archive's."""
     runs = _runs(rows)
-    own = {kind: [each for each in campaigns if each.kind == kind] for kind in _KINDS}
     sections = [
-        Section(name, title, [Listing(f"all-{name}", table("Newest first.", _CAMPAIGN, own[kind]))])
-        for kind, (name, title, _) in _KINDS.items()
-        if own[kind]
+        Section(kind.name, kind.many, [Listing(f"all-{kind.name}", table("Newest first.", _CAMPAIGN, kind.concluded))])
+        for kind in kinds
+        if kind.concluded
     ]
     sections.append(Section("runs", "Runs", [*_runs_by_day(runs, links)]))
-    if absent := [nothing for kind, (_, _, nothing) in _KINDS.items() if not own[kind]]:
+    absent = [f"No {kind.many.lower()} yet: `./plimsoll {kind.example}`." for kind in kinds if not kind.concluded]
+    if absent:
         sections.append(Section("absent", "Not run yet", [Words(absent)]))
     page = Page(
         title="All runs",
         kind="all runs and campaigns",
-        sentence=_sentence(runs, campaigns),
+        sentence=_sentence(runs, kinds),
         sections=sections,
         root="",
     )
@@ -78,13 +68,12 @@ def _runs(rows: Iterable[Row]) -> list[Row]:
     return sorted({row["run_id"]: row for row in rows}.values(), key=lambda row: str(row["started_at"]), reverse=True)
 
 
-def _sentence(runs: Sequence[Row], campaigns: Sequence[Concluded]) -> str:
+def _sentence(runs: Sequence[Row], kinds: Sequence[Campaigns]) -> str:
     if not runs:
         return "The archive has no runs yet: `make demo` records the first."
     verdicts = Counter(row["verdict"] for row in runs)
     counts = ", ".join(f"{verdicts[word]:,} {word}" for word in _COLOURS if verdicts[word])
-    kinds = Counter(campaign.kind for campaign in campaigns)
-    many = [_counted(kinds[kind], title.lower()) for kind, (_, title, _) in _KINDS.items() if kinds[kind]]
+    many = [_counted(len(kind.concluded), kind.many.lower()) for kind in kinds if kind.concluded]
     return f"{_counted(len(runs), 'runs')}: {counts}" + (f"; {', '.join(many)}." if many else ".")
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from history.results.known_bugs import Arm, KnownBugsResult, Try
-from reports.cells import DASH, Cell, Column, page_of, table
-from reports.page import Block, Listing, Page, Section, Words
-from reports.page import render as render_page
+from reports.cells import DASH, Cell, Column, linked, page_of, table
+from reports.page import Block, Listing, Section, Words, of_campaign
 
 Links = Mapping[str, str]
 
@@ -31,22 +30,13 @@ LIMITS = [
 
 def render(result: KnownBugsResult, links: Links) -> str:
     """Render the page as HTML."""
-    return render_page(
-        Page(
-            title=f"Known bugs {result.campaign_id}",
-            kind="known bugs",
-            sentence=result.sentence,
-            state=result.state,
-            state_word=STATE_WORDS[result.state],
-            meaning=MEANS[result.state],
-            facts=_facts(result),
-            sections=[
-                Section("versions", "Bug by version", list(_versions(result, links))),
-                Section("tries", "Every try", [_tries(result, links)]),
-                Section("limits", "Limits", [Words(LIMITS)]),
-            ],
-        )
-    )
+    sections = [
+        Section("versions", "Bug by version", list(_versions(result, links))),
+        Section("tries", "Every try", [_tries(result, links)]),
+        Section("limits", "Limits", [Words(LIMITS)]),
+    ]
+    facts, word = _facts(result), STATE_WORDS[result.state]
+    return of_campaign("Known bugs", result, sections, kind="known bugs", means=MEANS, facts=facts, state_word=word)
 
 
 def _facts(result: KnownBugsResult) -> list[tuple[str, str]]:
@@ -103,7 +93,7 @@ def _a_run(arm: Arm, links: Links) -> Cell:
 
 def _tries(result: KnownBugsResult, links: Links) -> Block:
     columns: list[Column[tuple[Arm, Try]]] = [
-        Column("try", lambda row: Cell(row[1].item, link=links.get(row[1].run_id, ""))),
+        Column("try", lambda row: linked(row[1].run_id, links, row[1].item)),
         Column("Kafka", lambda row: row[0].version),
         Column(
             "outcome", lambda row: Cell(OUTCOMES.get(row[1].outcome, row[1].outcome), MARKS[row[1].outcome]), "name"

@@ -6,24 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-from history.results.nightly import (
-    Alert,
-    Beside,
-    Change,
-    Confirmation,
-    Failure,
-    NightlyItem,
-    NightlyResult,
-    NightlyVerdicts,
-    Point,
-    Series,
-    WaiverUse,
-)
+from history.results import nightly as results
 from history.results.nightly import Cell as MatrixCell
-from reports.cells import DASH, Cell, Column, change, page_of, table
+from reports.cells import DASH, Cell, Column, change, linked, page_of, table
 from reports.nightly_plots import nightly_runs_figure, own_of
-from reports.page import Block, Listing, Page, Plot, Section, Words
-from reports.page import render as render_page
+from reports.page import Block, Listing, Plot, Section, Words, of_campaign
 
 Links = Mapping[str, str]
 
@@ -51,7 +38,7 @@ JUDGED_ALONE = "A pass is about these runs, their faults and their load; what ha
 NEEDED = 9  # nightly runs, if no series defines it
 
 
-def render(result: NightlyResult, links: Links) -> str:
+def render(result: results.NightlyResult, links: Links) -> str:
     """Render the page as HTML."""
     sections = [
         Section("alerts", "Alerts", list(_alerts(result, links))),
@@ -63,28 +50,20 @@ def render(result: NightlyResult, links: Links) -> str:
         Section("runs", "Runs", [_runs(result, links)]),
         Section("limits", "Limits", [_limits(result)]),
     ]
-    return render_page(
-        Page(
-            title=f"Nightly run {result.campaign_id}",
-            kind="one nightly run",
-            sentence=result.sentence,
-            state=result.state,
-            state_word=STATE_WORDS[result.state],
-            meaning=MEANS[result.state],
-            facts=_facts(result),
-            sections=sections,
-        )
+    facts, word = _facts(result), STATE_WORDS[result.state]
+    return of_campaign(
+        "Nightly run", result, sections, kind="one nightly run", means=MEANS, facts=facts, state_word=word
     )
 
 
-def _measured(result: NightlyResult, links: Links) -> Iterator[Section]:
+def _measured(result: results.NightlyResult, links: Links) -> Iterator[Section]:
     yield Section("changes", "What changed", list(_changes(result, links)), "Changes")
     yield Section("control", "The control", list(_control(result)), "Control")
     yield Section("history", "Every nightly run so far", list(_figures(result)), "History")
     yield Section("series", "Every series", [_series(result)], "Series")
 
 
-def _facts(result: NightlyResult) -> list[tuple[str, str]]:
+def _facts(result: results.NightlyResult) -> list[tuple[str, str]]:
     watched = [each for each in result.series if each.role == "matrix"]
     compared = sum(each.state not in ("no basis", "no figure", "missing data") for each in watched)
     measured = [
@@ -119,10 +98,10 @@ def _run(runs: Sequence[str], links: Links) -> Cell:
 # --- alerts -------------------------------------------------------------------------------------------
 
 
-def _alerts(result: NightlyResult, links: Links) -> Iterator[Block]:
+def _alerts(result: results.NightlyResult, links: Links) -> Iterator[Block]:
     if not result.alerts:
         yield Words("There are no alerts.", "lead")
-    columns: list[Column[Alert]] = [
+    columns: list[Column[results.Alert]] = [
         Column("about", lambda alert: alert.kind),
         Column("status", lambda alert: _state(alert.status)),
         Column("what", lambda alert: alert.text, "text"),
@@ -138,7 +117,7 @@ def _alerts(result: NightlyResult, links: Links) -> Iterator[Block]:
 # --- this nightly run ---------------------------------------------------------------------------------
 
 
-def _matrix(result: NightlyResult, links: Links) -> Iterator[Block]:
+def _matrix(result: results.NightlyResult, links: Links) -> Iterator[Block]:
     cells = {(cell.scenario, cell.kafka): cell for cell in result.cells}
 
     def of_version(kafka: str) -> Column[str]:
@@ -150,7 +129,7 @@ def _matrix(result: NightlyResult, links: Links) -> Iterator[Block]:
     notes = ["Control runs and reruns count with their scenario and version. A link leads to one run of its cell."]
     yield Listing("matrix", table("Verdicts of the runs", columns, scenarios, notes))
     if result.failures:
-        of_failures: list[Column[Failure]] = [
+        of_failures: list[Column[results.Failure]] = [
             Column("scenario", lambda failure: failure.scenario, "name"),
             Column("Kafka", lambda failure: failure.kafka),
             Column("status", _status),
@@ -171,7 +150,7 @@ def _verdicts(cell: MatrixCell | None, links: Links) -> Cell:
     return Cell(counts, MARKS[cell.verdict], links.get(run, ""))
 
 
-def _status(failure: Failure) -> Cell:
+def _status(failure: results.Failure) -> Cell:
     waiver = failure.waiver
     return Cell(f"waived by {waiver.who} until {waiver.until}", "quiet") if waiver else _state(failure.status)
 
@@ -179,14 +158,14 @@ def _status(failure: Failure) -> Cell:
 # --- the subject ----------------------------------------------------------------------------------------
 
 
-def _subject(result: NightlyResult) -> Iterator[Block]:
+def _subject(result: results.NightlyResult) -> Iterator[Block]:
     yield Words(f"Judged is {result.subject}.", "lead")
     if result.subject_link:
         yield Words(f"Its commit: {result.subject_link}")
     if not result.beside:
         yield Words("No figure of it can be compared with a release: too few pairs of runs passed.", "absent")
         return
-    columns: list[Column[Beside]] = [
+    columns: list[Column[results.Beside]] = [
         Column("scenario", lambda each: each.scenario, "name"),
         Column("metric", lambda each: each.words, "text"),
         Column("phase", lambda each: each.phase or "whole run"),
@@ -205,14 +184,14 @@ def _subject(result: NightlyResult) -> Iterator[Block]:
     yield Listing("beside", table("The subject and a pinned release", columns, worst_first, notes))
 
 
-def _beside_change(each: Beside) -> str:
+def _beside_change(each: results.Beside) -> str:
     return f"{change(each.percent)} ({change(each.low_percent)} to {change(each.high_percent)})"
 
 
 # --- what changed ---------------------------------------------------------------------------------------
 
 
-def _changes(result: NightlyResult, links: Links) -> Iterator[Block]:
+def _changes(result: results.NightlyResult, links: Links) -> Iterator[Block]:
     without_data = [each for each in result.series if each.state == "missing data"]
     if without_data:
         yield Words([f"{each.name} has no data: {each.why}." for each in without_data])
@@ -225,7 +204,7 @@ def _changes(result: NightlyResult, links: Links) -> Iterator[Block]:
         yield Words(_nothing_changed(result), "lead")
         return
     changed.sort(key=lambda row: (CHANGED.index(row[0].state), -row[0].margins))
-    columns: list[Column[tuple[Series, Change]]] = [
+    columns: list[Column[tuple[results.Series, results.Change]]] = [
         Column("series", lambda row: row[0].name, "text"),
         Column("state", lambda row: _state(row[0].state)),
         Column("since", lambda row: row[1].since, "name"),
@@ -242,7 +221,7 @@ def _changes(result: NightlyResult, links: Links) -> Iterator[Block]:
     yield Words([f"{each.name}: {each.why}." for each, _ in changed])
 
 
-def _nothing_changed(result: NightlyResult) -> str:
+def _nothing_changed(result: results.NightlyResult) -> str:
     states = Counter(each.state for each in result.series if each.role == "matrix")
     if not states["steady"] and states["missing data"]:
         return "Nothing was compared: no series has data in this nightly run."
@@ -251,19 +230,19 @@ def _nothing_changed(result: NightlyResult) -> str:
     return f"None of the {states['steady']} series with enough nightly runs changed by more than its margin."
 
 
-def _needed(result: NightlyResult) -> int:
+def _needed(result: results.NightlyResult) -> int:
     return max((each.needed for each in result.series), default=NEEDED)
 
 
-def _levels(series: Series, moved: Change) -> str:
+def _levels(series: results.Series, moved: results.Change) -> str:
     return f"{moved.before:,.4g} → {moved.after:,.4g} {series.unit}".rstrip()
 
 
-def _in_reruns(reruns: Confirmation | None) -> str:
+def _in_reruns(reruns: results.Confirmation | None) -> str:
     return f"{_with_interval(reruns)}, {reruns.pairs} pairs" if reruns else DASH
 
 
-def _with_interval(moved: Change | Confirmation) -> str:
+def _with_interval(moved: results.Change | results.Confirmation) -> str:
     if moved.percent is None:
         return DASH
     if moved.low_percent is None or moved.high_percent is None:
@@ -274,7 +253,7 @@ def _with_interval(moved: Change | Confirmation) -> str:
 # --- all nightly runs -----------------------------------------------------------------------------------
 
 
-def _control(result: NightlyResult) -> Iterator[Block]:
+def _control(result: results.NightlyResult) -> Iterator[Block]:
     yield Words(result.control.sentence, "lead")
     yield Words(
         "The control is the same scenario on the same release in every nightly run. If it changes, the cause is the "
@@ -285,7 +264,7 @@ def _control(result: NightlyResult) -> Iterator[Block]:
         yield _plot("control", "The control", own)
 
 
-def _figures(result: NightlyResult) -> Iterator[Block]:
+def _figures(result: results.NightlyResult) -> Iterator[Block]:
     by_metric = own_of(result.series)
     if not by_metric:
         yield Words("There are no figures yet.", "absent")
@@ -293,8 +272,8 @@ def _figures(result: NightlyResult) -> Iterator[Block]:
         yield _plot(f"history-{metric}", own[0].words, own)
 
 
-def _plot(name: str, title: str, own: Sequence[Series]) -> Plot:
-    columns: list[Column[tuple[Series, Point]]] = [
+def _plot(name: str, title: str, own: Sequence[results.Series]) -> Plot:
+    columns: list[Column[tuple[results.Series, results.Point]]] = [
         Column("series", lambda row: row[0].name, "text"),
         Column("nightly run", lambda row: row[1].nightly_run, "name"),
         Column("began", lambda row: _when(row[1].at), "name"),
@@ -317,13 +296,13 @@ def _plot(name: str, title: str, own: Sequence[Series]) -> Plot:
     )
 
 
-def _remark(point: Point) -> str:
+def _remark(point: results.Point) -> str:
     censored = ["at least: the observation ended first"] if point.censored else []
     return "; ".join([*censored, *point.changed])
 
 
-def _series(result: NightlyResult) -> Block:
-    columns: list[Column[Series]] = [
+def _series(result: results.NightlyResult) -> Block:
+    columns: list[Column[results.Series]] = [
         Column("series", lambda each: each.name + (" (control)" if each.role == "control" else ""), "text"),
         Column("state", lambda each: _state(each.state)),
         Column("nightly runs", lambda each: len(each.points), "number"),
@@ -344,14 +323,14 @@ def _series(result: NightlyResult) -> Block:
     return Listing("series", table("Every watched series", columns, result.series, notes), filtered=True)
 
 
-def _detectable(series: Series) -> str:
+def _detectable(series: results.Series) -> str:
     return DASH if series.visible_percent is None else f"from {change(series.visible_percent)}"
 
 
-def _waivers(result: NightlyResult) -> Block:
+def _waivers(result: results.NightlyResult) -> Block:
     if not result.waivers:
         return Words("There is no waiver.")
-    columns: list[Column[WaiverUse]] = [
+    columns: list[Column[results.WaiverUse]] = [
         Column("scenario", lambda waiver: waiver.scenario, "name"),
         Column("Kafka", lambda waiver: waiver.kafka or "every version"),
         Column("what", lambda waiver: ", ".join(waiver.found) or _bounded(waiver)),
@@ -363,21 +342,21 @@ def _waivers(result: NightlyResult) -> Block:
     return Listing("waivers", table("Waivers", columns, result.waivers))
 
 
-def _bounded(waiver: WaiverUse) -> str:
+def _bounded(waiver: results.WaiverUse) -> str:
     return f"{' '.join(filter(None, (waiver.metric, waiver.phase)))}, up to {waiver.up_to or 0:g} %"
 
 
-def _use(waiver: WaiverUse) -> Cell:
+def _use(waiver: results.WaiverUse) -> Cell:
     return (
         Cell("expired", "unknown") if waiver.expired else Cell("used") if waiver.used else Cell("not needed", "quiet")
     )
 
 
-def _nightly_runs(result: NightlyResult, links: Links) -> Block:
-    columns: list[Column[NightlyVerdicts]] = [
+def _nightly_runs(result: results.NightlyResult, links: Links) -> Block:
+    columns: list[Column[results.NightlyVerdicts]] = [
         Column(
             "nightly run",
-            lambda nightly_run: Cell(nightly_run.nightly_run, link=links.get(nightly_run.nightly_run, "")),
+            lambda nightly_run: linked(nightly_run.nightly_run, links),
             "name",
         ),
         Column("began", lambda nightly_run: _when(nightly_run.at), "name"),
@@ -388,9 +367,9 @@ def _nightly_runs(result: NightlyResult, links: Links) -> Block:
     return Listing("before", table("Nightly runs so far, the newest first", columns, result.nightly_runs))
 
 
-def _runs(result: NightlyResult, links: Links) -> Block:
-    columns: list[Column[NightlyItem]] = [
-        Column("run", lambda run: Cell(run.run_id or run.item, link=links.get(run.run_id or "", ""))),
+def _runs(result: results.NightlyResult, links: Links) -> Block:
+    columns: list[Column[results.NightlyItem]] = [
+        Column("run", lambda run: linked(run.run_id, links, run.run_id or run.item)),
         Column("for", lambda run: run.role),
         Column("scenario", lambda run: run.scenario, "name"),
         Column("Kafka", lambda run: run.kafka),
@@ -400,7 +379,7 @@ def _runs(result: NightlyResult, links: Links) -> Block:
     return Listing("runs", table("The runs, in their order", columns, result.runs), filtered=True)
 
 
-def _limits(result: NightlyResult) -> Block:
+def _limits(result: results.NightlyResult) -> Block:
     limits = [
         f"A series is compared once it has {_needed(result)} nightly runs on one host; until then only correctness is "
         "judged.",

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
@@ -23,6 +23,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from history.folder import write_atomically
+from history.results.base import Summary
 from reports.cells import Table
 
 PLOTLY = f"plotly-{version('plotly')}.min.js"  # a page never loads another version
@@ -172,6 +173,30 @@ def render(page: Page) -> str:
     """Render the page as HTML."""
     script = (files("reports") / "templates" / "theme.js").read_text("utf-8")
     return _environment().get_template("page.html").render(page=page, script=Markup(script), policy=policy(script))
+
+
+def of_campaign(
+    name: str,
+    result: Summary,
+    sections: Sequence[Section],
+    *,
+    kind: str,
+    means: Mapping[str, str],
+    facts: Sequence[tuple[str, str]],
+    state_word: str = "",
+) -> str:
+    """Render a campaign's page; ``means`` explains each state."""
+    page = Page(
+        title=f"{name} {result.campaign_id}",
+        kind=kind,
+        sentence=result.sentence,
+        state=result.state,
+        state_word=state_word,
+        meaning=means[result.state],
+        facts=facts,
+        sections=sections,
+    )
+    return render(page)
 
 
 def policy(script: str) -> str:

@@ -5,7 +5,7 @@ The page's selector uses each trace's ``meta.partition``. A null is a gap.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -422,35 +422,52 @@ def _reign(view: Row) -> tuple[int | None, int | None]:
 # --- sends ---------------------------------------------------------------------------------------
 
 
+OUTCOMES = (  # name, column, colour, pattern
+    ("acknowledged", "acked", OK, ""),
+    ("failed", "failed", FAILED, "/"),
+    ("unknown", "indeterminate", UNKNOWN, "x"),
+)
+PERCENTILES = (  # name, column, colour, dash, symbol
+    ("p50", "p50_ms", "#149a78", "solid", "circle"),
+    ("p99", "p99_ms", "#b565c4", "dot", "square"),
+)
+
+
 def sends_figure(run: RunData) -> Figure:
     """Draw sends by outcome and due second, and acknowledged sends' latency."""
     rows = sorted(run.rows("timeline_sends"), key=lambda row: row["t_ns"])
-    middle = [run.seconds(row["t_ns"]) + 0.5 for row in rows]
-    outcomes = (
-        ("acknowledged", "acked", OK, ""),
-        ("failed", "failed", FAILED, "/"),
-        ("unknown", "indeterminate", UNKNOWN, "x"),
+    layout = run_layout(
+        run,
+        540,
+        {"Sends per second": 1, "Latency from the due time in ms (log scale)": 0.43},
+        yaxis={"domain": [0.53, 1], "tickformat": ",~f", "rangemode": "tozero"},
+        yaxis2={"domain": [0, 0.43], "type": "log", "tickformat": ",~r", "dtick": 1},
+        barmode="stack",
+        bargap=0,
     )
-    bars = [
-        {
+    middle = [run.seconds(row["t_ns"]) + 0.5 for row in rows]
+    data = [*_outcome_bars(rows, middle), *_latency_lines(rows, middle)] if rows else []
+    return {"data": data, "layout": layout, "partitions": []}
+
+
+def _outcome_bars(rows: list[Row], middle: list[float]) -> Iterator[Trace]:
+    for name, column, colour, pattern in OUTCOMES:
+        look = {"color": colour, "opacity": 0.55 if column == "acked" else 1, "line": {"width": 0}}
+        yield {
             "type": "bar",
             "name": name,
             "x": middle,
             "y": [row[column] for row in rows],
             "width": 1,
-            "marker": {
-                "color": colour,
-                "opacity": 0.55 if column == "acked" else 1,
-                "pattern": {"shape": pattern, "fillmode": "overlay", "size": 5},
-                "line": {"width": 0},
-            },
+            "marker": {**look, "pattern": {"shape": pattern, "fillmode": "overlay", "size": 5}},
             "hovertemplate": "%{y:,d}",
             "meta": {"outcome": column},
         }
-        for name, column, colour, pattern in outcomes
-    ]
-    lines = [
-        {
+
+
+def _latency_lines(rows: list[Row], middle: list[float]) -> Iterator[Trace]:
+    for short, column, colour, dash, symbol in PERCENTILES:
+        yield {
             "type": "scatter",
             "mode": "lines+markers",
             "connectgaps": False,
@@ -463,18 +480,3 @@ def sends_figure(run: RunData) -> Figure:
             "hovertemplate": "%{y:,.1f} ms",
             "meta": {"latency": short},
         }
-        for short, column, colour, dash, symbol in (
-            ("p50", "p50_ms", "#149a78", "solid", "circle"),
-            ("p99", "p99_ms", "#b565c4", "dot", "square"),
-        )
-    ]
-    layout = run_layout(
-        run,
-        540,
-        {"Sends per second": 1, "Latency from the due time in ms (log scale)": 0.43},
-        yaxis={"domain": [0.53, 1], "tickformat": ",~f", "rangemode": "tozero"},
-        yaxis2={"domain": [0, 0.43], "type": "log", "tickformat": ",~r", "dtick": 1},
-        barmode="stack",
-        bargap=0,
-    )
-    return {"data": bars + lines if rows else [], "layout": layout, "partitions": []}

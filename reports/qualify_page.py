@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from history.results.qualify import Line, QualifyResult
-from reports.cells import Cell, Column, page_of, table
-from reports.page import Listing, Page, Section, Words
-from reports.page import render as render_page
+from reports.cells import Cell, Column, linked, page_of, table
+from reports.page import Listing, Section, Words, of_campaign
 
 MEANS = {
     "pass": "Every line that decides says go.",
@@ -15,6 +14,7 @@ MEANS = {
     "unknown": "A required answer is missing, or you have to decide; there is no no-go.",
 }
 MARKS = {"go": "pass", "no-go": "fail", "not yet": "unknown", "note": "quiet"}
+NO_DESIGN = "Nothing that Plimsoll knows of."
 RULES = [
     "No-go: a run of the upgrade or rollback fails; a scenario fails on the new version and passes on that of today; a "
     "known bug is found on the new version alone; a client fails against it; pairs show a violation that is new.",
@@ -27,50 +27,51 @@ RULES = [
 def render(result: QualifyResult, links: Mapping[str, str]) -> str:
     """Render the page as HTML."""
     columns: list[Column[Line]] = [
-        Column("question", lambda line: line.question, "name"),
-        Column("what", lambda line: line.what, "text"),
+        *_LINE,
         Column("answer", lambda line: Cell(line.answer, MARKS[line.answer]), "name"),
         Column("evidence", lambda line: line.sentence, "text"),
         Column("runs", lambda line: len(line.runs), "number"),
         Column("a run", lambda line: page_of(line.runs, links)),
     ]
-    runs: list[Column[tuple[Line, str]]] = [
-        Column("run", lambda row: Cell(row[1], link=links.get(row[1], ""))),
+    answers = Listing("answers", table("What was asked", columns, result.answers), whole=True)
+    return of_campaign(
+        "Qualification",
+        result,
+        [
+            Section("answers", "Answers", [answers]),
+            Section("doubts", "What stays open", [Words(result.doubts)]),
+            Section("design", "What changes by design", [Words(result.by_design or [NO_DESIGN])]),
+            Section("rules", "How the answer comes about", [Words(RULES)]),
+            Section("runs", "Runs", [_runs(result, links)]),
+        ],
+        kind="qualification of an upgrade",
+        means=MEANS,
+        facts=[
+            ("From", _side(result, "base")),
+            ("To", _side(result, "head")),
+            ("Load", str(result.settings["scenario"])),
+            ("Planned", result.planned),
+            ("Host", ", ".join(result.hosts) or "no run"),
+            ("Digest of the evidence", result.digest[:16]),
+        ],
+        state_word=result.verdict,
+    )
+
+
+_LINE: list[Column[Line]] = [
+    Column("question", lambda line: line.question, "name"),
+    Column("what", lambda line: line.what, "text"),
+]
+
+
+def _runs(result: QualifyResult, links: Mapping[str, str]) -> Listing:
+    columns: list[Column[tuple[Line, str]]] = [
+        Column("run", lambda row: linked(row[1], links)),
         Column("question", lambda row: row[0].question, "name"),
         Column("what", lambda row: row[0].what, "text"),
     ]
     every = [(line, run) for line in result.answers for run in line.runs]
-    return render_page(
-        Page(
-            title=f"Qualification {result.campaign_id}",
-            kind="qualification of an upgrade",
-            sentence=result.sentence,
-            state=result.state,
-            state_word=result.verdict,
-            meaning=MEANS[result.state],
-            facts=[
-                ("From", _side(result, "base")),
-                ("To", _side(result, "head")),
-                ("Load", str(result.settings["scenario"])),
-                ("Planned", result.planned),
-                ("Host", ", ".join(result.hosts) or "no run"),
-                ("Digest of the evidence", result.digest[:16]),
-            ],
-            sections=[
-                Section(
-                    "answers",
-                    "Answers",
-                    [Listing("answers", table("What was asked", columns, result.answers), whole=True)],
-                ),
-                Section("doubts", "What stays open", [Words(result.doubts)]),
-                Section(
-                    "design", "What changes by design", [Words(result.by_design or ["Nothing that Plimsoll knows of."])]
-                ),
-                Section("rules", "How the answer comes about", [Words(RULES)]),
-                Section("runs", "Runs", [Listing("runs", table("Every run", runs, every), filtered=True)]),
-            ],
-        )
-    )
+    return Listing("runs", table("Every run", columns, every), filtered=True)
 
 
 def _side(result: QualifyResult, side: str) -> str:

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,17 +16,17 @@ from urllib.parse import quote
 from evidence.exits import unexplained
 from history.anomalies import ANOMALIES, CONTROLS
 from history.errors import PlimsollError
-from history.events import Event
 from history.manifest import Manifest
 from history.remote import check_reachable, path_of
 from history.tables import RECORDED
 from reports import group, load, page, run_tables
 from reports.cells import Table
 from reports.memory import memory_figure, memory_table, used
-from reports.page import Bar, Block, Command, Links, Listing, Page, Plot, Section, Strip, Words
-from reports.plots import Figure, figures, time_range
+from reports.page import Block, Command, Links, Listing, Page, Plot, Section, Words
+from reports.plots import Figure, figures
 from reports.run_data import RunData, read_run
-from reports.timeline import MOMENTS, Span, end_of_run, faults, moments, phases
+from reports.strip import strip_of
+from reports.timeline import end_of_run, faults, phases
 
 CASES = "cases.csv"
 MAX_KEYS = 8
@@ -36,8 +36,6 @@ VERDICT_MEANS = {
     "fail": "A guarantee of this configuration was violated.",
     "unknown": "The evidence does not suffice for a verdict.",
 }
-WIDE_PIXELS, NARROW_PIXELS = 1040, 300  # on a desktop and on a phone
-LETTER_PIXELS, NUMBER_PIXELS = 8.0, 26
 
 
 def publish(path: Path, site: Path | None = None) -> Path:
@@ -69,7 +67,6 @@ def render(run: RunData, site: Path) -> str:
     """Render the page as HTML; ``site`` holds plotly.js."""
     manifest, verdict = run.manifest, run.verdict["verdict"]
     kafka = "imported" if manifest.foreign else f"Kafka {manifest.kafka_version}"
-    drawn = figures(run)
     return page.render(
         Page(
             title=f"{verdict}: {manifest.scenario_name}, {kafka}",
@@ -80,38 +77,31 @@ def render(run: RunData, site: Path) -> str:
             meaning=VERDICT_MEANS[verdict],
             head=list(_head(run)),
             facts=_facts(run),
-            sections=[
-                Section("timeline", "Timeline", list(_timeline(run))),
-                Section(
-                    "replicas",
-                    "High watermark and log end offset of every replica",
-                    list(_replicas(run, drawn)),
-                    "HW and LEO",
-                ),
-                Section("isr", "In-sync replicas", _isr(run, drawn), "ISR"),
-                Section("sends", "Sends and latency", list(_sends(run, drawn)), "Sends"),
-                *(
-                    [
-                        Section(
-                            "group", "Share group" if manifest.shares else "Consumer group", list(_group(run)), "Group"
-                        )
-                    ]
-                    if manifest.group
-                    else []
-                ),
-                Section("delivery", "Delivery", list(_delivery(run))),
-                Section("anomalies", "Anomalies", list(_anomalies(run))),
-                Section("invariants", "Invariants", list(_invariants(run))),
-                Section("offsets", "Offsets at each capture", list(_offsets(run)), "Offsets"),
-                Section("recovery", "Recovery times", _recovery(run), "Recovery"),
-                *([Section("memory", "Memory of each process", list(_memory(run)), "Memory")] if used(run) else []),
-                Section("files", "Evidence, and how to judge it again", _files(run), "Evidence"),
-            ],
+            sections=list(_sections(run, figures(run))),
             root=f"{os.path.relpath(str(site), str(run.folder.report.resolve()))}/",
             lies_outside=True,
             footer="Counts are of this one run and its injected faults; they do not estimate production.",
         )
     )
+
+
+def _sections(run: RunData, drawn: dict[str, Figure]) -> Iterator[Section]:
+    replicas = "High watermark and log end offset of every replica"
+    yield Section("timeline", "Timeline", list(_timeline(run)))
+    yield Section("replicas", replicas, list(_replicas(run, drawn)), "HW and LEO")
+    yield Section("isr", "In-sync replicas", _isr(run, drawn), "ISR")
+    yield Section("sends", "Sends and latency", list(_sends(run, drawn)), "Sends")
+    if run.manifest.group:
+        title = "Share group" if run.manifest.shares else "Consumer group"
+        yield Section("group", title, list(_group(run)), "Group")
+    yield Section("delivery", "Delivery", list(_delivery(run)))
+    yield Section("anomalies", "Anomalies", list(_anomalies(run)))
+    yield Section("invariants", "Invariants", list(_invariants(run)))
+    yield Section("offsets", "Offsets at each capture", list(_offsets(run)), "Offsets")
+    yield Section("recovery", "Recovery times", _recovery(run), "Recovery")
+    if used(run):
+        yield Section("memory", "Memory of each process", list(_memory(run)), "Memory")
+    yield Section("files", "Evidence, and how to judge it again", _files(run), "Evidence")
 
 
 # --- the head of the page ------------------------------------------------------------------------
@@ -205,7 +195,7 @@ def _timeline(run: RunData) -> Iterator[Block]:
     if not phases(run):
         yield Words("There are no recorded phases.", "absent")
     else:
-        strip = _strip(run)
+        strip = strip_of(run)
         marks = (
             "; ✓ a condition or precondition that was met, ✕ one that was not, a server's own end, or an error"
             if strip.moments
@@ -226,66 +216,6 @@ def _timeline(run: RunData) -> Iterator[Block]:
         yield Listing("servers", run_tables.server_table(run), folded=not any(unexplained(run.events, run.manifest)))
     if run.events:
         yield Listing("events", run_tables.event_table(run), folded=True)
-
-
-def _strip(run: RunData) -> Strip:
-    start_s, end_s = time_range(run)
-    width_s = max(end_s - start_s, 0.001)
-
-    def place(at_s: float) -> float:
-        return round(100 * min(1.0, max(0.0, (at_s - start_s) / width_s)), 2)
-
-    def bar(span: Span, letter: str = "") -> Bar:
-        left = place(span.start_s)
-        name = " ".join(filter(None, (span.label, span.target)))
-        mark = "" if span.took_effect or not letter else "unproven"
-        return Bar(name, f"{letter}{span.number}", left, round(place(span.end_s) - left, 2), mark=mark)
-
-    injected = faults(run)
-    lanes = 1 + max((fault.lane for fault in injected), default=-1)
-    return Strip(
-        _labelled([bar(phase) for phase in phases(run)]),
-        [[bar(fault, "F") for fault in injected if fault.lane == lane] for lane in range(lanes)],
-        [(place(at_s), _is_met(event), f"{at_s} s, {_moment(event)}") for at_s, event in moments(run)],
-        [(place(second), f"{second:g} s") for second in _ticks(start_s, end_s)],
-    )
-
-
-def _labelled(bars: Sequence[Bar]) -> list[Bar]:
-    shown = {}
-    for size, pixels in (("wide", WIDE_PIXELS), ("narrow", NARROW_PIXELS)):
-        fits = all(LETTER_PIXELS * (len(bar.label) + 3) <= bar.width * pixels / 100 for bar in bars)
-        shown[size] = ["label"] * len(bars) if fits else _numbered(bars, 100 * NUMBER_PIXELS / pixels)
-    return [
-        Bar(bar.label, bar.number, bar.left, bar.width, wide, narrow)  # type: ignore[arg-type]  # literals
-        for bar, wide, narrow in zip(bars, shown["wide"], shown["narrow"], strict=True)
-    ]
-
-
-def _numbered(bars: Sequence[Bar], room: float) -> list[str]:
-    shown, free_from = [], 0.0
-    for bar in bars:
-        fits = bar.left >= free_from
-        shown.append("number" if fits else "nothing")
-        free_from = bar.left + room if fits else free_from
-    return shown
-
-
-def _is_met(event: Event) -> bool:
-    return event.kind == "condition_met" or bool(event.detail.get("met"))
-
-
-def _moment(event: Event) -> str:
-    condition = event.detail.get("condition") or event.step or event.target
-    return f"{MOMENTS[event.kind]}: {condition}"
-
-
-def _ticks(start_s: float, end_s: float) -> list[int]:
-    """At most nine, at steps of 1, 2 or 5 times a power of ten."""
-    steps = (factor * 10**power for power in range(6) for factor in (1, 2, 5))
-    step = next((step for step in steps if (end_s - start_s) / step <= 8), 10**6)
-    first = -(-start_s // step) * step
-    return [int(first + index * step) for index in range(int((end_s - first) // step) + 1)]
 
 
 # --- figures -----------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ TASKS_PER_CORE = 32  # enough that the cores end at about the same time, and tha
 
 
 def main(folders: Sequence[str]) -> None:
-    """Judge run folders in one application, each into its own verdict/; two at a time, as much of one is waiting."""
+    """Judge run folders in one application, two at a time because each waits much, each into its own verdict/."""
     with ThreadPoolExecutor(max_workers=SIDE_BY_SIDE) as pool:
         preloaded = pool.submit(checkpoint.load)  # takes seconds, and it is needed last
         context = SparkContext.getOrCreate()
@@ -64,10 +64,8 @@ def main(folders: Sequence[str]) -> None:
 
 
 def spread_over(context: SparkContext, folder: RunFolder, afterwards_s: float) -> Spread:
-    """Ask partitions on Spark's cores, the largest first, and say how far that is, and what is left with what comes
-    afterwards.
-
-    A task costs as much as judging a small partition, so that tasks share a great many.
+    """Ask partitions on Spark's cores, the largest first, and report progress. Tasks share partitions, because a
+    task costs as much as judging a small one.
     """
 
     def spread(judge: Callable[[Question], Any], asked: Sequence[Question]) -> list[Any]:
@@ -95,7 +93,7 @@ def spread_over(context: SparkContext, folder: RunFolder, afterwards_s: float) -
 
 @contextmanager
 def _told(folder: RunFolder, done: Callable[[], int], total: int, afterwards_s: float) -> Iterator[None]:
-    """Say every few seconds how many bytes of how many are judged, and how long all the rest will take."""
+    """Report every few seconds how many bytes are judged and how long the rest will take."""
     ended, began_s = Event(), time.monotonic()
 
     def tell() -> None:
@@ -114,7 +112,7 @@ def _told(folder: RunFolder, done: Callable[[], int], total: int, afterwards_s: 
 
 
 def _say(folder: RunFolder, what: str, left_s: int | None) -> None:
-    """How far the judge is, for the screen and, in a folder that can grow, for who follows the run's stages."""
+    """Write progress to the screen and, if the folder can grow, to the run's stages."""
     if isinstance(folder.stages, Path):
         EventLog(folder.stages).add("stage_progress", step="judge", what=what, left_s=left_s)
     left = "" if left_s is None else f", about {left_s} s to go"
@@ -122,7 +120,7 @@ def _say(folder: RunFolder, what: str, left_s: int | None) -> None:
 
 
 def _careful(judge: Callable[[Question], Any]) -> Callable[[Question], Any]:
-    """Evidence that cannot be read is an answer: an exception would come back as Spark's, with its trace."""
+    """Return unreadable evidence as an answer; Spark would wrap an exception."""
 
     def ask(question: Question) -> Any:
         try:
@@ -137,7 +135,7 @@ def _careful(judge: Callable[[Question], Any]) -> Callable[[Question], Any]:
 
 
 def judge_folder(folder: RunFolder, context: SparkContext) -> None:
-    """Write ``verdict/`` of one run folder. Evidence that cannot be read makes it unknown, with the reason named."""
+    """Write a run folder's ``verdict/``; unreadable evidence makes it unknown, with the reason."""
     folder.verdict.mkdir(exist_ok=True)
     try:
         folder.require_intact()
@@ -157,7 +155,7 @@ def judge_folder(folder: RunFolder, context: SparkContext) -> None:
 
 
 def _conclude(run: Run, judged: Judged) -> None:
-    """Run the suites on the judged tables, write them with what that leaves undecided, and write verdict.json."""
+    """Run the suites on the judged tables; write the tables and verdict.json."""
     folder = run.folder
     items = [("seal intact", None), *judged.items, *decided(run.manifest, judged.tables)]
     permitted = allowed(run.manifest, run.events, Premises(run).led_cleanly)
@@ -193,7 +191,7 @@ def _conclude(run: Run, judged: Judged) -> None:
 
 
 def _unknown(folder: RunFolder, reason: str) -> None:
-    """No table can be judged: all of them are empty, and the one item of evidence says why."""
+    """Write empty tables and an unknown verdict with its reason."""
     for name, schema in JUDGED.items():
         write_table(schema.empty_table(), folder.judged(name), schema)
     with written_here(folder.verdict / "data_docs") as data_docs:
@@ -214,6 +212,6 @@ def _unknown(folder: RunFolder, reason: str) -> None:
 
 
 def _write_verdict(folder: RunFolder, verdict: Mapping[str, Any]) -> None:
-    """Write ``verdict.json``, with the judge that came to it."""
+    """Write ``verdict.json`` with the judge's version."""
     judged = {**verdict, "judge": judge_digest()}
     write_atomically(folder.verdict_file, json.dumps(judged, indent=1, ensure_ascii=False) + "\n")

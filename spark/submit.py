@@ -1,4 +1,4 @@
-"""Judges run folders with spark-submit, on this machine or where Airflow's Spark connection says."""
+"""Judge run folders with spark-submit, here or as Airflow's Spark connection says."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def judge(folders: list[Path]) -> int:
 
 
 def run_folders(folders: list[Path]) -> list[RunFolder]:
-    """What there is to judge.
+    """Return the folders to judge.
 
     Raises:
-        BadInput: it is nothing, or a folder is no run folder.
+        BadInput: there is none, or one is no run folder.
     """
     runs = [RunFolder(folder.resolve()) for folder in folders]
     for run in runs:
@@ -106,7 +106,7 @@ def _submit(folders: list[str], connection: SparkConnection, driver_host: str | 
 
 
 def _written(conf: Mapping[str, str], folder: Path) -> Path:
-    """The settings as a file that only its owner can read: some are secrets, and everyone reads command lines."""
+    """Write the settings to a file that only its owner can read; command lines are public, and some are secrets."""
     lines = [f"{name}={value}".replace("\\", r"\\").replace("\n", r"\n") for name, value in conf.items()]
     path = folder / "spark.properties"
     path.touch(mode=0o600)
@@ -124,7 +124,7 @@ def _no_executor(master: str, conf: Mapping[str, str]) -> str:
 
 
 def _environment(connection: SparkConnection, folder: Path) -> dict[str, str]:
-    """What spark-submit and the driver are started with; the caller's own variables of Spark stay."""
+    """Return the environment of spark-submit and driver; the caller's Spark variables stay."""
     ours = {} if "spark.local.dir" in connection.conf else {"SPARK_LOCAL_DIRS": str(folder)}
     if connection.is_local:
         ours["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -141,10 +141,7 @@ def _environment(connection: SparkConnection, folder: Path) -> dict[str, str]:
 
 
 def settings(connection: SparkConnection, driver_host: str | None, folder: Path) -> dict[str, str]:
-    """All of Spark's settings: the connection's, and ours where it says nothing.
-
-    Files that executors are sent add up.
-    """
+    """Return all of Spark's settings: the connection's, else ours. Files for executors add up."""
     logging = f"-Dlog4j2.configurationFile={(ROOT / 'spark' / 'log4j2.properties').as_uri()}"
     temporary = f'"-Djava.io.tmpdir={folder}"'  # which a driver that is killed leaves full
     here = connection.deploy_mode == "client"
@@ -164,7 +161,7 @@ def settings(connection: SparkConnection, driver_host: str | None, folder: Path)
 
 
 def _of_cluster(connection: SparkConnection, driver_host: str | None, folder: Path) -> dict[str, str]:
-    """What executors on other hosts need: the driver's address, a Python with its libraries, the project's code."""
+    """Return what executors on other hosts need: the driver's address, a Python with libraries, our code."""
     conf = {EXECUTOR_LIMIT: "120s", "spark.submit.pyFiles": _packages(folder)}
     if driver_host:
         conf["spark.driver.host"] = driver_host
@@ -177,11 +174,11 @@ def _of_cluster(connection: SparkConnection, driver_host: str | None, folder: Pa
 
 
 def driver_address(connection: SparkConnection) -> str | None:
-    """The address of this host from which it reaches the master: there executors, who are near the master, find the
-    driver. None where Spark is to choose: in one process, on YARN, or where the user has chosen.
+    """Return this host's address towards the master, where executors find the driver; None if Spark chooses (one
+    process, YARN, or the user has chosen).
 
     Raises:
-        HarnessError: no master answers.
+        HarnessError: no master responds.
     """
     places = _places(connection.master)
     if not places or connection.deploy_mode == "cluster":
@@ -201,7 +198,7 @@ def driver_address(connection: SparkConnection) -> str | None:
 
 
 def _places(master: str) -> list[tuple[str, int]]:
-    """Host and port of a standalone master, of each where there are several, or of Kubernetes' API server."""
+    """Return (host, port) of each standalone master, or of Kubernetes' API server."""
     scheme, _, rest = master.partition("://")
     if scheme == "k8s":
         url = urlsplit(rest if "://" in rest else f"https://{rest}")
@@ -211,7 +208,7 @@ def _places(master: str) -> list[tuple[str, int]]:
 
 
 def _packages(folder: Path) -> str:
-    """The packages of this project that executors import, as one archive."""
+    """Return an archive of this project's packages for executors."""
     source = folder / "packages"
     for package in _PACKAGES:
         shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -220,7 +217,7 @@ def _packages(folder: Path) -> str:
 
 @contextmanager
 def _own_group(command: list[str], environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """A child in a process group of its own that never outlives the block, with its whole group."""
+    """Start a child in its own process group, which ends with the block."""
     process = subprocess.Popen(command, env=dict(environment), cwd=ROOT, start_new_session=True)
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:

@@ -5,6 +5,7 @@ from campaigns.kinds import RUNTIME, Kind, Option
 KIND = Kind(
     name="bisect",
     title="Bisection",
+    many="Bisections",
     help="Find the first bad build or commit between a good one and a bad one",
     why="To know which change lost records or made it slower.",
     phases=(
@@ -46,5 +47,4 @@ KIND = Kind(
         Option("limit", "runs or pairs after which a build in between is undecided", "100", int, default="80"),
         RUNTIME,
     ),
-    searches=True,
 )

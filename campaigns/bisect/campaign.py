@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from campaigns.bisect import KIND
 from campaigns.bisect.builds import made
-from campaigns.campaign import MAX_TIMES, Campaign, Item
+from campaigns.campaign import MAX_TIMES, Campaign, Item, Row, When
 from campaigns.compare.findings import shown, violations
 from campaigns.compare.runs import Run, log_of, runs_by_item
 from campaigns.kinds import split_words
@@ -24,7 +24,6 @@ from history.errors import BadInput
 from history.metrics import METRICS, metric_of, why_not_in
 from history.results.bisect import BisectResult, Judged, JudgedAs
 
-Row = Mapping[str, Any]
 GOOD, BUILD = "good", "build"  # roles in a pair
 
 
@@ -72,21 +71,15 @@ class Settings(BaseModel):
         return value
 
 
-def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
+def plan(settings: Mapping[str, Any], **when: Unpack[When]) -> Campaign:
     """Plan both ends' runs, alternately; raise BadInput or HarnessError for an end that is no build."""
     asked = KIND.check(Settings, settings)
     told, scenario = asked.model_dump(), load_scenario(asked.scenario)
     phases = [phase.name for phase in scenario.phases]
     if asked.metric and (why := why_not_in(asked.metric, asked.phase, phases)):
-        raise BadInput(f"PHASE={asked.phase} is refused: {why}.")
-    campaign = Campaign(
-        campaign_id=campaign_id,
-        kind="bisect",
-        created_at=created_at,
-        seed=seed,
-        settings={**told, "ends": [made(told, asked.builds[0]), made(told, asked.builds[-1])]},
-        items=[],
-    )
+        raise BadInput(f"--phase={asked.phase} is refused: {why}.")
+    ends = [made(told, asked.builds[0]), made(told, asked.builds[-1])]
+    campaign = Campaign(kind=KIND.name, settings={**told, "ends": ends}, items=[], **when)
     return campaign.model_copy(update={"items": list(_ends(campaign, asked))})
 
 
@@ -118,11 +111,6 @@ def _item(campaign: Campaign, index: int, number: int, role: str, kafka: str) ->
         seed=campaign.seed + number,
         labels=labels,
     )
-
-
-def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:  # noqa: ARG001
-    """Return nothing: the next build depends on the previous one."""
-    return []
 
 
 # --- what the ends say -----------------------------------------------------------------------------
@@ -238,7 +226,7 @@ class Search:
         if not names:
             also = ", which the good one violates, too" if any(map(names_of, bad)) else ""
             tries = tries_that_show(least)
-            more = f"{tries} tries show with 95 % certainty what {100 * least:.0f} % of runs show (TRIES={tries})"
+            more = f"{tries} tries show with 95 % certainty what {100 * least:.0f} % of runs show (--tries={tries})"
             return f"In {len(bad)} runs the bad end violated no guarantee{also}; {more}."
         return Violation(names, least)
 
@@ -250,7 +238,7 @@ class Search:
         if effect.low <= 0 <= effect.high or not effect.sd:
             needed = pairs_needed(math.log1p(least), sd=effect.sd, margin=0.0)
             more = (
-                f"about {needed} pairs show a change of {100 * least:.0f} % (TRIES={needed})"
+                f"about {needed} pairs show a change of {100 * least:.0f} % (--tries={needed})"
                 if needed
                 else "the host is too restless"
             )
@@ -259,8 +247,8 @@ class Search:
         if (effect.mean > 0) != (worse > 0):
             return f"The bad end is the better one: {_interval(effect)} by {effect.n} pairs."
         if abs(effect.mean) < abs(worse):
-            end = f"The bad end differs by less than LEAST={100 * least:.0f}"
-            return f"{end}: {_interval(effect)} by {effect.n} pairs; name a smaller LEAST."
+            end = f"The bad end differs by less than --least={100 * least:.0f}"
+            return f"{end}: {_interval(effect)} by {effect.n} pairs; name a smaller --least."
         return Slower(metric, phase, worse, effect.mean)
 
     def answer(self, index: int) -> JudgedAs:
@@ -344,8 +332,7 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> BisectResult:
     candidates = search.builds[good + 1 : bad + 1]
     decisions = sum(search.answer(index) in ("good", "bad") for index in search.tries if 0 < index < search.last)
     return BisectResult(
-        campaign_id=campaign.campaign_id,
-        created_at=campaign.created_at,
+        **campaign.named,
         state="pass" if is_found else "unknown",
         sentence=_sentence(search, [*map(short, candidates)], short(search.builds[good])),
         lines=[f"{each.answer:9} {short(each.name)}: {each.sentence}" for each in judged],
@@ -358,7 +345,7 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> BisectResult:
         last_good=search.builds[good],
         candidates=candidates,
         wrong_at_most=min(1.0, ERROR * decisions),
-        hosts=sorted({str(row["host"]) for row in rows if row["labels"].get("campaign") == campaign.campaign_id}),
+        hosts=sorted({str(row["host"]) for row in campaign.own(rows)}),
     )
 
 
@@ -379,5 +366,6 @@ def _sentence(search: Search, candidates: Sequence[str], last_good: str) -> str:
 def _why_open(search: Search) -> str:
     limit = search.campaign.settings["limit"]
     if isinstance(search.difference, Violation) and limit < (runs := clean_runs(search.difference.least)):
-        return f"Builds in between are undecided after LIMIT={limit} runs; {runs} without the violation are good."
-    return f"Builds in between failed to run, or are undecided after LIMIT={limit}; a larger LIMIT or LEAST may decide."
+        return f"Builds in between are undecided after --limit={limit} runs; {runs} without the violation are good."
+    undecided = f"Builds in between failed to run, or are undecided after --limit={limit}"
+    return f"{undecided}; a larger --limit or --least may decide."

@@ -5,6 +5,7 @@ from campaigns.kinds import Kind
 KIND = Kind(
     name="capacity",
     title="Capacity plan",
+    many="Capacity plans",
     help="Measure how much load is safe, and plan brokers and headroom",
     why="To know how many brokers a load needs so that one of them may fail and catch up in time.",
     phases=(
@@ -17,5 +18,4 @@ KIND = Kind(
     examples=("capacity", "capacity --settings my-capacity.yaml --name plan-1"),
     docs_page="docs/capacity.md",
     settings_file="capacity.yaml",
-    reads_settings=True,
 )

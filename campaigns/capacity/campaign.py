@@ -5,21 +5,23 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self, Unpack
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from campaigns.campaign import MAX_TIMES, Campaign, Item
+from campaigns.campaign import MAX_TIMES, Campaign, Item, Row, When
 from campaigns.capacity import KIND, demand
 from campaigns.capacity import result as answer
 from campaigns.capacity.study import AWAY_PHASE, STEADY_PHASE, phase_of
 from campaigns.statistics.capacity import MOST_BROKERS
-from clusters.scenario.scenario import Allowance, Codec, load_scenario
+from clusters.scenario.load import Codec
+from clusters.scenario.scenario import Allowance, load_scenario
 from clusters.scenario.values import Share
 from history.metrics import disturbed
 from history.results.capacity import CapacityResult
 
 TOPIC = "orders"
+WARM_UP = "warm up"  # a phase
 AWAY = "A"
 SMALLEST_SHARE = 0.05  # below it, record number and checksum take a larger share
 SHORTEST_DOWN_S = 12.0  # above the session timeout of 9 s
@@ -203,36 +205,29 @@ class Settings(_Model):
         return min([asked, *self.measurement.partitions[-1:]])
 
 
-def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
+def plan(settings: Mapping[str, Any], **when: Unpack[When]) -> Campaign:
     """Plan load steps, the grid in random order (a drifting host is no slope), then held-out points."""
     question = settings.get("question")
     told = {**settings, "question": demand.asked(question)} if isinstance(question, Mapping) else settings
     asked = KIND.check(Settings, told)
-    rng = random.Random(seed)
+    rng = random.Random(when["seed"])
     items = [*_knees(asked, rng), *_grid(asked, rng), *_partitions(asked, rng), *_held_out(asked, rng)]
     for item in {item.labels["role"]: item for item in items}.values():
         load_scenario(item.scenario, item.changes)  # rejects impossible runs
-    return Campaign(
-        campaign_id=campaign_id,
-        kind="capacity",
-        created_at=created_at,
-        seed=seed,
-        settings=asked.model_dump(mode="json"),
-        items=items,
-    )
+    return Campaign(kind=KIND.name, settings=asked.model_dump(mode="json"), items=items, **when)
 
 
-def follow_up(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> list[Item]:
-    """Return the items that the host disturbed, to be recorded once more.
+def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:
+    """Return the items that the host disturbed after their warm-up, to be recorded once more.
 
     Latencies and catch-up times are not looked at: points chosen by them would not test the model.
     """
-    own = (row for row in rows if row["labels"].get("campaign") == campaign.campaign_id)
-    again = {row["labels"]["item"] for row in own if disturbed(row)}
+    measured = (row for row in campaign.own(rows) if row["phase"] != WARM_UP)
+    again = {row["labels"]["item"] for row in measured if disturbed(row)}
     return [item.model_copy(update={"name": f"{item.name}-again"}) for item in campaign.items if item.name in again]
 
 
-def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> CapacityResult:
+def result(campaign: Campaign, rows: Sequence[Row]) -> CapacityResult:
     """Return the capacity plan that the archive's rows support."""
     return answer.result(campaign, rows)
 
@@ -324,7 +319,7 @@ def _catch_up(
 
 
 def _warm_up(asked: Settings, write_mb_per_s: float) -> Steps:
-    return {"warm up": [_set_rate(asked, write_mb_per_s), _hold(asked.measurement.warm_up_s)]}
+    return {WARM_UP: [_set_rate(asked, write_mb_per_s), _hold(asked.measurement.warm_up_s)]}
 
 
 def _set_rate(asked: Settings, write_mb_per_s: float) -> dict[str, Any]:

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from scipy import stats
 
 from campaigns.capacity.series import Series, WrongError, check_labels, check_values, shown
-from campaigns.statistics.capacity import CONFIDENCE, DAYS_A_MONTH
+from campaigns.statistics.capacity import DAYS_A_MONTH
+from campaigns.statistics.catch_up import CONFIDENCE
 from history.errors import BadInput
 
 WEEK_S = 7 * 86_400.0

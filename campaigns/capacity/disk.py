@@ -8,7 +8,7 @@ from datetime import date
 from typing import Any
 
 from campaigns.statistics import capacity, disk
-from campaigns.statistics.capacity import Interval
+from campaigns.statistics.catch_up import Interval
 from campaigns.statistics.disk import GB_PER_MB_HOUR, Retention, Stored
 
 

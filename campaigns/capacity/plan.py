@@ -14,9 +14,10 @@ import numpy as np
 from campaigns.capacity import words
 from campaigns.capacity.disk import Disks, iso
 from campaigns.capacity.study import CURVE_POINTS, MEASURED_GROUPS, Study, finite, phase_of
-from campaigns.statistics import capacity
-from campaigns.statistics.capacity import Interval, Measured, as_json
-from history.results.capacity import Recommended
+from campaigns.statistics import capacity, catch_up
+from campaigns.statistics.capacity import Measured
+from campaigns.statistics.catch_up import Interval, as_json
+from history.results.capacity import Recommended, Reserve
 
 MB = 1e6
 MIN_INSIDE = 0.8  # of held-out runs; fewer refute intervals of 90 %
@@ -63,42 +64,12 @@ class Plan:
         return self.measured.brokers_for(peak, self.down_s, target_s, racks=self.racks, fits=fits, for_sure=for_sure)
 
     def as_json(self) -> dict[str, Any]:
-        fitted, load = self.measured.catch_up, self._load(self.peak, self.have)
-        rate = fitted.rate(load)
         return {
-            "plan": {
-                "peak_mb_per_s": self.peak,
-                "later_mb_per_s": self.later,
-                "load_mb_per_s": load,
-                "rate_mb_per_s": as_json(rate),
-                "safe_latency_mb_per_s": self._safe_latency(self.have),
-                "safe_recovery_mb_per_s": self._safe_recovery(self.have),
-                "safe_mb_per_s": self._safe(self.have),
-                "possible_latency_mb_per_s": finite(self._possible_latency),
-                "possible_recovery_mb_per_s": finite(self._possible_recovery),
-                "tried_mb_per_s": self._tried,
-                "target_catch_up_s": self.target_s,
-                "catch_up_s": as_json(fitted.predict(load, self.down_s)),
-                "cold_catch_up_s": self._cold(load),
-                "window_s": as_json(Interval(*(self.down_s + took for took in fitted.predict(load, self.down_s)))),
-                "longest_down_s": as_json(self._longest(self.have)),
-                "headroom": finite(rate.estimate / load),
-                "needed_headroom": finite(
-                    capacity.needed_headroom(self.down_s, max(self.target_s, 0), fitted.start().estimate)
-                ),
-                "rebuild_s": finite(self._rebuild_s(load, rate.estimate)),
-                "healthy_knee": as_json(self.measured.healthy_knee(self.have)),
-                "degraded_knee": as_json(self.measured.degraded_knee(self.have)),
-                "failure_factor": capacity.broker_away(self.have, self._copies, self.racks).taken_over(1, 0),
-                "rack_factor": self.racks / (self.racks - 1) if self.racks else None,
-                "peer_spare_mb_per_s": finite(max(rate.estimate - load, 0.0) / (self.have - 1)),
-                "partitions_on_each": self.study.partitions_asked,
-                "disk": self.disks.as_json(self.have, self.growth, self._made),
-            },
+            "plan": self._plan(),
             "options": [self._option(brokers) for brokers in self._considered()],
             "demands": self._demands(self.peak),
             "bottleneck": self._bottleneck(),
-            "ledger": [line._asdict() for line in self._ledger()],
+            "ledger": [line.model_dump() for line in self._ledger()],
             "throttle": {name: finite(value) for name, value in self._throttle()._asdict().items()},
             "longest_down": list(self._longest_downs()),
             "exhaustion": self._exhaustion(),
@@ -106,12 +77,44 @@ class Plan:
             "unsure": [doubt.text for doubt in self.doubts if doubt.forbids_a_pass],
         }
 
+    def _plan(self) -> dict[str, Any]:
+        fitted, load = self.measured.catch_up, self._load(self.peak, self.have)
+        rate, took = fitted.rate(load), fitted.predict(load, self.down_s)
+        headroom = catch_up.needed_headroom(self.down_s, max(self.target_s, 0), fitted.start().estimate)
+        return {
+            "peak_mb_per_s": self.peak,
+            "later_mb_per_s": self.later,
+            "load_mb_per_s": load,
+            "rate_mb_per_s": as_json(rate),
+            "safe_latency_mb_per_s": self._safe_latency(self.have),
+            "safe_recovery_mb_per_s": self._safe_recovery(self.have),
+            "safe_mb_per_s": self._safe(self.have),
+            "possible_latency_mb_per_s": finite(self._possible_latency),
+            "possible_recovery_mb_per_s": finite(self._possible_recovery),
+            "tried_mb_per_s": self._tried,
+            "target_catch_up_s": self.target_s,
+            "catch_up_s": as_json(took),
+            "cold_catch_up_s": self._cold(load),
+            "window_s": as_json(Interval(*(self.down_s + each for each in took))),
+            "longest_down_s": as_json(self._longest(self.have)),
+            "headroom": finite(rate.estimate / load),
+            "needed_headroom": finite(headroom),
+            "rebuild_s": finite(self._rebuild_s(load, rate.estimate)),
+            "healthy_knee": as_json(self.measured.healthy_knee(self.have)),
+            "degraded_knee": as_json(self.measured.degraded_knee(self.have)),
+            "failure_factor": capacity.broker_away(self.have, self._copies, self.racks).taken_over(1, 0),
+            "rack_factor": self.racks / (self.racks - 1) if self.racks else None,
+            "peer_spare_mb_per_s": finite(max(rate.estimate - load, 0.0) / (self.have - 1)),
+            "partitions_on_each": self.study.partitions_asked,
+            "disk": self.disks.as_json(self.have, self.growth, self._made),
+        }
+
     def _load(self, write: float, brokers: int) -> float:
         return capacity.load_of_a_broker(write, self._copies, brokers)
 
     def _rebuild_s(self, load: float, rate: float) -> float:
         stored_mb = 1000 * self.disks.stored(self.today, self.have).total_gb
-        return capacity.rebuild_s(stored_mb, load, min(rate, self.question.get("disk_mb_per_s") or math.inf))
+        return catch_up.rebuild_s(stored_mb, load, min(rate, self.question.get("disk_mb_per_s") or math.inf))
 
     def _safe_latency(self, brokers: int) -> float:
         return self.measured.safe_latency_load(brokers, self.racks)
@@ -270,7 +273,7 @@ class Plan:
 
     # --- reserves ---
 
-    def _ledger(self) -> list[capacity.Ledger]:
+    def _ledger(self) -> list[Reserve]:
         healthy, degraded = self.measured.healthy_knee(self.have), self.measured.degraded_knee(self.have)
         top = min(healthy.estimate, self.measured.healthy.offered * self.have / self.study.brokers)
         failed = min(degraded.estimate, top)

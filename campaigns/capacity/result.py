@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from campaigns.campaign import Campaign
+from campaigns.campaign import Campaign, Row
 from campaigns.capacity import lines, words
 from campaigns.capacity.plan import Plan
-from campaigns.capacity.study import Row, Study, runs_of
+from campaigns.capacity.study import Study, runs_of
 from history.results.base import State
 from history.results.capacity import CapacityResult, Recommendation, Recommended
 

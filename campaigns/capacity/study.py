@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from campaigns.campaign import Campaign
-from campaigns.statistics import capacity, partitions
-from campaigns.statistics.capacity import CatchUp, Interval, Knee, Measured, Point, Step, as_json
+from campaigns.campaign import Campaign, Row
+from campaigns.compare.runs import Run as JudgedRun
+from campaigns.compare.runs import runs_by
+from campaigns.statistics import capacity, catch_up, partitions
+from campaigns.statistics.capacity import Knee, Measured, Step
+from campaigns.statistics.catch_up import CatchUp, Interval, Point, as_json
 from campaigns.statistics.intervals import clopper_pearson
-from campaigns.statistics.partitions import Cost
 from history.errors import BadInput
+from history.results.capacity import PartitionCost
 
 MIN_ACHIEVED = 0.995
 MIN_WRITTEN = 0.9  # a failover costs only seconds of records
@@ -24,7 +26,6 @@ CURVE_POINTS = 16
 MEASURED_GROUPS = 1  # the load's own consumer
 AWAY_PHASE = "away and back"
 STEADY_PHASE = "steady"  # of partition-cost runs
-Row = Mapping[str, Any]
 
 
 def phase_of(role: str, write_mb_per_s: float) -> str:
@@ -44,16 +45,8 @@ class CaughtUp(NamedTuple):
     asked_write: float
 
 
-@dataclass(frozen=True)
-class Run:
-    """A judged run: labels, and rows by metric and phase."""
-
-    about: Row
-    rows: Mapping[tuple[str, str], Row]
-
-    @property
-    def run_id(self) -> str:
-        return str(self.about["run_id"])
+class Run(JudgedRun):
+    """A judged run of load steps or of a catch-up."""
 
     @property
     def role(self) -> str:
@@ -65,21 +58,17 @@ class Run:
         return f"its verdict is fail: {self.about['sentence']}" if self.about["verdict"] == "fail" else None
 
     def found(self, metric: str, phase: str) -> Row | None:
-        row = self.rows.get((metric, phase))
+        row = self.measured.get((metric, phase))
         return row if row and row["value"] is not None else None
 
     def of(self, metric: str) -> Iterator[Row]:
-        return (row for (name, _), row in self.rows.items() if name == metric and row["value"] is not None)
+        return (row for (name, _), row in self.measured.items() if name == metric and row["value"] is not None)
 
 
 def runs_of(campaign: Campaign, rows: Iterable[Row]) -> list[Run]:
     """Return the campaign's runs in starting order."""
-    by_run: dict[str, list[Row]] = {}
-    for row in rows:
-        if row["labels"].get("campaign") == campaign.campaign_id:
-            by_run.setdefault(row["run_id"], []).append(row)
-    found = [Run(own[0], {(row["metric"], row["phase"]): row for row in own}) for own in by_run.values()]
-    return sorted(found, key=lambda run: str(run.about["started_at"]))
+    found = runs_by(lambda row: str(row["run_id"]), campaign.own(rows), Run)
+    return sorted(found.values(), key=lambda run: run.started_at)
 
 
 class Study:
@@ -186,7 +175,7 @@ class Study:
         """Fit page cache and disk separately: they differ in rate."""
         try:
             points = [run.point for run in self.caught_up if run.role == "catch_up" and run.cold == cold]
-            return capacity.fit(points, self.most_shared)
+            return catch_up.fit(points, self.most_shared)
         except BadInput as error:
             self.missing.append(f"Cold: {error}" if cold else str(error))
             return None
@@ -224,7 +213,7 @@ class Study:
 
     # --- partitions ---
 
-    def _costs(self) -> Iterator[Cost]:
+    def _costs(self) -> Iterator[PartitionCost]:
         for run in self.runs:
             if run.role != "partitions":
                 continue
@@ -235,7 +224,14 @@ class Study:
                 self._leave_out(run, STEADY_PHASE, run.broken or "it has no usable cost of partitions")
                 continue
             count = int(run.about["labels"]["partitions"])
-            yield Cost(count, None if cpu_s is None else cpu_s / 1000, p99_ms, recovery_s, run_id=run.run_id)
+            yield PartitionCost(
+                partitions=count,
+                cpu_s_per_mb=None if cpu_s is None else cpu_s / 1000,
+                p99_ms=p99_ms,
+                recovery_s=recovery_s,
+                runs=1,
+                run_id=run.run_id,
+            )
 
     def _trusted(self, run: Run, metric: str, phase: str) -> float | None:
         """Return an exact value, or list why there is none."""
@@ -261,10 +257,10 @@ class Study:
         return {
             "write_mb_per_s": min(self.measurement["load_steps"]),
             "down_s": min(self.measurement["grid"]["down_s"]),
-            "points": [cost._asdict() for cost in self.costs],
-            "curve": [cost._asdict() for cost in curve],
+            "points": self.costs,
+            "curve": curve,
             "asked": self.partitions_asked,
-            "at_asked": found._asdict() if found else None,
+            "at_asked": found,
             "above": self.partitions_asked > max(counts),
         }
 

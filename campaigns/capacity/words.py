@@ -280,6 +280,13 @@ def _compressed(question: Question) -> str:
     return f"which producers compressed by {question.compression} to about {question.compresses_to:.0%}"
 
 
+_TLS = (
+    "TLS was on, between brokers as to clients, and its CPU is in every figure; connections were few and long, so the "
+    "cost of handshakes is not."
+)
+_NO_TLS = "TLS was not measured: it adds CPU to every byte, and brokers cannot send pages of the cache unchanged."
+
+
 def limits(result: CapacityResult) -> Iterator[str]:
     """List the plan's limits."""
     question, runs = result.question, result.runs
@@ -298,13 +305,7 @@ def limits(result: CapacityResult) -> Iterator[str]:
         )
     about = f"Records of {question.record_bytes} bytes, {_compressed(question)}"
     yield f"{about}; another size or codec has other costs per MB."
-    if question.tls:
-        yield (
-            "TLS was on, between brokers as to clients, and its CPU is in every figure; connections were few and long, "
-            "so the cost of handshakes is not."
-        )
-    else:
-        yield ("TLS was not measured: it adds CPU to every byte, and brokers cannot send pages of the cache unchanged.")
+    yield _TLS if question.tls else _NO_TLS
     yield (
         "p99 meets its target with one broker away, but not necessarily while that broker catches up: its traffic then "
         "queues with the replication that acknowledgements wait for."

@@ -5,6 +5,7 @@ from campaigns.kinds import Kind, Option
 KIND = Kind(
     name="claims",
     title="Claims",
+    many="Claims campaigns",
     help="Check 48 claims about replication against one version",
     why="To know which statements about high watermark, ISR, elections and storage hold on this version.",
     phases="A run of each experiment; then every claim is answered from what those runs recorded.",

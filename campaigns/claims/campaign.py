@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from campaigns.campaign import Campaign, Item
+from campaigns.campaign import Campaign, Item, When
 from campaigns.claims import KIND
 from claims.answers import answers, read_runs
 from claims.table import CLAIMS, EXPERIMENTS, LINES, WALKTHROUGHS
@@ -44,27 +44,13 @@ class Question(BaseModel):
         return value
 
 
-def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
+def plan(settings: Mapping[str, Any], **when: Unpack[When]) -> Campaign:
     """Plan one run per experiment; raise BadInput for wrong settings or an unknown version."""
     asked = KIND.check(Question, settings)
     changes = {"cluster": {"mode": asked.mode}} if asked.mode else {}
-    items = [
-        Item(name=name, scenario=f"claims_{name}", kafka=asked.kafka, changes=changes, seed=seed, labels={"role": name})
-        for name in asked.experiments
-    ]
-    return Campaign(
-        campaign_id=campaign_id,
-        kind="claims",
-        created_at=created_at,
-        seed=seed,
-        settings=asked.model_dump(mode="json"),
-        items=items,
-    )
-
-
-def follow_up(campaign: Campaign, rows: Iterable[Mapping[str, Any]]) -> list[Item]:  # noqa: ARG001
-    """Return nothing: undecided claims are reported as such."""
-    return []
+    same: dict[str, Any] = {"kafka": asked.kafka, "changes": changes, "seed": when["seed"]}
+    items = [Item(name=name, scenario=f"claims_{name}", labels={"role": name}, **same) for name in asked.experiments]
+    return Campaign(kind=KIND.name, settings=asked.model_dump(mode="json"), items=items, **when)
 
 
 def result(campaign: Campaign, runs: Mapping[str, Path]) -> ClaimsResult:
@@ -72,10 +58,9 @@ def result(campaign: Campaign, runs: Mapping[str, Path]) -> ClaimsResult:
     recordings = read_runs(runs)
     answered = answers(recordings)
     counts = Counter(answer.verdict for answer in answered.values())
-    missing = [item.name for item in campaign.items if item.name not in runs]
+    missing = campaign.missing(runs)
     return ClaimsResult(
-        campaign_id=campaign.campaign_id,
-        created_at=campaign.created_at,
+        **campaign.named,
         state="unknown" if missing else "",
         sentence=_sentence(campaign.settings["kafka"], counts, missing),
         lines=[f"{name:4}{answer.verdict:15}{answer.sentence}" for name, answer in answered.items()],

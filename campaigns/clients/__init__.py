@@ -6,6 +6,7 @@ from history.kafka_versions import CLIENT_RELEASES
 KIND = Kind(
     name="clients",
     title="Client matrix",
+    many="Client matrices",
     help="Run the Java clients of several releases against one version of Kafka",
     why="To know before an upgrade of brokers or clients whether each client keeps what it was promised.",
     phases="The scenario runs once for each release of the client, on a fresh cluster; then all runs are judged.",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from campaigns.campaign import Campaign, Item
+from campaigns.campaign import Campaign, Item, Row, When
 from campaigns.clients import KIND
 from campaigns.kinds import split_words
 from clusters.scenario.scenario import load_scenario
@@ -17,8 +17,6 @@ from history.errors import BadInput
 from history.kafka_versions import CLIENT_RELEASES
 from history.results.base import State
 from history.results.clients import ClientRun, ClientsResult
-
-Row = Mapping[str, Any]
 
 
 class Settings(BaseModel):
@@ -55,46 +53,34 @@ class Settings(BaseModel):
         return list(dict.fromkeys(split_words(self.clients)))
 
 
-def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
+def plan(settings: Mapping[str, Any], **when: Unpack[When]) -> Campaign:
     """Plan a run per client with one seed; raise BadInput if the only load uses no Java client."""
     asked = KIND.check(Settings, settings)
     scenario = load_scenario(asked.scenario)
     if scenario.loads:
-        raise BadInput(f"SCENARIO={asked.scenario} has several loads; give one with a single load.")
+        raise BadInput(f"--scenario={asked.scenario} has several loads; give one with a single load.")
     if scenario.load is None or scenario.load.engine != "java":
-        raise BadInput(f"SCENARIO={asked.scenario} has no load with engine: java, whose release could be exchanged.")
-    return Campaign(
-        campaign_id=campaign_id,
-        kind="clients",
-        created_at=created_at,
-        seed=seed,
-        settings=asked.model_dump(),
-        items=[
-            Item(
-                name=f"client-{release}",
-                scenario=asked.scenario,
-                kafka=asked.kafka,
-                changes={"load": {"client": release}},
-                seed=seed,
-                labels={"role": release},
-            )
-            for release in asked.releases
-        ],
-    )
-
-
-def follow_up(_campaign: Campaign, _rows: Sequence[Row]) -> list[Item]:
-    """Return nothing: each client has one run."""
-    return []
+        raise BadInput(f"--scenario={asked.scenario} has no load with engine: java, whose release could be exchanged.")
+    items = [
+        Item(
+            name=f"client-{release}",
+            scenario=asked.scenario,
+            kafka=asked.kafka,
+            changes={"load": {"client": release}},
+            seed=when["seed"],
+            labels={"role": release},
+        )
+        for release in asked.releases
+    ]
+    return Campaign(kind=KIND.name, settings=asked.model_dump(), items=items, **when)
 
 
 def result(campaign: Campaign, rows: Sequence[Row]) -> ClientsResult:
     """Fail if a run failed, else unknown if one is unknown or missing."""
-    own = {row["labels"]["item"]: row for row in rows if row["labels"].get("campaign") == campaign.campaign_id}
+    own = {row["labels"]["item"]: row for row in campaign.own(rows)}
     runs = [_run(item, own.get(item.name)) for item in campaign.items]
     return ClientsResult(
-        campaign_id=campaign.campaign_id,
-        created_at=campaign.created_at,
+        **campaign.named,
         state=_state(runs),
         sentence=_sentence(campaign.settings["kafka"], runs),
         lines=[f"{run.client:8} {run.verdict:8} {run.sentence}" for run in runs],

@@ -5,6 +5,7 @@ from campaigns.kinds import Kind, Option
 KIND = Kind(
     name="compare",
     title="Comparison",
+    many="Comparisons",
     help="Compare two versions, builds or configurations of Kafka",
     why="To know before an upgrade what changes: lost records first, then latency, recovery times and CPU.",
     phases=(
@@ -27,7 +28,7 @@ KIND = Kind(
         Option("head", "the version that is judged, or a folder or tarball of jars", "3.1.2"),
         Option(
             "change",
-            "what only head has: a part of a scenario's file; without HEAD= on base's version",
+            "what only head has: a part of a scenario's file; without --head on base's version",
             "load: {compression: zstd}",
         ),
         Option(

@@ -13,37 +13,27 @@ from campaigns.compare.words import inconclusive, planned_pairs, too_few
 from campaigns.statistics import effects
 from campaigns.statistics.effects import Verdict, percent
 from history.metrics import metric_of
-from history.results.compare import (
-    Effect,
-    LeftOut,
-    Noise,
-    NotAsked,
-    PairOfRuns,
-    PhaseLatency,
-    Role,
-    Survival,
-    Times,
-)
+from history.results import compare as results
 from judge.measures.metrics import least_load
 
 SIZE_IN_MARGINS = 2  # for proposed pairs; a worsening within the margin is never a regression
 USUAL_PAIRS = 10
 INJECTED_SIZES = (0.03, 0.05, 0.10, 0.20)
 LATENCIES = ("latency_p50_ms", "latency_p99_ms", "latency_p999_ms")
-ROLES: tuple[Role, ...] = get_args(Role)
+ROLES: tuple[results.Role, ...] = get_args(results.Role)
 APART = "another run of the comparison was started between the two of this pair"
 
 
 class Measured(NamedTuple):
     """An effect, and the function from adjusted p to verdict."""
 
-    effect: Effect
+    effect: results.Effect
     judge: Callable[..., Verdict] | None
 
 
-def compared(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[Effect]:
+def compared(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[results.Effect]:
     """Return primary and secondary effects, and ``why``, which has no verdict."""
-    families: dict[Role, list[Measured]] = {role: [] for role in ROLES}
+    families: dict[results.Role, list[Measured]] = {role: [] for role in ROLES}
     for role, key, margin in _roles(settings, keys_of(pairs, settings)):
         if too_little_load(role, key, pairs):
             continue
@@ -54,14 +44,14 @@ def compared(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[Effect]
     return [*judged, *(own.effect for own in families["why"])]
 
 
-def not_asked(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[NotAsked]:
+def not_asked(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[results.NotAsked]:
     """Return judged metrics whose phase has too little load."""
     roles = _roles(settings, keys_of(pairs, settings))
     found = [too_little_load(role, key, pairs) for role, key, _ in roles]
     return [each for each in found if each]
 
 
-def too_little_load(role: Role, key: Key, pairs: Sequence[Pair]) -> NotAsked | None:
+def too_little_load(role: results.Role, key: Key, pairs: Sequence[Pair]) -> results.NotAsked | None:
     """Return the missing load from the largest offer: a side that answers nothing has no excuse."""
     decided = [run for pair in pairs if pair.scenario == key.scenario for run in pair.runs if run.verdict != "unknown"]
     rows = [run.measured.get((name, key.phase)) for run in decided for name in ("offered_per_s", key.metric)]
@@ -69,10 +59,10 @@ def too_little_load(role: Role, key: Key, pairs: Sequence[Pair]) -> NotAsked | N
     least = least_load(key.metric)
     if not decided or offered >= least:
         return None
-    return NotAsked(role=role, **key._asdict(), words=metric_of(key.metric).words, offered=offered, least=least)
+    return results.NotAsked(role=role, **key._asdict(), words=metric_of(key.metric).words, offered=offered, least=least)
 
 
-def _roles(settings: Mapping[str, Any], keys: Sequence[Key]) -> Iterator[tuple[Role, Key, float]]:
+def _roles(settings: Mapping[str, Any], keys: Sequence[Key]) -> Iterator[tuple[results.Role, Key, float]]:
     """A primary metric stays primary if never measured."""
     primary: dict[Key, float] = {}
     for name, margin in settings["primary"].items():
@@ -86,11 +76,11 @@ def _roles(settings: Mapping[str, Any], keys: Sequence[Key]) -> Iterator[tuple[R
             yield "secondary" if metric_kind.better else "why", key, settings["secondary_margin"]
 
 
-def measured(role: Role, key: Key, pairs: Sequence[Pair], margin: float) -> Measured:
+def measured(role: results.Role, key: Key, pairs: Sequence[Pair], margin: float) -> Measured:
     """Return a metric's effect; the verdict needs the family's p-values."""
     used, left_out = _used(key, pairs)
     metric = metric_of(key.metric)
-    effect = Effect(
+    effect = results.Effect(
         role=role,
         **key._asdict(),
         words=metric.words,
@@ -109,11 +99,11 @@ def measured(role: Role, key: Key, pairs: Sequence[Pair], margin: float) -> Meas
     return _paired(effect, rule)
 
 
-def _changed(effect: Effect, **values: Any) -> Effect:
+def _changed(effect: results.Effect, **values: Any) -> results.Effect:
     return effect.model_copy(update=values)
 
 
-def _used(key: Key, pairs: Sequence[Pair]) -> tuple[list[PairOfRuns], list[LeftOut]]:
+def _used(key: Key, pairs: Sequence[Pair]) -> tuple[list[results.PairOfRuns], list[results.LeftOut]]:
     used, left_out = [], []
     for pair in pairs:
         if pair.scenario != key.scenario:
@@ -124,7 +114,7 @@ def _used(key: Key, pairs: Sequence[Pair]) -> tuple[list[PairOfRuns], list[LeftO
             for run in (pair.first, pair.second)
         ]
         left_out += [
-            LeftOut(pair=pair.number, run=run.run_id if run else None, why=why)
+            results.LeftOut(pair=pair.number, run=run.run_id if run else None, why=why)
             for run, why in zip((pair.first, pair.second), whys, strict=True)
             if why
         ]
@@ -133,11 +123,11 @@ def _used(key: Key, pairs: Sequence[Pair]) -> tuple[list[PairOfRuns], list[LeftO
     return used, left_out
 
 
-def _two(pair: Pair, first: Run, second: Run, key: Key) -> PairOfRuns:
+def _two(pair: Pair, first: Run, second: Run, key: Key) -> results.PairOfRuns:
     rows = [run.measured[key.metric, key.phase] for run in (first, second)]
     base, head = (row["value"] for row in rows)
     log = log_of(first, second, key.metric, key.phase)
-    return PairOfRuns(
+    return results.PairOfRuns(
         pair=pair.number,
         runs=(first.run_id, second.run_id),
         ran_first=pair.ran_first,
@@ -149,7 +139,7 @@ def _two(pair: Pair, first: Run, second: Run, key: Key) -> PairOfRuns:
     )
 
 
-def _paired(effect: Effect, rule: Mapping[str, Any]) -> Measured:
+def _paired(effect: results.Effect, rule: Mapping[str, Any]) -> Measured:
     paired = effects.paired_effect([pair.log for pair in effect.pairs if pair.log is not None])
     if paired is None:
         why = f"{len(effect.pairs)} of {planned_pairs(effect)} pairs can be used, and 2 are needed"
@@ -162,47 +152,47 @@ def _paired(effect: Effect, rule: Mapping[str, Any]) -> Measured:
     )
 
 
-def _censored(effect: Effect, rule: Mapping[str, Any]) -> Measured:
+def _censored(effect: results.Effect, rule: Mapping[str, Any]) -> Measured:
     arms = [[(pair.values[arm], pair.censored[arm]) for pair in effect.pairs] for arm in (0, 1)]
     of_times = effects.censored_effect(*arms)
     if of_times is None:
         return Measured(effect, None)
-    base, head = (Times(**arm._asdict()) for arm in (of_times.base, of_times.head))
+    base, head = (results.Times(**arm._asdict()) for arm in (of_times.base, of_times.head))
     mean = None if of_times.log is None else percent(of_times.log)
-    survival = Survival(limit=of_times.limit, base=base, head=head)
+    survival = results.Survival(limit=of_times.limit, base=base, head=head)
     return Measured(
         _changed(effect, method="log-rank", n=len(effect.pairs), mean=mean, p=of_times.p, survival=survival),
         partial(effects.censored_verdict, of_times, **rule),
     )
 
 
-def _zeros(used: Sequence[PairOfRuns]) -> str:
+def _zeros(used: Sequence[results.PairOfRuns]) -> str:
     zeros = sum(pair.log is None for pair in used)
     return f"in {zeros} of {len(used)} pairs a value is 0, which has no ratio"
 
 
-def _judged(family: Sequence[Measured]) -> list[Effect]:
+def _judged(family: Sequence[Measured]) -> list[results.Effect]:
     adjusted = iter(effects.holm([effect.p or 0.0 for effect, judge in family if judge]))
     judged = [_verdict(effect, judge, next(adjusted) if judge else None) for effect, judge in family]
     return [_changed(own, needed=_needed(own, len(family))) if _is_open(own) else own for own in judged]
 
 
-def _is_open(effect: Effect) -> bool:
+def _is_open(effect: results.Effect) -> bool:
     return (effect.role, effect.verdict, effect.method) == ("primary", "inconclusive", "paired")
 
 
-def _needed(effect: Effect, tests: int) -> int | None:
+def _needed(effect: results.Effect, tests: int) -> int | None:
     size = math.log1p(SIZE_IN_MARGINS * effect.margin)
     return effects.pairs_needed(size, sd=effect.sd_log or 0.0, margin=effect.margin, tests=tests)
 
 
-def _verdict(effect: Effect, judge: Callable[..., Verdict] | None, p_holm: float | None) -> Effect:
+def _verdict(effect: results.Effect, judge: Callable[..., Verdict] | None, p_holm: float | None) -> results.Effect:
     verdict = judge(p_adjusted=p_holm) if judge else "inconclusive"
     judged = _changed(effect, p_holm=p_holm, verdict=verdict)
     return _changed(judged, why=judged.why or inconclusive(judged)) if verdict == "inconclusive" else judged
 
 
-def _without_survivors(effect: Effect) -> Effect:
+def _without_survivors(effect: results.Effect) -> results.Effect:
     """Require enough usable pairs for "as good" and "better", but not for "worse"."""
     why = too_few(effect)
     if why and effect.verdict in ("equivalent", "improvement"):
@@ -213,31 +203,31 @@ def _without_survivors(effect: Effect) -> Effect:
 # --- the noise of the host -------------------------------------------------------------------------
 
 
-def noise(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[Noise]:
+def noise(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[results.Noise]:
     """Compare base with itself: each metric's noise and detectable change."""
     return [
-        Noise(**{**dict(own), **_detected(own, settings["pairs"], len(family))})
+        results.Noise(**{**dict(own), **_detected(own, settings["pairs"], len(family))})
         for family in _families(settings, calibrated)
         for own in _judged(family)
         if own.method == "paired"
     ]
 
 
-def without_noise(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[Effect]:
+def without_noise(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[results.Effect]:
     """Return judged metrics with unknown noise."""
     families = _families(settings, calibrated)
     return [own for family in families for own, _ in family if own.method != "paired"]
 
 
 def _families(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[list[Measured]]:
-    families: dict[Role, list[Measured]] = {}
+    families: dict[results.Role, list[Measured]] = {}
     for role, key, margin in _roles(settings, keys_of(calibrated, settings)):
         if role != "why" and not too_little_load(role, key, calibrated):
             families.setdefault(role, []).append(measured(role, key, calibrated, margin))
     return list(families.values())
 
 
-def _detected(own: Effect, pairs: int, tests: int) -> dict[str, Any]:
+def _detected(own: results.Effect, pairs: int, tests: int) -> dict[str, Any]:
     pairs = pairs or USUAL_PAIRS
     rule: dict[str, Any] = {"pairs": pairs, "margin": own.margin, "tests": tests}
     sd, size = own.sd_log or 0.0, SIZE_IN_MARGINS * own.margin
@@ -256,7 +246,7 @@ def _detected(own: Effect, pairs: int, tests: int) -> dict[str, Any]:
     }
 
 
-def phases(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[PhaseLatency]:
+def phases(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[results.PhaseLatency]:
     """Return latency by phase from each arm's usable runs."""
     rows = []
     for key in keys_of(pairs, settings):
@@ -268,5 +258,5 @@ def phases(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[PhaseLate
             for own, run in zip(arms.values(), (pair.first, pair.second), strict=True):
                 if run and not run.why_not(*place):
                     own.append(run.measured[place]["value"])
-        rows.append(PhaseLatency(**key._asdict(), base=arms["base"], head=arms["head"]))
+        rows.append(results.PhaseLatency(**key._asdict(), base=arms["base"], head=arms["head"]))
     return rows

@@ -9,16 +9,7 @@ from campaigns.compare.words import correctness_sentence
 from campaigns.statistics.effects import ALPHA, fisher
 from campaigns.statistics.intervals import none_in
 from history.metrics import METRICS, metric_of
-from history.results.compare import (
-    Arms,
-    Correctness,
-    Finding,
-    GuaranteeVerdict,
-    Having,
-    MissedLoad,
-    RunSentence,
-    Verdicts,
-)
+from history.results import compare as results
 from judge.checks.known_bugs import explained
 from judge.measures.metrics import MIN_ACHIEVED
 
@@ -26,13 +17,15 @@ OPEN = {"undrained", "unseen"}  # missing evidence, not violations
 BY_DESIGN = "behaviour_change"
 
 
-def _finding(what: str, runs: Sequence[Run], having: Sequence[Run]) -> Finding:
+def _finding(what: str, runs: Sequence[Run], having: Sequence[Run]) -> results.Finding:
     base, head = (
-        Having(runs=sum(run.arm == arm for run in runs), having=[run.run_id for run in having if run.arm == arm])
+        results.Having(
+            runs=sum(run.arm == arm for run in runs), having=[run.run_id for run in having if run.arm == arm]
+        )
         for arm in ARMS
     )
     p = fisher(len(head.having), head.runs, len(base.having), base.runs)
-    return Finding(what=what, base=base, head=head, p=p)
+    return results.Finding(what=what, base=base, head=head, p=p)
 
 
 def shown(run: Run) -> set[str]:
@@ -44,7 +37,7 @@ def shown(run: Run) -> set[str]:
 # --- correctness -----------------------------------------------------------------------------------
 
 
-def correctness(runs: Sequence[Run], names: Arms[str]) -> Correctness:
+def correctness(runs: Sequence[Run], names: results.Arms[str]) -> results.Correctness:
     """Compare violated guarantees by arm.
 
     One in head alone is a regression, since guarantees always hold; an improvement needs Fisher's exact test.
@@ -58,10 +51,10 @@ def correctness(runs: Sequence[Run], names: Arms[str]) -> Correctness:
     ]
     base, head = (_verdicts([run for run in runs if run.arm == arm]) for arm in ARMS)
     p = fisher(head.failed, head.decided, base.failed, base.decided)
-    counted = Correctness(
+    counted = results.Correctness(
         verdict=_guarantee(base, head, findings, p),
         sentence="",
-        arms=Arms[Verdicts](base=base, head=head),
+        arms=results.Arms[results.Verdicts](base=base, head=head),
         p=p,
         at_most={arm: none_in(own.decided) for arm, own in zip(ARMS, (base, head), strict=True) if not own.failed},
         findings=findings,
@@ -83,17 +76,19 @@ def violations(run: Run) -> set[str]:
     return shown(run) - OPEN - {BY_DESIGN}
 
 
-def _verdicts(runs: Sequence[Run]) -> Verdicts:
+def _verdicts(runs: Sequence[Run]) -> results.Verdicts:
     verdicts = [run.verdict for run in runs]
     passed, failed, unknown = (verdicts.count(verdict) for verdict in ("pass", "fail", "unknown"))
-    return Verdicts(runs=len(runs), passed=passed, failed=failed, unknown=unknown)
+    return results.Verdicts(runs=len(runs), passed=passed, failed=failed, unknown=unknown)
 
 
-def _with_sentence(run: Run) -> RunSentence:
-    return RunSentence(run=run.run_id, arm=run.arm, sentence=run.about["sentence"])
+def _with_sentence(run: Run) -> results.RunSentence:
+    return results.RunSentence(run=run.run_id, arm=run.arm, sentence=run.about["sentence"])
 
 
-def _guarantee(base: Verdicts, head: Verdicts, findings: Sequence[Finding], p: float) -> GuaranteeVerdict:
+def _guarantee(
+    base: results.Verdicts, head: results.Verdicts, findings: Sequence[results.Finding], p: float
+) -> results.GuaranteeVerdict:
     if not base.decided or not head.decided:
         return "unknown"
     if not head.failed:
@@ -106,7 +101,7 @@ def _guarantee(base: Verdicts, head: Verdicts, findings: Sequence[Finding], p: f
 # --- other counts ----------------------------------------------------------------------------------
 
 
-def counts(runs: Sequence[Run]) -> list[Finding]:
+def counts(runs: Sequence[Run]) -> list[results.Finding]:
     """Count runs with losses or duplicates; shares may be 0, so they have no ratio."""
     rows = []
     for name, metric in METRICS.items():
@@ -116,12 +111,14 @@ def counts(runs: Sequence[Run]) -> list[Finding]:
             largest = {
                 arm: max((run.value(name) or 0.0 for run in own if run.arm == arm), default=None) for arm in ARMS
             }
-            update: dict[str, Having] = {arm: row.of(arm).model_copy(update={"largest": largest[arm]}) for arm in ARMS}
+            update: dict[str, results.Having] = {
+                arm: row.of(arm).model_copy(update={"largest": largest[arm]}) for arm in ARMS
+            }
             rows.append(row.model_copy(update=update))
     return rows
 
 
-def missed_loads(runs: Sequence[Run]) -> list[MissedLoad]:
+def missed_loads(runs: Sequence[Run]) -> list[results.MissedLoad]:
     """Return loads that head missed significantly more often, or base never; they have no latency, hence no effect."""
     rows = []
     for scenario, phase in {(str(run.about["scenario"]), at): None for run in runs for _, at in run.measured}:
@@ -130,11 +127,11 @@ def missed_loads(runs: Sequence[Run]) -> list[MissedLoad]:
         base, head = (len(arm.having) / max(arm.runs, 1) for arm in (row.base, row.head))
         surely = row.p < ALPHA
         if head > base and row.base.runs and (surely or not row.base.having):
-            rows.append(MissedLoad(**dict(row), scenario=scenario, phase=phase, surely=surely))
+            rows.append(results.MissedLoad(**dict(row), scenario=scenario, phase=phase, surely=surely))
     return sorted(rows, key=lambda row: row.p)
 
 
-def behaviour(runs: Sequence[Run]) -> list[Finding]:
+def behaviour(runs: Sequence[Run]) -> list[results.Finding]:
     """Return behaviour that differs by design, and one-sided findings."""
     by_design = _finding(BY_DESIGN, runs, [run for run in runs if run.about["anomalies"].get(BY_DESIGN)])
     first = [by_design] if by_design.base.having or by_design.head.having else []

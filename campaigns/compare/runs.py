@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from campaigns.campaign import Campaign
+from campaigns.campaign import Campaign, Row
 from campaigns.statistics.effects import log_ratio
 from history.metrics import METRICS, metric_of
 from history.results.compare import Arm, Arms, ComparedRun, Runs, Side
 
-Row = Mapping[str, Any]
 ARMS: tuple[Arm, Arm] = ("base", "head")
 
 
@@ -71,6 +70,9 @@ class Run:
         return None
 
 
+Kind = TypeVar("Kind", bound=Run)
+
+
 class Pair(NamedTuple):
     """Neighbouring runs by role (None: not recorded); ``split``: another run came between, so unusable."""
 
@@ -99,13 +101,17 @@ def runs_of(campaign: Campaign, rows: Iterable[Row]) -> list[Run]:
 
 def runs_by_item(campaign: Campaign, rows: Iterable[Row]) -> dict[str, Run]:
     """Map items, planned or not, to judged runs."""
-    by_item: dict[str, list[Row]] = {}
+    return runs_by(lambda row: str(row["labels"]["item"]), campaign.own(rows), Run)
+
+
+def runs_by(key: Callable[[Row], str], rows: Iterable[Row], kind: type[Kind]) -> dict[str, Kind]:
+    """Group rows to judged runs."""
+    found: dict[str, list[Row]] = {}
     for row in rows:
-        if row["labels"].get("campaign") == campaign.campaign_id:
-            by_item.setdefault(row["labels"]["item"], []).append(row)
+        found.setdefault(key(row), []).append(row)
     return {
-        item: Run(of_run[0], {(row["metric"], row["phase"]): row for row in of_run if row["metric"]})
-        for item, of_run in by_item.items()
+        name: kind(own[0], {(row["metric"], row["phase"]): row for row in own if row["metric"]})
+        for name, own in found.items()
     }
 
 

@@ -6,17 +6,7 @@ import math
 from collections.abc import Sequence
 
 from campaigns.statistics.effects import ALPHA, MAX_PAIRS
-from history.results.compare import (
-    Arm,
-    Arms,
-    CompareResult,
-    Correctness,
-    Effect,
-    EffectVerdict,
-    MissedLoad,
-    NotAsked,
-    Verdicts,
-)
+from history.results import compare as results
 from judge.checks.invariants import INVARIANTS
 from reports.cells import change, detectable, p_value
 
@@ -24,17 +14,17 @@ MAX_NAMED = 2
 MIN_USED = 0.8  # of the planned pairs; slow ones may be missing
 
 
-def metric(effect: Effect | NotAsked, *, several: bool = False) -> str:
+def metric(effect: results.Effect | results.NotAsked, *, several: bool = False) -> str:
     """Return the metric's name and place."""
     return f"{effect.words}{_place(effect, several=several)}"
 
 
-def _place(where: Effect | NotAsked | MissedLoad, *, several: bool) -> str:
+def _place(where: results.Effect | results.NotAsked | results.MissedLoad, *, several: bool) -> str:
     phase = f" in phase {where.phase}" if where.phase else ""
     return phase + (f" of {where.scenario}" if several else "")
 
 
-def estimate(effect: Effect) -> str:
+def estimate(effect: results.Effect) -> str:
     """Format estimate, interval and number of pairs."""
     if effect.method == "paired" and None not in (effect.mean, effect.low, effect.high):
         interval = f"{change(effect.low or 0.0)} to {change(effect.high or 0.0)}"
@@ -45,7 +35,7 @@ def estimate(effect: Effect) -> str:
     return f"not known ({effect.why})"
 
 
-def inconclusive(effect: Effect) -> str:
+def inconclusive(effect: results.Effect) -> str:
     """Explain why an effect is inconclusive."""
     margin = f"±{100 * effect.margin:g} %"
     if effect.method == "log-rank":
@@ -61,12 +51,12 @@ def inconclusive(effect: Effect) -> str:
     return f"the interval holds 0 and reaches beyond the margin of {margin}"
 
 
-def planned_pairs(effect: Effect) -> int:
+def planned_pairs(effect: results.Effect) -> int:
     """Count planned pairs, usable or not."""
     return len(effect.pairs) + len({left.pair for left in effect.left_out})
 
 
-def too_few(effect: Effect) -> str:
+def too_few(effect: results.Effect) -> str:
     """Explain too few usable pairs for "as good" or "better"."""
     used, planned = len(effect.pairs), planned_pairs(effect)
     if used >= MIN_USED * planned:
@@ -77,7 +67,7 @@ def too_few(effect: Effect) -> str:
 # --- the first sentence, and what comes after it -----------------------------------------------------
 
 
-def first_sentence(result: CompareResult) -> str:
+def first_sentence(result: results.CompareResult) -> str:
     """Return the main result: violated guarantees, else performance."""
     if result.verdict == "calibration" and not result.refusals:
         return proposal(result)
@@ -88,12 +78,12 @@ def first_sentence(result: CompareResult) -> str:
     return f"Not finished, {runs.recorded} of {runs.planned} runs are recorded: {_lower(sentence)}"
 
 
-def _leads_with_correctness(result: CompareResult) -> bool:
+def _leads_with_correctness(result: results.CompareResult) -> bool:
     nothing_else = not result.refusals and not any(effect.role == "primary" for effect in result.effects)
     return result.correctness.differs or nothing_else
 
 
-def _performance(result: CompareResult) -> str:
+def _performance(result: results.CompareResult) -> str:
     base, head = result.sides.base.name, result.sides.head.name
     worse, better, same, open_ = (_listed(result, own) for own in _primary(result).values())
     if result.refusals:
@@ -113,7 +103,7 @@ def _performance(result: CompareResult) -> str:
     )
 
 
-def _undecided(result: CompareResult) -> str:
+def _undecided(result: results.CompareResult) -> str:
     used = max(len(own.pairs) for own in _primary(result)["inconclusive"])
     pairs = "1 pair" if used == 1 else f"{used or 'No'} pairs"
     cannot = "cannot decide" if used else "decide yet"
@@ -122,7 +112,7 @@ def _undecided(result: CompareResult) -> str:
     return " ".join(filter(None, (sentence, guarantees, pairs_that_decide(result))))
 
 
-def further_sentences(result: CompareResult) -> list[str]:
+def further_sentences(result: results.CompareResult) -> list[str]:
     """Return details too long for the first sentence."""
     if result.verdict == "calibration":
         return [part for part in (_not_asked(result), _restless(result)) if part]
@@ -149,12 +139,12 @@ def further_sentences(result: CompareResult) -> list[str]:
     return [part for part in parts if part]
 
 
-def _leads_with_load(result: CompareResult) -> bool:
+def _leads_with_load(result: results.CompareResult) -> bool:
     worse = result.refusals or _primary(result)["regression"]
     return not worse and any(row.surely for row in result.missed_loads)
 
 
-def _missed(result: CompareResult) -> list[str]:
+def _missed(result: results.CompareResult) -> list[str]:
     base, head = result.sides.base.name, result.sides.head.name
     return [
         f"{head} misses its offered load{_place(row, several=result.several)} in {row.head.count} runs, {base} in "
@@ -163,7 +153,7 @@ def _missed(result: CompareResult) -> list[str]:
     ]
 
 
-def _not_asked(result: CompareResult) -> str:
+def _not_asked(result: results.CompareResult) -> str:
     named = [
         f"{metric(own, several=result.several)} ({own.offered:,} of the {own.least:,} records that a run needs)"
         for own in result.not_asked
@@ -172,7 +162,7 @@ def _not_asked(result: CompareResult) -> str:
     return f"Not asked, for there is too little load: {'; '.join(named)}." if named else ""
 
 
-def _survivors(result: CompareResult) -> str:
+def _survivors(result: results.CompareResult) -> str:
     few = [(own, too_few(own)) for own in _primary(result)["inconclusive"] if own.method != "none"]
     named = [f"{metric(own, several=result.several)}: {why}" for own, why in few if why]
     return f"Too few usable pairs of {'; '.join(named[:MAX_NAMED])}." if named else ""
@@ -182,19 +172,19 @@ def _lower(sentence: str) -> str:
     return sentence[0].lower() + sentence[1:] if sentence.startswith(("The", "Some", "A ", "Inc")) else sentence
 
 
-def _primary(result: CompareResult) -> dict[EffectVerdict, list[Effect]]:
-    verdicts: tuple[EffectVerdict, ...] = ("regression", "improvement", "equivalent", "inconclusive")
+def _primary(result: results.CompareResult) -> dict[results.EffectVerdict, list[results.Effect]]:
+    verdicts: tuple[results.EffectVerdict, ...] = ("regression", "improvement", "equivalent", "inconclusive")
     primary = [effect for effect in result.effects if effect.role == "primary"]
     return {verdict: [effect for effect in primary if effect.verdict == verdict] for verdict in verdicts}
 
 
-def _listed(result: CompareResult, effects: Sequence[Effect]) -> str:
+def _listed(result: results.CompareResult, effects: Sequence[results.Effect]) -> str:
     named = [f"{metric(effect, several=result.several)} {estimate(effect)}" for effect in effects[:MAX_NAMED]]
     more = len(effects) - len(named)
     return "; ".join(named) + (f"; and {more} more" if more else "")
 
 
-def _detected(result: CompareResult) -> str:
+def _detected(result: results.CompareResult) -> str:
     open_ = {effect.key for effect in _primary(result)["inconclusive"]}
     could = [f"{metric(own)}: {detectable(own.smallest)}" for own in result.noise if own.key in open_]
     if not could:
@@ -205,7 +195,7 @@ def _detected(result: CompareResult) -> str:
     )
 
 
-def proposal(result: CompareResult) -> str:
+def proposal(result: results.CompareResult) -> str:
     """Propose pairs that detect worsenings, given the noise."""
     own = [each for each in result.noise if each.role == "primary"]
     if not own:
@@ -217,13 +207,15 @@ def proposal(result: CompareResult) -> str:
         f"{metric(of, several=result.several)} {change(of.size)}: {of.needed or f'more than {MAX_PAIRS}'}" for of in own
     )
     known = [number for number in needed if number]
-    last = f"PAIRS={max(known)} is proposed." if len(known) == len(needed) else "Take a quieter host or wider margins."
+    last = (
+        f"--pairs={max(known)} is proposed." if len(known) == len(needed) else "Take a quieter host or wider margins."
+    )
     return (
         f"Pairs that detect a worsening by twice its margin in four cases of five, by base with itself: {each}. {last}"
     )
 
 
-def pairs_that_decide(result: CompareResult) -> str:
+def pairs_that_decide(result: results.CompareResult) -> str:
     """Estimate the pairs that would decide open metrics."""
     open_ = [own for own in _primary(result)["inconclusive"] if own.method == "paired"]
     if not open_:
@@ -235,7 +227,7 @@ def pairs_that_decide(result: CompareResult) -> str:
     return f"About {most} pairs would decide." if most > used else ""
 
 
-def _restless(result: CompareResult) -> str:
+def _restless(result: results.CompareResult) -> str:
     differs = ("regression", "improvement")
     called = [own for own in result.noise if own.role == "primary" and own.verdict in differs]
     if not called:
@@ -244,7 +236,7 @@ def _restless(result: CompareResult) -> str:
     return f"{base} differs from itself in {metric(called[0])} on this host, so that metric is not reliable here."
 
 
-def _injected(result: CompareResult) -> str:
+def _injected(result: results.CompareResult) -> str:
     slowdown = result.injected_slowdown
     if slowdown is None:
         return ""
@@ -254,7 +246,7 @@ def _injected(result: CompareResult) -> str:
 # --- correctness -----------------------------------------------------------------------------------
 
 
-def correctness_sentence(guarantees: Correctness, names: Arms[str]) -> str:
+def correctness_sentence(guarantees: results.Correctness, names: results.Arms[str]) -> str:
     """Summarise guarantees; the side that violates more comes first."""
     if guarantees.verdict == "none":
         return f"All runs that could be judged kept their guarantees ({_judged(guarantees.arms)})."
@@ -281,7 +273,7 @@ def correctness_sentence(guarantees: Correctness, names: Arms[str]) -> str:
     return f"{counts}: {each}." if each else f"{counts}."
 
 
-def _worse_first(guarantees: Correctness) -> tuple[Arm, Arm]:
+def _worse_first(guarantees: results.Correctness) -> tuple[results.Arm, results.Arm]:
     base, head = (each.failed / max(each.decided, 1) for each in (guarantees.arms.base, guarantees.arms.head))
     head_first = guarantees.verdict == "regression" or (guarantees.verdict == "both" and head >= base)
     return ("head", "base") if head_first else ("base", "head")
@@ -295,5 +287,5 @@ def _named(what: str) -> str:
     return f"{what} ({INVARIANTS[what].title})" if what in INVARIANTS else what
 
 
-def _judged(arms: Arms[Verdicts]) -> str:
+def _judged(arms: results.Arms[results.Verdicts]) -> str:
     return " and ".join(f"{own.decided} of {own.runs} runs of {arm}" for arm, own in arms)

@@ -8,6 +8,7 @@ SHRINK_RUNS = 40
 KIND = Kind(
     name="fuzz",
     title="Fuzzing",
+    many="Fuzzing campaigns",
     help="Run short randomised schedules of faults, and shrink one that violates a guarantee",
     why="To find what nobody wrote a scenario for.",
     phases=(
@@ -33,5 +34,4 @@ KIND = Kind(
     ),
     benchmark=False,
     reads_run_folders=True,
-    searches=True,
 )

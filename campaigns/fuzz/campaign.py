@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from pydantic import Field
 
-from campaigns import kinds, randomised
-from campaigns.campaign import MAX_TIMES, Campaign, Item
+from campaigns import randomised
+from campaigns.campaign import MAX_TIMES, Campaign, When
 from campaigns.fuzz import KIND
 from clusters.scenario.schedules import randomised_schedule
 from history.results.schedules import SchedulesResult
@@ -22,28 +22,16 @@ class Settings(randomised.Question):
     seconds: float = Field(default=90, gt=0, le=randomised.MAX_S)
 
 
-def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
+def plan(settings: Mapping[str, Any], **when: Unpack[When]) -> Campaign:
     """Plan a schedule per seed, every second one with a load; raise BadInput for settings without a schedule."""
     question = KIND.check(Settings, settings)
     mix = randomised.fault_mix(question.fault_mix, question.runtime)
-    items = []
+    items, seed = [], when["seed"]
     for number in range(question.schedules):
         load = number % 2 == 1 or not mix.at_rest
         schedule = randomised_schedule(mix, seed=seed + number, length_s=question.seconds, load=load)
         items.append(randomised.item_of(f"schedule-{number + 1}", schedule, question.kafka, seed + number))
-    return Campaign(
-        campaign_id=campaign_id,
-        kind=KIND.name,
-        created_at=created_at,
-        seed=seed,
-        settings=question.model_dump(mode="json"),
-        items=items,
-    )
-
-
-def follow_up(campaign: Campaign, rows: kinds.Rows) -> list[Item]:  # noqa: ARG001
-    """Return nothing: each smaller schedule depends on the previous one."""
-    return []
+    return Campaign(kind=KIND.name, settings=question.model_dump(mode="json"), items=items, **when)
 
 
 def result(campaign: Campaign, runs: Mapping[str, Path]) -> SchedulesResult:

@@ -5,6 +5,7 @@ from campaigns.kinds import Kind, Option
 KIND = Kind(
     name="known_bugs",
     title="Known bugs",
+    many="Known-bug campaigns",
     help="Reproduce bugs that Kafka had, on versions with and without them",
     why="To show that the judge finds real bugs where Kafka has them, and nothing where they were fixed.",
     phases=(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from campaigns.campaign import MAX_TIMES, Campaign, Item
+from campaigns.campaign import MAX_TIMES, Campaign, Item, Row, When
 from campaigns.kinds import split_words
 from campaigns.known_bugs import KIND
 from campaigns.known_bugs.bugs import BUGS, Bug
@@ -22,7 +22,6 @@ from history.results import known_bugs as results
 from history.results.base import State
 from history.results.known_bugs import Expected, KnownBugsResult, Outcome, Try
 
-Row = Mapping[str, Any]
 DECIDED = ("found", "clean")
 MAX_NAMED = 4  # per sentence
 
@@ -55,7 +54,7 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _mode_of_versions(self) -> Settings:
         if self.mode and not self.kafka:
-            raise ValueError(f"MODE={self.mode} is for given versions; name them with KAFKA=")
+            raise ValueError(f"--mode={self.mode} is for given versions; name them with --kafka")
         return self
 
 
@@ -69,18 +68,12 @@ class Arm(NamedTuple):
     expected: Expected | None
 
 
-def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
+def plan(settings: Mapping[str, Any], **when: Unpack[When]) -> Campaign:
     """Plan tries in turns, so that an aborted campaign has equally many per bug; raise BadInput if nothing can run."""
     asked = KIND.check(Settings, settings)
     arms, left_out = _runnable(asked)
-    return Campaign(
-        campaign_id=campaign_id,
-        kind="known_bugs",
-        created_at=created_at,
-        seed=seed,
-        settings={**asked.model_dump(), "left_out": left_out},
-        items=[_item(arm, number, seed) for number in range(1, asked.tries + 1) for arm in arms],
-    )
+    items = [_item(arm, number, when["seed"]) for number in range(1, asked.tries + 1) for arm in arms]
+    return Campaign(kind=KIND.name, settings={**asked.model_dump(), "left_out": left_out}, items=items, **when)
 
 
 def _runnable(asked: Settings) -> tuple[list[Arm], list[str]]:
@@ -133,7 +126,7 @@ def _is_release(kafka: str) -> bool:
 def _check(arm: Arm) -> None:
     told, recipe = load_scenario(arm.bug.scenario, arm.changes), load_scenario(arm.bug.scenario)
     if recipe.cluster.mode not in (None, told.cluster.mode):
-        raise BadInput(f"MODE={told.cluster.mode}: the recipe of {arm.bug.issue} is for {recipe.cluster.mode} alone.")
+        raise BadInput(f"--mode={told.cluster.mode}: the recipe of {arm.bug.issue} is for {recipe.cluster.mode} alone.")
     if not _is_release(arm.kafka):
         return
     choose_mode(arm.kafka, told.cluster.mode)
@@ -179,7 +172,7 @@ def also_broken(row: Row, bug: Bug) -> list[str]:
 
 
 def _runs(campaign: Campaign, rows: Sequence[Row]) -> dict[str, Row]:
-    return {row["labels"]["item"]: row for row in rows if row["labels"].get("campaign") == campaign.campaign_id}
+    return {row["labels"]["item"]: row for row in campaign.own(rows)}
 
 
 def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:
@@ -210,10 +203,9 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> KnownBugsResult:
     """Count tries; ``as_expected`` is None without expectation or decided tries."""
     runs = _runs(campaign, rows)
     arms = [_counted(arm, [row for row in runs.values() if _is_of(row, arm)]) for arm in _arms_of(campaign).values()]
-    missing = [item.name for item in campaign.items if item.name not in runs]
+    missing = campaign.missing(runs)
     return KnownBugsResult(
-        campaign_id=campaign.campaign_id,
-        created_at=campaign.created_at,
+        **campaign.named,
         state=_state(arms, missing),
         sentence=_sentence(arms),
         lines=table_of(arms),

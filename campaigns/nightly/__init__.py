@@ -5,6 +5,7 @@ from campaigns.kinds import Kind
 KIND = Kind(
     name="nightly",
     title="Nightly run",
+    many="Nightly runs",
     help="Run the nightly matrix and alert on regressions",
     why="To see the morning after that a build lost records or became slower.",
     phases=(
@@ -19,7 +20,4 @@ KIND = Kind(
     examples=("nightly", "nightly --name 2026-03-01"),
     docs_page="docs/nightly.md",
     settings_file="nightly.yaml",
-    reads_settings=True,
-    writes_outputs=True,
-    remembers=True,
 )

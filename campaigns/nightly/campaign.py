@@ -7,10 +7,11 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
-from campaigns.campaign import Campaign, Item
+from campaigns.campaign import Campaign, Item, When
 from campaigns.compare.findings import BY_DESIGN
+from campaigns.nightly import KIND, words
 from campaigns.nightly.nightly_run import NightlyRun, Reruns, Row, Watched
 from campaigns.nightly.settings import Settings, better, check
 from campaigns.nightly.subject import BUILD, LINK, SUBJECT, Staged, stage, staged_in
@@ -20,55 +21,28 @@ from clusters.scenario.scenario import load_scenario
 from history.exit_codes import Verdict
 from history.kafka_versions import affected
 from history.metrics import metric_of
-from history.results.base import State
-from history.results.nightly import (
-    Alert,
-    Cell,
-    CellVerdict,
-    Change,
-    Confirmation,
-    Control,
-    Decision,
-    Failure,
-    FailureStatus,
-    NightlyItem,
-    NightlyResult,
-    NightlyVerdicts,
-    Point,
-    Series,
-    SeriesState,
-    Waiver,
-    WaiverUse,
-)
+from history.results import nightly as results
 from judge.checks.known_bugs import ISSUES, explained
 
 SHOWN_NIGHTLY_RUNS = 90
-MAX_NAMED = 2  # per sentence
-NO_BENCHMARKS = "there are no benchmarks, so nothing was measured"
 NO_RUN = "There is no run: the harness broke, or the nightly run was interrupted."
 
 
 # --- the plan --------------------------------------------------------------------------------------
 
 
-def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
+def plan(settings: Mapping[str, Any], **when: Unpack[When]) -> Campaign:
     """Plan correctness, the control, benchmarks in random order, the control again; raise BadInput."""
     asked = check(settings)
-    drawn = random.Random(seed)
+    drawn = random.Random(when["seed"])
     staged = stage(asked.subject) if asked.subject else None
     matrix = _matrix(asked, drawn, staged, role="matrix")
     correctness = _matrix(asked, drawn, staged, role="correctness")
     first, last = (
         _item(asked, asked.control.scenario, asked.control.kafka, f"control-{n}", role="control") for n in (1, 2)
     )
-    return Campaign(
-        campaign_id=campaign_id,
-        kind="nightly",
-        created_at=created_at,
-        seed=seed,
-        settings=asked.model_dump(mode="json"),
-        items=[*correctness, *([first, *matrix, last] if matrix else [])],
-    )
+    items = [*correctness, *([first, *matrix, last] if matrix else [])]
+    return Campaign(kind=KIND.name, settings=asked.model_dump(mode="json"), items=items, **when)
 
 
 def _matrix(asked: Settings, drawn: random.Random, staged: Staged | None, *, role: str) -> list[Item]:
@@ -86,7 +60,7 @@ def _matrix(asked: Settings, drawn: random.Random, staged: Staged | None, *, rol
     return items
 
 
-def follow_up(campaign: Campaign, rows: Iterable[Row], decisions: Iterable[Decision] = ()) -> list[Item]:
+def follow_up(campaign: Campaign, rows: Iterable[Row], decisions: Iterable[results.Decision] = ()) -> list[Item]:
     """Plan reruns of candidates with a pinned release; its own rows alone decide, so it can be resumed."""
     return _follow_up(NightlyRun(campaign, rows, decisions))
 
@@ -129,7 +103,9 @@ def _item(asked: Settings, scenario: str, kafka: str, ending: str, staged: Stage
 # --- the result ------------------------------------------------------------------------------------
 
 
-def result(campaign: Campaign, rows: Iterable[Row], decisions: Iterable[Decision] = ()) -> NightlyResult:
+def result(
+    campaign: Campaign, rows: Iterable[Row], decisions: Iterable[results.Decision] = ()
+) -> results.NightlyResult:
     """Compute the result, with the page's sentences."""
     nightly_run = NightlyRun(campaign, rows, decisions)
     asked = nightly_run.settings
@@ -138,9 +114,8 @@ def result(campaign: Campaign, rows: Iterable[Row], decisions: Iterable[Decision
     series = [_series(nightly_run, watched) for watched in nightly_run.watched]
     alerts, suppressed = _alerts(nightly_run, failures, series)
     staged = staged_in(campaign.items)
-    concluded = NightlyResult(
-        campaign_id=nightly_run.name,
-        created_at=campaign.created_at,
+    concluded = results.NightlyResult(
+        **campaign.named,
         state="unknown",
         sentence="",
         settings=campaign.settings,
@@ -165,51 +140,45 @@ def result(campaign: Campaign, rows: Iterable[Row], decisions: Iterable[Decision
         subject_link=staged.labels[LINK] if staged else "",
         beside=nightly_run.beside,
     )
-    return concluded.model_copy(update={"sentence": _sentence(concluded), "state": _state(concluded)})
+    return concluded.model_copy(update={"sentence": words.sentence(concluded), "state": words.state(concluded)})
 
 
 # --- runs and correctness ---------------------------------------------------------------------------
 
 
-def _runs(nightly_run: NightlyRun) -> list[NightlyItem]:
+def _runs(nightly_run: NightlyRun) -> list[results.NightlyItem]:
     recorded = {row["labels"]["item"]: row for row in nightly_run.current}
     return [_run(item, recorded.get(item.name)) for item in [*nightly_run.campaign.items, *_follow_up(nightly_run)]]
 
 
-def _run(item: Item, row: Row | None) -> NightlyItem:
-    if row is None:
-        return NightlyItem(
-            item=item.name,
-            role=item.labels["role"],
-            scenario=item.scenario,
-            kafka=item.labels.get(SUBJECT, item.kafka),
-            run_id=None,
-            verdict="missing",
-            sentence=NO_RUN,
-            shown={},
-        )
-    counts = {name: count for name, count in row["anomalies"].items() if count and name != BY_DESIGN}
-    return NightlyItem(
+def _run(item: Item, row: Row | None) -> results.NightlyItem:
+    missing: dict[str, Any] = {"run_id": None, "verdict": "missing", "sentence": NO_RUN, "anomalies": {}, "broken": []}
+    seen = row or {"scenario": item.scenario, "kafka_version": item.labels.get(SUBJECT, item.kafka), **missing}
+    counts = {name: count for name, count in seen["anomalies"].items() if count and name != BY_DESIGN}
+    return results.NightlyItem(
         item=item.name,
         role=item.labels["role"],
-        scenario=row["scenario"],
-        kafka=row["kafka_version"],
-        run_id=row["run_id"],
-        verdict=row["verdict"],
-        sentence=row["sentence"],
-        shown={**counts, **dict.fromkeys(row["broken"], 1)},
+        scenario=seen["scenario"],
+        kafka=seen["kafka_version"],
+        run_id=seen["run_id"],
+        verdict=seen["verdict"],
+        sentence=seen["sentence"],
+        shown={**counts, **dict.fromkeys(seen["broken"], 1)},
     )
 
 
-def _cells(runs: list[NightlyItem]) -> list[Cell]:
-    cells: dict[tuple[str, str], list[NightlyItem]] = defaultdict(list)
+def _by_cell(runs: Iterable[results.NightlyItem]) -> list[tuple[tuple[str, str], list[results.NightlyItem]]]:
+    cells: dict[tuple[str, str], list[results.NightlyItem]] = defaultdict(list)
     for run in runs:
         cells[run.scenario, run.kafka].append(run)
-    order: tuple[CellVerdict, ...] = ("fail", "missing", "unknown", "pass")
-    for own in cells.values():
-        own.sort(key=lambda run: order.index(run.verdict))
+    return sorted(cells.items())
+
+
+def _cells(runs: list[results.NightlyItem]) -> list[results.Cell]:
+    order: tuple[results.CellVerdict, ...] = ("fail", "missing", "unknown", "pass")
+    worst_first = sorted(runs, key=lambda run: order.index(run.verdict))
     return [
-        Cell(
+        results.Cell(
             scenario=scenario,
             kafka=kafka,
             verdict=own[0].verdict,
@@ -217,30 +186,24 @@ def _cells(runs: list[NightlyItem]) -> list[Cell]:
             runs=[run.run_id for run in own if run.run_id],
             sentences=sorted({run.sentence for run in own if run.verdict != "pass"}),
         )
-        for (scenario, kafka), own in sorted(cells.items())
+        for (scenario, kafka), own in _by_cell(worst_first)
     ]
 
 
-def _failures(nightly_run: NightlyRun, runs: list[NightlyItem]) -> list[Failure]:
-    cells: dict[tuple[str, str], list[NightlyItem]] = defaultdict(list)
-    for run in runs:
-        if run.run_id:
-            cells[run.scenario, run.kafka].append(run)
-    return [
-        _failure(nightly_run, *cell, own)
-        for cell, own in sorted(cells.items())
-        if any(run.verdict == "fail" for run in own)
-    ]
+def _failures(nightly_run: NightlyRun, runs: list[results.NightlyItem]) -> list[results.Failure]:
+    cells = _by_cell(run for run in runs if run.run_id)
+    failed = [(cell, own) for cell, own in cells if any(run.verdict == "fail" for run in own)]
+    return [_failure(nightly_run, *cell, own) for cell, own in failed]
 
 
-def _failure(nightly_run: NightlyRun, scenario: str, kafka: str, runs: list[NightlyItem]) -> Failure:
+def _failure(nightly_run: NightlyRun, scenario: str, kafka: str, runs: list[results.NightlyItem]) -> results.Failure:
     failed = [run for run in runs if run.verdict == "fail"]
     found = sorted({name for run in failed for name in run.shown})
     waiver = next((entry for entry in nightly_run.live if entry.covers_failure(scenario, kafka, found)), None)
     explained_as = {name for run in failed for name in explained(run.shown, run.sentence)}
     first = _first_seen(nightly_run, scenario, kafka, set(found))
     sentence = failed[0].sentence
-    return Failure(
+    return results.Failure(
         scenario=scenario,
         kafka=kafka,
         found=found,
@@ -250,7 +213,7 @@ def _failure(nightly_run: NightlyRun, scenario: str, kafka: str, runs: list[Nigh
         text=f"{scenario} on {kafka} failed in {len(failed)} of {len(runs)} runs: {sentence}",
         status=_status(explained_as, first, _excused(nightly_run.settings, kafka), waived=waiver is not None),
         first_nightly_run=first or nightly_run.name,
-        waiver=Waiver(**waiver.model_dump()) if waiver else None,
+        waiver=waiver,
     )
 
 
@@ -263,7 +226,7 @@ def _excused(asked: Settings, kafka: str) -> set[str]:
 
 def _status(
     explained_as: Collection[str], first: str | None, excused: Collection[str], *, waived: bool
-) -> FailureStatus:
+) -> results.FailureStatus:
     if waived:
         return "waived"
     if explained_as and set(explained_as).issubset(excused):  # an unexplained violation is new
@@ -283,13 +246,13 @@ def _first_seen(nightly_run: NightlyRun, scenario: str, kafka: str, found: set[s
 # --- performance --------------------------------------------------------------------------------------
 
 
-def _series(nightly_run: NightlyRun, watched: Watched) -> Series:
+def _series(nightly_run: NightlyRun, watched: Watched) -> results.Series:
     key, metric = watched.key, metric_of(watched.key.metric)
     state, why, reruns = _settle(nightly_run, watched)
-    return Series(
+    return results.Series(
         role=watched.role,
         **key._asdict(),
-        name=f"{metric.words}, {key.scenario} on {key.kafka_version}{_in_phase(key.phase)}",
+        name=f"{metric.words}, {key.scenario} on {key.kafka_version}{words.in_phase(key.phase)}",
         words=metric.words,
         unit=metric.unit,
         better=better(key.metric),
@@ -306,16 +269,12 @@ def _series(nightly_run: NightlyRun, watched: Watched) -> Series:
     )
 
 
-def _in_phase(phase: str) -> str:
-    return f", phase {phase}" if phase else ""
-
-
 def _is_of(row: Row, watched: Watched) -> bool:
     names = ("scenario", "scenario_digest", "kafka_version")
     return row["labels"]["role"] == watched.role and all(row[name] == getattr(watched.key, name) for name in names)
 
 
-def _settle(nightly_run: NightlyRun, watched: Watched) -> tuple[SeriesState, str, Reruns | None]:
+def _settle(nightly_run: NightlyRun, watched: Watched) -> tuple[results.SeriesState, str, Reruns | None]:
     if watched.state != "candidate":
         return watched.state, watched.why, None
     reruns = nightly_run.decided(watched.key, nightly_run.name) or nightly_run.settled(watched)
@@ -327,15 +286,15 @@ def _settle(nightly_run: NightlyRun, watched: Watched) -> tuple[SeriesState, str
     return said.verdict, f"{watched.why}; reruns {at} against {reruns.release}:{size} {said.why}", reruns
 
 
-def _interval(reruns: Confirmation) -> str:
+def _interval(reruns: results.Confirmation) -> str:
     return f"{reruns.percent:+.1f} % ({reruns.low_percent:+.1f} to {reruns.high_percent:+.1f} %)"
 
 
-def _change(nightly_run: NightlyRun, watched: Watched) -> Change | None:
+def _change(nightly_run: NightlyRun, watched: Watched) -> results.Change | None:
     change = watched.change
     if change is None:
         return None
-    return Change(
+    return results.Change(
         since=watched.after[0],
         since_at=nightly_run.began[watched.after[0]].isoformat(),
         nightly_runs_before=len(watched.before),
@@ -349,9 +308,9 @@ def _change(nightly_run: NightlyRun, watched: Watched) -> Change | None:
     )
 
 
-def _confirmation(reruns: Reruns, nightly_run: NightlyRun) -> Confirmation:
+def _confirmation(reruns: Reruns, nightly_run: NightlyRun) -> results.Confirmation:
     said = reruns.said
-    return Confirmation(
+    return results.Confirmation(
         nightly_run=reruns.nightly_run,
         is_current=reruns.nightly_run == nightly_run.name,
         release=reruns.release,
@@ -366,7 +325,7 @@ def _confirmation(reruns: Reruns, nightly_run: NightlyRun) -> Confirmation:
     )
 
 
-def _point(nightly_run: NightlyRun, point: Point) -> Point:
+def _point(nightly_run: NightlyRun, point: results.Point) -> results.Point:
     """All series of a nightly run share its start time."""
     rounded = {name: _rounded(getattr(point, name)) for name in ("value", "low", "high")}
     return point.model_copy(update={**rounded, "at": nightly_run.began[point.nightly_run].isoformat()})
@@ -380,7 +339,7 @@ def _rounded(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def _control(nightly_run: NightlyRun, series: list[Series]) -> Control:
+def _control(nightly_run: NightlyRun, series: list[results.Series]) -> results.Control:
     """Decide whether the host changed: steady, moved, no basis, or missing."""
     control = nightly_run.settings.control
     name = f"The control ({control.scenario} on {control.kafka})"
@@ -388,33 +347,39 @@ def _control(nightly_run: NightlyRun, series: list[Series]) -> Control:
     states = Counter(each.state for each in own)
     moved = [each.name for each in own if each.state == "moved"]
     if not own:
-        missing = Control(state="missing", sentence=f"{name} did not run, so a change of the host cannot be detected.")
-        unplanned = Control(state="no basis", sentence=f"{NO_BENCHMARKS.capitalize()}.")
+        missing = results.Control(
+            state="missing", sentence=f"{name} did not run, so a change of the host cannot be detected."
+        )
+        unplanned = results.Control(state="no basis", sentence=f"{words.NO_BENCHMARKS.capitalize()}.")
         return missing if nightly_run.settings.scenarios else unplanned
     if moved:
-        return Control(state="moved", sentence=f"{name} changed, so the host changed: {'; '.join(moved)}.")
-    if with_it := _hosts(series):
-        sentence = f"{name} changed together with {_named(with_it)}, so the host is the likely cause."
-        return Control(state="moved", sentence=sentence)
+        return results.Control(state="moved", sentence=f"{name} changed, so the host changed: {'; '.join(moved)}.")
+    if with_it := words.hosts(series):
+        sentence = f"{name} changed together with {words.named(with_it)}, so the host is the likely cause."
+        return results.Control(state="moved", sentence=sentence)
     if states["steady"]:
-        return Control(state="steady", sentence=f"{name} did not change in {states['steady']} of {len(own)} series.")
+        return results.Control(
+            state="steady", sentence=f"{name} did not change in {states['steady']} of {len(own)} series."
+        )
     if states["missing data"]:
         why = next(each.why for each in own if each.state == "missing data")
-        return Control(state="missing", sentence=f"{name} has no figure in this nightly run: {why}.")
-    return Control(state="no basis", sentence=f"{name} has too few nightly runs to compare: {own[0].why}.")
+        return results.Control(state="missing", sentence=f"{name} has no figure in this nightly run: {why}.")
+    return results.Control(state="no basis", sentence=f"{name} has too few nightly runs to compare: {own[0].why}.")
 
 
 # --- alerts -------------------------------------------------------------------------------------------
 
 
-def _alerts(nightly_run: NightlyRun, failures: list[Failure], series: list[Series]) -> tuple[list[Alert], list[Alert]]:
+def _alerts(
+    nightly_run: NightlyRun, failures: list[results.Failure], series: list[results.Series]
+) -> tuple[list[results.Alert], list[results.Alert]]:
     """Correctness failures alert unless waived or explained; slowdowns once per scenario and version, within budget."""
     raised = [
-        Alert(kind="correctness", status=failure.status, text=failure.text, runs=failure.runs)
+        results.Alert(kind="correctness", status=failure.status, text=failure.text, runs=failure.runs)
         for failure in failures
         if failure.status in ("new", "known")
     ]
-    slow: dict[tuple[str, str], list[Series]] = defaultdict(list)
+    slow: dict[tuple[str, str], list[results.Series]] = defaultdict(list)
     for each in series:
         if each.state == "confirmed":
             slow[each.scenario, each.kafka_version].append(each)
@@ -424,13 +389,13 @@ def _alerts(nightly_run: NightlyRun, failures: list[Failure], series: list[Serie
     return raised + slowdowns[:budget], [each.model_copy(update={"why": why}) for each in slowdowns[budget:]]
 
 
-def _slowdown(series: list[Series]) -> Alert:
+def _slowdown(series: list[results.Series]) -> results.Alert:
     series = sorted(series, key=lambda each: -each.margins)
     reruns = [each.confirmation for each in series if each.confirmation]
     worst, more = series[0], len(series) - 1
     beside = f", and {more} more of its series" if more else ""
     since = worst.change.since if worst.change else ""
-    return Alert(
+    return results.Alert(
         kind="performance",
         status="new" if any(each.is_current for each in reruns) else "known",
         text=f"{worst.name}: {_interval(reruns[0])} since {since}{_build_of(worst, since)}{beside}",
@@ -439,101 +404,25 @@ def _slowdown(series: list[Series]) -> Alert:
     )
 
 
-def _build_of(series: Series, nightly_run: str) -> str:
+def _build_of(series: results.Series, nightly_run: str) -> str:
     build = next((point.build for point in series.points if point.nightly_run == nightly_run), "")
     return f", {build}" if build else ""
 
 
-def _waivers(nightly_run: NightlyRun, failures: list[Failure]) -> list[WaiverUse]:
+def _waivers(nightly_run: NightlyRun, failures: list[results.Failure]) -> list[results.WaiverUse]:
     covered = [watched.waiver for watched in nightly_run.watched if watched.waiver]
     failed = [failure.waiver for failure in failures]
     return [
-        WaiverUse(
+        results.WaiverUse(
             **entry.model_dump(),
             expired=entry not in nightly_run.live,
-            used=entry in covered or Waiver(**entry.model_dump()) in failed,
+            used=entry in covered or entry in failed,
         )
         for entry in nightly_run.settings.waivers
     ]
 
 
-# --- words --------------------------------------------------------------------------------------------
-
-
-def _sentence(result: NightlyResult) -> str:
-    done = [run for run in result.runs if run.run_id]
-    states = Counter(each.state for each in result.series if each.role == "matrix")
-    statuses = Counter(failure.status for failure in result.failures)
-    kinds = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
-    slow = len({(each.scenario, each.kafka_version) for each in result.series if each.state == "confirmed"})
-    parts = [_count(len(result.failures), "correctness failure") + (f" ({kinds})" if kinds else "")]
-    if result.measures:
-        parts.append(_count(slow, "confirmed slowdown"))
-    if worse := _worse(result):
-        parts.append(worse)
-    unknown = sum(run.verdict == "unknown" for run in done)
-    unsettled = states["candidate"] + states["inconclusive"]
-    parts += [
-        count
-        for count in (
-            _count(len(result.runs) - len(done), "missing run"),
-            _count(unknown, "run without a verdict", "runs without a verdict"),
-            _count(unsettled, "candidate regression not settled", "candidate regressions not settled"),
-            _count(states["refuted"], "refuted candidate regression"),
-            _count(states["missing data"], "series with missing data", "series with missing data"),
-        )
-        if not count.startswith("0 ")
-    ]
-    matrix = f"{_count(len(result.scenarios), 'scenario')} on {_count(len(result.versions), 'version')}"
-    return f"{_count(len(done), 'run')} of {matrix}: {', '.join(parts)}; {_end(result, states)}."
-
-
-def _worse(result: NightlyResult) -> str:
-    margins = {metric: told["margin"] for metric, told in result.settings["watch"].items()}
-    worse = [each for each in result.beside if each.verdict == "regression"]
-    worse.sort(key=lambda each: -abs(each.percent) / margins[each.metric])
-    if not worse:
-        return ""
-    names = _named([f"{each.words}, {each.scenario}{_in_phase(each.phase)}: {each.percent:+.3g} %" for each in worse])
-    subject, of = result.settings["subject"]["name"], _count(len(result.beside), "figure")
-    return f"{subject} worse than {worse[0].release} in {len(worse)} of {of} ({names})"
-
-
-def _hosts(series: list[Series]) -> list[str]:
-    return [each.name for each in series if each.state == "host"]
-
-
-def _named(names: list[str]) -> str:
-    more = len(names) - MAX_NAMED
-    return "; ".join(names[:MAX_NAMED]) + (f"; and {more} more" if more > 0 else "")
-
-
-def _end(result: NightlyResult, states: Counter[SeriesState]) -> str:
-    if not result.measures:
-        return NO_BENCHMARKS
-    if states["no basis"] and not states.keys() - {"no basis", "no figure"}:
-        return f"a series is compared once it has {MIN_NIGHTLY_RUNS + 1} nightly runs on one host"
-    if with_it := _hosts(result.series):
-        return f"the control changed together with {_named(with_it)}, so the host is the likely cause"
-    words = {
-        "steady": "the control did not change",
-        "moved": "the control changed, so the host is the likely cause",
-        "missing": "the control is missing",
-    }
-    return words.get(result.control.state, "the control has too few nightly runs to compare")
-
-
-def _count(count: int, one: str, many: str = "") -> str:
-    return f"{count} {one if count == 1 else many or one + 's'}"
-
-
-def _state(result: NightlyResult) -> State:
-    """``fail`` needs attention now, ``unknown`` lacks evidence, ``pass`` needs nothing."""
-    if result.alerts or result.suppressed:
-        return "fail"
-    unclear = {"missing", "unknown"}.intersection(run.verdict for run in result.runs)
-    open_ones = {"candidate", "inconclusive", "missing data", "host"}.intersection(each.state for each in result.series)
-    return "unknown" if unclear or open_ones or result.control.state in ("moved", "missing") else "pass"
+# --- earlier nightly runs ------------------------------------------------------------------------------
 
 
 def _notes(nightly_run: NightlyRun) -> list[str]:
@@ -558,12 +447,12 @@ def _notes(nightly_run: NightlyRun) -> list[str]:
     return notes
 
 
-def _nightly_runs(nightly_run: NightlyRun) -> list[NightlyVerdicts]:
+def _nightly_runs(nightly_run: NightlyRun) -> list[results.NightlyVerdicts]:
     verdicts: dict[str, dict[str, Verdict]] = defaultdict(dict)
     for row in nightly_run.rows:
         verdicts[row["labels"]["campaign"]][row["run_id"]] = row["verdict"]
     return [
-        NightlyVerdicts(
+        results.NightlyVerdicts(
             nightly_run=name, at=nightly_run.began[name].isoformat(), verdicts=dict(Counter(verdicts[name].values()))
         )
         for name in reversed(nightly_run.began)

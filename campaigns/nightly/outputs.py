@@ -49,9 +49,10 @@ def keep_decisions(folder: CampaignFolder, result: NightlyResult) -> None:
         write_atomically(folder.path / DECISIONS, f"{text}\n")
 
 
-def read_decisions(nightly_runs: Path) -> list[Decision]:
+def memory(nightly_runs: Path) -> dict[str, list[Decision]]:
     """Return all nightly runs' stored decisions."""
-    return [decision for path in sorted(nightly_runs.glob(f"*/{DECISIONS}")) for decision in _decisions(path.parent)]
+    files = sorted(nightly_runs.glob(f"*/{DECISIONS}"))
+    return {"decisions": [decision for file in files for decision in _decisions(file.parent)]}
 
 
 def _decisions(nightly_run: Path) -> list[Decision]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from datetime import date
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -13,6 +12,7 @@ from campaigns.campaign import MAX_TIMES
 from campaigns.nightly import KIND
 from campaigns.statistics.effects import Better
 from history.metrics import METRICS
+from history.results import nightly as results
 from history.yaml_files import read_mapping
 
 RESOLUTION_S = 0.1  # the prober's resolution: shorter times are equal
@@ -78,21 +78,8 @@ class Retention(_Model):
     runs: int = Field(default=300, ge=1)
 
 
-class Waiver(_Model):
-    """A known problem without an alert, through the day ``until``.
-
-    It covers a series up to ``up_to`` percent worse, or a failure that shows nothing outside ``found``.
-    """
-
-    scenario: str
-    kafka: str | None = None
-    metric: str | None = None
-    phase: str | None = None
-    up_to: float | None = Field(default=None, gt=0)
-    found: list[str] = Field(default_factory=list)
-    who: str = Field(min_length=1)
-    why: str = Field(min_length=1)
-    until: date
+class Waiver(results.Waiver):
+    """A checked waiver."""
 
     @model_validator(mode="after")
     def _is_one_of_both(self) -> Self:

@@ -5,6 +5,7 @@ from campaigns.kinds import Kind, Option
 KIND = Kind(
     name="qualify",
     title="Qualification",
+    many="Qualifications",
     help="Qualify an upgrade: go, no-go or not yet, with the evidence of each line",
     why="To know before an upgrade whether it loses records, what it mends and breaks, and what it costs.",
     phases=(

@@ -6,11 +6,11 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from campaigns.campaign import MAX_TIMES, Campaign, Item
+from campaigns.campaign import MAX_TIMES, Campaign, Item, Row, When
 from campaigns.compare import campaign as compare
 from campaigns.compare.findings import BY_DESIGN
 from campaigns.compare.words import pairs_that_decide
@@ -24,7 +24,6 @@ from history.results.compare import CompareResult
 from history.results.known_bugs import Arm
 from history.results.qualify import STATES, Answer, Line, QualifyResult
 
-Row = Mapping[str, Any]
 _VIEWS = {"default_settings": "performance, default settings", "same_settings": "performance, same settings"}
 _PERFORMANCE: dict[str, Answer] = {
     "correctness regression": "no-go",
@@ -58,27 +57,18 @@ class Settings(BaseModel):
         return Asked(Sides(self.base, self.head), self.scenario, self.scenarios, self.tries, self.pairs, self.clients)
 
 
-def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
+def plan(settings: Mapping[str, Any], **when: Unpack[When]) -> Campaign:
     """Plan all questions' runs; raise BadInput for wrong settings, or a question that does not fit the versions."""
     told = KIND.check(Settings, settings)
-    parts = questions(told.asked, campaign_id=campaign_id, created_at=created_at, seed=seed)
-    return Campaign(
-        campaign_id=campaign_id,
-        kind="qualify",
-        created_at=created_at,
-        seed=seed,
-        settings={**told.model_dump(), "questions": {name: part.settings for name, part in parts.items()}},
-        items=[_of_question(name, item) for name, part in parts.items() for item in part.items],
-    )
+    parts = questions(told.asked, when)
+    asked = {**told.model_dump(), "questions": {name: part.settings for name, part in parts.items()}}
+    items = [_of_question(name, item) for name, part in parts.items() for item in part.items]
+    return Campaign(kind=KIND.name, settings=asked, items=items, **when)
 
 
 def _of_question(question: str, item: Item) -> Item:
-    return item.model_copy(
-        update={
-            "name": f"{question.replace('_', '-')}-{item.name}",
-            "labels": {**item.labels, "question": question},
-        }
-    )
+    name = f"{question.replace('_', '-')}-{item.name}"
+    return item.model_copy(update={"name": name, "labels": {**item.labels, "question": question}})
 
 
 def _question(campaign: Campaign, name: str) -> Campaign:
@@ -88,9 +78,8 @@ def _question(campaign: Campaign, name: str) -> Campaign:
 
 def _rows_of(campaign: Campaign, rows: Iterable[Row]) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {name: [] for name in campaign.settings["questions"]}
-    for row in rows:
-        if row["labels"].get("campaign") == campaign.campaign_id:
-            found[row["labels"]["question"]].append(row)
+    for row in campaign.own(rows):
+        found[row["labels"]["question"]].append(row)
     return found
 
 
@@ -141,8 +130,7 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> QualifyResult:
         for side, version in (("base", base), ("head", head))
     }
     return QualifyResult(
-        campaign_id=campaign.campaign_id,
-        created_at=campaign.created_at,
+        **campaign.named,
         state=STATES[verdict],
         sentence=_sentence(base, head, verdict, lines),
         lines=[f"{line.answer:8} {line.question}: {line.what}: {line.sentence}" for line in lines],
@@ -304,9 +292,9 @@ def _by_design(sides: Sides) -> Iterator[str]:
 
 def _doubts(told: Settings, lines: Sequence[Line]) -> Iterator[str]:
     if not told.pairs:
-        yield "Performance was not compared (PAIRS=0)."
+        yield "Performance was not compared (--pairs=0)."
     if not told.clients:
-        yield "Java clients were not tested (CLIENTS=0)."
+        yield "Java clients were not tested (--clients=0)."
     for line in lines:
         if line.question in _VIEWS.values() and line.answer == "note":
             yield f"{line.question.capitalize()}: {line.sentence}"

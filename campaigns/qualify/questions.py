@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from campaigns.campaign import Campaign, Item
+from campaigns.campaign import Campaign, Item, When
 from campaigns.clients import campaign as clients
 from campaigns.compare import campaign as compare
 from campaigns.known_bugs import campaign as known_bugs
@@ -49,33 +49,21 @@ class Asked:
     clients: int
 
 
-def questions(asked: Asked, *, campaign_id: str, created_at: str, seed: int) -> dict[str, Campaign]:
+def questions(asked: Asked, when: When) -> dict[str, Campaign]:
     """Return the campaigns in running order, without item prefixes; raise BadInput for wrong settings."""
-    about: dict[str, Any] = {"campaign_id": campaign_id, "created_at": created_at, "seed": seed}
     sides = asked.sides
-    found = {
-        "upgrade": Campaign(kind="qualify", settings={}, items=list(_upgrades(asked, seed)), **about),
-        "correctness": Campaign(kind="qualify", settings={}, items=list(correctness("head", asked, seed)), **about),
-    }
+    own = {"upgrade": _upgrades(asked, when["seed"]), "correctness": correctness("head", asked, when["seed"])}
+    found = {name: Campaign(kind="qualify", settings={}, items=list(items), **when) for name, items in own.items()}
     if bugs := [bug.name for bug in BUGS if _differs(bug, sides)]:
-        settings = {"bugs": bugs, "kafka": list(sides), "tries": asked.tries}
-        found["bugs"] = known_bugs.plan(settings, **about)
+        found["bugs"] = known_bugs.plan({"bugs": bugs, "kafka": list(sides), "tries": asked.tries}, **when)
     if asked.clients:
-        found["clients"] = clients.plan(
-            {"kafka": sides.head, "clients": str(asked.clients), "runtime": "docker"}, **about
-        )
-    if asked.pairs:
-        for view in VIEWS:
-            settings = {
-                "base": sides.base,
-                "head": sides.head,
-                "pairs": asked.pairs,
-                "view": view,
-                "scenarios": MEASURED,
-            }
-            planned = compare.plan(settings, **about)
-            items = [item for item in planned.items if item.labels["part"] == "comparison"]
-            found[view] = planned.model_copy(update={"items": items})
+        of_clients = {"kafka": sides.head, "clients": str(asked.clients), "runtime": "docker"}
+        found["clients"] = clients.plan(of_clients, **when)
+    for view in VIEWS if asked.pairs else ():
+        settings = {**sides._asdict(), "pairs": asked.pairs, "view": view, "scenarios": MEASURED}
+        planned = compare.plan(settings, **when)
+        items = [item for item in planned.items if item.labels["part"] == "comparison"]
+        found[view] = planned.model_copy(update={"items": items})
     return found
 
 
@@ -91,14 +79,14 @@ def _upgrades(asked: Asked, seed: int) -> Iterator[Item]:
     base, head = asked.sides.versions
     if version_of(head) == version_of(base):
         raise BadInput(
-            f"FROM={asked.sides.base} and TO={asked.sides.head} are one version; there is nothing to qualify."
+            f"--from={asked.sides.base} and --to={asked.sides.head} are one version; there is nothing to qualify."
         )
     told = load_scenario(asked.scenario)
     choose_mode(head, choose_mode(base, told.cluster.mode))
     if told.topics and version_of(head) < version_of(base) and not _one_minor(base, head):
-        raise BadInput(f"TO={head} is older than FROM={base}; Kafka goes back within a minor release only.")
+        raise BadInput(f"--to={head} is older than --from={base}; Kafka goes back within a minor release only.")
     if not told.topics:
-        raise BadInput(f"SCENARIO={asked.scenario} has no topic; an upgrade without records shows nothing.")
+        raise BadInput(f"--scenario={asked.scenario} has no topic; an upgrade without records shows nothing.")
     topic = next(iter(told.topics))
     release = None if _one_minor(base, head) else version_of(head).minor_release
     ways = {

@@ -6,6 +6,7 @@ from history.kafka_versions import DEFAULT_RELEASE
 KIND = Kind(
     name="soak",
     title="Soak",
+    many="Soaks",
     help="Run one long randomised schedule of faults, with quiet periods between",
     why="To see whether a cluster keeps its guarantees through many faults in a row.",
     phases="One schedule, drawn from a fault mix by the seed, runs under load; then it is judged.",

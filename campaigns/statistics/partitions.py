@@ -3,51 +3,36 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from statistics import median
-from typing import NamedTuple
 
 import numpy as np
 
-
-class Cost(NamedTuple):
-    """CPU seconds of all brokers per MB, p99, and time from a killed broker's start to full ISRs."""
-
-    partitions: float
-    cpu_s_per_mb: float | None
-    p99_ms: float | None
-    recovery_s: float | None
-    runs: int = 1
-    run_id: str = ""
+from history.results.capacity import PartitionCost
 
 
-def curve(runs: Iterable[Cost]) -> list[Cost]:
+def curve(runs: Iterable[PartitionCost]) -> list[PartitionCost]:
     """Return median costs, fewest partitions first."""
-    by_count: dict[float, list[Cost]] = defaultdict(list)
+    by_count: dict[float, list[PartitionCost]] = defaultdict(list)
     for run in runs:
         by_count[run.partitions].append(run)
-    return [
-        Cost(
-            count,
-            cpu_s_per_mb=_median(cost.cpu_s_per_mb for cost in found),
-            p99_ms=_median(cost.p99_ms for cost in found),
-            recovery_s=_median(cost.recovery_s for cost in found),
-            runs=len(found),
-        )
-        for count, found in sorted(by_count.items())
-    ]
+    return [_cost(count, len(found), partial(_median, found)) for count, found in sorted(by_count.items())]
 
 
-def at(partitions: float, costs: Sequence[Cost]) -> Cost | None:
+def at(partitions: float, costs: Sequence[PartitionCost]) -> PartitionCost | None:
     """Interpolate a cost; None outside the measured range."""
     if not costs or not costs[0].partitions <= partitions <= costs[-1].partitions:
         return None
-    return Cost(
-        partitions,
-        cpu_s_per_mb=_between(partitions, [(cost.partitions, cost.cpu_s_per_mb) for cost in costs]),
-        p99_ms=_between(partitions, [(cost.partitions, cost.p99_ms) for cost in costs]),
-        recovery_s=_between(partitions, [(cost.partitions, cost.recovery_s) for cost in costs]),
-        runs=0,
+    return _cost(
+        partitions, 0, lambda name: _between(partitions, [(cost.partitions, getattr(cost, name)) for cost in costs])
+    )
+
+
+def _cost(partitions: float, runs: int, of: Callable[[str], float | None]) -> PartitionCost:
+    cpu_s_per_mb, p99_ms, recovery_s = map(of, ("cpu_s_per_mb", "p99_ms", "recovery_s"))
+    return PartitionCost(
+        partitions=partitions, cpu_s_per_mb=cpu_s_per_mb, p99_ms=p99_ms, recovery_s=recovery_s, runs=runs
     )
 
 
@@ -58,6 +43,6 @@ def _between(partitions: float, values: Sequence[tuple[float, float | None]]) ->
     return float(np.interp(partitions, [count for count, _ in known], [value for _, value in known]))
 
 
-def _median(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
+def _median(costs: Sequence[PartitionCost], name: str) -> float | None:
+    known = [value for cost in costs if (value := getattr(cost, name)) is not None]
     return median(known) if known else None

@@ -56,16 +56,19 @@ class Cell(Model):
 
 
 class Waiver(Model):
-    """A waiver of a series (``metric``) or a failure (``found``)."""
+    """A known problem without an alert, through the day ``until``.
+
+    It covers a series up to ``up_to`` percent worse, or a failure that shows nothing outside ``found``.
+    """
 
     scenario: str
-    kafka: str | None
-    metric: str | None
-    phase: str | None
-    up_to: float | None
-    found: list[str]
-    who: str
-    why: str
+    kafka: str | None = None
+    metric: str | None = None
+    phase: str | None = None
+    up_to: float | None = Field(default=None, gt=0)
+    found: list[str] = Field(default_factory=list)
+    who: str = Field(min_length=1)
+    why: str = Field(min_length=1)
     until: date
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from campaigns.campaign import Campaign, Item
 from campaigns.capacity import result as results
 from campaigns.capacity.campaign import plan
-from campaigns.statistics.capacity import catch_up_s
+from campaigns.statistics.catch_up import catch_up_s
 
 Json = dict[str, Any]
 RATE, START_S, NOISE = 12.0, 9.0, 0.06

@@ -93,7 +93,7 @@ def test_a_bug_that_no_version_is_without_is_tried_on_the_one_that_has_it(monkey
         ("hw-waits-good-01", "3.5.2"),
         ("hw-waits-zookeeper-bad-01", "3.5.2"),
     ]
-    with pytest.raises(BadInput, match="MODE=zookeeper: the recipe of HW-WAITS is for kraft alone"):
+    with pytest.raises(BadInput, match="--mode=zookeeper: the recipe of HW-WAITS is for kraft alone"):
         plan(bugs="hw-waits", kafka="3.9.2", mode="zookeeper")
 
 
@@ -148,8 +148,8 @@ def test_a_bug_that_a_version_cannot_run_is_left_out_unless_it_is_asked_for(monk
     ("settings", "sentence"),
     [
         ({"bugs": "13092"}, "'13092' is no bug of the list; known: kafka-13091, kip-966"),
-        ({"mode": "zookeeper"}, "MODE=zookeeper is for given versions; name them with KAFKA="),
-        ({"tries": 0}, "TRIES=0 is refused: Input should be greater than or equal to 1"),
+        ({"mode": "zookeeper"}, "--mode=zookeeper is for given versions; name them with --kafka"),
+        ({"tries": 0}, "--tries=0 is refused: Input should be greater than or equal to 1"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(settings: dict[str, Any], sentence: str) -> None:

@@ -111,11 +111,11 @@ def test_leaders_die_between_old_and_new_before_it_is_finalised_and_after() -> N
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"head": "3.9.0"}, r"FROM=3\.9\.0 and TO=3\.9\.0 are one version; there is nothing to qualify"),
-        ({"head": "3.8.1"}, r"TO=3\.8\.1 is older than FROM=3\.9\.0; Kafka goes back within a minor release only"),
+        ({"head": "3.9.0"}, r"--from=3\.9\.0 and --to=3\.9\.0 are one version; there is nothing to qualify"),
+        ({"head": "3.8.1"}, r"--to=3\.8\.1 is older than --from=3\.9\.0; Kafka goes back within a minor release only"),
         ({"base": "2.8.2", "head": "4.3.0"}, r"4\.3\.0"),
-        ({"pairs": 1}, "PAIRS=1 is refused"),
-        ({"tries": 0}, "TRIES=0 is refused"),
+        ({"pairs": 1}, "--pairs=1 is refused"),
+        ({"tries": 0}, "--tries=0 is refused"),
         ({"scenario": "nowhere"}, "nowhere"),
     ],
 )
@@ -326,7 +326,10 @@ def test_what_was_not_asked_is_among_the_doubts() -> None:
     """Questions that were left out are listed as doubts."""
     result = answered(plan())
 
-    assert result.doubts[:2] == ["Performance was not compared (PAIRS=0).", "Java clients were not tested (CLIENTS=0)."]
+    assert result.doubts[:2] == [
+        "Performance was not compared (--pairs=0).",
+        "Java clients were not tested (--clients=0).",
+    ]
 
 
 def test_each_feature_has_its_words() -> None:

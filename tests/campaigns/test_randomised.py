@@ -55,9 +55,9 @@ def test_a_soak_is_one_long_schedule_under_load() -> None:
 @pytest.mark.parametrize(
     ("kind", "settings", "sentence"),
     [
-        ("fuzz", {"schedules": 0}, "SCHEDULES=0 is refused: Input should be greater than or equal to 1"),
-        ("fuzz", {"seconds": 14401}, "SECONDS=14401 is refused: Input should be less than or equal to 14400"),
-        ("soak", {"minutes": 0}, "MINUTES=0 is refused: Input should be greater than 0"),
+        ("fuzz", {"schedules": 0}, "--schedules=0 is refused: Input should be greater than or equal to 1"),
+        ("fuzz", {"seconds": 14401}, "--seconds=14401 is refused: Input should be less than or equal to 14400"),
+        ("soak", {"minutes": 0}, "--minutes=0 is refused: Input should be greater than 0"),
         ("soak", {"fault_mix": "/no/such/mix.yaml"}, "The fault mix /no/such/mix.yaml cannot be read"),
     ],
 )

@@ -47,7 +47,7 @@ def test_what_no_run_can_have_is_refused_before_the_first(places: Places, checke
     with pytest.raises(BadInput, match=r"There is no Kafka 9\.9\.9"):
         runner.plan("compare", SETTINGS | {"head": "9.9.9"}, name="c", seed=1, places=places)
     for name in ("a/b", "..", "."):
-        with pytest.raises(BadInput, match=f"NAME={re.escape(name)} is no name of a folder"):
+        with pytest.raises(BadInput, match=f"--name={re.escape(name)} is no name of a folder"):
             runner.plan("compare", SETTINGS, name=name, seed=1, places=places)
 
     assert sorted(set(checked)) == [("steady", "3.9.0", "docker"), ("steady", "9.9.9", "docker")]
@@ -58,7 +58,11 @@ def test_what_no_run_can_have_is_refused_before_the_first(places: Places, checke
     ("kind", "settings", "says"),
     [
         ("claims", {"kafka": "4.3.0"}, "its runs need Docker, and no Docker daemon answers; start dockerd and repeat"),
-        ("clients", {"kafka": "4.3.0", "runtime": "docker"}, "RUNTIME=docker, but no Docker daemon answers; start it"),
+        (
+            "clients",
+            {"kafka": "4.3.0", "runtime": "docker"},
+            "--runtime=docker, but no Docker daemon answers; start it",
+        ),
     ],
 )
 def test_without_docker_no_option_is_named_that_the_command_lacks(
@@ -67,7 +71,7 @@ def test_without_docker_no_option_is_named_that_the_command_lacks(
     """Without Docker, the message names only options that the command has."""
 
     def check(*_: object, **__: object) -> None:
-        raise NoDocker("RUNTIME=docker, but no Docker daemon answers; start it, or use RUNTIME=process.")
+        raise NoDocker("--runtime=docker, but no Docker daemon answers; start it, or use --runtime=process.")
 
     monkeypatch.setattr(experiment, "check", check)
     with pytest.raises(BadInput, match=says):
@@ -91,7 +95,7 @@ def test_runs_that_do_not_fit_on_the_disk_are_refused(places: Places, monkeypatc
 @pytest.mark.usefixtures("checked")
 def test_where_runs_are_uploaded_to_is_asked_before_the_first(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     """An invalid upload target is rejected at planning; a valid one is kept with the campaign."""
-    with pytest.raises(BadInput, match="UPLOAD=elsewhere is no URL"):
+    with pytest.raises(BadInput, match="--upload=elsewhere is no URL"):
         runner.plan("compare", SETTINGS, name="c", seed=1, places=places, upload_to="elsewhere")
     assert not places.site.exists()
 

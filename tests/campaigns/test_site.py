@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from campaigns.campaign import Campaign, CampaignFolder
 from campaigns.places import Places
-from campaigns.site import archived, links_from, publish, rebuild, results, write_index
+from campaigns.site import archived, concluded, links_from, publish, rebuild, write_index
 from history import archive
 from history.folder import RunFolder
 from history.tables import METRICS
@@ -86,7 +86,7 @@ def test_the_index_tells_of_every_campaign(tmp_path: Path) -> None:
     old = places.site / "capacity" / "old" / "result.json"
     old.write_text(json.dumps({"sentence": "old says."}))
 
-    assert [each.result.campaign_id for each in results(places)] == ["new", "old"]
+    assert [each.result.campaign_id for kind in concluded(places) for each in kind.concluded] == ["new", "old"]
     index = write_index(places).read_text()
     assert "new says." in index
     assert "is no result of this format" in index

@@ -130,7 +130,7 @@ def test_without_a_url_nothing_is_uploaded(folder: CampaignFolder, places: Place
 
 def test_a_folder_of_this_machine_is_no_place_to_upload_to() -> None:
     """It is refused before anything is recorded."""
-    with pytest.raises(BadInput, match=r"UPLOAD=runs/x is no URL of an object store, such as UPLOAD=s3://"):
+    with pytest.raises(BadInput, match=r"--upload=runs/x is no URL of an object store, such as --upload=s3://"):
         upload.check("runs/x")
 
 

@@ -96,4 +96,4 @@ def test_a_violation_is_shrunk(runs: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert main([*FUZZ, "--shrink-runs", "5", "--runs", str(runs)]) == 1
     assert given == [5]
     assert capsys.readouterr().out.splitlines()[-3] == "shrunk: 18 steps to 7"
-    assert [name for name in kinds.names() if kinds.of(name).searches] == ["bisect", "fuzz"]
+    assert [name for name in kinds.names() if kinds.of(name).search] == ["bisect", "fuzz"]

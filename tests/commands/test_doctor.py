@@ -76,7 +76,7 @@ def test_a_part_of_the_kernel_costs_its_steps_or_every_run(monkeypatch: pytest.M
     monkeypatch.setattr("clusters.runtimes.kernel.lacking", lambda parts, _: {"freezer": parts["freezer"]})
     costs = {check.name: (check.ok, check.cost) for check in doctor._kernel()}
 
-    assert costs["CGROUP_FREEZER"] == (False, "every run on docker is refused; use RUNTIME=process instead")
+    assert costs["CGROUP_FREEZER"] == (False, "every run on docker is refused; use --runtime=process instead")
     assert costs["CFS_BANDWIDTH"] == (True, "the steps limit_cpu are refused; use lag instead")
 
 

@@ -124,7 +124,7 @@ def test_one_without_a_page_does_not_keep_others_from_theirs(tmp_path: Path) -> 
 def test_a_name_that_is_not_listed_is_refused() -> None:
     """``ONLY`` rejects an unknown name with the known ones, and keeps the list's order."""
     assert [entry.name for entry in chosen([ONE, TWO], "two, one")] == ["one", "two"]
-    with pytest.raises(BadInput, match=r"^ONLY=three is nothing of the sample site; known: one, two\.$"):
+    with pytest.raises(BadInput, match=r"^--only=three is nothing of the sample site; known: one, two\.$"):
         chosen([ONE, TWO], "three")
 
 

@@ -193,8 +193,7 @@ def test_a_campaign_says_what_it_is(bag: DagBag, kind: str) -> None:
 
     assert dag.dag_display_name == kinds.of(kind).title
     assert {task.owner for task in dag.tasks} == {"plimsoll"}
-    measures = kind in ("bisect", "compare", "nightly", "capacity", "qualify")
-    assert dag.tags == {"campaign", "benchmark" if measures else "correctness"}
+    assert dag.tags == {"campaign", "benchmark" if kinds.of(kind).benchmark else "correctness"}
     for title in ("Why", "Phases", "Expected result", "How to read it"):
         assert f"**{title}:** " in (dag.doc_md or "")
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, FrameLocator, Page, expect
 
-from bench.under_airflow import Rest, free_port
 from campaigns import kinds, runner
 from campaigns.places import Places
 from clusters.waiting import wait_until
 from operators import service
+from tests.acceptance.under_airflow import Rest, free_port
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCENARIO = "follower_lag_then_leader_kill"

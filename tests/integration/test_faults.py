@@ -10,10 +10,9 @@ import ipaddress
 import psutil
 import pytest
 
+from clusters.faults.phase import PhaseRun, perform
 from clusters.live.world import World
-from clusters.run.actions import perform
 from clusters.run.leftovers import hold_trial
-from clusters.run.phase import PhaseRun
 from clusters.runtimes.kernel import lacking
 from clusters.runtimes.process import processes_of
 from clusters.scenario.scenario import Phase
@@ -101,7 +100,7 @@ def _run(world: World, name: str, steps: list[dict[str, object]]) -> list[Event]
     """Run one phase and return its events."""
     before = len(list(read_events(world.folder.events)))
     wait_until(lambda: _isr_is_full(world), limit_s=60, what="a full ISR to begin with")
-    PhaseRun(world, Phase.model_validate({"name": name, "steps": steps})).run(perform)
+    PhaseRun(world, Phase.model_validate({"name": name, "steps": steps})).run()
     return list(read_events(world.folder.events))[before:]
 
 

@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import Browser
 
-from bench.recount import judged, recount
 from clusters.paths import ROOT
 from clusters.run import experiment
 from clusters.runtimes.docker.daemon import daemon_answers
@@ -25,6 +24,7 @@ from clusters.runtimes.process import processes_of
 from clusters.waiting import wait_until
 from history.events import Event, read_events
 from history.exit_codes import UNKNOWN
+from tests.judge.recount import judged, recount
 
 pytestmark = pytest.mark.cluster
 

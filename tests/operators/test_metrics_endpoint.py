@@ -75,7 +75,7 @@ def test_a_port_in_use_is_refused_with_the_variable(tmp_path: Path) -> None:
     """A port in use is rejected with the variable's name before anything starts."""
     with socket.create_server((ADDRESS, 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(BadInput, match=rf"Port {port} .* choose another by METRICS_PORT="), serving(port, tmp_path):
+        with pytest.raises(BadInput, match=rf"Port {port} .* another by --metrics-port="), serving(port, tmp_path):
             pytest.fail("it was served")
 
 

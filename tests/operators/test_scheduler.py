@@ -20,10 +20,10 @@ from urllib.error import HTTPError
 import psutil
 import pytest
 
-from bench.under_airflow import Rest, free_port
 from clusters.waiting import wait_until
 from history.errors import BadInput
 from operators import metrics_endpoint, service
+from tests.acceptance.under_airflow import Rest, free_port
 from tests.operators.calls import AFTERWARDS, ALWAYS, END, PHASE, START
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -177,7 +177,7 @@ def test_a_port_in_use_is_refused_before_anything_starts(tmp_path: Path) -> None
 def test_the_metrics_have_a_port_of_their_own(tmp_path: Path, neighbour: int) -> None:
     """The metrics port must differ from Airflow's and the pages' port."""
     port = free_port()
-    with pytest.raises(BadInput, match=rf"METRICS_PORT={port + neighbour} is the port of other pages"):
+    with pytest.raises(BadInput, match=rf"--metrics-port={port + neighbour} is the port of other pages"):
         service.up(port, tmp_path / "home", metrics_port=port + neighbour)
 
     assert not (tmp_path / "home").exists()

@@ -32,7 +32,7 @@ def result(**changes: Any) -> QualifyResult:
         "verdict": "no-go",
         "answers": lines,
         "by_design": ["Gone: SASL on Java 23 and later."],
-        "doubts": ["Performance was not compared (PAIRS=0)."],
+        "doubts": ["Performance was not compared (--pairs=0)."],
         "hosts": ["h"],
         "jars": {"base": ["a" * 64], "head": []},
         "digest": "b" * 64,
@@ -74,7 +74,7 @@ def test_the_page_begins_with_the_answer_and_names_both_sides() -> None:
 
     assert page.index("No-go from Kafka 3.9.1 to 3.9.0.") < page.index("What was asked")
     assert "Kafka 3.9.1, jars aaaaaaaaaaaa" in page
-    assert "Performance was not compared (PAIRS=0)." in page
+    assert "Performance was not compared (--pairs=0)." in page
     assert "Gone: SASL on Java 23 and later." in page
 
 

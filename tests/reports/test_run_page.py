@@ -16,7 +16,8 @@ from playwright.sync_api import Browser
 from history.events import Event
 from history.manifest import Incarnation, read_manifest
 from reports.page import PLOTLY, Bar, embedded
-from reports.run_page import _is_met, _labelled, main, publish
+from reports.run_page import main, publish
+from reports.strip import _is_met, _labelled
 from tests.reports.in_browser import WIDTHS, Opened, open_page
 from tests.reports.sample_run import BACK_S, KILL_S, write_sample_run
 

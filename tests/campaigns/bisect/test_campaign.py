@@ -60,14 +60,14 @@ def test_the_ends_are_run_in_turn() -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"builds": "3.9.1"}, "BUILDS=3.9.1 is refused: it takes a good build and a bad one"),
+        ({"builds": "3.9.1"}, "--builds=3.9.1 is refused: it takes a good build and a bad one"),
         ({"builds": "3.9.1 3.9.0,3.9.1"}, "each of them once"),
-        ({"metric": "speed"}, "METRIC=speed is refused: it has no better direction"),
-        ({"phase": "steady"}, "PHASE=steady is refused: it belongs to a metric"),
-        ({"metric": "latency_p99_ms", "phase": "now"}, "PHASE=now is refused: there is no phase 'now', known: "),
-        ({"metric": "latency_p99_ms"}, "PHASE= is refused: latency_p99_ms is measured in each phase; name one of "),
+        ({"metric": "speed"}, "--metric=speed is refused: it has no better direction"),
+        ({"phase": "steady"}, "--phase=steady is refused: it belongs to a metric"),
+        ({"metric": "latency_p99_ms", "phase": "now"}, "--phase=now is refused: there is no phase 'now', known: "),
+        ({"metric": "latency_p99_ms"}, "--phase= is refused: latency_p99_ms is measured in each phase; name one of "),
         ({"scenario": "nowhere"}, "nowhere"),
-        ({"tries": 1}, "TRIES=1 is refused"),
+        ({"tries": 1}, "--tries=1 is refused"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(settings: dict[str, Any], sentence: str) -> None:
@@ -100,7 +100,7 @@ def test_what_the_bad_end_shows_alone_is_searched_for() -> None:
     search_ = Search(planned, ends(planned))
 
     assert search_.difference == Violation(frozenset({"I6"}), 0.1)
-    more = "29 tries show with 95 % certainty what 10 % of runs show (TRIES=29)."
+    more = "29 tries show with 95 % certainty what 10 % of runs show (--tries=29)."
     both = Search(planned, ends(planned, **LOST)).difference
     assert both == f"In 2 runs the bad end violated no guarantee, which the good one violates, too; {more}"
     assert f"violated no guarantee; {more}" in str(Search(planned, ends(planned, bad_from=8)).difference)
@@ -127,8 +127,8 @@ def test_a_metric_has_to_differ_for_the_worse() -> None:
         "In a bad build p99 latency of the phase steady changes by +10 % or more against the good one; "
         "+50.0 % in the bad end."
     )
-    assert "by 3 pairs; about 16 pairs show a change of 10 % (TRIES=16)." in told(9.0, 10.0, 11.5)
-    assert told(10.5, 10.52, 10.48).startswith("The bad end differs by less than LEAST=10: ")
+    assert "by 3 pairs; about 16 pairs show a change of 10 % (--tries=16)." in told(9.0, 10.0, 11.5)
+    assert told(10.5, 10.52, 10.48).startswith("The bad end differs by less than --least=10: ")
     assert told(5.0, 5.1, 5.2).startswith("The bad end is the better one: ")
 
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from campaigns.campaign import Item
-from campaigns.capacity.campaign import follow_up, plan
+from campaigns.capacity.campaign import WARM_UP, follow_up, plan
 from clusters.scenario.scenario import load_scenario
 from history.errors import BadInput
 from tests.campaigns.capacity_rows import campaign, settings
@@ -154,15 +154,19 @@ def test_a_measured_broker_holds_as_many_replicas_as_one_of_the_question(
 
 
 def test_only_what_the_host_disturbed_is_recorded_once_more() -> None:
-    """A slow run adds nothing, since points chosen by results would not test the model; a second try adds nothing."""
+    """A slow run adds nothing, since points chosen by results would not test the model; a disturbed warm-up or a second
+    try adds nothing.
+    """
     planned = campaign()
     slow, busy, quiet = (item.name for item in planned.items[:3])
 
-    def row(item: str, metric: str, value: float) -> dict[str, Any]:
-        return {"labels": {"campaign": planned.campaign_id, "item": item}, "metric": metric, "value": value}
+    def row(item: str, metric: str, value: float, phase: str = "0.1 MB/s") -> dict[str, Any]:
+        labels = {"campaign": planned.campaign_id, "item": item}
+        return {"labels": labels, "phase": phase, "metric": metric, "value": value}
 
     rows = [row(slow, "latency_p99_ms", 9e9), row(quiet, "host_other_cpu_ratio", 0.25)]
     rows += [row(busy, "host_other_cpu_ratio", 0.26), row(busy, "host_steal_ratio", 0.0)]
+    rows += [row(quiet, "host_steal_ratio", 0.9, WARM_UP)]
     (again,) = follow_up(planned, rows)
 
     assert (again.name, again.labels, again.changes) == (f"{busy}-again", *_of(planned.items[1]))

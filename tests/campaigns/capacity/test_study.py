@@ -7,7 +7,7 @@ import pytest
 
 from campaigns.campaign import Item
 from campaigns.capacity.study import CaughtUp, Study
-from campaigns.statistics.capacity import Interval
+from campaigns.statistics.catch_up import Interval
 from tests.campaigns.capacity_rows import KNEE, RATE, START_S, archive, campaign, result, row, told, told_with, usual
 
 

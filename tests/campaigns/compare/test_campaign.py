@@ -7,8 +7,11 @@ import pytest
 import typer
 import yaml
 
-from campaigns.compare import KIND, campaign, rate
-from campaigns.compare.campaign import Settings, combined, follow_up, plan, result
+from campaigns.compare import KIND, rate
+from campaigns.compare import items as planned
+from campaigns.compare.campaign import follow_up, plan, result
+from campaigns.compare.items import combined
+from campaigns.compare.question import Settings
 from clusters.paths import ROOT
 from clusters.scenario.scenario import load_scenario
 from commands.app import app
@@ -177,7 +180,7 @@ def test_a_change_is_heads():
 @pytest.mark.parametrize("own", ["build/kafka", "kafka-4.4.0.tgz", "image:kafka-trunk"])
 def test_head_may_be_a_build_of_ones_own(own, monkeypatch):
     """Head can be a folder, an archive or an image, with the mode of the version that it reports."""
-    monkeypatch.setattr(campaign, "reported_version", lambda kafka: "4.4.0" if kafka == own else kafka)
+    monkeypatch.setattr(planned, "reported_version", lambda kafka: "4.4.0" if kafka == own else kafka)
     assert {item.kafka for item in made(head=own, view="default_settings").items} == {"3.9.0", own}
 
 
@@ -199,14 +202,14 @@ def test_a_slowdown_is_injected_into_head_alone():
     ("wrong", "why"),
     [
         ({"scenarios": "no_such"}, "no scenario 'no_such'"),
-        ({"pairs": 1}, "PAIRS=1 is refused: one pair has no interval"),
+        ({"pairs": 1}, "--pairs=1 is refused: one pair has no interval"),
         ({"colour": "red"}, "colour"),
         ({"head": "nonsense"}, "nonsense is not a version"),
         ({"base": {"kafka": "2.8.2", "changes": {"cluster": {"mode": "kraft"}}}}, "KRaft as a preview only"),
         ({"runtime": "process"}, "comparisons need the docker runtime"),
         ({"changes": {"cluster": {"jvm": "fast_start"}}}, "comparisons need jvm: production"),
-        ({"change": "load: {compression"}, "CHANGE=load: {compression is refused: it is no part of a scenario"),
-        ({"change": "zstd"}, "CHANGE=zstd is refused: it is no part of a scenario"),
+        ({"change": "load: {compression"}, "--change=load: {compression is refused: it is no part of a scenario"),
+        ({"change": "zstd"}, "--change=zstd is refused: it is no part of a scenario"),
         ({"primary": {"loss_ratio": 0.1}}, "primary names 'loss_ratio'"),
         ({"primary": {"gc_ms@steady": 0.1}}, "primary names 'gc_ms@steady'"),
         ({"primary": {"latency_p99_ms@storm": 0.1}}, "no phase 'storm', known: steady"),
@@ -218,7 +221,7 @@ def test_a_slowdown_is_injected_into_head_alone():
         ({"primary": {"latency_p99_ms@steady": 5}}, "is a share such as 0.05"),
         ({"injected_slowdown": {"metric": "elect_s", "changes": {}, "words": "x"}}, "injected slowdown is 'elect_s'"),
         ({"changes": {"load": {"rate": "fast"}}}, "not a rate such as 1000/s"),
-        ({"of_knee": "1.5"}, "OF_KNEE=1.5 is refused"),
+        ({"of_knee": "1.5"}, "--of-knee=1.5 is refused"),
         ({"of_knee": 0.5, "changes": {"load": {"rate": "9/s"}}}, "of_knee finds the rate, and load.rate names one"),
         ({"of_knee": 0.5, "scenarios": "steady,failover"}, "of_knee finds the rate of one load"),
         ({"of_knee": 0.5, "scenarios": "several_producers"}, "of_knee finds the rate of one load"),
@@ -323,7 +326,7 @@ EXAMPLES = re.findall(r"`(\./plimsoll compare [^`]+)`", (ROOT / "docs" / "exampl
 def test_examples_of_the_docs_can_be_compared(example, monkeypatch):
     """The command line accepts each example and plans it; no example occurs twice, and nothing is started."""
     own = "../kafka/build/dist"
-    monkeypatch.setattr(campaign, "reported_version", lambda kafka: "4.4.0" if kafka == own else kafka)
+    monkeypatch.setattr(planned, "reported_version", lambda kafka: "4.4.0" if kafka == own else kafka)
     command = typer.main.get_command(app).commands["compare"]
     options = command.make_context("compare", shlex.split(example)[2:]).params
     found = plan(KIND.settings(options, file=options["settings"]), **WHEN)

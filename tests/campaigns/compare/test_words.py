@@ -143,7 +143,7 @@ def test_base_with_itself_alone_proposes_a_number_of_pairs():
     assert (one.verdict, one.state, one.noise[0].pairs_planned) == ("calibration", "", 10)
     assert one.sentence == (
         "Pairs that detect a worsening by twice its margin in four cases of five, by base with itself: p99 latency in "
-        f"phase steady +10 %: {one.noise[0].needed}. PAIRS={one.noise[0].needed} is proposed."
+        f"phase steady +10 %: {one.noise[0].needed}. --pairs={one.noise[0].needed} is proposed."
     )
     assert none.sentence.endswith("is not known: base was not measured often enough.")
     assert set(outcomes_of(one).values()) == {"skipped"}

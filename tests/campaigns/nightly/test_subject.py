@@ -9,7 +9,7 @@ import pytest
 
 from campaigns.campaign import Campaign
 from campaigns.nightly import campaign as nightly
-from campaigns.nightly import subject
+from campaigns.nightly import subject, words
 from campaigns.nightly.settings import Subject, check
 from clusters.kafka.builds import Build
 from history.errors import BadInput
@@ -156,7 +156,7 @@ def test_the_first_nightly_run_is_a_comparison(builds: dict[str, str]) -> None:
     assert "trunk worse than 3.9.1 in 1 of 1 figure (" in slow.sentence
     assert "worse" not in same.sentence
     whole_run = slow.model_copy(update={"beside": [slow.beside[0].model_copy(update={"phase": ""})]})
-    assert "(p99 latency, steady: +100 %)" in nightly._sentence(whole_run)
+    assert "(p99 latency, steady: +100 %)" in words.sentence(whole_run)
     page = render(slow, {})
     assert "The subject and a pinned release" in page
     assert "https://example.org/" in page

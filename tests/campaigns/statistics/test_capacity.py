@@ -8,28 +8,30 @@ import numpy as np
 import pytest
 
 from campaigns.statistics.capacity import (
-    CatchUp,
     Demand,
-    Interval,
     Knee,
     Measured,
-    Point,
     Step,
-    as_json,
     bottleneck,
-    catch_up_s,
     demands,
     exhaustion,
-    fit,
     knee,
     ledger,
     load_of_a_broker,
     months_until,
-    needed_headroom,
     p99_at,
-    rebuild_s,
     runs_to_decide,
     throttle,
+)
+from campaigns.statistics.catch_up import (
+    CatchUp,
+    Interval,
+    Point,
+    as_json,
+    catch_up_s,
+    fit,
+    needed_headroom,
+    rebuild_s,
 )
 from history.errors import BadInput
 

@@ -1,0 +1,140 @@
+"""A comparison's runs: each side's scenario, in pairs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from campaigns.campaign import Item
+from campaigns.compare import rate
+from campaigns.compare.question import Settings, Side
+from clusters.kafka.builds import reported_version
+from clusters.kafka.jars import version_of
+from clusters.kafka.servers import check_storage, choose_mode
+from clusters.scenario.scenario import Scenario, load_scenario
+from history.kafka_versions import Mode
+
+BENCHMARK = {"jvm": "production", "metrics": True}
+LONGER_WAITS_S = 60.0
+# Kafka's defaults of shortened timers (clusters/kafka/servers.py)
+_SHIPPED = {
+    "auto.leader.rebalance.enable": "true",
+    "controlled.shutdown.retry.backoff.ms": "5000",
+    "replica.high.watermark.checkpoint.interval.ms": "5000",
+}
+_SHIPPED_OF_MODE: dict[str, dict[str, Any]] = {
+    "kraft": {"session_timeout": "9s", "config": {"broker.heartbeat.interval.ms": "2000"}},
+    "zookeeper": {"session_timeout": "18s"},  # since 2.5 (KIP-537)
+}
+
+
+def knee_items(asked: Settings, seed: int) -> Iterator[Item]:
+    """Yield the runs with rising rates."""
+    (scenario,) = asked.scenarios
+    for arm in rate.arms(asked.pairs):
+        told = scenario_of(asked, arm, scenario)
+        yield Item(
+            name=f"{told.name}-{rate.PART}-{arm}",
+            scenario=scenario,
+            kafka=(asked.head if arm == "head" else asked.base).kafka,
+            changes=combined(_changes(asked, arm, scenario), rate.steps(told)),
+            seed=seed,
+            labels={"part": rate.PART, "role": arm},
+        )
+
+
+def all_pairs(asked: Settings, seed: int) -> list[Item]:
+    """Return base against itself, then base and head."""
+    rng = random.Random(seed)
+    return [
+        *_pairs("calibration", ("base", "base2"), asked.aa_pairs, asked, rng),
+        *_pairs("comparison", ("base", "head"), asked.pairs, asked, rng),
+    ]
+
+
+def _pairs(part: str, roles: tuple[str, str], pairs: int, asked: Settings, rng: random.Random) -> Iterator[Item]:
+    """Order the pairs AB BA AB BA …, or BA AB …, so that drift favours neither side."""
+    first = rng.randrange(2)
+    names = {name: scenario_of(asked, "base", name).name for name in asked.scenarios}
+    for pair in range(1, pairs + 1):
+        in_order = roles if (pair + first) % 2 else roles[::-1]
+        for scenario, called in names.items():
+            seed = rng.randrange(2**31)  # equal, so that faults hit the same targets on both sides
+            for order, role in enumerate(in_order, 1):
+                side = asked.head if role == "head" else asked.base
+                yield Item(
+                    name=f"{called}-{part}-{pair:02}-{order}-{role}",
+                    scenario=scenario,
+                    kafka=side.kafka,
+                    changes=_changes(asked, role, scenario),
+                    seed=seed,
+                    labels={"part": part, "role": role, "pair": str(pair), "order": str(order)},
+                )
+
+
+def scenario_of(asked: Settings, role: str, scenario: str) -> Scenario:
+    """Return this side's scenario; raise BadInput if it cannot run, such as without the version's metadata mode."""
+    told = load_scenario(scenario, _changes(asked, role, scenario))
+    side = asked.head if role == "head" else asked.base
+    check_storage(reported_version(side.kafka), _mode(side, told), told.cluster)
+    return told
+
+
+def _changes(asked: Settings, role: str, scenario: str) -> dict[str, Any]:
+    side = asked.head if role == "head" else asked.base
+    injected = asked.injected_slowdown.changes if asked.injected_slowdown and role == "head" else {}
+    made: dict[str, Any] = {"cluster": {**BENCHMARK, "resource_limits": asked.resource_limits}}
+    for patch in (_view(asked, role, scenario), asked.changes, side.changes, injected):
+        made = combined(made, patch)
+    return made
+
+
+def combined(first: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, Any]:
+    """Combine two merge patches; nulls stay, since they delete keys."""
+    both = dict(first)
+    for key, value in then.items():
+        below = both.get(key)
+        both[key] = combined(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return both
+
+
+def _view(asked: Settings, role: str, scenario: str) -> dict[str, Any]:
+    side = asked.head if role == "head" else asked.base
+    if asked.view == "unfinalised" and role == "head":
+        base = version_of(reported_version(asked.base.kafka))
+        return {"cluster": {"metadata_version": base.minor_release}}
+    if asked.view != "default_settings":
+        return {}
+    told = load_scenario(scenario)
+    own = load_scenario(scenario, combined(asked.changes, side.changes))
+    timers = {name: None for name in told.cluster.config if name.endswith(".ms")}
+    of_mode = _SHIPPED_OF_MODE[_mode(side, own)]
+    phases = [_patient(phase) for phase in told.model_dump()["phases"]]
+    config = {**timers, **_SHIPPED, **of_mode.get("config", {})}
+    return {"cluster": {"session_timeout": of_mode["session_timeout"], "config": config}, "phases": phases}
+
+
+def _mode(side: Side, told: Scenario) -> Mode:
+    return choose_mode(reported_version(side.kafka), told.cluster.mode)
+
+
+def _patient(phase: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Lengthen waits for default timers."""
+    return {
+        name: [
+            {
+                key: {**value, "limit": value["limit"] + LONGER_WAITS_S} if "limit" in value else value
+                for key, value in step.items()
+            }
+            for step in steps
+        ]
+        for name, steps in phase.items()
+    }
+
+
+def version_name(kafka: str) -> str:
+    """Name a version or a build."""
+    version = reported_version(kafka)
+    return f"Kafka {version}" if version == kafka else f"Kafka {version} ({Path(kafka).name})"

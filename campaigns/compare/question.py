@@ -1,0 +1,128 @@
+"""A comparison's question: two sides, the view, and what is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from campaigns.campaign import MAX_TIMES
+from campaigns.compare.effects import USUAL_PAIRS
+from history.errors import BadInput
+from history.metrics import METRICS
+from history.results.compare import View
+from history.yaml_files import parse
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Side(_Model):
+    """A version, and a merge patch (RFC 7396) for this side only."""
+
+    kafka: str
+    name: str = ""
+    changes: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_version(cls, value: object) -> object:
+        return {"kafka": value} if isinstance(value, str) else value
+
+
+class InjectedSlowdown(_Model):
+    """``size`` is the intended worsening, such as 0.10; ``shows_in`` a metric that verifies it."""
+
+    metric: str
+    size: float | None = Field(default=None, gt=0, lt=1)
+    changes: dict[str, Any]
+    words: str
+    shows_in: str | None = None
+
+
+class Settings(_Model):
+    """The question. ``primary`` maps ``<metric>@<phase>``, or ``<metric>`` of the whole run, to its margin.
+
+    ``changes`` apply to both sides, ``change`` also to head. ``of_knee`` offers a share of the load that both sides
+    sustain (None: the scenario's). Views: ``same_settings`` isolates the code's effect; ``default_settings`` drops
+    scenarios' short timers, as an upgrade would show; ``unfinalised`` keeps base's protocol and metadata version.
+    """
+
+    base: Side
+    head: Side
+    scenarios: list[str] = Field(default=["benchmark"], min_length=1)
+    pairs: int = Field(default=USUAL_PAIRS, ge=0, le=MAX_TIMES)
+    of_knee: float | None = Field(default=None, gt=0, le=1)
+    aa_pairs: int = Field(default=5, ge=2, le=MAX_TIMES)
+    primary: dict[str, float] = Field(default_factory=dict)
+    secondary_margin: float = Field(default=0.10, gt=0)
+    view: View | None = None  # default: default_settings for two versions, else same_settings
+    changes: dict[str, Any] = Field(default_factory=dict)
+    change: dict[str, Any] = Field(default_factory=dict)
+    resource_limits: dict[str, Any] | None = Field(default_factory=lambda: {"cpus": 1.0})
+    injected_slowdown: InjectedSlowdown | None = None
+    runtime: str = "docker"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_change_needs_no_head(cls, value: object) -> object:
+        if not isinstance(value, Mapping) or not value.get("change") or value.get("head") or not value.get("base"):
+            return value
+        base = value["base"]
+        return {**value, "head": base["kafka"] if isinstance(base, Mapping) else base}
+
+    @field_validator("change", mode="before")
+    @classmethod
+    def _change_is_a_mapping(cls, value: object) -> object:
+        try:
+            read = parse(value, "it") if isinstance(value, str) else value
+        except BadInput:
+            read = None
+        if not isinstance(read, dict):
+            raise ValueError("it is no part of a scenario")  # noqa: TRY004 - pydantic reports it
+        return read
+
+    @field_validator("scenarios", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: object) -> object:
+        return value.split(",") if isinstance(value, str) else value
+
+    @field_validator("pairs")
+    @classmethod
+    def _none_or_some(cls, value: int) -> int:
+        if value == 1:
+            raise ValueError("one pair has no interval; take two or more, or 0 to measure the noise of this host alone")
+        return value
+
+    @field_validator("primary")
+    @classmethod
+    def _primary_metrics_are_judged(cls, value: dict[str, float]) -> dict[str, float]:
+        judged = [name for name, metric in METRICS.items() if metric.better and metric.kind != "count"]
+        for key, margin in value.items():
+            if key.partition("@")[0] not in judged:
+                raise ValueError(f"primary names {key!r}; known: {', '.join(judged)}, each with @ and a phase's name")
+            if not 0 < margin < 1:
+                raise ValueError(f"the margin of {key} is {margin:g}; it is a share such as 0.05")
+        return value
+
+    @field_validator("runtime")
+    @classmethod
+    def _only_docker(cls, value: str) -> str:
+        if value != "docker":
+            raise ValueError(
+                f"runtime {value} has no fixed resource limits for each broker; comparisons need the docker runtime"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _no_fast_start_jvm(self) -> Self:
+        injected = self.injected_slowdown.changes if self.injected_slowdown else {}
+        for what in (self.changes, self.change, self.base.changes, self.head.changes, injected):
+            cluster = what.get("cluster")
+            if isinstance(cluster, Mapping) and cluster.get("jvm", "production") != "production":
+                raise ValueError(
+                    "the fast_start JVM flags are for scenarios about correctness; comparisons need jvm: production"
+                )
+        return self
