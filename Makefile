@@ -17,7 +17,8 @@ UNFETCHED = echo "The Python packages cannot be fetched; name an index that this
 # a command does not take; the other targets take none.
 GIVEN := $(filter-out PYTHON -*-command-variables-*-,$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 PLIMSOLL = exec ./plimsoll --from-make "$(GIVEN)"
-COMMANDS := demo run scenarios judge import inspect compare qualify bisect nightly capacity known-bugs clients claims soak fuzz sample archive doctor up down spark-cluster clean
+KINDS := $(subst _,-,$(patsubst campaigns/%/campaign.py,%,$(wildcard campaigns/*/campaign.py)))
+COMMANDS := demo run scenarios judge import inspect $(KINDS) sample archive doctor up down spark-cluster clean
 OTHERS := $(filter-out $(COMMANDS),$(or $(MAKECMDGOALS),help))
 $(if $(and $(GIVEN),$(OTHERS)),$(error make $(firstword $(OTHERS)) takes no $(firstword $(GIVEN))=; it takes no variables))
 
@@ -30,13 +31,29 @@ ifneq ($(JAVA),)
 export PLIMSOLL_JAVA := $(JAVA)
 endif
 
+# A row for each kind of campaign: its help, and the options of its first example as variables.
+define HELP_OF_KINDS
+/^    help="/ { help = $$2 }
+/^    examples=/ { wanted = 1 }
+wanted && NF > 1 {
+	words = split($$2, word, " ")
+	row = sprintf("  make %-14s %s", word[1], help) (words > 1 ? ":" : "")
+	for (i = 2; i < words; i += 2) { gsub("^--", "", word[i]); gsub("-", "_", word[i]); row = row " " toupper(word[i]) "=" word[i + 1] }
+	print row
+	wanted = 0
+}
+endef
+
 .PHONY: help
 help: ## List the targets
 	@echo "Plimsoll tests whether a Kafka version keeps its durability guarantees under failures, and how long it takes to recover."
 	echo
 	grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 	echo
-	echo "What a target takes, and what it means: ./plimsoll <target> --help; --kafka 3.9.1 is KAFKA=3.9.1 with make."
+	echo "Campaigns, many runs to answer one question:"
+	awk -F '"' '$(HELP_OF_KINDS)' $(wildcard campaigns/*/__init__.py)
+	echo
+	echo "What a target takes, and what it means: ./plimsoll <target> --help. An option is a variable with make: --fault-mix x is FAULT_MIX=x, --all is ALL=1."
 
 $(VENV)/.ready: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || { echo "Python 3.11 to 3.13 is needed; $(PYTHON) is $$($(PYTHON) --version 2>&1)." >&2; exit 3; }
@@ -77,16 +94,6 @@ scenarios: ## List the scenarios, and why each is run
 judge: ## Judge recorded runs again: RUN="<folder> …"
 import: $(if $(filter jepsen,$(FORMAT)),$(VENV)/.edn) ## Judge a history that another tool recorded: HISTORY="<file> …" FORMAT=jepsen
 inspect: ## Read a broker's log directory or a segment: LOGS="<folder or file> …"
-compare: ## Compare two versions: BASE=3.0.2 HEAD=3.1.2 SCENARIO=… PAIRS=10
-qualify: ## Go or no-go for an upgrade: FROM=3.9.0 TO=3.9.1 SCENARIO=… TRIES=2 PAIRS=3 NAME=…
-bisect: ## Find the first bad build: BUILDS="<good> … <bad>" COMMAND=… KAFKA=… SCENARIO=… METRIC=…
-nightly: ## Run the nightly matrix, confirm what looks slower, alert: NAME=… SETTINGS=nightly.yaml
-capacity: ## Measure how much load is safe and plan for it: NAME=… SETTINGS=capacity.yaml
-known-bugs: ## Reproduce bugs that Kafka had: BUGS=kafka-13091,… KAFKA=<versions> TRIES=10 NAME=…
-clients: ## Run Java clients of several releases against one version: KAFKA=4.3.1 CLIENTS=5 NAME=…
-claims: ## Check 48 claims about replication against one version: KAFKA=4.3.0 NAME=…
-soak: ## Run one long randomised schedule of faults: KAFKA=… MINUTES=10 SEED=… FAULT_MIX=<file>
-fuzz: ## Run short ones until a guarantee is violated, then shrink: KAFKA=… SCHEDULES=20 SECONDS=90
 sample: ## Make a small site of real runs, one command of each kind, about an hour: ONLY=run,known-bug
 archive: ## List every judged run and write the page over all (REBUILD=1: from the run folders; METRICS=<file>)
 doctor: ## List what this machine can do, what is missing, and how to get it
@@ -100,8 +107,12 @@ $(STARTED): $(VENV)/.ready
 
 .PHONY: mutate
 mutate: $(VENV)/.ready ## Damage clean recorded runs in every way a checker claims to see, and count what is found
-	@$(PY) -m bench.absence
-	exec $(PY) -m bench.mutate
+	@$(PY) -m tests.mutations.absence
+	exec $(PY) -m tests.mutations.mutate
+
+.PHONY: docs
+docs: $(VENV)/.dev ## Write the generated pages of docs/ from the code and the recorded rows
+	@exec $(PY) -m tests.docs.writers
 
 .PHONY: bench
 bench: $(VENV)/.dev ## Measure every target of the judge's and the clients' performance, most of an hour; python -m bench.targets prints the last figures

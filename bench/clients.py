@@ -45,7 +45,6 @@ from history.java import java_of
 MEMORY = Path("/dev/shm")
 KAFKA = "4.3.1"  # the newest with performance tools on Maven Central
 PRODUCER_TOOL, CONSUMER_TOOL = "kafka-producer-perf-test", "kafka-consumer-perf-test"
-ALONE = "kafka-python alone"
 SAME_BATCHES = "confluent-kafka, batches as Kafka's"
 ENGINES = {"confluent-kafka": 1, "kafka-python": 2}  # processes that share the load
 ROUNDS = 5
@@ -56,7 +55,7 @@ LINGER_MS, BATCH_BYTES = 5, 16_384  # Kafka's defaults
 WARM_GROWTH, WARM_RUNS = 1.1, 10  # a faster warm-up run exceeds the best by this ratio
 LEAST_RUNS = 2
 PARTITIONS = 6
-BESIDE = {"confluent-kafka": (SAME_BATCHES,), "kafka-python": (ALONE,)}
+BESIDE = {"confluent-kafka": (SAME_BATCHES,)}
 READERS = ("drain", "consumer")
 READ_LIMIT_S = 120.0
 STEADY = re.compile(r"steady state records sent, ([\d.]+) records/sec")
@@ -168,17 +167,6 @@ def our_producer(
     return pa.Table.from_batches([batch for config in configs for batch in sends_of(config.stream("sends"))])
 
 
-def library_alone(bench: Bench, topic: str, record_bytes: int) -> float:
-    """Return the records per second of plain kafka-python loops."""
-    numbers = (record_bytes, WARM_S, MEASURED_S, LINGER_MS, ProducerConfig.batch_bytes)
-    command = [sys.executable, "-m", "bench.plain_loop", ",".join(bench.bootstrap), topic]
-    command += [f"{number:g}" for number in numbers]
-    loops = [
-        subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(ENGINES["kafka-python"])
-    ]
-    return sum(float(loop.communicate(timeout=60)[0]) for loop in loops)
-
-
 def acknowledged_per_s(sends: pa.Table) -> float:
     """Return the records per second acknowledged after the warm-up."""
     done_ns = sends["done_ns"].filter(_is_ok(sends)).to_numpy()
@@ -249,7 +237,7 @@ def rounds(bench: Bench, record_bytes: int) -> Iterator[dict[str, float]]:
         written = Written(to_read, pc.sum(_is_ok(sends)).as_py())
         for number in range(ROUNDS + 1):
             rates: dict[str, float] = {}
-            programs = [PRODUCER_TOOL, *ENGINES, SAME_BATCHES, ALONE, CONSUMER_TOOL, *READERS]
+            programs = [PRODUCER_TOOL, *ENGINES, SAME_BATCHES, CONSUMER_TOOL, *READERS]
             # deleting the previous program's records costs time: alternate who comes first
             for program in programs if number % 2 else reversed(programs):
                 rates[program] = _measured(bench, program, record_bytes, per_s, written)
@@ -290,8 +278,6 @@ def _measured(bench: Bench, program: str, record_bytes: int, per_s: float, writt
     with bench.topic() as topic:
         if program == PRODUCER_TOOL:
             return perf_test(bench, topic, record_bytes, int(per_s * WARM_S), int(per_s * MEASURED_S))
-        if program == ALONE:
-            return library_alone(bench, topic, record_bytes)
         engine, batch_bytes = program, ProducerConfig.batch_bytes
         if program == SAME_BATCHES:
             engine, batch_bytes = "confluent-kafka", BATCH_BYTES

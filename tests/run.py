@@ -16,7 +16,8 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 BUDGETS_S = {
-    "bench": 130,
+    "acceptance": 50,
+    "bad_input": 60,
     "campaigns": 200,
     "clusters": 80,
     "commands": 40,
@@ -25,6 +26,7 @@ BUDGETS_S = {
     "integration": 1850,
     "judge": 40,
     "model": 60,
+    "mutations": 30,
     "operators": 160,
     "reports": 320,
     "spark": 130,

@@ -19,8 +19,6 @@ EXCEPTIONS = {
     "operators/service.py:up": "each word is quoted by shlex.join",
     "clusters/runtimes/docker/image.py:run_script": "of numbers, addresses and names made here; in a container",
     "campaigns/nightly/subject.py:stage": "the command that whoever wrote the settings wants to be run",
-    "bench/starts.py:attempt": "lines that are written there",
-    "bench/starts.py:within": "lines that are written there",
     "campaigns/bisect/builds.py:made": "the command that was asked for; the build's name is in a variable",
 }
 

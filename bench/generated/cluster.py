@@ -40,24 +40,6 @@ def _servers(plan: Plan) -> list[str]:
 
 def manifest(plan: Plan, run_id: str) -> Manifest:
     """Return a manifest with one topic; a second phase pauses a follower."""
-    lag = {"replica.lag.time.max.ms": str(LAG_MS)}
-    nodes = [NodeInfo(name="controller", role="controller", address="10.0.1.0", node_id=CONTROLLER_ID, config=lag)]
-    nodes += [
-        NodeInfo(name=f"broker-{n}", role="broker", address=f"10.0.0.{n}", node_id=n, config=lag) for n in plan.brokers
-    ]
-    producers = [
-        ProducerInfo(
-            producer_id=name,
-            topic=TOPIC,
-            acks="all",
-            idempotence=True,
-            retries=2**31 - 1,
-            engine="confluent-kafka",
-            rate_per_s=round(plan.records / plan.seconds / plan.producers, 3),
-            record_bytes=plan.record_bytes,
-        )
-        for name in plan.producer_ids
-    ]
     fault = [{FAULT: {"node": "broker-" + str(plan.replicas)}}] if plan.replicas > 1 else []
     return Manifest(
         run_id=run_id,
@@ -79,7 +61,7 @@ def manifest(plan: Plan, run_id: str) -> Manifest:
         started_ns=STARTED_NS,
         boot_id="generated",
         probe_hz=plan.probe_hz,
-        nodes=nodes,
+        nodes=_nodes(plan),
         incarnations=[
             Incarnation(node=node, incarnation=1, kafka_version=KAFKA_VERSION, started_ns=STARTED_NS + S)
             for node in _servers(plan)
@@ -90,9 +72,37 @@ def manifest(plan: Plan, run_id: str) -> Manifest:
                 config={"min.insync.replicas": str(min(2, max(1, plan.replicas - 1)))},
             )
         },
-        producers=producers,
+        producers=_producers(plan),
         host={},
     )
+
+
+def _nodes(plan: Plan) -> list[NodeInfo]:
+    lag = {"replica.lag.time.max.ms": str(LAG_MS)}
+    controller = NodeInfo(name="controller", role="controller", address="10.0.1.0", node_id=CONTROLLER_ID, config=lag)
+    return [
+        controller,
+        *(
+            NodeInfo(name=f"broker-{n}", role="broker", address=f"10.0.0.{n}", node_id=n, config=lag)
+            for n in plan.brokers
+        ),
+    ]
+
+
+def _producers(plan: Plan) -> list[ProducerInfo]:
+    return [
+        ProducerInfo(
+            producer_id=name,
+            topic=TOPIC,
+            acks="all",
+            idempotence=True,
+            retries=2**31 - 1,
+            engine="confluent-kafka",
+            rate_per_s=round(plan.records / plan.seconds / plan.producers, 3),
+            record_bytes=plan.record_bytes,
+        )
+        for name in plan.producer_ids
+    ]
 
 
 def events(plan: Plan) -> Iterator[Json]:

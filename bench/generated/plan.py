@@ -76,8 +76,62 @@ class PartitionPlan:
         return self.records + len(self.duplicated) + self.phantoms
 
 
+class Moments:
+    """When a run of some seconds of load does what: a follower pauses a quarter into the load."""
+
+    seconds: int
+
+    @property
+    def created_ns(self) -> int:
+        return STARTED_NS + 4 * S
+
+    @property
+    def probed_from_ns(self) -> int:
+        return STARTED_NS + 5 * S
+
+    @property
+    def load_ns(self) -> int:
+        return STARTED_NS + 10 * S
+
+    @property
+    def load_end_ns(self) -> int:
+        return self.load_ns + self.seconds * S
+
+    @property
+    def fault_phase_ns(self) -> int:
+        return self.load_ns + self.seconds * S // 4
+
+    @property
+    def stopped_ns(self) -> int:
+        return self.fault_phase_ns + 200 * MS
+
+    @property
+    def shrunk_ns(self) -> int:
+        return self.stopped_ns + 1200 * MS
+
+    @property
+    def resumed_ns(self) -> int:
+        return self.stopped_ns + min(30, max(2, self.seconds // 4)) * S
+
+    @property
+    def full_ns(self) -> int:
+        return self.resumed_ns + 500 * MS
+
+    @property
+    def quiesced_ns(self) -> int:
+        return self.load_end_ns + 5 * S
+
+    @property
+    def probed_until_ns(self) -> int:
+        return self.quiesced_ns + 1 * S
+
+    @property
+    def drained_from_ns(self) -> int:
+        return self.probed_until_ns + 1 * S
+
+
 @dataclass(frozen=True)
-class Plan:
+class Plan(Moments):
     """A run to write.
 
     Raises:
@@ -210,54 +264,6 @@ class Plan:
     def gap_ns(self) -> int:
         """Return the time between two records, over all partitions."""
         return max(1, self.seconds * S // self.records)
-
-    @property
-    def created_ns(self) -> int:
-        return STARTED_NS + 4 * S
-
-    @property
-    def probed_from_ns(self) -> int:
-        return STARTED_NS + 5 * S
-
-    @property
-    def load_ns(self) -> int:
-        return STARTED_NS + 10 * S
-
-    @property
-    def load_end_ns(self) -> int:
-        return self.load_ns + self.seconds * S
-
-    @property
-    def fault_phase_ns(self) -> int:
-        return self.load_ns + self.seconds * S // 4
-
-    @property
-    def stopped_ns(self) -> int:
-        return self.fault_phase_ns + 200 * MS
-
-    @property
-    def shrunk_ns(self) -> int:
-        return self.stopped_ns + 1200 * MS
-
-    @property
-    def resumed_ns(self) -> int:
-        return self.stopped_ns + min(30, max(2, self.seconds // 4)) * S
-
-    @property
-    def full_ns(self) -> int:
-        return self.resumed_ns + 500 * MS
-
-    @property
-    def quiesced_ns(self) -> int:
-        return self.load_end_ns + 5 * S
-
-    @property
-    def probed_until_ns(self) -> int:
-        return self.quiesced_ns + 1 * S
-
-    @property
-    def drained_from_ns(self) -> int:
-        return self.probed_until_ns + 1 * S
 
     @cached_property
     def drained_until_ns(self) -> int:

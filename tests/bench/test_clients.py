@@ -12,7 +12,7 @@ from bench import clients, targets
 S = 10**9
 RATES = [
     {clients.PRODUCER_TOOL: 100.0, "confluent-kafka": ours, "kafka-python": 10.0}
-    | {clients.ALONE: 12.0, clients.SAME_BATCHES: 90.0}
+    | {clients.SAME_BATCHES: 90.0}
     | {clients.CONSUMER_TOOL: 200.0, "drain": 160.0, "consumer": 220.0}
     for ours in (90.0, 110.0, 120.0)
 ]

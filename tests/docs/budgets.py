@@ -15,14 +15,9 @@ import yaml
 
 from tests.docs.habits import habits_in
 from tests.docs.texts import ROOT, docs_of_code, files, part, text_of, words
+from tests.docs.writers import registry
 
-GENERATED = {
-    f"docs/{name}.md"
-    for name in (
-        *("checks", "claims", "metrics", "trust", "known-bugs"),
-        *("client-matrix", "load-matrix", "shipped-scenarios", "dev/segments"),
-    )
-}
+GENERATED = {f"docs/{name}" for name in (*registry.names(), "client-matrix.md", "shipped-scenarios.md")}
 UNCOUNTED = {"CHANGELOG.md"}  # grows with each release
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 PAGE, FILE, FUNCTION, CLASS = PARTS = (
@@ -45,7 +40,7 @@ def pages() -> dict[str, int]:
 
 def is_generated(page: str) -> bool:
     """Whether a program writes a page from code or recorded rows."""
-    return page in GENERATED or page.startswith("docs/known-bugs/")
+    return page in GENERATED
 
 
 def sources(*left_out: str) -> Iterator[Path]:

@@ -28,6 +28,7 @@ from judge.checks.allowed import ALLOWED, LOSS
 from operators.campaign_dag import COMMON
 from operators.progress import Progress
 from operators.stages import stages
+from tests.docs.texts import helped
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -41,6 +42,7 @@ PAGES = sorted(
     for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *DOCS.rglob("*.md")]
     if page.parent.name != "known-bugs"  # recorded runs in their own words
 )
+CAMPAIGNS = {kind.command for kind in map(kinds.of, kinds.names())}
 LARGEST_IMAGE_BYTES = 300_000
 MACHINE_PATH = re.compile(r"(?<![\w.…])/(?:home|root|work|mnt|srv)/")
 SCENARIO = """
@@ -126,8 +128,8 @@ def test_a_machine_path_is_told_from_one_of_the_project(text: str, is_one: bool)
 
 
 def test_commands_exist() -> None:
-    """Every make target on a page is in the Makefile."""
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    """Every make target on a page is in the Makefile or a campaign."""
+    targets = {*re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE), *CAMPAIGNS}
     named = {name for path in PAGES for name in re.findall(r"(?:`|^)make ([a-z-]+)", path.read_text(), re.MULTILINE)}
 
     assert named - targets == set()
@@ -148,8 +150,7 @@ def refused(pairs: set[tuple[str, str]]) -> set[tuple[str, str]]:
 def test_commands_take_what_they_are_shown_with() -> None:
     """Every variable that a page or make's help shows for a make target is one of the target's."""
     pages = {pair for path in PAGES for pair in shown(path.read_text())}
-    helped = re.findall(r"^([a-z-]+):.*## (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    of_help = {(target, name) for target, text in helped for name in re.findall(r"\b([A-Z_]+)=", text)}
+    of_help = {(target, name) for target, text in helped().items() for name in re.findall(r"\b([A-Z_]+)=", text)}
 
     assert refused(pages | of_help) == set()
     assert {("compare", "BASE"), ("soak", "MINUTES")} <= pages
@@ -176,12 +177,13 @@ def test_every_command_has_a_target() -> None:
     """Every command has a make target with a line of help; one rule calls all but three."""
     text = (ROOT / "Makefile").read_text()
     called = dict(re.findall(r"^([a-z-]+):.*\n\t@.*\$\(PLIMSOLL\) ([a-z-]+)$", text, re.MULTILINE))
-    commands = set(re.findall(r"^COMMANDS := (.+)$", text, re.MULTILINE)[0].split())
+    named = re.findall(r"^COMMANDS := (.+)$", text, re.MULTILINE)[0]
+    commands = {*named.replace("$(KINDS)", "").split(), *CAMPAIGNS}
 
     assert {info.name for info in app.registered_commands} == commands - {"demo"}
     assert called == {"demo": "run", "down": "down", "clean": "clean"}
     assert "STARTED := $(filter-out demo down clean,$(COMMANDS))\n" in text
-    assert commands <= set(re.findall(r"^([a-z-]+):.*## ", text, re.MULTILINE))
+    assert commands <= helped().keys()
 
 
 def test_exit_codes_stand_on_one_page() -> None:
@@ -196,7 +198,7 @@ def test_options_of_a_campaign_are_on_its_page() -> None:
     """A campaign's page has each of its options: by option, make variable or setting."""
     for kind in map(kinds.of, kinds.names()):
         text = (ROOT / kind.docs_page).read_text()
-        names = {o.name: (f"--{o.name.replace('_', '-')}", f"`{o.key}`", o.variable) for o in kind.options}
+        names = {o.name: (f"--{o.name.replace('_', '-')}", f"`{o.key}`", f"{o.name.upper()}=") for o in kind.options}
         missing = [name for name, spelled in names.items() if not any(each in text for each in spelled)]
         assert missing == [], kind.docs_page
 
@@ -278,10 +280,10 @@ def test_images_are_small() -> None:
 
 
 def test_the_map_lists_every_folder_with_code_once() -> None:
-    """Each has one bullet, and no other folder has one."""
+    """Each has one bullet, and no other folder has one; the kinds of campaigns share one."""
     named = re.findall(r"^- `([\w/]+)`: .+$", section(page("dev/map.md"), "Folders"), re.MULTILINE)
 
-    assert sorted(named) == sorted(folders())
+    assert sorted(named) == sorted(folders() - {f"campaigns/{name}" for name in kinds.names()})
     assert {"clusters/runtimes/docker", "dags"} <= folders()
 
 
@@ -503,12 +505,8 @@ def test_every_parameter_is_explained() -> None:
 
 
 def test_every_parameter_of_a_campaign_is_explained() -> None:
-    """The table has the parameters that all campaigns share, and each kind's specific ones."""
-    params = set(COMMON) | {option.name for name in kinds.names() for option in kinds.of(name).form}
-
-    table = rows(section(page("airflow.md"), "Of a campaign"))[2:]
-    assert {name for row in table for name in row[0].split(", ")} == params
-    assert {"settings", "pairs", "bugs"} <= params
+    """The table has the parameters that all campaigns share; the others are options, which a kind's page explains."""
+    assert [row[0] for row in rows(section(page("airflow.md"), "Of a campaign"))[2:]] == list(COMMON)
 
 
 def test_every_direct_dependency_has_a_reason() -> None:

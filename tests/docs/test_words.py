@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 from typer.main import get_command
 
-from campaigns.compare.campaign import Settings as Comparison
+from campaigns.compare.question import Settings as Comparison
 from campaigns.nightly.settings import Settings as Nightly
 from clusters.scenario.scenario import Cluster
 from commands.app import app

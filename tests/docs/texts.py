@@ -80,3 +80,9 @@ def text_of(path: Path) -> str:
 def words(text: str) -> int:
     """Return the number of words: whatever has a letter or a digit, except where a link leads."""
     return len(WORD.findall(LINK_TARGET.sub(" ", text)))
+
+
+def helped() -> dict[str, str]:
+    """Return the rows of ``make help``."""
+    text = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return dict(re.findall(r"^  make ([a-z-]+) +(.+)$", text, re.MULTILINE))

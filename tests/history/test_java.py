@@ -1,4 +1,4 @@
-"""The Java selected by JAVA=, and the options that Spark's shim passes on."""
+"""The Java selected by --java, and the options that Spark's shim passes on."""
 
 import subprocess
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ def test_a_number_means_the_installed_one_with_the_newest_updates(tmp_path: Path
 
 
 def test_the_environment_says_what_the_call_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment's JAVA= is used where the call, or a scenario, names none."""
+    """The environment's --java is used where the call, or a scenario, names none."""
     a_java(tmp_path / "jvm" / "a", "17.0.21+1")
     monkeypatch.setenv(java.VARIABLE, str(a_java(tmp_path / "own", "21.0.9-internal")))
 
@@ -87,8 +87,8 @@ def test_a_copy_holds_what_links_lead_to_and_is_made_once(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("told", "says"),
     [
-        ("21", "JAVA=21: no Java 21 was found by JAVA_HOME, on PATH or in"),
-        ("/no/such/jdk", "JAVA=/no/such/jdk is no version and no folder of a JDK: its bin/java does not run."),
+        ("21", "--java=21: no Java 21 was found by JAVA_HOME, on PATH or in"),
+        ("/no/such/jdk", "--java=/no/such/jdk is no version and no folder of a JDK: its bin/java does not run."),
         ("old", r"is Java 11\.0\.2\+9; Spark runs on Java 17, 21 and 25."),
     ],
 )

@@ -20,11 +20,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from bench import exploration
+from tests.model import exploration
 from tests.model.cluster import Plan
 from tests.model.judged_run import judged_plan, wrong
 from tests.model.plans import plan_of
 from tests.model.seeds import fresh_seed, generator, judge
+from tests.rows import read
 
 KEPT_EVERY_S = 30.0
 SHRINK_S = 60.0
@@ -111,9 +112,7 @@ def begun(first_seed: int, file: Path) -> Row:
     """Return a series' stored row, or a new one."""
     row: Row = {"generator": generator(), "judge": judge(), "first_seed": first_seed, "next_seed": first_seed}
     row |= {"date": "", "histories": 0, "minutes": 0.0, "cpu_minutes": 0.0, "verdicts": {}, "failing": []}
-    return next(
-        (other for other in exploration.read(file) if exploration.key_of(other) == exploration.key_of(row)), row
-    )
+    return next((other for other in read(file) if exploration.key_of(other) == exploration.key_of(row)), row)
 
 
 def explore(row: Row, minutes: float, file: Path) -> Row:

@@ -2,10 +2,10 @@
 
 import json
 
-from bench.exploration import read
 from tests.model import explore
 from tests.model.cluster import Plan
 from tests.model.plans import plan_of
+from tests.rows import read
 
 PLAN = Plan((("write", 0, 1), ("kill", 0, 0), ("write", 1, 2), ("wait", 0, 1)), readers=3, damages=(("snapshot", 1),))
 

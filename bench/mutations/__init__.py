@@ -1,1 +1,0 @@
-"""Damage to recorded runs, which the judge must detect."""

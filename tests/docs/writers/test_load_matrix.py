@@ -1,0 +1,35 @@
+"""The page of the loads that were tried, from literal rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.acceptance import matrix
+from tests.docs.writers import load_matrix
+
+
+def row(variant: str, kafka: str, **other: Any) -> dict[str, Any]:
+    """Return a counted run."""
+    told = {
+        "verdict": "pass",
+        "known_bugs": [],
+        "recount_agrees": True,
+        "acked": 1000,
+        "lost": 0,
+        "duplicate_copies": 0,
+    }
+    return {"scenario": matrix.MAIN, "kafka": kafka, "variant": variant, "date": "2026-11-23", **told, **other}
+
+
+def test_runs_of_a_cell_are_added_up() -> None:
+    """A cell adds up its runs, without those of other variants or versions."""
+    told = [
+        row("codec zstd", "2.8.2"),
+        row("codec zstd", "2.8.2", verdict="fail", known_bugs=["KAFKA-14704"], recount_agrees=False),
+        row("codec lz4", "2.8.2"),
+    ]
+    page = load_matrix.render(told)
+
+    assert "| zstd | 2.8.2 | 1 fail, 1 pass (KAFKA-14704) | 1 of 2 | 2,000 | 0 | 0 | 2026-11-23 |" in page
+    assert "| lz4 | 2.8.2 | 1 pass | 1 of 1 |" in page
+    assert "| zstd | 4.4.0 | not tried |" in page

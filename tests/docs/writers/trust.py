@@ -1,0 +1,331 @@
+"""Write docs/trust.md, the error rates of the judge and the campaigns, from docs/data/."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from campaigns.known_bugs.bugs import BUGS
+from campaigns.statistics.intervals import clopper_pearson, none_in
+from clusters.scenario.scenario import scenario_names
+from history.anomalies import SEVERITY
+from history.kafka_versions import DEFAULT_RELEASE
+from judge.checks import invariants
+from tests.acceptance import comparisons, reliability
+from tests.decisions import bisection, power, screen
+from tests.docs.writers import known_bugs, promises, simulations
+from tests.docs.writers.prose import prose, span
+from tests.mutations import absence, mutate
+from tests.mutations.kinds import HARMLESS, KINDS
+from tests.rows import read
+
+Row = Mapping[str, Any]
+MANY_PAIRS = 10
+
+
+def pages() -> dict[str, str]:
+    """Return the page of the files in docs/data/."""
+    return {"trust.md": page()}
+
+
+def page() -> str:
+    """Return the page's text."""
+    return render(
+        damaged=read(mutate.RESULTS),
+        deleted=read(absence.RESULTS),
+        repeated=read(reliability.RESULTS),
+        compared=read(comparisons.RESULTS),
+        simulated=json.loads(power.RESULTS.read_text()),
+        screened=json.loads(screen.RESULTS.read_text()),
+        bisected=read(bisection.RESULTS),
+        bug_scenarios=_scenarios_of_bugs(),
+    )
+
+
+def render(
+    *,
+    damaged: Sequence[Row],
+    deleted: Sequence[Row],
+    repeated: Sequence[Row],
+    compared: Sequence[Row],
+    simulated: Row,
+    screened: Row,
+    bisected: Sequence[Row],
+    bug_scenarios: frozenset[str] = frozenset(),
+) -> str:
+    """Return the page; each argument is the content of one file."""
+    sections = [
+        limits(damaged, repeated, compared, bug_scenarios),
+        recordings(damaged, repeated),
+        absences(deleted),
+        scenarios(repeated),
+        real_comparisons(compared),
+        *simulations.sections(simulated, screened, bisected),
+        promises.section(),
+    ]
+    head = [
+        "# How far can you trust it",
+        "",
+        *prose(
+            """How well the judge, the comparisons and the nightly screen do where the right answer is known, what that
+            does not show, and whether Plimsoll survives its own faults; for bugs that Kafka really had see
+            [known bugs](known-bugs.md). Intervals (exact, Clopper-Pearson) and bounds are at 95 %. Written by
+            `make docs` from `docs/data/`."""
+        ),
+    ]
+    return "\n".join([*head, *(line for section in sections for line in ["", *section])]) + "\n"
+
+
+def _scenarios_of_bugs() -> frozenset[str]:
+    counted = {row["bug"] for row in read(known_bugs.RESULTS)}
+    return frozenset(bug.scenario for bug in BUGS if bug.name in counted)
+
+
+# --- limits ----------------------------------------------------------------------------------------
+
+
+def limits(
+    damaged: Sequence[Row], repeated: Sequence[Row], compared: Sequence[Row], bug_scenarios: frozenset[str]
+) -> list[str]:
+    """Return the section on limits."""
+    versions = {row["kafka"] for row in [*damaged, *repeated]}
+    counted = {row["scenario"] for row in repeated}
+    uncounted = [name for name in scenario_names() if name not in counted | bug_scenarios]
+    largest = max((row["pairs"] for row in compared), default=0)
+    of_largest = sum(row["pairs"] == largest for row in compared)
+    bullets = [
+        f"""**Few versions.** Damaged and repeated runs are of Kafka {_listed(versions)} alone.
+        {"" if DEFAULT_RELEASE in versions else f"The default, {DEFAULT_RELEASE}, is not among them."}""",
+        """**One small host.** All brokers of a run share one Linux host (two cores here), and a run lasts minutes.
+        Violations carry over to other machines, durations do not.""",
+        f"""**Old recordings are not judged again.** A row has the verdict of its day, without the judge's version.
+        Repeated runs: {_dates(row["date"] for row in repeated)}; comparisons:
+        {_dates(str(row["created_at"])[:10] for row in compared)}; damaged recordings:
+        {_dates(row.get("date", "") for row in damaged)}. Later checks were not applied to them.""",
+        """**Rare false alarms stay undetected.** Zero alarms in n runs allow a rate of about 3/n.""",
+        f"""**Not every scenario is counted.** Without repeated runs are {_code(uncounted)}.""",
+        f"""**The authors of the checks also chose the damage**, at one place for each kind and version. It shows that a
+        check works, not that other damage is detected. Without a kind of damage are {_code(untested_checks())}.""",
+        """**Known bugs are reproduced by recipes written for them.** Finding them says little about unknown ones.""",
+        f"""**Few real comparisons.** The largest has {largest} pairs, and there {_are(of_largest)} of that size. Their
+        latency is calmer than that of a cluster with default settings.""",
+        """**Simulations use normal noise of a known size.** They do not measure Kafka; real noise may be worse.""",
+        """**A pass is about one run**, its faults and its load. It is no probability for production.""",
+    ]
+    return ["## Limits of the evidence", "", *(line for text in bullets for line in prose(text, bullet=True))]
+
+
+def untested_checks() -> list[str]:
+    """Return the invariants and anomalies without a kind of damage."""
+    targets = {name for kind in KINDS for name in kind.found_by}
+    every = [*SEVERITY, *sorted(invariants.INVARIANTS, key=lambda name: int(name[1:]))]
+    return [name for name in every if name not in targets]
+
+
+def _are(count: int) -> str:
+    return "is one" if count == 1 else f"are {count}"
+
+
+def _code(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "none"
+
+
+def _listed(names: Iterable[str]) -> str:
+    *others, last = sorted(names) or ["none"]
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _dates(days: Iterable[str]) -> str:
+    """Describe the first and last date; "" is a row without one."""
+    told = set(days)
+    every = sorted(told - {""})
+    if not every:
+        return "the rows hold no date"
+    if "" in told:
+        return f"some on {every[-1]}, most rows hold no date"
+    return f"made on {every[0]}" if len(every) == 1 else f"made from {every[0]} to {every[-1]}"
+
+
+# --- the judge -------------------------------------------------------------------------------------
+
+
+def recordings(damaged: Sequence[Row], repeated: Sequence[Row]) -> list[str]:
+    """Return the section on detected damage and false alarms."""
+    undamaged = {kind.name for kind in mutate.UNDAMAGED}
+    rows = [row for row in damaged if row["kind"] not in undamaged]
+    legal = [row for row in damaged if row["kind"] in {kind.name for kind in HARMLESS}]
+    seen, kinds = sum(row["seen"] for row in rows), len({row["kind"] for row in rows})
+    return [
+        "## Does the judge find damage, and how often does it give false alarms?",
+        "",
+        *prose(
+            """`make mutate` damages recorded runs in their raw files, one way at a time, at places that a seed chooses,
+            then seals and judges them like any other. Found means: reported under a name that fits the damage; or,
+            after evidence was removed, `unknown` with the reason that names it."""
+        ),
+        "",
+        *prose(f"**{seen} of {len(rows)}** damaged copies, of {kinds} kinds, were found.", bullet=True),
+        *prose(
+            f"""**{sum(row["seen"] for row in legal)} of {len(legal)}** copies with a legal change passed without a
+            report: {" ".join(kind.words for kind in HARMLESS)}""",
+            bullet=True,
+        ),
+        *prose(_false_alarms(repeated), bullet=True),
+        "",
+        "| damage | to be reported as | kinds | found |",
+        "|---|---|---|---|",
+        *(
+            f"| {group} | {report} | {len({r['kind'] for r in own})} | {sum(r['seen'] for r in own)} of {len(own)} |"
+            for group, report, own in _by_group(rows)
+        ),
+        "",
+        *prose(
+            """Each kind is described in `tests/mutations/`. A kind is omitted if a recording has no place for it:
+            before Kafka 3.7 the high watermark may move below `min.insync.replicas`, and with ZooKeeper the timed
+            limits are longer than the phases."""
+        ),
+    ]
+
+
+def _false_alarms(repeated: Sequence[Row]) -> str:
+    clean = [row for row in repeated if row["scenario"] in {*mutate.SCENARIOS, "steady"}]
+    decided = [row for row in clean if row["verdict"] != "unknown" or row["anomalies"]]
+    alarms = sum(not reliability.nothing_found(dict(row)) for row in decided)
+    bugs = sum(bool(row.get("known_bugs")) for row in clean)
+    with_faults = sum(row["scenario"] in mutate.SCENARIOS for row in decided)
+    return f"""**{alarms} false alarms in {len(decided)} clean runs**: at most
+        {mutate.upper_bound(alarms, len(decided)):.1%}; {len(clean) - len(decided)} more are unknown.
+        {with_faults} of these runs have leader kills, pauses and restarts.
+        In {bugs} an invariant was violated by a bug of that Kafka version that
+        the broker's own log shows: those are findings, not false alarms."""
+
+
+def absences(rows: Sequence[Row]) -> list[str]:
+    """Return the section on missing evidence."""
+    wrong = sum(len(row["wrong"]) for row in rows)
+    return [
+        "## Does the judge pass runs with missing evidence?",
+        "",
+        *prose(
+            f"""`python -m tests.mutations.absence` deletes each piece of evidence of a folder, one at a time: each
+            table's rows by partition, replica and client, each file, each client's report and each broker's lines on a
+            partition. A judgement is wrong if it is a pass although a required check was not made, if it reports a
+            violation that the whole folder does not have, or if it misses one that does not depend on the piece.
+            **{wrong} of {sum(row["deleted"] for row in rows):,}** judgements were wrong."""
+        ),
+        "",
+        "| folder | verdict of the whole | deletions | pass | fail | unknown | wrong |",
+        "|---|---|---|---|---|---|---|",
+        *(
+            f"| {row['folder']} | {row['whole']} | {row['deleted']} | {row['pass']} | {row['fail']} | {row['unknown']} "
+            f"| {len(row['wrong'])} |"
+            for row in rows
+        ),
+    ]
+
+
+def _by_group(rows: Sequence[Row]) -> list[tuple[str, str, list[Row]]]:
+    kinds = {kind.name: kind for kind in KINDS}
+    groups: dict[tuple[str, str], list[Row]] = {
+        ("records and clients' ledgers", "an anomaly"): [],
+        ("replicas, their logs and the controller's history", "an invariant, or `source_disagreement`"): [],
+        ("missing evidence", "`unknown`, naming what is missing"): [],
+    }
+    records, replicas, missing = groups.values()
+    for row in rows:
+        found_by = set(kinds[row["kind"]].found_by)
+        of_records = found_by & SEVERITY.keys() - {"source_disagreement"}
+        (records if of_records else replicas if found_by else missing).append(row)
+    return [(group, report, own) for (group, report), own in groups.items() if own]
+
+
+def scenarios(rows: Sequence[Row]) -> list[str]:
+    """Return the section on expected results, recounted without the judge's code."""
+    lines = [
+        "## Does a scenario have its expected result every time?",
+        "",
+        *prose(
+            """Fresh clusters in Docker; each run's records are counted again from the raw ledgers by
+            `tests/judge/recount.py`, which shares no code with the judge. A known bug of the version counts as
+            expected, and is named."""
+        ),
+        "",
+        "| scenario | Kafka | expected | shown | at least | recount agrees | lost | copies |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for claim in reliability.CAMPAIGN:
+        own = [row for row in rows if (row["scenario"], row["kafka"]) == (claim.scenario, claim.kafka)]
+        if not own:
+            continue
+        shown = sum(claim.shown(dict(row)) for row in own)
+        agreeing = sum(row["recount_agrees"] for row in own)
+        bugs = Counter(issue for row in own for issue in row.get("known_bugs", []))
+        named = "".join(f"; {issue} in {count}" for issue, count in bugs.items())
+        lines.append(
+            f"| `{claim.scenario}` | {claim.kafka} | {claim.words} | {shown} of {len(own)}{named} "
+            f"| {reliability.lower_bound(shown, len(own)):.0%} | {agreeing} of {len(own)} "
+            f"| {_range(row['lost'] for row in own)} | {_range(row['duplicate_copies'] for row in own)} |"
+        )
+    return lines
+
+
+def _range(counts: Iterable[int]) -> str:
+    every = sorted(counts)
+    return f"{every[0]:,}" if every[0] == every[-1] else f"{every[0]:,} to {every[-1]:,}"
+
+
+# --- comparisons -----------------------------------------------------------------------------------
+
+
+def real_comparisons(rows: Sequence[Row]) -> list[str]:
+    """Return the section on real comparisons."""
+    itself = [row["verdicts"] for row in rows if not row["injected"]]
+    of_many = [row["verdicts"] for row in rows if not row["injected"] and row["pairs"] >= MANY_PAIRS]
+    calibrated = [row["calibration"] for row in rows if row["calibration"]]
+    injected = [row for row in rows if row["injected"]]
+    lines = [
+        "## What did real comparisons find?",
+        "",
+        *prose(
+            """`python -m tests.acceptance injected` runs comparisons with a known effect: Kafka 3.9.1 on both sides,
+            two brokers, 150 records a second, and followers whose fetches last as long as a timer. Noise makes real
+            comparisons less sensitive. With two or three pairs hardly any change can be called a regression, so that
+            few pairs without a false alarm prove little."""
+        ),
+        "",
+        f"- A version against itself, called a regression: **{_alarms(itself)}**; by {MANY_PAIRS} pairs or more: "
+        f"**{_alarms(of_many)}**.",
+        f"- The calibrations, base against itself before each comparison: {_alarms(calibrated)}.",
+        f"- Both together: {_alarms([*itself, *calibrated])}.",
+        "",
+        "Injected slowdowns; the metric was chosen before the first run; found means called a regression:",
+        "",
+        "| injected | pairs | found | rate | change in each comparison |",
+        "|---|---|---|---|---|",
+    ]
+    for size, pairs in sorted({(row["injected"]["size"], row["pairs"]) for row in injected}):
+        own = [row for row in injected if (row["injected"]["size"], row["pairs"]) == (size, pairs)]
+        found = sum(row["injected"]["found"] for row in own)
+        low, high = clopper_pearson(found, len(own))
+        seen = "; ".join(_change(effect) for row in own for effect in row["seen"])
+        lines.append(f"| {size:.0%} | {pairs} | {found} of {len(own)} | {span(low, high)} | {seen} |")
+    return lines
+
+
+def _alarms(verdicts: Sequence[Sequence[str]]) -> str:
+    alarms, tried = sum("regression" in own for own in verdicts), len(verdicts)
+    if not tried:
+        return "not run yet"
+    if not alarms:
+        return f"0 of {tried}, at most {none_in(tried):.0%}"
+    low, high = clopper_pearson(alarms, tried)
+    return f"{alarms} of {tried}, {span(low, high)}"
+
+
+def _change(effect: Row) -> str:
+    if effect["mean"] is None:
+        return "not known"
+    interval = "" if effect["low"] is None else f" ({effect['low']:+.1f} to {effect['high']:+.1f}%)"
+    return f"{effect['mean']:+.1f}%{interval}"
