@@ -169,7 +169,8 @@ STARTS = (
     ),
     Start(
         name="another user's lock",
-        before=f"rm -rf $CACHE/kafka/{KAFKA} && mkdir -p $CACHE/jars && touch {_LOCK} && chown 1234 {_LOCK} && chmod 600 {_LOCK}",
+        before=f"rm -rf $CACHE/kafka/{KAFKA} && mkdir -p $CACHE/jars"
+        f" && touch {_LOCK} && chown 1234 {_LOCK} && chmod 600 {_LOCK}",
         says=r"jars/\.lock: Permission denied; let your user write there",
         command=f"unshare --user --map-root-user {RUN}",
         is_quick=True,
