@@ -75,7 +75,7 @@ def kafka_jars(version: str) -> Path:
         raise BadKafka(
             version,
             f": {LOCK.name} has no digests of it; if Maven Central has that release, add them with "
-            f"`python -m clusters.kafka.jars_lock {version}`, else name another one or a folder of jars.",
+            f"`.venv/bin/python -m clusters.kafka.jars_lock {version}`, else name another one or a folder of jars.",
         )
     return _fetched(version, f"Kafka {version}")
 
