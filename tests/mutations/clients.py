@@ -125,13 +125,18 @@ def failed_send_read(run: Recording) -> str:
     return f"number {victim['seq']}"
 
 
+def _swapped(run: Recording, reader: str, *columns: str) -> str:
+    """Exchange columns of two reads of one pass; return their offsets in words."""
+    one, other = _two(run, run.reads(reader))
+    _swap(one, other, *columns)
+    run.put("polls", run.rows("polls"))
+    return f"offsets {one['offset']} and {other['offset']}"
+
+
 @kind("inconsistent_offset")
 def records_swapped(run: Recording) -> str:
     """The final drain found two records at each other's offsets."""
-    one, other = _two(run, run.reads("final"))
-    _swap(one, other, "producer_id", "seq")
-    run.put("polls", run.rows("polls"))
-    return f"offsets {one['offset']} and {other['offset']}"
+    return _swapped(run, "final", "producer_id", "seq")
 
 
 @kind("poll_skip")
@@ -147,10 +152,7 @@ def consumer_skipped(run: Recording) -> str:
 @kind("nonmonotonic_poll")
 def consumer_went_back(run: Recording) -> str:
     """The live consumer received two records in the wrong order."""
-    one, other = _two(run, run.reads("live"))
-    _swap(one, other, "position", "received_ns")
-    run.put("polls", run.rows("polls"))
-    return f"offsets {one['offset']} and {other['offset']}"
+    return _swapped(run, "live", "position", "received_ns")
 
 
 def _read_again(run: Recording) -> tuple[Row, Row, int]:
@@ -189,10 +191,7 @@ def reader_sought_back(run: Recording) -> str:
 @kind("nonrepeatable_read")
 def read_again_differs(run: Recording) -> str:
     """At two offsets, the live consumer read other values than the final drain."""
-    one, other = _two(run, run.reads("live"))
-    _swap(one, other, "producer_id", "seq")
-    run.put("polls", run.rows("polls"))
-    return f"offsets {one['offset']} and {other['offset']}"
+    return _swapped(run, "live", "producer_id", "seq")
 
 
 @kind("precommitted_read")
