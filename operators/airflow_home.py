@@ -34,7 +34,7 @@ _LOCK = "lock"
 _DATABASE_LIMIT_S = 60
 
 _SETTINGS = {
-    "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",  # a run of a paused DAG waits for ever, silently
+    "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",  # a run of a paused DAG never starts
     "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
     "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
     "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
@@ -80,7 +80,7 @@ def make_home(home: Path) -> Path:
     if not (home / "airflow.db").is_file():
         template = _template()
         home.mkdir(parents=True, exist_ok=True)
-        # Airflow writes its home into its configuration, beside the secrets that its components share.
+        # Airflow writes its home and its components' secrets into its configuration.
         settings = (template / "airflow.cfg").read_text().replace(str(_partial(template)), str(home))
         (home / "airflow.cfg").touch(0o600)
         (home / "airflow.cfg").write_text(settings)
@@ -91,7 +91,7 @@ def make_home(home: Path) -> Path:
 
 @contextmanager
 def home_of_run(run_id: str) -> Iterator[Path]:
-    """Yield an Airflow home for the time of a run; a lock tells it from leftovers."""
+    """Yield an Airflow home for the time of a run; a lock marks it as used."""
     home = HOMES / "runs" / run_id
     with locked(home / _LOCK):
         try:

@@ -38,7 +38,7 @@ HOME = ROOT / ".airflow"
 ADDRESS = "127.0.0.1"
 # The scheduler would serve the tasks' logs on all addresses of this host; the api-server reads the files themselves.
 _COMPONENTS = (("api-server",), ("scheduler", "--skip-serve-logs"), ("dag-processor",))
-# What runs beside benchmarks leaves them the CPUs.
+# Airflow leaves the CPUs to benchmarks.
 _CALM = {
     "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "300",
     "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "1",
@@ -134,7 +134,7 @@ def up(port: int, home: Path = HOME, database: str | None = None, metrics_port: 
 
 def _kept(command: Sequence[str]) -> str:
     """Return a shell command that restarts a component whenever it ends, as a scheduler does without its database:
-    nobody else would tear runs down.
+    otherwise no run would be torn down.
     """
     words = shlex.join(command)
     return f"while :; do {words}; echo {shlex.quote(_ENDED + words)}; sleep {_AGAIN_S:g}; done &"

@@ -29,10 +29,10 @@ class Runtime(Protocol):
     def disks(self) -> Disks | None: ...
 
     def reserve(self, subnet: str | None) -> str:
-        """Reserve an address range for the run; returns its first three bytes, such as ``172.30.7``.
+        """Reserve an address range for the run; return its first three bytes, such as ``172.30.7``.
 
         Raises:
-            BadInput: the subnet that was asked for is in use or no /24 of this runtime.
+            BadInput: the subnet is in use, or not a /24 of this runtime.
         """
         ...
 
@@ -53,7 +53,7 @@ class Runtime(Protocol):
         ...
 
     def usage(self, name: str) -> dict[str, float]:
-        """What a node has used since its process began (see ``counters``); of one that does not run, nothing."""
+        """Return a node's usage since its process began (see ``counters``); empty if it does not run."""
         ...
 
     def remove_all(self) -> list[str]:
@@ -108,11 +108,11 @@ class ResourceLimits(Protocol):
     """What a node may use of its host."""
 
     def limit_egress(self, node: Node, bytes_per_s: float) -> None:
-        """Limit what a node sends, whoever to, for as long as the run lasts."""
+        """Limit all that a node sends, until the run ends."""
         ...
 
     def limit_cpu(self, name: str, cpus: float | None, cpu_set: str | None) -> None:
-        """Limit a running node's CPU time (None: no limit) and where it may run (None: as it is)."""
+        """Limit a running node's CPU time (None: no limit) and its CPUs (None: unchanged)."""
         ...
 
     def limit_disk(self, node: Node, bytes_per_s: float | None) -> None:
@@ -120,7 +120,7 @@ class ResourceLimits(Protocol):
         ...
 
     def time_write(self, node: Node, size_bytes: int) -> float:
-        """Seconds that it takes beside a running node, within its limits, to write so much and flush it."""
+        """Return the seconds to write and flush so many bytes within a running node's limits."""
         ...
 
     def in_effect(self, node: Node) -> dict[str, Any]:
@@ -132,15 +132,15 @@ class Disks(Protocol):
     """A node's own disk."""
 
     def run_script(self, node: Node, script: str) -> str:
-        """Run a shell script in a node's folder, beside the node, its own disk as /disk; returns what it printed."""
+        """Run a shell script in a node's folder, with the node's disk as /disk; return its output."""
         ...
 
 
 def available(capability: T | None, name: str) -> T:
-    """What planning has checked that the runtime has.
+    """Return a capability that the plan has checked.
 
     Raises:
-        HarnessError: it does not have it.
+        HarnessError: the runtime lacks it.
     """
     if capability is None:
         raise HarnessError(f"This runtime has no {name}; use --runtime=docker.")

@@ -1,6 +1,4 @@
-"""The traffic between containers: iptables drops it, HTB classes tell it apart, tbf within them limits it and netem
-delays it.
-"""
+"""Shape traffic between containers: iptables drops, HTB classes separate, tbf within them limits, netem delays."""
 
 from __future__ import annotations
 
@@ -94,9 +92,9 @@ class DockerNetwork:
 
 
 def _classed(node: Node, port: int) -> str:
-    """A class of its own for what is sent to a node's fetchers, of which it holds nothing back; once.
+    """Return a command that adds, once, an unlimited class for traffic to a node's fetchers.
 
-    It is below the class of the sender's own limit, where it has one, so that its traffic counts there, too.
+    It is below the class of the sender's limit, if any, so that its traffic counts there, too.
     """
     minor = _class_of(node)
     return (
@@ -110,7 +108,7 @@ def _classed(node: Node, port: int) -> str:
 
 
 def _restored(node: Node) -> str:
-    """What waits goes first: TCP sends again what is thrown away, but after a time that has grown with the waiting."""
+    """Return a command that removes a limit after its queue was sent: TCP resends dropped packets only later."""
     minor = _class_of(node)
     waits = f"tc -s qdisc show dev eth0 | grep -A2 'parent 1:{minor} ' | grep -q 'backlog [^0]'"
     return (
