@@ -29,7 +29,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def aside(folder: Path) -> Iterator[Path]:
+def staged_folder(folder: Path) -> Iterator[Path]:
     """Yield a new folder that takes its name once complete."""
     new = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:

@@ -31,7 +31,7 @@ def wait_until(
     """
     deadline = time.monotonic() + limit_s
     while True:
-        asked = time.monotonic()
+        began = time.monotonic()
         try:
             value = condition()
             seen = repr(value)
@@ -43,9 +43,9 @@ def wait_until(
         answered = time.monotonic()
         left_s = deadline - answered
         if left_s <= 0:
-            told = last_seen() if last_seen else seen
-            raise WaitTimeout(f"Waited {limit_s:g} s for {what}{_on_a_busy_host()}{LAST_SEEN}{told}.")
-        time.sleep(min(max(every_s, answered - asked), left_s))
+            state = last_seen() if last_seen else seen
+            raise WaitTimeout(f"Waited {limit_s:g} s for {what}{_on_a_busy_host()}{LAST_SEEN}{state}.")
+        time.sleep(min(max(every_s, answered - began), left_s))
 
 
 def _on_a_busy_host() -> str:

@@ -15,7 +15,7 @@ def without_aborted(headers: Headers, data: Data, aborted: Iterable[tuple[int, i
 
     ``aborted``: (producer id, first offset); each ends at the next abort marker.
     """
-    waiting = sorted(aborted, key=lambda told: told[1], reverse=True)
+    waiting = sorted(aborted, key=lambda each: each[1], reverse=True)
     if not waiting:
         return headers
     open_of: set[int] = set()

@@ -19,7 +19,7 @@ from history.partition import TopicPartition
 from kafka_files.clock import Clock, wall_ns
 
 # kind: isr_shrinking | isr_updated | isr_reset | isr_refused | leader_started | follower_started | truncating |
-# hw_lowered | log_loaded
+# hw_lowered | log_loaded | leo_recorded (DEBUG)
 BROKER_LOG = pa.schema(
     [
         pa.field("broker_id", pa.int32(), nullable=False),
@@ -36,6 +36,7 @@ BROKER_LOG = pa.schema(
         pa.field("isr", pa.list_(pa.int32())),  # isr_shrinking: requested; isr_refused: rejected
         pa.field("out_of_sync", pa.map_(pa.int32(), pa.int64())),  # leaving brokers' log ends
         pa.field("under_min_isr", pa.bool_()),
+        pa.field("follower", pa.int32()),
         pa.field("text", pa.string(), nullable=False),
     ]
 )
@@ -74,16 +75,20 @@ _KINDS = {
         _IN_LOG + r"Non-monotonic update of high watermark from \(offset=(?P<old>\d+).*?\) to \(offset=(?P<hw>\d+)"
     ),
     "log_loaded": re.compile(_OF + r"Log loaded for partition \S+ with initial high watermark (?P<hw>\d+)"),
+    "leo_recorded": re.compile(
+        _OF + r"Recorded replica (?P<follower>\d+) log end offset \(LEO\) position (?P<leo>\d+)"
+    ),
 }
 _MEMBER = re.compile(r"brokerId=(\d+)")
 _OUT_OF_SYNC = re.compile(r"\(brokerId: (\d+), endOffset: (-?\d+)")
-_BITS = ("partition", "leader_epoch", "partition_epoch")  # 32 bits
+_BITS = ("partition", "leader_epoch", "partition_epoch", "follower")  # 32 bits
 _NUMBERS = {
     "epoch": "leader_epoch",
     "pe": "partition_epoch",
     "hw": "high_watermark",
     "old": "previous_high_watermark",
     "leo": "log_end_offset",
+    "follower": "follower",
 }
 
 

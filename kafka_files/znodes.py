@@ -141,8 +141,8 @@ def read_znodes(brokers: Path, clock: Clock) -> History:
     """Return the history up to the first damage."""
     found: list[State] = []
     for file in sorted(brokers.glob("*/**/version-2/log.*"), key=lambda file: int(file.suffix[1:], 16)):
-        told, problem = history(_without_zeros(file), clock)
-        found += told
+        states, problem = history(_without_zeros(file), clock)
+        found += states
         if problem:
             return History(found, problem)
     return History(found)

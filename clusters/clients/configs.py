@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from clusters.kafka.security import Access
 from history.draws import Sizes
 from history.errors import BadInput
 from history.verifiable import PREFIX
+
+if TYPE_CHECKING:  # client nodes lack cryptography
+    from clusters.kafka.client_access import ClientAccess
 
 OFFER = "offer.json"  # {"rate_per_s"}: the requested rate, written atomically
 OFFERED = "offered.json"  # {"rate_per_s", "from_ns"}: due time of the first record at that rate
@@ -25,7 +28,7 @@ class ClientConfig:
     client_id: str
     out: str
     summary: str
-    access: Access | None = None
+    access: Access | ClientAccess | None = None
 
     def stream(self, table: str) -> Path:
         return Path(self.out) / f"{table}-{self.client_id}.arrow"
@@ -67,7 +70,7 @@ class ProducerConfig(ClientConfig):
     compression: str = "none"  # or gzip, snappy, lz4, zstd
     engine: str = "kafka-python"  # or "confluent-kafka"
     control: str | None = None
-    max_in_flight: int | None = None  # None: see ``room``
+    max_in_flight: int | None = None  # None: see ``limit_in_flight``
     transaction_records: int | None = None
     abort_every: int | None = None
     transaction_timeout_ms: int = 60_000
@@ -76,7 +79,7 @@ class ProducerConfig(ClientConfig):
     seed: int = 0
 
     @property
-    def room(self) -> int:
+    def limit_in_flight(self) -> int:
         """Return the most records in flight, at least 1 s of a fast load; later ones are never sent."""
         if self.engine == "kafka-python":
             return self.max_in_flight or KAFKA_PYTHON_IN_FLIGHT
@@ -109,7 +112,7 @@ class ConsumerConfig(ClientConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class CopierConfig(ClientConfig):
-    """Configure a copier (``clusters.scenario.copier``)."""
+    """Configure a copier (``clusters.scenario.load``)."""
 
     bootstrap: list[str]
     topic: str
@@ -157,13 +160,17 @@ class ShareMemberConfig(ClientConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ProberConfig(ClientConfig):
-    """Configure the wire probe; ``assignment``: topic → partition → broker ids."""
+    """Configure the wire probe; ``assignment``: topic → partition → broker ids.
+
+    ``busy`` is the largest share of the time in which a request is outstanding at a broker.
+    """
 
     brokers: dict[int, str]
     assignment: dict[str, dict[int, list[int]]]
     hz: float = 20.0
     isr_hz: float = 10.0
     timeout_ms: int = 250
+    busy: float = 1.0
 
     @classmethod
     def _revive(cls, settings: dict[str, Any]) -> dict[str, Any]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 from contextlib import closing
-from pathlib import Path
 
 from clusters.clients.configs import ConsumerConfig
-from clusters.clients.memory import keep_freed_memory
+from clusters.clients.main import keep_freed_memory, main, stop_on_sigterm
 from clusters.clients.polls import About, PollLog
 from clusters.clients.reading import Reader
-from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
+from clusters.clients.summary import Summary
 from history.streams import RowWriter
 from history.tables import SEEKS
 
@@ -39,5 +37,4 @@ def run(config: ConsumerConfig, stop: threading.Event) -> None:
 
 
 if __name__ == "__main__":
-    log_to_stderr()
-    run(ConsumerConfig.from_json(Path(sys.argv[1]).read_text()), stop_on_sigterm())
+    main(ConsumerConfig, run, stop_on_sigterm())

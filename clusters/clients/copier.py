@@ -8,16 +8,15 @@ its committed offsets. On SIGTERM it copies to the end of its input.
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from clusters.clients.configs import CopierConfig
-from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
+from clusters.clients.main import main, stop_on_sigterm
+from clusters.clients.summary import Summary
 from history.payload import copier_id, encode
 
 log = logging.getLogger("copier")
@@ -97,8 +96,8 @@ class Turns:
         if not self._inside:
             self._commit_stored()
         wanted = [TopicPartition(self._config.topic, number) for number in range(self._config.partitions)]
-        told = self._consumer.committed(wanted, ASK_S)
-        return {f"{each.topic}-{each.partition}": max(each.offset, 0) for each in told}
+        offsets = self._consumer.committed(wanted, ASK_S)
+        return {f"{each.topic}-{each.partition}": max(each.offset, 0) for each in offsets}
 
     def _commit_stored(self) -> None:
         try:
@@ -142,5 +141,4 @@ def run(config: CopierConfig, stop: threading.Event) -> None:
 
 
 if __name__ == "__main__":
-    log_to_stderr()
-    run(CopierConfig.from_json(Path(sys.argv[1]).read_text()), stop_on_sigterm())
+    main(CopierConfig, run, stop_on_sigterm())

@@ -6,18 +6,16 @@ A partition ends at its high watermark, or last stable offset, at the start.
 from __future__ import annotations
 
 import logging
-import sys
 import time
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 from clusters.clients.configs import DrainConfig
-from clusters.clients.memory import keep_freed_memory
+from clusters.clients.main import keep_freed_memory, main
 from clusters.clients.polls import About, PollLog
 from clusters.clients.reading import Reader
-from clusters.clients.summary import Summary, log_to_stderr
-from clusters.kafka.wire import EARLIEST, LATEST
+from clusters.clients.summary import Summary
+from clusters.kafka.offsets import EARLIEST, LATEST
 from history.partition import TopicPartition
 from history.streams import RowWriter
 from history.tables import SEEKS
@@ -68,5 +66,4 @@ def run(config: DrainConfig) -> None:
 
 
 if __name__ == "__main__":
-    log_to_stderr()
-    run(DrainConfig.from_json(Path(sys.argv[1]).read_text()))
+    main(DrainConfig, run)

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ from clusters.clients.leaders import NewestLeaders
 from clusters.clients.ledger import NO_ACKNOWLEDGEMENT, NO_ANSWER, NOT_SEEN, Ints, error_names, same_error
 from clusters.clients.librdkafka import PURGED, Producer
 from clusters.clients.payloads import Block
-from clusters.kafka.wire import error_name
+from clusters.kafka.connection import error_name
 from clusters.waiting import wait_until
 
 BLOCK_MS = 20
@@ -59,18 +59,21 @@ class Answers(NamedTuple):
     errors: pa.StringArray
 
 
-class Engine(Protocol):
-    """Define the interface of a producer library."""
+class Engine:
+    """A producer library."""
 
     @property
     def ready(self) -> bool:
         """Return False while a transaction is ending: records must wait."""
+        return True
 
     def send(self, batch: Batch) -> Taken:
         """Hand over records without waiting."""
+        raise NotImplementedError
 
     def answers(self) -> Answers | None:
         """Return new answers, or None."""
+        raise NotImplementedError
 
     def finish(self) -> None:
         """End an open transaction: no record will follow."""
@@ -82,8 +85,6 @@ class Engine(Protocol):
         """Release the library."""
 
 
-# --- libraries that take one record at a time --------------------------------------------------------
-
 Answer = tuple[int, int, int, int, str | None]
 
 
@@ -91,55 +92,32 @@ class NotTakenError(Exception):
     """The library rejected the record: no byte of it will be sent."""
 
 
-class Library(Protocol):
-    """Define a library of single records; any thread may append to ``answers``."""
+class OneByOne(Engine):
+    """A library that takes one record at a time; any thread may append to ``answered``."""
 
-    answers: deque[Answer]
+    answered: deque[Answer]
 
-    @property
-    def ready(self) -> bool:
-        """See ``Engine``."""
-
-    def send(self, partition: int, value: bytes, key: bytes | None, seq: int) -> int | None:
+    def send_one(self, partition: int, value: bytes, key: bytes | None, seq: int) -> int | None:
         """Hand over a record without waiting; return its transaction's number.
 
         Raises:
             NotTakenError: the record was rejected.
         """
+        raise NotImplementedError
 
     def poll(self) -> None:
         """Let the library report answers."""
-
-    def finish(self) -> None:
-        """See ``Engine``."""
-
-    def give_up(self) -> None:
-        """See ``Engine``."""
-
-    def close(self) -> None:
-        """See ``Engine``."""
-
-
-class OneByOne:
-    """Adapt a ``Library`` to the ``Engine`` interface."""
-
-    def __init__(self, library: Library) -> None:
-        self._library = library
-
-    @property
-    def ready(self) -> bool:
-        return self._library.ready
 
     def send(self, batch: Batch) -> Taken:
         sent_ns, transaction, trouble = list[int](), None, ""
         records = zip(batch.partitions.tolist(), batch.values.cut(), strict=True)
         for at, (partition, value) in enumerate(records):
-            if not self._library.ready:
+            if not self.ready:
                 break
             now_ns = time.monotonic_ns()
             key = batch.values.key_of(at)
             try:
-                transaction = self._library.send(partition, value, key, batch.first + at)
+                transaction = self.send_one(partition, value, key, batch.first + at)
             except NotTakenError as error:
                 sent_ns.append(NOT_SEEN)
                 trouble = str(error)
@@ -148,31 +126,19 @@ class OneByOne:
         return Taken(np.array(sent_ns, np.int64), transaction, trouble)
 
     def answers(self) -> Answers | None:
-        self._library.poll()
-        answers = self._library.answers
-        if not answers:
+        self.poll()
+        if not self.answered:
             return None
-        *columns, errors = zip(*(answers.popleft() for _ in range(len(answers))), strict=True)
+        *columns, errors = zip(*(self.answered.popleft() for _ in range(len(self.answered))), strict=True)
         seqs, done_ns, partitions, offsets = map(np.array, columns)
         return Answers(seqs, done_ns, partitions, offsets, error_names(errors))
 
-    def finish(self) -> None:
-        self._library.finish()
 
-    def give_up(self) -> None:
-        self._library.give_up()
-
-    def close(self) -> None:
-        self._library.close()
-
-
-class KafkaPython:
+class KafkaPython(OneByOne):
     """Produce with kafka-python; its sender thread calls back for each record."""
 
-    ready = True
-
     def __init__(self, config: ProducerConfig) -> None:
-        self.answers = deque[Answer]()
+        self.answered = deque[Answer]()
         self._given_up = False
         self._topic = config.topic
         self._success = NO_ACKNOWLEDGEMENT if config.acks == "0" else None
@@ -205,7 +171,7 @@ class KafkaPython:
             ignoring=(KafkaError,),
         )
 
-    def send(self, partition: int, value: bytes, key: bytes | None, seq: int) -> None:
+    def send_one(self, partition: int, value: bytes, key: bytes | None, seq: int) -> None:
         try:
             future = self._producer.send(self._topic, value, key, partition=None if partition == CHOOSE else partition)
         except (KafkaError, ValueError) as error:  # raised before the record is buffered
@@ -214,19 +180,13 @@ class KafkaPython:
         future.add_errback(self._failed, seq, partition)
 
     def _acknowledged(self, seq: int, metadata: RecordMetadata) -> None:
-        self.answers.append((seq, time.monotonic_ns(), metadata.partition, metadata.offset, self._success))
+        self.answered.append((seq, time.monotonic_ns(), metadata.partition, metadata.offset, self._success))
 
     def _failed(self, seq: int, partition: int, error: BaseException) -> None:
         done_ns, name = time.monotonic_ns(), _kafka_python_error(error)
         if self._given_up:
             done_ns, name = NOT_SEEN, NO_ANSWER
-        self.answers.append((seq, done_ns, partition, NOT_SEEN, name))
-
-    def poll(self) -> None:
-        """Do nothing: the sender thread appends answers."""
-
-    def finish(self) -> None:
-        """Do nothing: there are no transactions."""
+        self.answered.append((seq, done_ns, partition, NOT_SEEN, name))
 
     def give_up(self) -> None:
         self._given_up = True
@@ -242,10 +202,8 @@ def _kafka_python_error(error: BaseException) -> str:
     return (error_name(code) if isinstance(code, int) else None) or type(error).__name__
 
 
-class ConfluentKafka:
-    """Produce with librdkafka through confluent-kafka."""
-
-    ready = True
+class ConfluentKafka(Engine):
+    """Produce with librdkafka, which ends with its process."""
 
     def __init__(self, config: ProducerConfig) -> None:
         self._acks = config.acks
@@ -254,9 +212,9 @@ class ConfluentKafka:
     def send(self, batch: Batch) -> Taken:
         now_ns = time.monotonic_ns()
         errors = self._producer.produce(batch.first, batch.partitions, *batch.values)
-        refused = errors != 0
-        codes = np.unique(errors[refused]).tolist() if refused.any() else []
-        return Taken(np.where(refused, NOT_SEEN, now_ns), trouble=", ".join(map(librdkafka_error, codes)))
+        rejected = errors != 0
+        codes = np.unique(errors[rejected]).tolist() if rejected.any() else []
+        return Taken(np.where(rejected, NOT_SEEN, now_ns), trouble=", ".join(map(librdkafka_error, codes)))
 
     def answers(self) -> Answers | None:
         delivered = self._producer.delivered(ANSWERS)
@@ -276,14 +234,8 @@ class ConfluentKafka:
         names = {0: success, **dict.fromkeys(PURGED, NO_ANSWER)}
         return error_names([names[code] if code in names else librdkafka_error(code) for code in codes.tolist()])
 
-    def finish(self) -> None:
-        """Do nothing: there are no transactions."""
-
     def give_up(self) -> None:
         self._producer.purge()
-
-    def close(self) -> None:
-        """Do nothing: librdkafka ends with its process."""
 
 
 def connection_settings(config: ProducerConfig | MemberConfig | ShareMemberConfig) -> dict[str, Any]:
@@ -312,7 +264,7 @@ def confluent_settings(config: ProducerConfig) -> dict[str, Any]:
         "batch.size": config.batch_bytes,
         "compression.type": config.compression,
         "partitioner": "murmur2_random",  # like Kafka's
-        "queue.buffering.max.messages": config.room + 1000,
+        "queue.buffering.max.messages": config.limit_in_flight + 1000,
         "allow.auto.create.topics": False,
         "retry.backoff.ms": 50,
     }
@@ -324,6 +276,6 @@ def librdkafka_error(code: int) -> str:
 
 
 ENGINES: dict[str, Callable[[ProducerConfig], Engine]] = {
-    "kafka-python": lambda config: OneByOne(KafkaPython(config)),
+    "kafka-python": KafkaPython,
     "confluent-kafka": ConfluentKafka,
 }

@@ -16,12 +16,14 @@ from kafka.cluster import ClusterMetadata
 from kafka.errors import KafkaError
 from kafka.net.compat import KafkaNetClient
 
-from clusters.kafka.security import Access
-from clusters.kafka.wire import CONSUMER, ClusterView, Connection, ListedOffset, list_offsets, metadata
+from clusters.kafka.connection import Connection, Login
+from clusters.kafka.fetching import CONSUMER
+from clusters.kafka.offsets import ListedOffset, list_offsets
+from clusters.kafka.views import ClusterView, metadata
 from history.partition import TopicPartition
 
-NOBODY = -1
-UNKNOWN = NOBODY, -1
+NO_LEADER = -1
+UNKNOWN = NO_LEADER, -1
 
 
 class Leaders:
@@ -35,11 +37,11 @@ class Leaders:
     def newest(self, partition: TopicPartition) -> tuple[int, int]:
         return self._newest.get(partition, UNKNOWN)
 
-    def told(self, partition: TopicPartition, leader: int, epoch: int) -> None:
+    def update(self, partition: TopicPartition, leader: int, epoch: int) -> None:
         """Record a leader unless a newer epoch is known; a new epoch may start without a leader."""
         with self._updates:
             known, known_epoch = self.newest(partition)
-            if epoch > known_epoch or (epoch == known_epoch and known == NOBODY):
+            if epoch > known_epoch or (epoch == known_epoch and known == NO_LEADER):
                 self._newest[TopicPartition(*partition)] = leader, epoch
 
 
@@ -75,7 +77,7 @@ class NewestLeaders(ClusterMetadata):  # type: ignore[misc]  # kafka-python has 
                     partition = TopicPartition(topic.name, view.partition_index)
                     leader, epoch = self.newest(partition)
                     if view.leader_epoch < epoch:
-                        view.leader_id, view.leader_epoch = leader if leader in listed else NOBODY, epoch
+                        view.leader_id, view.leader_epoch = leader if leader in listed else NO_LEADER, epoch
                     else:
                         self._newest[partition] = view.leader_id, view.leader_epoch
             super().update_metadata(metadata)
@@ -84,22 +86,20 @@ class NewestLeaders(ClusterMetadata):  # type: ignore[misc]  # kafka-python has 
         with self._updates:
             if leader_epoch > self.newest(partition)[1]:
                 self._newest[TopicPartition(*partition)] = leader_id, leader_epoch
-            leader = NOBODY if self.broker_metadata(leader_id) is None else leader_id
+            leader = NO_LEADER if self.broker_metadata(leader_id) is None else leader_id
             return bool(super().update_partition_leader(partition, leader, leader_epoch))
 
 
 class Brokers:
     """Query all brokers, ignoring silent ones; not thread-safe."""
 
-    def __init__(
-        self, bootstrap: Sequence[str], client_id: str, timeout_s: float, access: Access | None = None
-    ) -> None:
+    def __init__(self, bootstrap: Sequence[str], client_id: str, timeout_s: float, access: Login | None = None) -> None:
         addresses = [(host, int(port)) for host, _, port in (address.rpartition(":") for address in bootstrap)]
         self._connections = {
             address: Connection(*address, timeout_s, client_id, access=access) for address in addresses
         }
 
-    def teach(self, leaders: Leaders, topics: Sequence[str]) -> None:
+    def update(self, leaders: Leaders, topics: Sequence[str]) -> None:
         def view_of(broker: Connection) -> ClusterView | None:
             try:
                 return metadata(broker, topics)
@@ -110,15 +110,15 @@ class Brokers:
             for view in filter(None, pool.map(view_of, self._connections.values())):
                 leaders.addresses |= view.brokers
                 for part in view.partitions:
-                    leaders.told(TopicPartition(part.topic, part.partition), part.leader, part.leader_epoch)
+                    leaders.update(TopicPartition(part.topic, part.partition), part.leader, part.leader_epoch)
 
     def offsets(
         self, partitions: Iterable[TopicPartition], leaders: Leaders, timestamp: int, isolation: str
     ) -> dict[TopicPartition, int | None]:
         """List offsets from the newest leaders, as a consumer; None without an answer in that epoch."""
-        found: dict[TopicPartition, int | None] = dict.fromkeys(partitions)
+        offsets: dict[TopicPartition, int | None] = dict.fromkeys(partitions)
         epochs_at: dict[Connection, dict[TopicPartition, int]] = {}
-        for partition in found:
+        for partition in offsets:
             leader, epoch = leaders.newest(partition)
             if broker := self._connections.get(leaders.addresses.get(leader, ("", 0))):
                 epochs_at.setdefault(broker, {})[partition] = epoch
@@ -133,5 +133,5 @@ class Brokers:
 
         with ThreadPoolExecutor(len(self._connections)) as pool:
             for listed in pool.map(offsets_at, epochs_at):
-                found |= {partition: told.offset for partition, told in listed.items()}
-        return found
+                offsets |= {partition: offset.offset for partition, offset in listed.items()}
+        return offsets

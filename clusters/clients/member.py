@@ -7,11 +7,11 @@ nothing: written pages outlive the process.
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from confluent_kafka import TopicPartition as At
 
 from clusters.clients.configs import MemberConfig
 from clusters.clients.engines import connection_settings, librdkafka_error
-from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
+from clusters.clients.main import main, stop_on_sigterm
+from clusters.clients.summary import Summary
 from history.partition import TopicPartition
 from history.streams import RowWriter
 from history.tables import COMMITS, GROUP_READS, REBALANCES
@@ -53,7 +54,32 @@ def member_settings(config: MemberConfig) -> dict[str, Any]:
     }
 
 
-Polled = tuple[TopicPartition, int, int]
+@dataclass
+class Range:
+    """Consecutive offsets of one kind in a partition."""
+
+    where: TopicPartition
+    first: int
+    last: int
+    received_ns: int = 0
+    kind: Any = None
+
+    def row(self, member: str) -> dict[str, Any]:
+        return {"member": member, **self.where._asdict(), "first_offset": self.first, "last_offset": self.last}
+
+
+def joined(records: Iterable[Range]) -> list[Range]:
+    """Join the ranges that follow each other."""
+    newest: dict[tuple[TopicPartition, Any], Range] = {}
+    ranges = []
+    for each in records:
+        before = newest.get((each.where, each.kind))
+        if before is not None and before.last + 1 == each.first:
+            before.last = each.last
+            continue
+        newest[each.where, each.kind] = each
+        ranges.append(each)
+    return ranges
 
 
 class Member:
@@ -64,8 +90,8 @@ class Member:
     ) -> None:
         self._config, self._summary = config, summary
         self._reads, self._rebalances, self._commits = reads, rebalances, commits
-        self._polled: list[Polled] = []
-        self._held: list[Polled] = []
+        self._polled: list[Range] = []
+        self._held: list[Range] = []
         self._next: dict[TopicPartition, int] = {}  # per owned partition
         self._changed: set[TopicPartition] = set()  # since their last commit
         self._positions: dict[TopicPartition, int | None] = {}
@@ -90,7 +116,7 @@ class Member:
             fetched, self._polled = (self._polled, []) if self._config.commit_ahead else ([], self._polled)
             self._process()
             self._held = fetched
-            self._ask(self._next, asynchronous=True)
+            self._commit(self._next, asynchronous=True)
 
     def _awaits_answer(self) -> bool:
         return self._under_way is not None and time.monotonic_ns() - self._under_way[1] < UNANSWERED_S * 1e9
@@ -105,7 +131,7 @@ class Member:
             return
         self.polled += 1
         self._at(where, message.offset() + 1)
-        self._polled.append((where, message.offset(), time.monotonic_ns()))
+        self._polled.append(Range(where, message.offset(), message.offset(), time.monotonic_ns()))
         self._next[where] = message.offset() + 1
         self._changed.add(where)
 
@@ -118,14 +144,14 @@ class Member:
 
     def _process(self) -> None:
         polled, self._held, self._polled = self._held + self._polled, [], []
-        for row in stretches(polled, self._config.client_id):
-            self._reads.add(row)
+        for each in joined(polled):
+            self._reads.add({**each.row(self._config.client_id), "received_ns": each.received_ns})
 
     def lag(self) -> int:
         ends = {at: self._consumer.get_watermark_offsets(At(*at), cached=True)[1] for at in self._next}
         return sum(max(end - self._next[at], 0) for at, end in ends.items())
 
-    def _ask(self, of: Iterable[TopicPartition], *, asynchronous: bool) -> None:
+    def _commit(self, of: Iterable[TopicPartition], *, asynchronous: bool) -> None:
         """Write the request down first, then commit."""
         offsets = {where: self._next[where] for where in of if where in self._changed}
         if not offsets:
@@ -143,29 +169,29 @@ class Member:
                 self._consumer.commit(offsets=wanted, asynchronous=True)
                 self._under_way = number, asked_ns, offsets
             else:
-                told = self._consumer.commit(offsets=wanted, asynchronous=False)
-                self._note_answers(number, asked_ns, offsets, None, told or [])
+                committed = self._consumer.commit(offsets=wanted, asynchronous=False)
+                self._note_answers(number, asked_ns, offsets, None, committed or [])
         except KafkaException as error:
             self._note_answers(number, asked_ns, offsets, error.args[0], [])
 
-    def _answered(self, error: Any, told: list[At]) -> None:
+    def _answered(self, error: Any, committed: list[At]) -> None:
         if self._under_way is None:
             return
         number, asked_ns, offsets = self._under_way
-        if {TopicPartition(at.topic, at.partition): at.offset for at in told} == offsets:
+        if {TopicPartition(at.topic, at.partition): at.offset for at in committed} == offsets:
             self._under_way = None
-            self._note_answers(number, asked_ns, offsets, error, told)
+            self._note_answers(number, asked_ns, offsets, error, committed)
 
     def _note_answers(
-        self, number: int, asked_ns: int, offsets: dict[TopicPartition, int], error: Any, told: list[At]
+        self, number: int, asked_ns: int, offsets: dict[TopicPartition, int], error: Any, committed: list[At]
     ) -> None:
-        errors = {TopicPartition(at.topic, at.partition): at.error for at in told}
+        errors = {TopicPartition(at.topic, at.partition): at.error for at in committed}
         answered_ns = time.monotonic_ns()
         for where, offset in offsets.items():
-            found = error or errors.get(where)
-            name = librdkafka_error(found.code()) if found else None
+            failed = error or errors.get(where)
+            name = librdkafka_error(failed.code()) if failed else None
             self._note(number, asked_ns, where, offset, answered_ns=answered_ns, error=name)
-            if found and where in self._next:
+            if failed and where in self._next:
                 self._changed.add(where)  # if still owned, it commits again
 
     def _note(
@@ -189,15 +215,15 @@ class Member:
 
     def _revoked(self, _consumer: Consumer, partitions: list[At]) -> None:
         self._process()
-        self._ask([TopicPartition(at.topic, at.partition) for at in partitions], asynchronous=False)
-        self._give_up("revoked", partitions)
+        self._commit([TopicPartition(at.topic, at.partition) for at in partitions], asynchronous=False)
+        self._release("revoked", partitions)
 
     def _lost(self, _consumer: Consumer, partitions: list[At]) -> None:
         """Process without a commit, which a newer generation would reject."""
         self._process()
-        self._give_up("lost", partitions)
+        self._release("lost", partitions)
 
-    def _give_up(self, change: str, partitions: list[At]) -> None:
+    def _release(self, change: str, partitions: list[At]) -> None:
         self._rebalanced(change, partitions)
         for at in partitions:
             where = TopicPartition(at.topic, at.partition)
@@ -215,23 +241,8 @@ class Member:
 
     def close(self) -> None:
         self._process()
-        self._ask(self._next, asynchronous=False)
+        self._commit(self._next, asynchronous=False)
         self._consumer.close()
-
-
-def stretches(polled: Iterable[Polled], member: str) -> list[dict[str, Any]]:
-    """Return rows of ``GROUP_READS``, one per contiguous range."""
-    rows: list[dict[str, Any]] = []
-    last: dict[TopicPartition, dict[str, Any]] = {}
-    for where, offset, received_ns in polled:
-        row = last.get(where)
-        if row is not None and row["last_offset"] + 1 == offset:
-            row["last_offset"] = offset
-            continue
-        last[where] = {"member": member, **where._asdict(), "first_offset": offset, "last_offset": offset}
-        last[where]["received_ns"] = received_ns
-        rows.append(last[where])
-    return rows
 
 
 def run(config: MemberConfig, stop: threading.Event) -> None:
@@ -250,5 +261,4 @@ def run(config: MemberConfig, stop: threading.Event) -> None:
 
 
 if __name__ == "__main__":
-    log_to_stderr()
-    run(MemberConfig.from_json(Path(sys.argv[1]).read_text()), stop_on_sigterm())
+    main(MemberConfig, run, stop_on_sigterm())

@@ -107,26 +107,22 @@ def start_member(world: World, node: Node) -> None:
     if load is None or load.group is None:
         raise HarnessError(f"Scenario {world.scenario.name} has no consumer group, so there is no {name}.")
     node.folder.mkdir(exist_ok=True)
-    member = f"{name}.{world.incarnation_of(node) + 1}"
-    common: dict[str, Any] = {
-        "client_id": member,
-        "out": str(world.folder.work / "streams"),
-        "summary": str(world.folder.clients / f"{member}.json"),
-        "access": world.access(name),
+    summary = world.folder.clients / f"{name}.{world.incarnation_of(node) + 1}.json"
+    settings = _common_settings(world, name, summary) | {
         "bootstrap": world.bootstrap,
         "topic": load.topic,
         "group_id": GROUP_ID,
         "alive": str(node.folder / ALIVE),
     }
-    write_atomically(node.folder / CONFIG, _member_config(load.group, world.scenario.isolation, common).to_json())
+    write_atomically(node.folder / CONFIG, _member_config(load.group, world.scenario.isolation, settings).to_json())
     world.start(node)
 
 
-def _member_config(group: Group | ShareGroup, isolation: str, common: dict[str, Any]) -> ClientConfig:
+def _member_config(group: Group | ShareGroup, isolation: str, settings: dict[str, Any]) -> ClientConfig:
     if isinstance(group, ShareGroup):
-        return ShareMemberConfig(**common, processing_s=group.processing, release_every=group.release_every)
+        return ShareMemberConfig(**settings, processing_s=group.processing, release_every=group.release_every)
     return MemberConfig(
-        **common,
+        **settings,
         protocol=group.protocol,
         assignor=group.assignor,
         session_timeout_ms=int(group.session_timeout * 1000),
@@ -144,7 +140,7 @@ def last_poll(world: World, name: str) -> int:
         return 0
 
 
-def given_to(world: World, name: str) -> int:
+def deliveries_to(world: World, name: str) -> int:
     """Return the records that this incarnation of a share group member received."""
     return int(summary_of(world, name).get("so_far", {}).get("given", 0))
 
@@ -158,56 +154,85 @@ def probe_rates(scenario: Scenario) -> tuple[float, float]:
 
 
 def _client_config(world: World, name: str) -> ClientConfig:
-    scenario = world.scenario
-    common: dict[str, Any] = {
-        "client_id": name,
+    settings = _common_settings(world, name, world.folder.clients / f"{name}.json")
+    if producer := _producers(world).get(name):
+        return _producer_config(world, producer, settings)
+    make = {PROBER: _prober_config, CONSUMER: _consumer_config, DRAIN: _drain_config, COPIER: _copier_config}.get(name)
+    if make is None:
+        raise _no_client(world, name)
+    return make(world, settings)
+
+
+def _no_client(world: World, name: str) -> HarnessError:
+    return HarnessError(f"Scenario {world.scenario.name} has no client {name} to start.")
+
+
+def _common_settings(world: World, node: str, summary: Path) -> dict[str, Any]:
+    return {
+        "client_id": summary.stem,
         "out": str(world.folder.work / "streams"),
-        "summary": str(summary_file(world, name)),
-        "access": world.access(name),
+        "summary": str(summary),
+        "access": world.access(node),
     }
-    topics = {topic: settings.partitions for topic, settings in scenario.topics.items()}
-    if name == PROBER:
-        brokers = {number: f"{node.address}:{PORTS['PROBE']}" for number, node in world.brokers.items()}
-        ids = scenario.cluster.broker_ids
-        assignment = {topic: settings.assignment(ids) for topic, settings in scenario.topics.items()}
-        hz, isr_hz = probe_rates(scenario)
-        timeout_ms = round(1000 * (ANSWER_LIMIT_S + ANSWER_S_A_PARTITION * len(world.partitions)))
-        return ProberConfig(
-            **common, brokers=brokers, assignment=assignment, hz=hz, isr_hz=isr_hz, timeout_ms=timeout_ms
-        )
-    reads: dict[str, Any] = {"bootstrap": world.bootstrap, "topics": topics, "isolation": scenario.isolation}
-    if name == CONSUMER:
-        return ConsumerConfig(**common, **reads)
-    if name == DRAIN:
-        return DrainConfig(**common, **reads, limit_s=drain_limit_s(scenario))
-    if name == COPIER and scenario.copier:
-        return CopierConfig(
-            **common,
-            bootstrap=world.bootstrap,
-            topic=scenario.copied[0].topic,
-            to=scenario.copier.to,
-            partitions=topics[scenario.copier.to],
-            offsets=scenario.copier.offsets,
-            records=scenario.copier.records,
-            transaction_timeout_ms=int(scenario.copier.timeout * 1000),
-        )
-    producer = _producers(world).get(name)
-    if producer is None:
-        raise HarnessError(f"Scenario {scenario.name} has no client {name} to start.")
-    settings = _producer_settings(world, producer, common, topics[producer.load.topic])
+
+
+def _prober_config(world: World, settings: dict[str, Any]) -> ProberConfig:
+    ids = world.scenario.cluster.broker_ids
+    hz, isr_hz = probe_rates(world.scenario)
+    return ProberConfig(
+        **settings,
+        brokers={number: f"{node.address}:{PORTS['PROBE']}" for number, node in world.brokers.items()},
+        assignment={name: topic.assignment(ids) for name, topic in world.scenario.topics.items()},
+        hz=hz,
+        isr_hz=isr_hz,
+        timeout_ms=round(1000 * (ANSWER_LIMIT_S + ANSWER_S_A_PARTITION * len(world.partitions))),
+    )
+
+
+def _consumer_config(world: World, settings: dict[str, Any]) -> ConsumerConfig:
+    return ConsumerConfig(**settings, **_what_is_read(world))
+
+
+def _drain_config(world: World, settings: dict[str, Any]) -> DrainConfig:
+    return DrainConfig(**settings, **_what_is_read(world), limit_s=drain_limit_s(world.scenario))
+
+
+def _what_is_read(world: World) -> dict[str, Any]:
+    topics = {name: topic.partitions for name, topic in world.scenario.topics.items()}
+    return {"bootstrap": world.bootstrap, "topics": topics, "isolation": world.scenario.isolation}
+
+
+def _copier_config(world: World, settings: dict[str, Any]) -> CopierConfig:
+    scenario, copier = world.scenario, world.scenario.copier
+    if copier is None:
+        raise _no_client(world, COPIER)
+    return CopierConfig(
+        **settings,
+        bootstrap=world.bootstrap,
+        topic=scenario.copied[0].topic,
+        to=copier.to,
+        partitions=scenario.topics[copier.to].partitions,
+        offsets=copier.offsets,
+        records=copier.records,
+        transaction_timeout_ms=int(copier.timeout * 1000),
+    )
+
+
+def _producer_config(world: World, producer: Producer, settings: dict[str, Any]) -> ProducerConfig:
+    settings = _producer_settings(world, producer, settings)
     if client := world.plan.clients.get(producer.of):
         settings |= {"java": world.plan.java.command, "jars": str(client.jars), "value_prefix": producer.value_prefix}
         return VerifiableProducerConfig(**settings)
     return ProducerConfig(**settings)
 
 
-def _producer_settings(world: World, producer: Producer, common: dict[str, Any], partitions: int) -> dict[str, Any]:
+def _producer_settings(world: World, producer: Producer, common: dict[str, Any]) -> dict[str, Any]:
     load, folder = producer.load, world.folder.work / producer.name
     return dict(
         **common | {"client_id": producer.producer_id},
         bootstrap=world.bootstrap,
         topic=load.topic,
-        partitions=partitions,
+        partitions=world.scenario.topics[load.topic].partitions,
         rate_per_s=as_written(producer.rate),
         record_bytes=as_written(load.record_bytes),
         acks=load.acks,
@@ -260,24 +285,19 @@ def set_rate(world: World, load: str, rate_per_s: float) -> dict[str, Any]:
     for answer in answers:
         what = f"{answer.parent.name} to offer {rate_per_s / len(folders):g}/s"
         wait_until(answer.exists, limit_s=OFFER_LIMIT_S, every_s=0.005, what=what)
-    taken = [json.loads(answer.read_text()) for answer in answers]
-    began_ns = max(each["from_ns"] for each in taken)
-    return {"rate_per_s": math.fsum(each["rate_per_s"] for each in taken), "from_ns": began_ns}
-
-
-def summary_file(world: World, name: str) -> Path:
-    """Return the path of a client's summary."""
-    return world.folder.clients / f"{name}.json"
+    offered = [json.loads(answer.read_text()) for answer in answers]
+    rate, since_ns = math.fsum(each["rate_per_s"] for each in offered), max(each["from_ns"] for each in offered)
+    return {"rate_per_s": rate, "from_ns": since_ns}
 
 
 def summary_of(world: World, name: str) -> dict[str, Any]:
     """Return a client's latest summary, or {}."""
     try:
-        told = json.loads((world.folder.work / name / CONFIG).read_text())
-        found: dict[str, Any] = json.loads(Path(told["summary"]).read_text())
+        config = json.loads((world.folder.work / name / CONFIG).read_text())
+        summary: dict[str, Any] = json.loads(Path(config["summary"]).read_text())
     except FileNotFoundError:
         return {}
-    return found
+    return summary
 
 
 def is_ready(world: World, name: str) -> bool:
@@ -294,8 +314,8 @@ def died(world: World) -> list[Node]:
     """Return clients that ended unasked: their data has a gap."""
     members = member_names(world)
     ended = (name for name in client_names(world) if world.runtime.state(name) == "exited")
-    found = [name for name in ended if not summary_of(world, name).get("clean")]
-    return [member_node(world, name) if name in members else client_node(world, name) for name in found]
+    unclean = [name for name in ended if not summary_of(world, name).get("clean")]
+    return [member_node(world, name) if name in members else client_node(world, name) for name in unclean]
 
 
 def record_exit(world: World, name: str) -> None:

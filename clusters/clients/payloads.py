@@ -136,9 +136,9 @@ class Values:
         sums = _shifted(sums, sizes - own - CHECKSUM_BYTES)
         sums ^= self._padding_sums(own)[np.searchsorted(self._sizes.likely, sizes)]
         data, begins, ends = np.empty(starts[-1], np.uint8), starts[:-1, None], starts[1:, None]
-        room, given = data.data, memoryview(filling)
+        view, source = data.data, memoryview(filling)
         for begin, end in pairwise(starts.tolist()):
-            room[begin + own : end - CHECKSUM_BYTES] = given[: end - CHECKSUM_BYTES - begin - own]
+            view[begin + own : end - CHECKSUM_BYTES] = source[: end - CHECKSUM_BYTES - begin - own]
         data[begins + np.arange(head)] = np.frombuffer(same, np.uint8)
         data[begins + np.arange(head, own)] = tails
         data[ends + np.arange(-CHECKSUM_BYTES, 0)] = _hex(sums)

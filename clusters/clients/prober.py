@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -21,16 +20,12 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from clusters.clients.configs import ProberConfig
+from clusters.clients.main import main, stop_on_sigterm
 from clusters.clients.pacing import SECOND_NS, Constant, Schedule
-from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
-from clusters.kafka.wire import (
-    BrokerProbe,
-    ClusterView,
-    Connection,
-    ReplicaSample,
-    metadata,
-    transport_error_name,
-)
+from clusters.clients.summary import Summary
+from clusters.kafka.connection import Connection, transport_error_name
+from clusters.kafka.probe import BrokerProbe, ReplicaSample
+from clusters.kafka.views import ClusterView, metadata
 from history.partition import TopicPartition
 from history.streams import RowWriter
 from history.tables import ISR, REPLICAS
@@ -115,62 +110,75 @@ def watches(config: ProberConfig) -> Iterator[BrokerWatch]:
         yield BrokerWatch(broker_id, probe, sorted(config.assignment))
 
 
+def rests_until_ns(sent_ns: int, answered_ns: int, busy: float, throttled_until_ns: int) -> int:
+    """Return when the next request may be sent: requests take the share ``busy`` of the time, and quotas count."""
+    return max(answered_ns + int((answered_ns - sent_ns) * (1 / busy - 1)), throttled_until_ns)
+
+
 def _keep_ticking(
     watch: BrokerWatch,
     schedules: tuple[Schedule, Schedule],
     stop: threading.Event,
     rows: SimpleQueue[tuple[list[Row], list[Row]]],
+    busy: float,
 ) -> None:
     probes, views = schedules
     tick = viewed = 0
     with ExitStack() as ending:
         ending.callback(stop.set)
         ending.enter_context(watch.probe.connection)
-        while not stop.wait(max(0, probes.due_ns(tick) - time.monotonic_ns()) / SECOND_NS):
-            due = views.due_by(time.monotonic_ns())
+        not_before_ns = 0
+        while not stop.wait(max(0, max(probes.due_ns(tick), not_before_ns) - time.monotonic_ns()) / SECOND_NS):
+            sent_ns = time.monotonic_ns()
+            due = views.due_by(sent_ns)
             rows.put(watch.tick(with_isr=due > viewed))
             viewed = due
-            tick = max(tick + 1, probes.due_by(time.monotonic_ns()))
+            answered_ns = time.monotonic_ns()
+            tick = max(tick + 1, probes.due_by(answered_ns))
+            not_before_ns = rests_until_ns(sent_ns, answered_ns, busy, watch.probe.connection.throttled_until_ns)
 
 
-def run(config: ProberConfig, stop: threading.Event) -> None:
-    """Probe until ``stop`` is set; write wall/monotonic pairs to ``clock.jsonl``; raise a thread's error."""
+Show = Callable[[list[Row], list[Row]], None]
+
+
+def run(config: ProberConfig, stop: threading.Event, show: Show = lambda *_: None) -> None:
+    """Probe until ``stop`` is set; write wall/monotonic pairs to ``clock.jsonl``; raise a thread's error.
+
+    ``show`` receives all written rows.
+    """
     summary = Summary(config, "prober")
     rows: SimpleQueue[tuple[list[Row], list[Row]]] = SimpleQueue()
     start_ns = time.monotonic_ns()
     schedules = Schedule(start_ns, Constant(config.hz)), Schedule(start_ns, Constant(config.isr_hz))
     seconds = Schedule(start_ns, Constant(1.0))
-    counts = {"replicas": 0, "isr": 0}
     with ExitStack() as files:
-        writers = (
-            files.enter_context(RowWriter(config.stream("replicas"), REPLICAS)),
-            files.enter_context(RowWriter(config.stream("isr"), ISR)),
-        )
+        replicas = files.enter_context(RowWriter(config.stream("replicas"), REPLICAS))
+        isr = files.enter_context(RowWriter(config.stream("isr"), ISR))
         clock = files.enter_context((Path(config.out) / "clock.jsonl").open("a", buffering=1))
         pool = files.enter_context(ThreadPoolExecutor(len(config.brokers)))
         files.callback(stop.set)  # stops the threads before the pool waits for them
-        threads = [pool.submit(_keep_ticking, watch, schedules, stop, rows) for watch in watches(config)]
+        threads = [pool.submit(_keep_ticking, watch, schedules, stop, rows, config.busy) for watch in watches(config)]
         ticks = 0
         while not all(thread.done() for thread in threads) or not rows.empty():
             if seconds.due_by(time.monotonic_ns()) > ticks:
                 ticks = seconds.due_by(time.monotonic_ns())
                 clock.write(json.dumps({"t_ns": time.monotonic_ns(), "wall": datetime.now(UTC).isoformat()}) + "\n")
+                summary.so_far(rows=replicas.rows)
             try:
                 ticked = rows.get(timeout=0.1)
             except Empty:
                 continue
-            for name, writer, found in zip(counts, writers, ticked, strict=True):
-                counts[name] += len(found)
+            for writer, found in zip((replicas, isr), ticked, strict=True):
                 for row in found:
                     writer.add(row)
+            show(*ticked)
             if any(row["error"] is None for row in ticked[0]):
                 summary.ready()
         for thread in threads:
             thread.result()
-    summary.end(rows=counts["replicas"], isr_rows=counts["isr"])
-    log.info("ended: %s", counts)
+    summary.end(rows=replicas.rows, isr_rows=isr.rows)
+    log.info("ended: %d samples, %d views", replicas.rows, isr.rows)
 
 
 if __name__ == "__main__":
-    log_to_stderr()
-    run(ProberConfig.from_json(Path(sys.argv[1]).read_text()), stop_on_sigterm())
+    main(ProberConfig, run, stop_on_sigterm())

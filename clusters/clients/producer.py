@@ -1,7 +1,8 @@
 """Run an open-loop producer: ``python -m clusters.clients.producer <config.json>``.
 
-Latency counts from a record's fixed due time. Beyond the limit in flight a record is ``fail: never_sent``, without an
-answer ``info: no_answer``. On SIGTERM the producer sends what was due and waits for answers.
+Each record is due at a fixed time, from which its latency counts. If the limit in flight is reached, due records become
+``fail: never_sent``. A record without an answer becomes ``info: no_answer``. On SIGTERM the producer sends the records
+that are due, and waits for their answers for up to the delivery timeout.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,12 +23,12 @@ import numpy as np
 import pyarrow as pa
 
 from clusters.clients.configs import OFFER, OFFERED, ProducerConfig
-from clusters.clients.engines import CHOOSE, ENGINES, Answers, Batch, Engine, OneByOne
+from clusters.clients.engines import CHOOSE, ENGINES, Answers, Batch, Engine
 from clusters.clients.ledger import NEVER_SENT, NO_ANSWER, NOT_SEEN, About, Ints, Ledger, outcome, same_error
-from clusters.clients.memory import keep_freed_memory
+from clusters.clients.main import keep_freed_memory, log_to_stderr, stop_on_sigterm
 from clusters.clients.pacing import SECOND_NS, Constant, Schedule, curve_of
 from clusters.clients.payloads import Filling, Values
-from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
+from clusters.clients.summary import Summary
 from clusters.clients.transactions import Transactional
 from clusters.clients.unanswered import Sent, Unanswered
 from history.draws import Keys, Sizes, partitions_of
@@ -38,7 +38,7 @@ log = logging.getLogger("producer")
 
 TICK_S = 0.0003  # between two checks of what is due
 FULL_S = 0.002  # instead, if much is in flight: the library's threads need the time
-MUCH = 0.25
+MUCH = 0.25  # of the limit in flight
 LOOK_S = 0.1  # most time between checks for answers and a rate change
 PAUSE_S = 0.01
 # GIL switch interval: short for librdkafka's thread to return the GIL; kafka-python's thread needs longer turns.
@@ -47,15 +47,15 @@ GARBAGE = (50_000, 20, 20)  # kafka-python's objects live longer than the defaul
 FLUSH_NS = 100_000_000
 FLUSH_ROWS = 5_000  # small, because flushing partly holds the GIL
 GIVE_UP_NS = 1_000_000_000  # for the library to report partitions
-AT_ONCE = 256
-AT_A_TIME = 2_000
+AT_ONCE = 256  # records in a batch for the engine
+AT_A_TIME = 2_000  # records between two checks for answers
 
 
 @dataclass
 class OpenLoop:
-    """Send what is due, and write each outcome to the ledger.
+    """Send the records that are due, and write each outcome to the ledger.
 
-    Record ``seq`` goes to partition ``seq`` modulo the partition count, or the library chooses.
+    Record ``seq`` goes to partition ``seq`` modulo the partition count, unless the library chooses the partition.
     """
 
     config: ProducerConfig
@@ -69,7 +69,7 @@ class OpenLoop:
     _trouble: str = ""
 
     def __post_init__(self) -> None:
-        self._room = self.config.room
+        self._limit = self.config.limit_in_flight
         self._sizes = Sizes.of(self.config.record_bytes, self.config.draws)
         self._keys = Keys.of(self.config.keys, self.config.draws) if self.config.keys else None
         filling = _filling(self.config, self._sizes)
@@ -81,33 +81,33 @@ class OpenLoop:
 
     @property
     def much_in_flight(self) -> bool:
-        return self.in_flight > MUCH * self._room
+        return self.in_flight > MUCH * self._limit
 
     def send_due(self, now_ns: int) -> None:
-        """Hand over due records, at most AT_A_TIME.
+        """Pass the records that are due, at most AT_A_TIME, to the library.
 
-        Beyond the limit in flight, or after a rejection, the rest is never sent. While a transaction ends, records
-        wait.
+        If the limit in flight is reached, or the library rejects a record, the other due records are never sent. While
+        a transaction ends, up to the limit of records wait.
         """
         due = max(self.schedule.due_by(now_ns), self.next_seq)
         part = self.next_seq + AT_A_TIME
         while self.engine.ready and self.next_seq < min(due, part):
-            end_of_room = self.next_seq + self._room - self.in_flight
-            if not self._send(min(due, part, end_of_room)) or self.next_seq == end_of_room:
-                self._refuse(due)
+            end_of_limit = self.next_seq + self._limit - self.in_flight
+            if not self._send(min(due, part, end_of_limit)) or self.next_seq == end_of_limit:
+                self._skip(due)
         if not self.engine.ready:
-            self._refuse(due - self._room)
+            self._skip(due - self._limit)
 
     def change_rate(self, now_ns: int, rate_per_s: float) -> None:
-        """Change the rate; waiting records keep their due times."""
+        """Change the rate; records that are already due keep their due times."""
         self.schedule = self.schedule.then(now_ns, Constant(rate_per_s))
 
     def finish(self, now_ns: int) -> None:
         self.send_due(now_ns)
-        self._refuse(self.schedule.due_by(now_ns))
+        self._skip(self.schedule.due_by(now_ns))
         self.engine.finish()
 
-    def _refuse(self, until: int) -> None:
+    def _skip(self, until: int) -> None:
         first, count = self.next_seq, max(until - self.next_seq, 0)
         self.next_seq = first + count
         nothing = np.full(count, NOT_SEEN)
@@ -128,11 +128,11 @@ class OpenLoop:
         if sent_ns.size:
             self.next_seq = first + sent_ns.size
             self._unanswered.add(first, self.schedule.due_times_ns(first, sent_ns.size), sent_ns, transaction)
-        refused = first + np.flatnonzero(sent_ns == NOT_SEEN)
-        if refused.size:
-            self._never_sent(refused, self._unanswered.take(refused))
-        self._note(f"{refused.size} records from {first} on were rejected: {trouble}" if refused.size else "")
-        return not refused.size
+        rejected = first + np.flatnonzero(sent_ns == NOT_SEEN)
+        if rejected.size:
+            self._never_sent(rejected, self._unanswered.take(rejected))
+        self._note(f"{rejected.size} records from {first} on were rejected: {trouble}" if rejected.size else "")
+        return not rejected.size
 
     def _note(self, trouble: str) -> None:
         if trouble and not self._trouble:
@@ -169,13 +169,13 @@ class OpenLoop:
         }
         self.ledger.record(answers.errors, columns | sent._asdict())
 
-    def _partitions(self, seqs: Ints, said: Ints) -> Ints:
+    def _partitions(self, seqs: Ints, reported: Ints) -> Ints:
         if not self.config.client_partitions:
             return seqs % self.config.partitions
-        silent = said == NOT_SEEN
-        if self._keys is None or not silent.any():
-            return said
-        return np.where(silent, partitions_of(self._keys.of_records(seqs), self.config.partitions), said)
+        unknown = reported == NOT_SEEN
+        if self._keys is None or not unknown.any():
+            return reported
+        return np.where(unknown, partitions_of(self._keys.of_records(seqs), self.config.partitions), reported)
 
 
 def _filling(config: ProducerConfig, sizes: Sizes) -> Filling | None:
@@ -187,7 +187,7 @@ def _filling(config: ProducerConfig, sizes: Sizes) -> Filling | None:
 
 
 class Offers:
-    """Watch the folder ``control`` for rate changes."""
+    """Apply the rate changes that ``set_rate`` writes to the folder ``control``, and confirm each there."""
 
     def __init__(self, control: str | None) -> None:
         self._control = Path(control) if control else None
@@ -224,53 +224,49 @@ def _prepare_interpreter(engine: str) -> None:
     gc.set_threshold(*GARBAGE)
 
 
+@dataclass
+class Progress:
+    """Record answers, flush the ledger, and report the counts so far."""
+
+    loop: OpenLoop
+    summary: Summary
+    stop: threading.Event
+    waited_ns: int = 0
+    _flush_due_ns: int = 0
+
+    def settle(self) -> bool:
+        loop, answered = self.loop, self.loop.settle()
+        now_ns = time.monotonic_ns()
+        if now_ns >= self._flush_due_ns or loop.ledger.waiting >= FLUSH_ROWS:
+            loop.ledger.flush_soon()
+            self._flush_due_ns = now_ns + FLUSH_NS
+        if loop.outcomes["ok"]:
+            self.summary.ready()
+        due = loop.next_seq if self.stop.is_set() else max(loop.next_seq, loop.schedule.due_by(now_ns))
+        sent, acked = loop.next_seq - loop.never_sent, loop.outcomes["ok"]
+        self.summary.so_far(due=due, sent=sent, acked=acked, waited_ns=self.waited_ns)
+        return answered
+
+    def settle_all(self, limit_ns: int) -> None:
+        deadline_ns, pause = time.monotonic_ns() + limit_ns, threading.Event()
+        while self.loop.in_flight and time.monotonic_ns() < deadline_ns:
+            if not self.settle():
+                pause.wait(PAUSE_S)
+
+
 def run(config: ProducerConfig, stop: threading.Event) -> None:
     """Produce until ``stop`` is set, then wait for answers."""
     summary = Summary(config, "producer")
     _prepare_interpreter(config.engine)
-    engine = OneByOne(Transactional(config)) if config.transaction_records else ENGINES[config.engine](config)
+    engine = Transactional(config) if config.transaction_records else ENGINES[config.engine](config)
     about = About(config.client_id, config.topic, config.acks, may_have_retried=config.retries > 0)
     with Ledger(config.stream("sends"), about) as ledger:
         loop = OpenLoop(config, Schedule(time.monotonic_ns(), curve_of(config.rate_per_s)), engine, ledger)
-        flush_due_ns = waited_ns = 0
-        started_ns = time.monotonic_ns()
-
-        def settle() -> bool:
-            nonlocal flush_due_ns
-            answered = loop.settle()
-            now_ns = time.monotonic_ns()
-            if now_ns >= flush_due_ns or ledger.waiting >= FLUSH_ROWS:
-                ledger.flush_soon()
-                flush_due_ns = now_ns + FLUSH_NS
-            if loop.outcomes["ok"]:
-                summary.ready()
-            due = loop.next_seq if stop.is_set() else max(loop.next_seq, loop.schedule.due_by(now_ns))
-            summary.so_far(
-                due=due, sent=loop.next_seq - loop.never_sent, acked=loop.outcomes["ok"], waited_ns=waited_ns
-            )
-            return answered
-
+        progress, started_ns = Progress(loop, summary, stop), time.monotonic_ns()
         log.info("%s sends %s/s to %s over %s", config.client_id, config.rate_per_s, config.topic, config.engine)
-        offers = Offers(config.control)
-        while not stop.is_set():
-            looked_ns = time.monotonic_ns()
-            loop.send_due(looked_ns)
-            offers.look(loop)
-            settle()
-            before_ns = time.monotonic_ns()
-            until_due_s = (loop.schedule.due_ns(loop.next_seq) - before_ns) / SECOND_NS
-            rest_s = FULL_S if loop.much_in_flight else TICK_S - (before_ns - looked_ns) / SECOND_NS
-            stop.wait(min(max(until_due_s, rest_s), LOOK_S))
-            waited_ns += time.monotonic_ns() - before_ns
-        busy_ns = time.monotonic_ns() - started_ns - waited_ns
-        loop.finish(time.monotonic_ns())
-        log.info("stopping with %d in flight", loop.in_flight)
-        _answer_all(loop, settle, config.delivery_timeout_ms * 1_000_000)
-        if loop.in_flight:
-            engine.give_up()
-        _answer_all(loop, settle, GIVE_UP_NS)
-        loop.settle()
-        loop.give_up()
+        _offer(progress, Offers(config.control))
+        busy_ns = time.monotonic_ns() - started_ns - progress.waited_ns
+        _finish(progress, config.delivery_timeout_ms * 1_000_000)
     summary.end(
         rows=loop.next_seq,
         last_seq=loop.next_seq - 1,
@@ -279,28 +275,47 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
         failed=loop.outcomes["fail"],
         indeterminate=loop.outcomes["info"],
         busy_ns=busy_ns,
-        offering_ns=busy_ns + waited_ns,
+        offering_ns=busy_ns + progress.waited_ns,
     )
     log.info("ended: %s", dict(loop.outcomes))
     engine.close()
 
 
-def _answer_all(loop: OpenLoop, settle: Callable[[], bool], limit_ns: int) -> None:
-    deadline_ns, pause = time.monotonic_ns() + limit_ns, threading.Event()
-    while loop.in_flight and time.monotonic_ns() < deadline_ns:
-        if not settle():
-            pause.wait(PAUSE_S)
+def _offer(progress: Progress, offers: Offers) -> None:
+    loop = progress.loop
+    while not progress.stop.is_set():
+        looked_ns = time.monotonic_ns()
+        loop.send_due(looked_ns)
+        offers.look(loop)
+        progress.settle()
+        before_ns = time.monotonic_ns()
+        until_due_s = (loop.schedule.due_ns(loop.next_seq) - before_ns) / SECOND_NS
+        rest_s = FULL_S if loop.much_in_flight else TICK_S - (before_ns - looked_ns) / SECOND_NS
+        progress.stop.wait(min(max(until_due_s, rest_s), LOOK_S))
+        progress.waited_ns += time.monotonic_ns() - before_ns
+
+
+def _finish(progress: Progress, limit_ns: int) -> None:
+    loop = progress.loop
+    loop.finish(time.monotonic_ns())
+    log.info("stopping with %d in flight", loop.in_flight)
+    progress.settle_all(limit_ns)
+    if loop.in_flight:
+        loop.engine.give_up()
+    progress.settle_all(GIVE_UP_NS)
+    loop.settle()
+    loop.give_up()
 
 
 if __name__ == "__main__":
     log_to_stderr()
-    asked = ProducerConfig.from_json(Path(sys.argv[1]).read_text())
-    if asked.engine == "confluent-kafka":  # kafka-python would occupy a core
+    settings = ProducerConfig.from_json(Path(sys.argv[1]).read_text())
+    if settings.engine == "confluent-kafka":  # kafka-python would occupy a core
         go_first()
     code = 1
     try:
-        run(asked, stop_on_sigterm())
+        run(settings, stop_on_sigterm())
         code = 0
     except Exception:
-        log.exception("broken off")
+        log.exception("the producer failed")
     sys.exit(code)

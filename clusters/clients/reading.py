@@ -21,7 +21,9 @@ import pyarrow.compute as pc
 from clusters.clients.configs import ConsumerConfig
 from clusters.clients.leaders import Brokers, Leaders
 from clusters.clients.polls import SEEN, in_common, in_runs
-from clusters.kafka.wire import EARLIEST, LATEST, OFFSET_OUT_OF_RANGE, Connection, FetchSession, Wanted
+from clusters.kafka.connection import Connection
+from clusters.kafka.fetching import OFFSET_OUT_OF_RANGE, FetchSession, Position
+from clusters.kafka.offsets import EARLIEST, LATEST
 from history.partition import TopicPartition
 from history.streams import RowWriter
 from kafka_files.aborted import without_aborted
@@ -49,12 +51,12 @@ class Place:
 
 
 class _Answer(NamedTuple):
-    wanted: Mapping[TopicPartition, Wanted]
-    told: Mapping[TopicPartition, Any] | None
+    wanted: Mapping[TopicPartition, Position]
+    partitions: Mapping[TopicPartition, Any] | None
     received_ns: int
 
 
-class _Given(NamedTuple):
+class _Batches(NamedTuple):
     data: memoryview  # the answer after the next one overwrites it
     headers: Headers
     aborted: Any
@@ -76,7 +78,7 @@ class Reader:
         self._brokers = Brokers(config.bootstrap, config.client_id, ASK_S, config.access)
         self._sessions: dict[int, FetchSession] = {}
         self._threads = ThreadPoolExecutor(BROKERS, "fetch")
-        self._asked: dict[int, Future[_Answer]] = {}
+        self._fetching: dict[int, Future[_Answer]] = {}
         self._not_before_s: dict[int, float] = {}
         self._silent_s: dict[int, float] = {}  # retry delay of silent brokers
         self._unsure, self._closed = threading.Event(), threading.Event()
@@ -86,7 +88,7 @@ class Reader:
         self._places = {where: Place(start or 0) for where, start in starts.items()}
 
     def learn(self) -> None:
-        self._brokers.teach(self.leaders, list(self._config.topics))
+        self._brokers.update(self.leaders, list(self._config.topics))
 
     def _go_on_learning(self) -> None:
         """Query leaders in a thread: silent brokers must not delay reading."""
@@ -95,7 +97,7 @@ class Reader:
         while not self._closed.wait(AGAIN_S):
             self._unsure.wait(every_s)
             self._unsure.clear()
-            brokers.teach(self.leaders, list(self._config.topics))
+            brokers.update(self.leaders, list(self._config.topics))
 
     def close(self) -> None:
         self._closed.set()
@@ -114,20 +116,20 @@ class Reader:
         return {str(where): place.offset for where, place in self._places.items() if place.readable}
 
     def poll(self) -> Iterator[pa.RecordBatch]:
-        self._ask()
-        if not self._asked:
+        self._fetch_all()
+        if not self._fetching:
             self._closed.wait(AGAIN_S)
             return
-        wait(self._asked.values(), POLL_MS / 1000, FIRST_COMPLETED)
-        for broker in [broker for broker, answer in self._asked.items() if answer.done()]:
-            yield from self._answered(broker, self._asked.pop(broker).result())
+        wait(self._fetching.values(), POLL_MS / 1000, FIRST_COMPLETED)
+        for broker in [broker for broker, answer in self._fetching.items() if answer.done()]:
+            yield from self._answered(broker, self._fetching.pop(broker).result())
 
-    def _ask(self) -> None:
+    def _fetch_all(self) -> None:
         now_s, led = time.monotonic(), self._led()
         if not led:
             self._unsure.set()
         for broker, partitions in led.items():
-            if broker not in self._asked and now_s >= self._not_before_s.get(broker, 0.0):
+            if broker not in self._fetching and now_s >= self._not_before_s.get(broker, 0.0):
                 self._fetch(broker, partitions)
 
     def _led(self) -> dict[int, list[TopicPartition]]:
@@ -140,17 +142,17 @@ class Reader:
 
     def _fetch(self, broker: int, partitions: list[TopicPartition]) -> None:
         wanted = {
-            where: Wanted(self._places[where].offset, self.leaders.newest(where)[1], self._places[where].epoch)
+            where: Position(self._places[where].offset, self.leaders.newest(where)[1], self._places[where].epoch)
             for where in partitions
         }
-        self._asked[broker] = self._threads.submit(self._exchange, self._session(broker), wanted)
+        self._fetching[broker] = self._threads.submit(self._exchange, self._session(broker), wanted)
 
-    def _exchange(self, session: FetchSession, wanted: Mapping[TopicPartition, Wanted]) -> _Answer:
+    def _exchange(self, session: FetchSession, wanted: Mapping[TopicPartition, Position]) -> _Answer:
         try:
-            told = session.fetch(wanted, self._level, POLL_MS)
+            partitions = session.fetch(wanted, self._level, POLL_MS)
         except OSError:
             return _Answer(wanted, None, time.monotonic_ns())
-        return _Answer(wanted, told, time.monotonic_ns())
+        return _Answer(wanted, partitions, time.monotonic_ns())
 
     def _session(self, broker: int) -> FetchSession:
         host, port = self.leaders.addresses[broker]
@@ -168,44 +170,50 @@ class Reader:
         self._not_before_s[broker] = time.monotonic() + again_s
 
     def _answered(self, broker: int, answer: _Answer) -> Iterator[pa.RecordBatch]:
-        if answer.told is None:
+        if answer.partitions is None:
             again_s = self._silent_s.get(broker, AGAIN_S)
             self._silent_s[broker] = min(2 * again_s, MAX_AGAIN_S)
             self._hold_back(broker, again_s)
             return
         self._silent_s.pop(broker, None)
         wanted = answer.wanted
-        given = [(where, self._given(broker, where, wanted[where], part)) for where, part in answer.told.items()]
-        self._ask()
-        for where, data in given:
+        fetched = [
+            (where, self._batches(broker, where, wanted[where], part)) for where, part in answer.partitions.items()
+        ]
+        self._fetch_all()
+        for where, data in fetched:
             if data is not None:
                 yield from self._decoded(where, wanted[where].offset, data, answer.received_ns)
 
-    def _given(self, broker: int, where: TopicPartition, wanted: Wanted, told: Any) -> _Given | None:
+    def _batches(self, broker: int, where: TopicPartition, wanted: Position, part: Any) -> _Batches | None:
         place = self._places[where]
         if self.leaders.newest(where)[0] != broker or place.offset != wanted.offset or not place.readable:
             return None  # a newer leader or position
-        if told.error_code == OFFSET_OUT_OF_RANGE:
+        if part.error_code == OFFSET_OUT_OF_RANGE:
             self._go_on(where, None, "the position is out of range")
-        elif told.error_code:
+        elif part.error_code:
             self._hold_back(broker)
-        elif told.diverging_epoch is not None and told.diverging_epoch.epoch >= 0:
-            self._go_on(where, told.diverging_epoch.end_offset, "the log was truncated below the position")
-        elif told.records:
-            data = memoryview(told.records)
+        elif part.diverging_epoch is not None and part.diverging_epoch.epoch >= 0:
+            self._go_on(where, part.diverging_epoch.end_offset, "the log was truncated below the position")
+        elif part.records:
+            data = memoryview(part.records)
             found = whole_batches(data)
             if not found.size:
                 self._leave(where, place.offset, Problem.TORN_TAIL.text)
                 return None
             place.offset, place.epoch = int(last_offsets(found)[-1]) + 1, int(found["leader_epoch"][-1])
-            return _Given(data, found, told.aborted_transactions or ())
+            return _Batches(data, found, part.aborted_transactions or ())
         return None
 
-    def _decoded(self, where: TopicPartition, first: int, given: _Given, received_ns: int) -> Iterator[pa.RecordBatch]:
-        kept = given.headers
+    def _decoded(
+        self, where: TopicPartition, first: int, batches: _Batches, received_ns: int
+    ) -> Iterator[pa.RecordBatch]:
+        kept = batches.headers
         if self._level:
-            kept = without_aborted(kept, given.data, [(each.producer_id, each.first_offset) for each in given.aborted])
-        for headers, records in decode(given.data, kept):
+            kept = without_aborted(
+                kept, batches.data, [(each.producer_id, each.first_offset) for each in batches.aborted]
+            )
+        for headers, records in decode(batches.data, kept):
             seen, wrong = records, np.flatnonzero(headers["problem"])
             if wrong.size:
                 seen = seen.filter(pc.less(seen["batch"], int(wrong[0])))

@@ -9,18 +9,11 @@ from collections import Counter
 
 from kafka.errors import CorruptRecordError
 
-from clusters.kafka.wire import (
-    FENCED_LEADER_EPOCH,
-    Connection,
-    Consumed,
-    consume,
-    list_offset,
-    preferred_replica,
-    transport_error_name,
-)
+from clusters.kafka.connection import Connection, transport_error_name
+from clusters.kafka.fetching import FENCED_LEADER_EPOCH, Consumed, consume, preferred_replica
+from clusters.kafka.offsets import list_offset
 from clusters.live.world import World
 from clusters.runtimes.nodes import Node
-from clusters.scenario.scenario import Scenario
 from clusters.scenario.steps.flow import Read
 from history.folder import write_atomically
 from history.payload import decode
@@ -39,7 +32,7 @@ class ReplicaReader:
         self._world, self._node, self._rack, self._offset = world, node, step.rack, step.offset
         self._partition = step.replica.of or world.partitions[0]
         self._epoch = -1
-        self._id = reader_id(world.scenario, step)
+        self._id = world.scenario.id_of(step)
         self._answers = 0
         self._errors: Counter[str] = Counter()
         self._unreadable: dict[str, str] = {}
@@ -54,11 +47,20 @@ class ReplicaReader:
                 for record in self._consume(connection, offset):
                     writer.add(self._row(record, rows))
                     rows, offset = rows + 1, record.offset + 1
-        summary = {"client_id": self._id, "role": "consumer", "started_ns": started_ns}
-        ended = {"ended_ns": time.monotonic_ns(), "clean": True, "rows": rows}
-        told = {"answers": self._answers, "errors": self._errors, "unreadable": self._unreadable}
-        told |= {"replica": self._node.name, "position": offset}
-        write_atomically(self._world.folder.clients / f"{self._id}.json", json.dumps(summary | ended | told, indent=1))
+        summary = {
+            "client_id": self._id,
+            "role": "consumer",
+            "started_ns": started_ns,
+            "ended_ns": time.monotonic_ns(),
+            "clean": True,
+            "rows": rows,
+            "answers": self._answers,
+            "errors": self._errors,
+            "unreadable": self._unreadable,
+            "replica": self._node.name,
+            "position": offset,
+        }
+        write_atomically(self._world.folder.clients / f"{self._id}.json", json.dumps(summary, indent=1))
 
     def _connect(self) -> Connection:
         return self._world.connect(self._node, "CLIENT", timeout_s=2.0, client_id=self._id)
@@ -117,9 +119,3 @@ class ReplicaReader:
             "received_ns": time.monotonic_ns(),
             "isolation": "read_uncommitted",
         }
-
-
-def reader_id(scenario: Scenario, step: Read) -> str:
-    """Return ``read-1`` for the scenario's first ``read`` step."""
-    reads = [s for phase in scenario.phases for s in phase.steps if isinstance(s, Read)]
-    return f"read-{next(index for index, each in enumerate(reads) if each is step) + 1}"

@@ -7,11 +7,10 @@ preview in 2.16) reports delivery counts and brokers' answers.
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,9 @@ from confluent_kafka import TopicPartition as At
 
 from clusters.clients.configs import ShareMemberConfig
 from clusters.clients.engines import connection_settings, librdkafka_error
-from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
+from clusters.clients.main import main, stop_on_sigterm
+from clusters.clients.member import Range, joined
+from clusters.clients.summary import Summary
 from history.partition import TopicPartition
 from history.streams import RowWriter
 from history.tables import SHARE_ACKS, SHARE_READS
@@ -31,8 +32,6 @@ log = logging.getLogger("member")
 POLL_S = 0.1
 POLLS_BEFORE = 8  # then nothing fetched before remains
 KINDS = {"accept": AcknowledgeType.ACCEPT, "release": AcknowledgeType.RELEASE}
-Alike = tuple[Any, ...]
-Stretch = tuple[TopicPartition, Alike, int, int]
 
 
 def share_settings(config: ShareMemberConfig) -> dict[str, Any]:
@@ -78,16 +77,14 @@ class ShareMember:
 
     def _write(self, polled: Iterable[Message], received_ns: int) -> None:
         times = {"since_ns": self._polled_ns[0], "received_ns": received_ns}
-        counts = ((_where(message), (message.delivery_count(),), message.offset()) for message in polled)
-        for where, (count,), first, last in stretches(counts):
-            self._reads.add({**self._stretch(where, first, last), "delivery_count": count, **times})
+        for each in joined(_range(message, message.delivery_count()) for message in polled):
+            self._reads.add({**each.row(self._config.client_id), "delivery_count": each.kind, **times})
         self._reads.flush()
 
     def _acknowledge(self, polled: Iterable[Message]) -> None:
         asked_ns = time.monotonic_ns()
-        kinds = ((_where(message), (self._kind(message.offset()),), message.offset()) for message in polled)
-        for where, (kind,), first, last in stretches(kinds):
-            self._acks.add({**self._stretch(where, first, last), "kind": kind, "asked_ns": asked_ns})
+        for each in joined(_range(message, self._kind(message.offset())) for message in polled):
+            self._acks.add({**each.row(self._config.client_id), "kind": each.kind, "asked_ns": asked_ns})
         self._acks.flush()
         for message in polled:
             self._consumer.acknowledge(message, KINDS[self._kind(message.offset())])
@@ -103,51 +100,27 @@ class ShareMember:
     def _answered(self, offsets: Mapping[At, Iterable[int]], error: KafkaException | None) -> None:
         answered_ns = time.monotonic_ns()
         name = librdkafka_error(error.args[0].code()) if error else None
-        told = (
-            (TopicPartition(at.topic, at.partition), (self._kind(offset),), offset)
+        records = (
+            Range(TopicPartition(at.topic, at.partition), offset, offset, kind=self._kind(offset))
             for at, of_partition in offsets.items()
             for offset in sorted(of_partition)
         )
-        for where, (kind,), first, last in stretches(told):
-            self._acks.add(
-                {**self._stretch(where, first, last), "kind": kind, "answered_ns": answered_ns, "error": name}
-            )
-
-    def _stretch(self, where: TopicPartition, first: int, last: int) -> dict[str, Any]:
-        return {
-            "member": self._config.client_id,
-            **where._asdict(),
-            "first_offset": first,
-            "last_offset": last,
-        }
+        answer = {"answered_ns": answered_ns, "error": name}
+        for each in joined(records):
+            self._acks.add({**each.row(self._config.client_id), "kind": each.kind, **answer})
 
     def close(self) -> None:
         self._consumer.close()
 
 
-def _where(message: Message) -> TopicPartition:
-    return TopicPartition(message.topic(), message.partition())
+def _range(message: Message, kind: Any) -> Range:
+    return Range(TopicPartition(message.topic(), message.partition()), message.offset(), message.offset(), kind=kind)
 
 
 def _broken(message: Message) -> bool:
     if error := message.error():
         log.warning("%s", error)
     return bool(error)
-
-
-def stretches(records: Iterable[tuple[TopicPartition, Alike, int]]) -> Iterator[Stretch]:
-    """Yield contiguous offset ranges of records that are alike."""
-    found: dict[tuple[TopicPartition, Alike], list[int]] = {}
-    done: list[tuple[TopicPartition, Alike, list[int]]] = []
-    for where, alike, offset in records:
-        stretch = found.get((where, alike))
-        if stretch is not None and stretch[1] + 1 == offset:
-            stretch[1] = offset
-            continue
-        found[where, alike] = [offset, offset]
-        done.append((where, alike, found[where, alike]))
-    for where, alike, (first, last) in done:
-        yield where, alike, first, last
 
 
 def run(config: ShareMemberConfig, stop: threading.Event) -> None:
@@ -166,5 +139,4 @@ def run(config: ShareMemberConfig, stop: threading.Event) -> None:
 
 
 if __name__ == "__main__":
-    log_to_stderr()
-    run(ShareMemberConfig.from_json(Path(sys.argv[1]).read_text()), stop_on_sigterm())
+    main(ShareMemberConfig, run, stop_on_sigterm())

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import logging
-import signal
-import threading
 import time
-from _thread import start_new_thread
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +11,7 @@ from typing import Any
 from clusters.clients.configs import ClientConfig
 from history.folder import write_atomically
 
-TOLD_NS = 1_000_000_000
+REPORT_NS = 1_000_000_000
 
 
 class Summary:
@@ -23,7 +19,7 @@ class Summary:
 
     def __init__(self, config: ClientConfig, role: str) -> None:
         self._path = Path(config.summary)
-        self._told_ns = time.monotonic_ns()
+        self._reported_ns = time.monotonic_ns()
         self._counts: Mapping[str, int] = {}
         self._fields: dict[str, Any] = {
             "client_id": config.client_id,
@@ -44,10 +40,10 @@ class Summary:
     def so_far(self, positions: Callable[[], Mapping[str, int | None]] | None = None, **counts: int) -> None:
         """Write progress at most once per second; if unchanged, add ``positions``."""
         now_ns = time.monotonic_ns()
-        if now_ns - self._told_ns >= TOLD_NS:
-            idle, self._told_ns, self._counts = counts == self._counts, now_ns, counts
-            told = {"positions": positions()} if idle and positions else {}
-            self._fields["so_far"] = {"t_ns": now_ns, **counts, **told}
+        if now_ns - self._reported_ns >= REPORT_NS:
+            idle, self._reported_ns, self._counts = counts == self._counts, now_ns, counts
+            extra = {"positions": positions()} if idle and positions else {}
+            self._fields["so_far"] = {"t_ns": now_ns, **counts, **extra}
             self._write()
 
     def end(self, **fields: Any) -> None:
@@ -56,17 +52,3 @@ class Summary:
 
     def _write(self) -> None:
         write_atomically(self._path, json.dumps(self._fields, indent=1))
-
-
-def stop_on_sigterm() -> threading.Event:
-    """Return an event that SIGTERM sets, from a thread: the interrupted code may hold its lock."""
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: start_new_thread(stop.set, ()))
-    return stop
-
-
-def log_to_stderr() -> None:
-    """Log to stderr; the Kafka libraries from WARNING on."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    logging.getLogger("kafka").setLevel(logging.WARNING)

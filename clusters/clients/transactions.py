@@ -17,7 +17,14 @@ from typing import Any
 from confluent_kafka import KafkaException, Producer
 
 from clusters.clients.configs import ProducerConfig
-from clusters.clients.engines import START_LIMIT_S, Answer, NotTakenError, confluent_settings, librdkafka_error
+from clusters.clients.engines import (
+    START_LIMIT_S,
+    Answer,
+    NotTakenError,
+    OneByOne,
+    confluent_settings,
+    librdkafka_error,
+)
 from clusters.clients.ledger import ABORTED, NOT_SEEN
 from history.errors import HarnessError
 
@@ -27,11 +34,11 @@ AGAIN_S = 0.1
 ASK_S = 5.0
 
 
-class Transactional:
-    """Implement ``Library`` for transactions."""
+class Transactional(OneByOne):
+    """Produce with confluent-kafka; its records' partitions are known."""
 
     def __init__(self, config: ProducerConfig) -> None:
-        self.answers: deque[Answer] = deque()
+        self.answered = deque[Answer]()
         self._config = config
         self._number = 0
         self._begun = False
@@ -44,7 +51,7 @@ class Transactional:
     def ready(self) -> bool:
         return not self._ending
 
-    def send(self, partition: int, value: bytes, key: bytes | None, seq: int) -> int:
+    def send_one(self, partition: int, value: bytes, key: bytes | None, seq: int) -> int:
         def done(error: Any, message: Any) -> None:
             if error is None and message.offset() >= 0:
                 self._places[seq] = message.partition(), message.offset()
@@ -56,11 +63,11 @@ class Transactional:
                 self._begun = True
             self._producer.produce(self._config.topic, value, key, partition, on_delivery=done)
         except (KafkaException, BufferError) as error:
-            self._end_aside()  # it accepts nothing more
+            self._end_in_thread()  # it accepts nothing more
             raise NotTakenError(str(error)) from error
         self._seqs.append(seq)
         if len(self._seqs) == self._config.transaction_records:
-            self._end_aside()
+            self._end_in_thread()
         return number
 
     def poll(self) -> None:
@@ -69,15 +76,9 @@ class Transactional:
 
     def finish(self) -> None:
         if self._begun and self.ready:
-            self._end_aside()
+            self._end_in_thread()
 
-    def give_up(self) -> None:
-        """Do nothing: its records' partitions are known."""
-
-    def close(self) -> None:
-        """Do nothing: librdkafka ends with its process."""
-
-    def _end_aside(self) -> None:
+    def _end_in_thread(self) -> None:
         self._ending = True
         threading.Thread(target=self._end, name=f"transaction {self._number}", daemon=True).start()
 
@@ -87,7 +88,7 @@ class Transactional:
         error, usable = self._abort() if on_purpose else self._commit()
         done_ns = time.monotonic_ns()
         nowhere = NOT_SEEN, NOT_SEEN
-        self.answers.extend((seq, done_ns, *self._places.get(seq, nowhere), error) for seq in self._seqs)
+        self.answered.extend((seq, done_ns, *self._places.get(seq, nowhere), error) for seq in self._seqs)
         if not usable:
             self._producer = self._new_producer(None)
         self._number += 1

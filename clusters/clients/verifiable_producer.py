@@ -11,7 +11,6 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -24,7 +23,8 @@ from kafka.partitioner.default import murmur2
 
 from clusters.clients.configs import VerifiableProducerConfig
 from clusters.clients.ledger import NO_ANSWER, NOT_SEEN, About, Ledger, error_names, outcome
-from clusters.clients.summary import Summary, log_to_stderr
+from clusters.clients.main import main
+from clusters.clients.summary import Summary
 from history import verifiable
 from history.errors import HarnessError
 
@@ -73,7 +73,7 @@ def command(config: VerifiableProducerConfig, settings: Path) -> list[str]:
 
 
 @dataclass
-class Told:
+class ToolOutput:
     """Write the tool's output to the ledger."""
 
     config: VerifiableProducerConfig
@@ -83,7 +83,7 @@ class Told:
     _next: int = 0  # all below were answered
     _ahead: set[int] = field(default_factory=set)  # answered above that
 
-    def hear(self, line: str, now_ns: int) -> None:
+    def read(self, line: str, now_ns: int) -> None:
         """Process a line; log it unless it is the tool's JSON.
 
         Raises:
@@ -162,31 +162,30 @@ def run(config: VerifiableProducerConfig) -> None:
     log.info("%s sends %g/s to %s", config.client_id, config.rate_per_s, config.topic)
     about = About(config.client_id, config.topic, config.acks, may_have_retried=config.retries > 0)
     with Ledger(config.stream("sends"), about) as ledger:
-        told, flush_due_ns = Told(config, ledger), 0
+        output, flush_due_ns = ToolOutput(config, ledger), 0
         for line, now_ns in lines(child):
-            told.hear(line, now_ns)
-            if told.outcomes["ok"]:
+            output.read(line, now_ns)
+            if output.outcomes["ok"]:
                 summary.ready()
-            summary.so_far(sent=told.outcomes.total(), acked=told.outcomes["ok"])
+            summary.so_far(sent=output.outcomes.total(), acked=output.outcomes["ok"])
             if now_ns >= flush_due_ns:
                 ledger.flush()
                 flush_due_ns = now_ns + FLUSH_NS
-        rows = told.end()
+        rows = output.end()
     code = child.wait()
-    if told.sent is None:
+    if output.sent is None:
         raise HarnessError(
             f"VerifiableProducer ended with code {code}, without reporting how many records it had sent."
         )
     summary.end(
         rows=rows,
         last_seq=rows - 1,
-        acked=told.outcomes["ok"],
-        failed=told.outcomes["fail"],
-        indeterminate=told.outcomes["info"],
+        acked=output.outcomes["ok"],
+        failed=output.outcomes["fail"],
+        indeterminate=output.outcomes["info"],
     )
-    log.info("ended: %s", dict(told.outcomes))
+    log.info("ended: %s", dict(output.outcomes))
 
 
 if __name__ == "__main__":
-    log_to_stderr()
-    run(VerifiableProducerConfig.from_json(Path(sys.argv[1]).read_text()))
+    main(VerifiableProducerConfig, run)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from clusters.clients.nodes import COPIER, client_node, has_ended, is_ready, summary_file
+from clusters.clients.nodes import COPIER, client_node, has_ended, is_ready
 from clusters.faults import Evidence, Fault
 from clusters.faults.phase import PhaseRun, performs
 from clusters.live.world import World
@@ -36,7 +36,7 @@ class KilledCopier(Fault):
         return {"process": "ended"}
 
     def heal(self) -> None:
-        summary_file(self.world, COPIER).unlink(missing_ok=True)  # the killed process wrote it
+        (self.world.folder.clients / f"{COPIER}.json").unlink(missing_ok=True)  # the killed process wrote it
         self.world.start(client_node(self.world, COPIER))
 
     def verify_cleared(self) -> Evidence:

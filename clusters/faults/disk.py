@@ -15,7 +15,7 @@ from typing import ClassVar
 from clusters.faults import Evidence, Fault
 from clusters.faults.phase import PhaseRun, performs
 from clusters.faults.processes import Ended
-from clusters.kafka.wire import PartitionView
+from clusters.kafka.views import PartitionView
 from clusters.live.world import World, broker_id
 from clusters.runtimes.nodes import FOLDER, Node, opened
 from clusters.runtimes.runtime import Disks, available

@@ -1,8 +1,9 @@
 """Keep a live follower behind its leader, with a closed loop on the follower's log end offset.
 
-Data arrives late in large fetches, each up to the previous fetch's log end offset: the follower counts as caught up
-(``lastCaughtUpTimeMs``), stays in the ISR and holds back the high watermark. A much smaller share evicts it. Docker
-shapes its traffic; the process runtime pauses and resumes it.
+The follower receives its fetch responses late. Each brings it to the leader's log end offset of the previous fetch, so
+it counts as caught up (``lastCaughtUpTimeMs``), stays in the ISR and holds back the high watermark. ``slow`` lets far
+less data through, until the leader evicts the follower. On docker the other brokers' traffic to it is limited; the
+process runtime pauses and resumes it.
 """
 
 from __future__ import annotations
@@ -28,22 +29,21 @@ from history.errors import HarnessError
 from history.partition import TopicPartition
 
 TICK_S = 0.1
-MOMENT_S = 0.003
+SLICE_S = 0.003  # in which a resumed follower runs
 FETCH_LIMIT_S = 0.5  # time for a resumed follower's fetch
 PROTOCOL_OVERHEAD = 1.06  # relative to log bytes
 SHARES = (0.3, 2.0)  # least and largest, of the produce rate
-DAMPED = 1 / 3
+DAMPED = 1 / 3  # exponent of the correction
 REACTION_S = 2.0  # until a new share takes effect
-STARVED_SHARE = 0.1
+STARVED_SHARE = 0.1  # for ``slow``
 REJOIN_SHARE = 10.0  # an evicted follower does not hold back the high watermark
-PATIENCE_S = 2.0  # outside of half the wanted lag to TOO_FAR times it
-LESS = 0.6
-TOO_FAR = 2.0
+PATIENCE_S = 2.0  # with a wrong lag, until the rate is corrected
+LESS = 0.6  # of the measured rate, if the lag stays below half of the wanted one
+TOO_FAR = 2.0  # times the wanted lag
 PROOF_S = 20.0  # on top of the time to fall behind
-MEASURED_S = 6
-OF_LATE_S = 3.0
-# Of the session timeout: ZooKeeper clients send a heartbeat every third.
-LONGEST_STOP = 0.65
+MEASURED_S = 6  # at most, for the produce rate
+RECENT_S = 3.0
+LONGEST_STOP = 0.65  # of the session timeout: ZooKeeper clients send a heartbeat every third
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ Sizes = Mapping[tuple[int, TopicPartition], int]
 
 
 class Valve(Protocol):
-    """Slow down the follower's replication."""
+    """Limit the follower's replication until ``open``."""
 
     def tick(self) -> None:
         """Observe, adjust and wait once."""
@@ -77,7 +77,7 @@ class Valve(Protocol):
 
 @dataclass
 class LagFault(Fault):
-    """Keep ``node`` about ``records`` behind on ``partition``; with None, starve it."""
+    """Keep ``node`` about ``records`` behind on ``partition``; with None (``slow``), let it fall behind."""
 
     world: World
     node: Node
@@ -118,7 +118,7 @@ class LagFault(Fault):
         return seen
 
     def verify_injected(self) -> Evidence:
-        """Wait for half of the wanted lag in the ISR; to starve, one second of traffic."""
+        """Wait until the follower is half of the wanted lag behind, in the ISR; for ``slow``, one second of load."""
         wanted = self.records / 2 if self.records else self.rate or 1
 
         def proven() -> bool:
@@ -137,9 +137,9 @@ class LagFault(Fault):
         return self.figures()
 
     def reached(self) -> int:
-        """Return the lag that three of the last ten observations reached, else their maximum.
+        """Return the lag that three of the last ten observations reached, else 0; for ``slow``, their maximum.
 
-        Only those in the ISR with the high watermark held back count.
+        Observations count if the follower is in the ISR and the high watermark is below the leader's log end.
         """
         newest = list(self._seen)[-10:]
         if self.records is None:
@@ -170,7 +170,7 @@ class LagFault(Fault):
 
     @property
     def least_share(self) -> float:
-        """Return the smallest share that lets the loop react before it overshoots."""
+        """Return the smallest share with which the lag grows slowly enough for the loop to react."""
         in_time = 1 - self.records / (self.rate * REACTION_S) if self.records and self.rate else 0.0
         return max(SHARES[0], in_time)
 
@@ -197,15 +197,15 @@ class LagFault(Fault):
 
 
 def share_for(lag: int, records: int, least: float = SHARES[0]) -> float:
-    """Return the share of the produce rate to let through; 1 at the wanted lag.
+    """Return the share of the produce rate that the follower may receive; 1 at the wanted lag.
 
-    A change shows one or two fetches late: less damping overshoots.
+    A new share takes effect one or two fetches later; with less damping the lag would overshoot.
     """
     return float(min(max((max(lag, 0) / records) ** DAMPED, least), SHARES[1]))
 
 
 def steady(rates: Iterator[float]) -> float:
-    """Return the first rate within 25% of its predecessor, or the last: bursts after an outage mislead."""
+    """Return the first rate within 25% of its predecessor, else the last: traffic after an outage is a burst."""
     for before, rate in pairwise(rates):
         if abs(rate - before) <= before / 4:
             break
@@ -215,7 +215,7 @@ def steady(rates: Iterator[float]) -> float:
 def observe(world: World, node: Node, partition: TopicPartition, follower_leo: int | None = None) -> Observation | None:
     """Sample the follower before the leader, so that the lag is never understated; None without an answer.
 
-    The high watermark shows fetches in between.
+    A follower in the ISR has at least the records below the high watermark, which is sampled later.
     """
     number = broker_id(node)
     if follower_leo is None:
@@ -226,7 +226,7 @@ def observe(world: World, node: Node, partition: TopicPartition, follower_leo: i
     if view is None or leader is None or leader.log_end_offset is None or follower_leo is None:
         return None
     high_watermark, in_isr = leader.high_watermark or 0, number in view.isr
-    if in_isr:  # the high watermark was sampled later
+    if in_isr:
         follower_leo = max(follower_leo, min(high_watermark, leader.log_end_offset))
     return Observation(
         t_ns=leader.received_ns,
@@ -256,18 +256,18 @@ class ShapedTraffic:
             self._trailed_s = time.monotonic()
         seen = self.fault.observe(self.world)
         if self.fault.records is None:
-            self._let_through(STARVED_SHARE)
+            self._limit_to(STARVED_SHARE)
         elif seen:
             self._correct(seen, self.fault.records)
             share = share_for(seen.lag, self.fault.records, self.fault.least_share)
-            self._let_through(share if seen.in_isr else REJOIN_SHARE)
+            self._limit_to(share if seen.in_isr else REJOIN_SHARE)
         self.fault.ended.wait(TICK_S)
 
     def _correct(self, seen: Observation, records: int) -> None:
-        """Correct the measured rate if the share alone does not reach the wanted lag.
+        """Correct the measured rate if no share of it reaches the wanted lag.
 
-        Waiting producers fill larger batches, which compress better: the follower then keeps up. Producers that stood
-        still during the measurement make even the largest share starve it.
+        Too high: producers that wait for acknowledgements fill larger batches, which compress better. Too low:
+        producers were stopped during the measurement.
         """
         now_s = time.monotonic()
         self._grown.append((now_s, self._log_sizes()))
@@ -279,13 +279,13 @@ class ShapedTraffic:
             if not too_far:
                 self._append_rate *= LESS
             else:
-                self._append_rate = max(self._append_rate, self._rate_of_late())
+                self._append_rate = max(self._append_rate, self._recent_rate())
             self._trailed_s = now_s
 
     def open(self) -> None:
         self.network.restore_ingress(self.fault.node, self._senders)
 
-    def _let_through(self, share: float) -> None:
+    def _limit_to(self, share: float) -> None:
         bytes_per_s = self._append_rate * PROTOCOL_OVERHEAD * share
         if abs(bytes_per_s - self._limit) > 0.15 * self._limit:  # a change costs a container start
             began_s = time.monotonic()
@@ -303,12 +303,12 @@ class ShapedTraffic:
             self.fault.ended.wait(1)
             yield max(self._rate(before, (time.monotonic(), self._log_sizes())), 1000.0)
 
-    def _rate_of_late(self) -> float:
+    def _recent_rate(self) -> float:
         now = self._grown[-1]
-        return self._rate(next(then for then in self._grown if then[0] >= now[0] - OF_LATE_S), now)
+        return self._rate(next(then for then in self._grown if then[0] >= now[0] - RECENT_S), now)
 
     def _rate(self, before: tuple[float, Sizes], after: tuple[float, Sizes]) -> float:
-        """Return the growth of all partitions of this leader, which share the limit."""
+        """Return the growth per second of all logs that this partition's leader leads: they share the limit."""
         (then_s, then), (now_s, now) = before, after
         views = self.world.partition_views({partition for _, partition in now})
         own = views.get(self.fault.partition)
@@ -318,7 +318,7 @@ class ShapedTraffic:
         return sum(now[log] - then[log] for log in led & now.keys() & then.keys()) / (now_s - then_s)
 
     def _log_sizes(self) -> Sizes:
-        """Read other brokers' log sizes from files: requests would disturb them."""
+        """Return the other brokers' log sizes, read from files: requests would disturb the brokers."""
         partitions = self.world.partitions_of(broker_id(self.fault.node))
         others = [(number, node) for number, node in self.world.brokers.items() if node != self.fault.node]
         return {(number, each): _size(node, each) for number, node in others for each in partitions}
@@ -334,9 +334,9 @@ def _size(node: Node, partition: TopicPartition) -> int:
 
 @dataclass
 class DutyCycle:
-    """Pause the follower until it trails far enough, then resume it for about one fetch.
+    """Pause the follower until it is far enough behind, then resume it for about one fetch.
 
-    That fetch brings the records from before the pause; a second one would catch up.
+    That fetch returns the records from before the pause; with a second one the follower would catch up.
     """
 
     world: World
@@ -361,7 +361,7 @@ class DutyCycle:
         deadline = time.monotonic() + FETCH_LIMIT_S
         while time.monotonic() < deadline and not self.fault.ended.is_set():
             self.open()
-            self.fault.ended.wait(MOMENT_S)
+            self.fault.ended.wait(SLICE_S)
             self._stop()
             seen = observe(self.world, self.fault.node, self.fault.partition, before)
             if seen and seen.follower_leo > before:
@@ -397,7 +397,7 @@ class DutyCycle:
         return min(self.fault.records / self.fault.rate, self._longest_s())
 
     def _longest_s(self) -> float:
-        """Return the longest pause: below the session's and, for a lag, replica.lag.time.max.ms."""
+        """Return the longest pause: below the session timeout and, for ``lag``, below replica.lag.time.max.ms."""
         cluster = self.world.scenario.cluster
         of_session = LONGEST_STOP * cluster.session_timeout
         lag_time_max_s = float(cluster.config.get("replica.lag.time.max.ms", "30000")) / 1000

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 from clusters.clients.nodes import has_ended, is_ready, last_poll, start_member
 from clusters.faults import Evidence
-from clusters.faults.processes import LIMIT_S, Killed, Paused, Stopped
+from clusters.faults.processes import Killed, Paused, Stopped, wait_for_each
 from clusters.live.resource_limits import limit_clients
 from clusters.live.world import World
 from clusters.runtimes.nodes import Node
-from clusters.waiting import wait_until
 
 SILENT_S = 1.0  # ten polls
-
-
-def _wait_for_each(world: World, nodes: list[Node], condition: Callable[[World, str], bool], what: str) -> None:
-    for node in nodes:
-        wait_until(
-            partial(condition, world, node.name),
-            limit_s=LIMIT_S,
-            what=f"{node.name} to {what}",
-            last_seen=partial(world.describe_node, node),
-        )
 
 
 class _Watch:
@@ -55,7 +43,7 @@ def _watch(world: World, nodes: list[Node]) -> dict[str, _Watch]:
 
 def _wait_for_silence(world: World, nodes: list[Node]) -> None:
     watches = _watch(world, nodes)
-    _wait_for_each(world, nodes, lambda _, name: watches[name].is_silent(), "poll no more")
+    wait_for_each(world, nodes, lambda node: watches[node.name].is_silent(), "poll no more")
 
 
 class _EndedMember:
@@ -63,7 +51,7 @@ class _EndedMember:
     nodes: list[Node]
 
     def verify_injected(self) -> Evidence:
-        _wait_for_each(self.world, self.nodes, has_ended, "end")
+        wait_for_each(self.world, self.nodes, lambda node: has_ended(self.world, node.name), "end")
         _wait_for_silence(self.world, self.nodes)
         return {"member": "polls no more"}
 
@@ -73,10 +61,10 @@ class _EndedMember:
     def verify_cleared(self) -> Evidence:
         watches = _watch(self.world, self.nodes)
 
-        def is_back(world: World, name: str) -> bool:
-            return is_ready(world, name) and watches[name].polls()
+        def is_back(node: Node) -> bool:
+            return is_ready(self.world, node.name) and watches[node.name].polls()
 
-        _wait_for_each(self.world, self.nodes, is_back, "poll and get partitions")
+        wait_for_each(self.world, self.nodes, is_back, "poll and get partitions")
         limit_clients(self.world, self.nodes)
         return {"member": "polls", "assigned": True}
 
@@ -99,5 +87,5 @@ class PausedMember(Paused):
 
     def verify_cleared(self) -> Evidence:
         watches = _watch(self.world, self.resumed())
-        _wait_for_each(self.world, self.resumed(), lambda _, name: watches[name].polls(), "poll again")
-        return {"member": "polls", **self.told_ended()}
+        wait_for_each(self.world, self.resumed(), lambda node: watches[node.name].polls(), "poll again")
+        return {"member": "polls", **self.ended_meanwhile()}

@@ -29,7 +29,7 @@ Peer = Node | Literal["clients", "controller"]
 
 LIMIT_S = 10.0
 LATE = 0.8
-_ASKED_AT = {"broker": "REPLICATION", "controller": "CONTROLLER", "zookeeper": "ZOOKEEPER"}
+_REQUESTS_AT = {"broker": "REPLICATION", "controller": "CONTROLLER", "zookeeper": "ZOOKEEPER"}
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,14 @@ def tcp_paths(world: World, node: Node, peers: Sequence[Peer], direction: Direct
         for other in world.metadata_nodes if peer == "controller" else [peer]:
             if other == node:
                 continue
-            if direction != "out" and _asks(other, node):
-                yield TcpPath(node.address, other.address, PORTS[_ASKED_AT[node.role]], own=True)
-            if direction != "in" and _asks(node, other):
-                yield TcpPath(node.address, other.address, PORTS[_ASKED_AT[other.role]], own=False)
+            if direction != "out" and _sends_requests(other, node):
+                yield TcpPath(node.address, other.address, PORTS[_REQUESTS_AT[node.role]], own=True)
+            if direction != "in" and _sends_requests(node, other):
+                yield TcpPath(node.address, other.address, PORTS[_REQUESTS_AT[other.role]], own=False)
 
 
-def _asks(asking: Node, asked: Node) -> bool:
-    return asking.role in ("broker", asked.role)
+def _sends_requests(client: Node, server: Node) -> bool:
+    return client.role in ("broker", server.role)
 
 
 @dataclass

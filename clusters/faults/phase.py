@@ -20,10 +20,10 @@ from clusters.clients.nodes import died, member_names, member_node
 from clusters.clients.steadiness import Steadiness
 from clusters.clients.usage import carry_usage
 from clusters.faults import Evidence, Fault
-from clusters.kafka.wire import PartitionView
+from clusters.kafka.views import PartitionView
 from clusters.live.capture import capture_offsets
+from clusters.live.disk_space import EVERY_S, DiskSpace
 from clusters.live.exits import record_exits
-from clusters.live.room import EVERY_S, Room
 from clusters.live.world import World, broker_id
 from clusters.runtimes.nodes import Node
 from clusters.scenario.conditions import Condition, OffsetBetween
@@ -111,8 +111,8 @@ class PhaseRun:
                 self.heal_all()
 
     @cached_property
-    def room(self) -> Room:
-        return Room(self.world.folder)
+    def disk_space(self) -> DiskSpace:
+        return DiskSpace(self.world.folder)
 
     def check_run(self) -> None:
         """Check disk space and clients, also during a step; record servers that ended.
@@ -120,7 +120,7 @@ class PhaseRun:
         Raises:
             HarnessError: the disk is full, or a client died without a fault.
         """
-        self.room.check()
+        self.disk_space.check()
         now_s = time.monotonic()
         if now_s - self._looked_s < LOOKED_EVERY_S:
             return
@@ -358,9 +358,9 @@ class PhaseRun:
         seen = [min(current, key=holds, default=None) for current in views]
         if len(seen) > MOST_SEEN:
             seen = [seen[at] for at in sorted(range(len(seen)), key=held.__getitem__)]
-        told = [str(view or "no view") for view in seen[:MOST_SEEN]]
+        shown = [str(view or "no view") for view in seen[:MOST_SEEN]]
         more = [f"{len(seen) - MOST_SEEN:,} more"] if len(seen) > MOST_SEEN else []
-        return all(held), "; ".join([*told, *more])
+        return all(held), "; ".join([*shown, *more])
 
     def _is_caught_up(self, partition: TopicPartition) -> bool:
         samples = [self.world.sample(number, partition) for number in self.world.replicas(partition)]

@@ -20,7 +20,8 @@ from history.errors import HarnessError, WaitTimeout
 LIMIT_S = 60.0
 
 
-def _wait_for_each(world: World, nodes: list[Node], condition: Callable[[Node], bool], what: str) -> None:
+def wait_for_each(world: World, nodes: list[Node], condition: Callable[[Node], bool], what: str) -> None:
+    """Wait until each node meets the condition."""
     for node in nodes:
         wait_until(
             partial(condition, node),
@@ -49,7 +50,7 @@ class Ended(Fault):
             self._ended[node.name] = self.world.incarnation_of(node)
 
     def verify_injected(self) -> Evidence:
-        _wait_for_each(self.world, self.nodes, self._refuses, f"refuse connections after {self.signal}")
+        wait_for_each(self.world, self.nodes, self._refuses, f"refuse connections after {self.signal}")
         return {"probe": "connection refused"}
 
     def _refuses(self, node: Node) -> bool:
@@ -64,12 +65,12 @@ class Ended(Fault):
     def _await_end(self, node: Node) -> None:
         """Wait for the end, else kill: a broker refuses connections long before its logs are closed."""
         try:
-            _wait_for_each(self.world, [node], self._has_ended, "end by itself")
+            wait_for_each(self.world, [node], self._has_ended, "end by itself")
         except WaitTimeout:
             self._killed.append(node.name)
             with suppress(HarnessError):
                 end(self.world, node, "SIGKILL")
-            _wait_for_each(self.world, [node], self._has_ended, "end by SIGKILL")
+            wait_for_each(self.world, [node], self._has_ended, "end by SIGKILL")
 
     def _has_ended(self, node: Node) -> bool:
         return self.world.runtime.state(node.name) not in ("running", "paused")
@@ -94,7 +95,7 @@ class Ended(Fault):
 
     def verify_cleared(self) -> Evidence:
         """Wait until others list the broker; a controller must have fetched everything committed."""
-        _wait_for_each(self.world, self.nodes, self._is_back, "answer and be registered again")
+        wait_for_each(self.world, self.nodes, self._is_back, "answer and be registered again")
         limit_brokers(self.world, [node for node in self.nodes if node.role == "broker"])
         limit_clients(self.world, [node for node in self.nodes if node.role == "controller"])
         killed = {"killed": self._killed} if self._killed else {}
@@ -144,7 +145,7 @@ class Paused(Fault):
 
     def verify_injected(self) -> Evidence:
         """Wait for timeouts: the kernel accepts connections, the broker does not answer."""
-        _wait_for_each(self.world, self.nodes, self._silent, "stop answering")
+        wait_for_each(self.world, self.nodes, self._silent, "stop answering")
         return {"probe": "timeout"}
 
     def _silent(self, node: Node) -> bool:
@@ -163,13 +164,13 @@ class Paused(Fault):
         return not any(node in ended for node in self.nodes)
 
     def verify_cleared(self) -> Evidence:
-        _wait_for_each(self.world, self.resumed(), self._answers, "answer again")
-        return {"probe": "answers", **self.told_ended()}
+        wait_for_each(self.world, self.resumed(), self._answers, "answer again")
+        return {"probe": "answers", **self.ended_meanwhile()}
 
     def resumed(self) -> list[Node]:
         return [node for node in self.nodes if node not in self._ended]
 
-    def told_ended(self) -> Evidence:
+    def ended_meanwhile(self) -> Evidence:
         return {"ended": [node.name for node in self._ended]} if self._ended else {}
 
     def _answers(self, node: Node) -> bool:

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from clusters.faults import Evidence, Fault
 from clusters.faults.phase import PhaseRun, performs
 from clusters.kafka import admin
-from clusters.kafka.wire import Connection, PartitionView, error_name
+from clusters.kafka.connection import Connection, error_name
+from clusters.kafka.views import PartitionView
 from clusters.live.world import World, broker_id, missing_replicas
 from clusters.runtimes.nodes import Node
 from clusters.scenario.scenario import Topic
@@ -255,7 +256,7 @@ class Configured(Fault):
 
     def inject(self) -> None:
         for change in self.changes:
-            self._before.append(self._told(self._witnesses(change)[0], change))
+            self._before.append(self._effective(self._witnesses(change)[0], change))
             self._alter(change, change.config)
 
     def _alter(self, change: Change, config: Mapping[str, str | None]) -> None:
@@ -275,14 +276,14 @@ class Configured(Fault):
             raise HarnessError(f"No broker answers to apply {dict(change.config)}; start one first.")
         return answering
 
-    def _told(self, number: int, change: Change) -> dict[str, str | None]:
+    def _effective(self, number: int, change: Change) -> dict[str, str | None]:
         try:
-            told = admin.describe_config(
+            settings = admin.describe_config(
                 self.world.connection(number), change.resource, change.name, list(change.config)
             )
         except OSError:
             return {}
-        return {name: next(iter(by_source.values()), None) for name, by_source in told.items()}
+        return {name: next(iter(by_source.values()), None) for name, by_source in settings.items()}
 
     def verify_injected(self) -> Evidence:
         for change in self.changes:
@@ -291,10 +292,10 @@ class Configured(Fault):
 
     def _await(self, change: Change, wanted: dict[str, str | None]) -> None:
         wait_until(
-            lambda: all(self._told(number, change) == wanted for number in self._witnesses(change)),
+            lambda: all(self._effective(number, change) == wanted for number in self._witnesses(change)),
             limit_s=LIMIT_S,
             what=f"{change.resource} {change.name} to have {wanted} everywhere",
-            last_seen=lambda: str({number: self._told(number, change) for number in self._witnesses(change)}),
+            last_seen=lambda: str({number: self._effective(number, change) for number in self._witnesses(change)}),
         )
 
     def heal(self) -> None:
@@ -401,7 +402,7 @@ def _transfer_leadership(run: PhaseRun, step: steps.TransferLeadership) -> None:
     _record_election(run, step, move, target=str(step.replica))
 
 
-def _record_election(run: PhaseRun, step: Step, elect: Callable[[], object], **told: Any) -> None:
+def _record_election(run: PhaseRun, step: Step, elect: Callable[[], object], **detail: Any) -> None:
     """Record the leaders before and after: the answer does not show a change."""
     before, refused = _led(run), None
     try:
@@ -415,7 +416,7 @@ def _record_election(run: PhaseRun, step: Step, elect: Callable[[], object], **t
         raise
     finally:
         led = {"before": before, "after": _led(run)}
-        run.world.events.add("elected", phase=run.phase.name, step=step.key, refused=refused, led=led, **told)
+        run.world.events.add("elected", phase=run.phase.name, step=step.key, refused=refused, led=led, **detail)
 
 
 def _led(run: PhaseRun) -> dict[str, list[int]]:

@@ -18,7 +18,8 @@ from kafka.protocol.admin import (
     IncrementalAlterConfigsRequest,
 )
 
-from clusters.kafka.wire import Connection, by_topic, error_name, metadata
+from clusters.kafka.connection import Connection, by_topic, error_name
+from clusters.kafka.views import metadata
 from history.errors import NoController, Refused
 from history.partition import TopicPartition
 

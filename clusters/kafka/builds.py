@@ -21,7 +21,7 @@ from clusters.kafka.jars import (
     no_version,
     version_of,
 )
-from clusters.paths import CACHE, aside, is_file, is_folder, locked
+from clusters.paths import CACHE, is_file, is_folder, locked, staged_folder
 from history.errors import BadKafka
 from history.kafka_versions import DEFAULT_RELEASE
 from history.scratch import scratch
@@ -151,7 +151,7 @@ def _staged(kafka: str, key: str, origin: str, fill: Callable[[Path], None]) -> 
     folder = CACHE / "kafka" / f"{OWN}{key[:16]}"
     with locked(CACHE / "kafka" / f".{folder.name}.lock"):
         if not folder.is_dir():
-            with aside(folder) as new:
+            with staged_folder(folder) as new:
                 fill(new)
                 version_of(_build(kafka, new, origin).version)
                 for jar in new.glob("*.jar"):
@@ -172,10 +172,10 @@ def _build(kafka: str, folder: Path, origin: str) -> Build:
         )
     try:
         with zipfile.ZipFile(clients) as jar:
-            told = jar.read("kafka/kafka-version.properties").decode()
+            properties = jar.read("kafka/kafka-version.properties").decode()
     except (zipfile.BadZipFile, KeyError):
-        told = ""
-    said = dict(re.findall(r"^(version|commitId)=(\S+)$", told, re.MULTILINE))
+        properties = ""
+    found = dict(re.findall(r"^(version|commitId)=(\S+)$", properties, re.MULTILINE))
     named = _CLIENTS.fullmatch(clients.name)
-    version = said.get("version") or (named[1] if named else "")
-    return Build(version=version, jars=folder, origin=origin, commit=said.get("commitId", ""))
+    version = found.get("version") or (named[1] if named else "")
+    return Build(version=version, jars=folder, origin=origin, commit=found.get("commitId", ""))

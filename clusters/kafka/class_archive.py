@@ -65,10 +65,10 @@ def _loaded(node: Node) -> str:
 def _archive(archive: Path, runtime: Runtime, java: Java, beside: Node, classes: str) -> None:
     tool = tool_node(java, archive.parent, beside, "class-archive")
     loaded, made, new = tool.folder / LIST, tool.folder / archive.name, archive.with_suffix(".new")
-    asked = ("-Xshare:dump", f"-XX:SharedClassListFile={loaded}", f"-XX:SharedArchiveFile={made}")
+    flags = ("-Xshare:dump", f"-XX:SharedClassListFile={loaded}", f"-XX:SharedArchiveFile={made}")
     loaded.write_text(classes)
     try:
-        run_tool(runtime, replace(tool, arguments=(*asked, *tool.arguments)))
+        run_tool(runtime, replace(tool, arguments=(*flags, *tool.arguments)))
         with (
             opened(tool, made, os.O_RDONLY) as descriptor,
             open(descriptor, "rb", closefd=False) as written,

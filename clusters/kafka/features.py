@@ -10,8 +10,8 @@ from kafka.protocol.admin import UpdateFeaturesRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from clusters.kafka.admin import check, describe_config, to_controller
+from clusters.kafka.connection import Connection
 from clusters.kafka.servers import PROTOCOL_VERSION
-from clusters.kafka.wire import Connection
 from history.errors import BadInput
 from history.kafka_versions import METADATA_LEVELS, Mode, Version
 
@@ -20,17 +20,17 @@ TIMEOUT_MS = 30_000
 UPGRADE = 1
 
 
-def metadata_level(told: str) -> int:
+def metadata_level(name: str) -> int:
     """Return a release's level: ``3.9`` → 21, ``3.7-IV1`` → 16.
 
     Raises:
         BadInput: the release is not in METADATA_LEVELS.
     """
-    wanted, _, step = told.partition("-IV")
+    wanted, _, step = name.partition("-IV")
     releases, release = list(METADATA_LEVELS), Version.parse(wanted)
     if release not in releases[1:]:
         known = ", ".join(known.minor_release for known in releases[1:])
-        raise BadInput(f"The levels of metadata.version of {told} are unknown; known: {known}.")
+        raise BadInput(f"The levels of metadata.version of {name} are unknown; known: {known}.")
     before = releases[releases.index(release) - 1]
     return METADATA_LEVELS[before] + 1 + int(step) if step else METADATA_LEVELS[release]
 
@@ -48,8 +48,8 @@ def level_name(level: int) -> str:
 def finalised(connection: Connection, broker_id: int, mode: Mode) -> dict[str, str]:
     """Return a broker's finalised features, except those at level 0."""
     if mode == "zookeeper":
-        told = describe_config(connection, "broker", str(broker_id), [PROTOCOL_VERSION])
-        return {PROTOCOL_VERSION: next(iter(told[PROTOCOL_VERSION].values()))}
+        settings = describe_config(connection, "broker", str(broker_id), [PROTOCOL_VERSION])
+        return {PROTOCOL_VERSION: next(iter(settings[PROTOCOL_VERSION].values()))}
     request = ApiVersionsRequest[3](client_software_name="plimsoll", client_software_version="1")
     found = {feature.name: feature.max_version_level for feature in connection.send(request).finalized_features or ()}
     return {

@@ -17,7 +17,7 @@ from urllib.request import urlopen
 
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from clusters.paths import CACHE, aside, locked
+from clusters.paths import CACHE, locked, staged_folder
 from history.errors import BadInput, BadKafka, HarnessError
 from history.kafka_versions import DEFAULT_RELEASE, OLDEST, Version
 from history.remote import AT_ONCE
@@ -130,7 +130,7 @@ def _fetch(folder: Path, jars: dict[str, str], what: str) -> None:
     if folder.is_dir():  # fetched while this process waited
         return
     log.info("fetching %s from Maven Central, once (5 to 40 s)", what)
-    with aside(folder) as new, ThreadPoolExecutor(AT_ONCE) as pool:
+    with staged_folder(folder) as new, ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(lambda path: _copy(path, jars[path], new), jars))
 
 

@@ -32,8 +32,8 @@ def resolved(cache: Path, organisation: str, module: str, version: str) -> dict[
     assert spark is not None
     (ivy,) = (Path(str(spark.origin)).parent / "jars").glob("ivy-*.jar")
     with scratch() as jars:
-        asked = ("-dependency", organisation, module, version, "-confs", "default", "-retrieve", f"{jars}/{_PATH}")
-        done = run_command([java_of().command, "-jar", ivy, "-cache", cache, *asked])
+        arguments = ("-dependency", organisation, module, version, "-confs", "default", "-retrieve", f"{jars}/{_PATH}")
+        done = run_command([java_of().command, "-jar", ivy, "-cache", cache, *arguments])
         output, name = done.stdout + done.stderr, f"{organisation}:{module}:{version}"
         if "not found" in output and not _UNREACHABLE.search(output):
             raise BadInput(f"Maven Central lacks {name} or a part of it; name another version.")

@@ -128,16 +128,18 @@ def check_storage(version: str, mode: Mode, cluster: Cluster) -> None:
         raise BadInput(
             f"cluster.elr: Kafka {version} has no eligible leader replicas; use 4.0 or later, or leave it out."
         )
-    told = cluster.metadata_version
-    if told is None:
+    level = cluster.metadata_version
+    if level is None:
         return
-    wanted = Version.parse(told)
+    wanted = Version.parse(level)
     if wanted > release:
-        raise BadInput(f"cluster.metadata_version: {told} is newer than Kafka {version}; name its own or an older one.")
+        raise BadInput(
+            f"cluster.metadata_version: {level} is newer than Kafka {version}; name its own or an older one."
+        )
     if mode == "kraft" and wanted not in FEATURES["kraft"]:
-        raise BadInput(f"cluster.metadata_version: {told} is a preview of KRaft; 3.3 is the oldest that can be used.")
+        raise BadInput(f"cluster.metadata_version: {level} is a preview of KRaft; 3.3 is the oldest that can be used.")
     if cluster.elr and wanted not in FEATURES["elr"]:
-        raise BadInput(f"cluster.elr: true needs metadata_version 4.0 or later, not {told}.")
+        raise BadInput(f"cluster.elr: true needs metadata_version 4.0 or later, not {level}.")
 
 
 def check_java(version: str, cluster: Cluster, java: Java) -> None:

@@ -60,8 +60,8 @@ class Tools:
         )
         password = self._password(first)
         user = ("--add-scram", f"{SCRAM}=[name={USER},password={password}]") if password else ()
-        told = ("format", *self._features(), *user, "-t", identity, "-c", str(together))
-        self._call(first, "kafka.tools.StorageTool", *told, writable=tuple(node.folder for node in nodes))
+        arguments = ("format", *self._features(), *user, "-t", identity, "-c", str(together))
+        self._call(first, "kafka.tools.StorageTool", *arguments, writable=tuple(node.folder for node in nodes))
         for folder, node in folders.items():
             _replace_in(node, folder / "meta.properties", f"node.id={first.node_id}", f"node.id={node.node_id}")
 
@@ -75,16 +75,16 @@ class Tools:
     def _call(self, beside: Node, main: str, *arguments: str, writable: tuple[Path, ...] = ()) -> None:
         """Pass arguments in a file: other users can read command lines."""
         tool = tool_node(self.release.java, self.release.jars, beside, main)
-        told = tool.folder / "arguments"
-        told.touch(mode=0o600)
+        file = tool.folder / "arguments"
+        file.touch(mode=0o600)
         try:
-            told.write_text("".join(f"{_quoted(each)}\n" for each in (main, *arguments)))
-            run_tool(self.runtime, replace(tool, arguments=(*tool.arguments, f"@{told}"), writable=writable))
+            file.write_text("".join(f"{_quoted(each)}\n" for each in (main, *arguments)))
+            run_tool(self.runtime, replace(tool, arguments=(*tool.arguments, f"@{file}"), writable=writable))
         except HarnessError as error:
             password = self._password(beside)
             raise HarnessError(str(error).replace(password, "***") if password else str(error)) from None
         finally:
-            told.unlink(missing_ok=True)
+            file.unlink(missing_ok=True)
 
     def _password(self, node: Node) -> str | None:
         access = access_of(self.cluster, node.folder.parent, USER)
@@ -92,10 +92,10 @@ class Tools:
 
     def _features(self) -> list[str]:
         cluster = self.cluster
-        told = ["--release-version", cluster.metadata_version] if cluster.metadata_version else []
+        flags = ["--release-version", cluster.metadata_version] if cluster.metadata_version else []
         if cluster.elr is not None:
-            told += ["--feature", f"{ELR}={int(cluster.elr)}"]
-        return told
+            flags += ["--feature", f"{ELR}={int(cluster.elr)}"]
+        return flags
 
 
 def _replace_in(node: Node, path: Path, old: str, new: str) -> None:

@@ -1,4 +1,4 @@
-"""Captures every replica's offsets at one moment."""
+"""Capture every replica's offsets at one moment."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from clusters.kafka.wire import Connection, ReplicaSample, probe_all, transport_error_name
+from clusters.kafka.connection import Connection, transport_error_name
+from clusters.kafka.probe import ReplicaSample, probe_all
 from clusters.live.world import World
 from history.partition import TopicPartition
 from history.tables import OFFSETS
 from kafka_files import checkpoints
 
 OffsetsIn = Callable[[Path], dict[TopicPartition, int] | None]
-MOST_TOLD = 60  # replicas in the event of a capture; its table has all of them
+MOST_TOLD = 60  # replicas in a capture's event; its table has all
 
 
 def capture_offsets(world: World, label: str) -> None:
-    """Write one row per replica to a file of its own; a broker that does not answer has its error there."""
-    with ThreadPoolExecutor(len(world.brokers)) as pool:  # at about one moment, and one time-out for all
+    """Write a file with one row per replica; a silent broker's rows have its error."""
+    with ThreadPoolExecutor(len(world.brokers)) as pool:  # at about one moment, and with one time-out
         of_brokers = list(pool.map(lambda broker_id: _rows(world, label, broker_id), world.brokers))
     rows = sorted((row for rows in of_brokers for row in rows), key=lambda row: (row["topic"], row["partition"]))
     folder = world.folder.table("offsets")
     folder.mkdir(exist_ok=True)
-    # Numbered: one fault may be active twice in a phase, and two labels may differ in their signs only.
+    # Numbered, because labels may repeat in a phase, or differ only in punctuation.
     name = f"{len(list(folder.iterdir())):02}-{re.sub('[^a-z0-9]+', '-', label.lower())}"
     pq.write_table(pa.Table.from_pylist(rows, schema=OFFSETS), folder / f"{name}.parquet")
     summary = [
@@ -41,7 +42,7 @@ def capture_offsets(world: World, label: str) -> None:
 
 
 def _rows(world: World, label: str, broker_id: int) -> list[dict[str, Any]]:
-    offsets_in = cache(checkpoints.read_offsets)  # a broker's files, each read once a capture
+    offsets_in = cache(checkpoints.read_offsets)  # reads each of a broker's files once
     return [
         _row(world, label, broker_id, sample, offsets_in)
         for sample in _samples_or_error(world.connection(broker_id), world.partitions_of(broker_id))
@@ -60,7 +61,7 @@ def _row(world: World, label: str, broker_id: int, sample: ReplicaSample, offset
 
 
 def _samples_or_error(connection: Connection, partitions: Sequence[TopicPartition]) -> list[ReplicaSample]:
-    """A broker that does not answer costs one time-out, and not one a partition."""
+    """Return a broker's samples; a silent one costs one time-out, not one per partition."""
     sent_ns = time.monotonic_ns()
     try:
         return probe_all(connection, partitions)
@@ -72,7 +73,7 @@ def _samples_or_error(connection: Connection, partitions: Sequence[TopicPartitio
 def read_checkpoints(
     data: Path, partition: TopicPartition, offsets_in: OffsetsIn = checkpoints.read_offsets
 ) -> dict[str, int | None]:
-    """The values of a replica in its broker's checkpoint files; None where a file has none."""
+    """Return a replica's values in its broker's checkpoint files; None if absent."""
     epochs = checkpoints.read_epochs(data / str(partition) / checkpoints.LEADER_EPOCHS)
     epoch, start = epochs[-1] if epochs else (None, None)
     return {

@@ -1,4 +1,4 @@
-"""What the brokers say of a topic at one moment: its partitions, the settings in effect, and look-ups in its logs."""
+"""Describe a topic at one moment: partitions, effective settings, and look-ups in its logs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from clusters.kafka.admin import describe_config
-from clusters.kafka.wire import EARLIEST, Connection, list_offset, read_batches
+from clusters.kafka.connection import Connection
+from clusters.kafka.fetching import read_batches
+from clusters.kafka.offsets import EARLIEST, list_offset
 from clusters.live.world import World
 from history.errors import HarnessError
 from history.partition import TopicPartition
@@ -26,11 +28,11 @@ LOOK_UPS = 12  # of each kind, evenly over the log
 
 
 def describe(world: World, topic: str) -> dict[str, Any]:
-    """The detail of an event ``described``.
+    """Return the detail of an event ``described``.
 
     Raises:
-        HarnessError: no broker answers that could be asked.
-        OSError: one that leads, or the one that was asked, does not answer in time.
+        HarnessError: no broker responds.
+        OSError: a leader or the queried broker does not respond in time.
     """
     views = ((number, world.view_of(number)) for number in world.brokers)
     answering, view = next(((number, view) for number, view in views if view), (None, None))
@@ -61,9 +63,9 @@ def _looked_up(world: World, leader: int, replica: TopicPartition) -> list[dict[
 
 
 def _look_ups(leader: Connection, replica: TopicPartition) -> Iterator[dict[str, int | None]]:
-    """Where the leader finds an offset, and where the time of what it found.
+    """Yield what the leader returns for offsets and for their timestamps.
 
-    ``batch`` is the first offset of the batch that was given for ``offset``, ``timestamp_ms`` its largest time, and
+    ``batch`` is the base offset of the batch returned for ``offset``, ``timestamp_ms`` its largest timestamp, and
     ``at_timestamp`` the first offset of that time or later.
     """
     start = list_offset(leader, *replica, timestamp=EARLIEST).offset or 0

@@ -1,7 +1,6 @@
-"""Servers that end: which of them the harness ended, and which ended by themselves. Each end is known once.
+"""Record servers that ended by themselves, each once, as an event ``server_exited``.
 
-A server that ended by itself is an event, ``server_exited``. The phase looks for it every few seconds and before it
-injects or heals a fault, and so does the collection of what servers wrote.
+A phase looks for them every few seconds and before it injects or heals a fault, and so does the collection.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from clusters.runtimes.nodes import Node, opened
 from history.errors import HarnessError
 from history.folder import write_atomically
 
-_NOTES = "exits.json"  # in work/: node → the last of its incarnations whose end is known
+_NOTES = "exits.json"  # in work/: node → its last incarnation known to have ended
 _TAIL_BYTES = 64 * 1024
 _LINES, _ERRORS, _LETTERS = 5, 10, 300
 _TELLING = ("ERROR", "FATAL", "Exception", "OutOfMemory", "SIG")
@@ -29,7 +28,7 @@ def end(world: World, node: Node, signal: str) -> None:
 
 
 def record_exits(world: World, nodes: Iterable[Node] | None = None) -> list[Node]:
-    """Record the servers that have ended by themselves since the last look, and return them."""
+    """Record and return servers that ended by themselves since the last call."""
     known = _known(world)
     exited = [
         node
@@ -49,7 +48,7 @@ def record_exits(world: World, nodes: Iterable[Node] | None = None) -> list[Node
 
 
 def _last_words(node: Node) -> list[str]:
-    """The last errors of a server's log, and its last lines."""
+    """Return a server log's last errors and last lines."""
     try:
         with opened(node, node.log, os.O_RDONLY) as log:
             size = os.fstat(log).st_size

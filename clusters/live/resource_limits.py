@@ -1,7 +1,7 @@
-"""What brokers and clients may use of their host, so that a broker that is gone makes no other one faster.
+"""Limit brokers and clients on their host, so that a failed broker makes no other one faster.
 
-A broker gets its CPU limit once it is registered: the start of a JVM on a third of a CPU takes half a minute,
-which is no property of Kafka. Its network limit is its address's, which outlives restarts.
+The CPU limit applies once a broker is registered, because a JVM takes 30 s to start on a third of a CPU. The network
+limit belongs to the address, which outlives restarts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from clusters.runtimes.runtime import ResourceLimits, available
 
 
 def limit_cluster(world: World) -> None:
-    """Hold all brokers, and the metadata nodes as clients, to the scenario's resource limits."""
+    """Apply the scenario's limits to all brokers, and to metadata nodes as clients."""
     resource_limits = world.scenario.cluster.resource_limits
     if resource_limits is None:
         return
@@ -22,14 +22,14 @@ def limit_cluster(world: World) -> None:
     brokers = list(world.brokers.values())
     if resource_limits.network is not None:
         rate = resource_limits.network
-        with ThreadPoolExecutor(len(brokers)) as pool:  # each is the start of a container
+        with ThreadPoolExecutor(len(brokers)) as pool:  # each starts a container
             list(pool.map(lambda node: limits.limit_egress(node, rate), brokers))
     limit_brokers(world, brokers)
     limit_clients(world, world.metadata_nodes)
 
 
 def limit_brokers(world: World, brokers: list[Node]) -> None:
-    """Hold brokers that were just started to their CPU limit, and record what the kernel says of them."""
+    """Limit the CPU of started brokers, and record the kernel's values."""
     resource_limits = world.scenario.cluster.resource_limits
     if resource_limits is None:
         return
@@ -39,7 +39,7 @@ def limit_brokers(world: World, brokers: list[Node]) -> None:
 
 
 def limit_clients(world: World, nodes: list[Node]) -> None:
-    """Keep nodes that are no brokers on the clients' CPUs."""
+    """Restrict other nodes to the clients' CPUs."""
     resource_limits = world.scenario.cluster.resource_limits
     if resource_limits is not None and resource_limits.clients_cpu_set is not None:
         for node in nodes:
@@ -47,7 +47,7 @@ def limit_clients(world: World, nodes: list[Node]) -> None:
 
 
 def end_cpu_limits(world: World) -> None:
-    """Record what the kernel counted, then let the brokers have all CPU time: the load is over, reading back is not."""
+    """Record the kernel's counters, then remove the CPU quotas for the final drain."""
     resource_limits = world.scenario.cluster.resource_limits
     if resource_limits is None:
         return

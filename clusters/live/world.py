@@ -1,6 +1,6 @@
-"""A run's cluster as one object: the plan, the nodes, the runtime, and queries to the brokers.
+"""Represent a run's cluster as one object: the plan, the nodes, the runtime, and queries to the brokers.
 
-A world is opened anew by every task; what outlives a task is in the run folder.
+Each task opens its own world; the run folder holds lasting state.
 """
 
 from __future__ import annotations
@@ -20,17 +20,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from clusters.kafka import admin, class_archive, features, servers
 from clusters.kafka.builds import Build
+from clusters.kafka.connection import Connection
+from clusters.kafka.probe import BrokerProbe, ReplicaSample
 from clusters.kafka.security import Access
-from clusters.kafka.wire import (
-    BrokerProbe,
-    ClusterView,
-    Connection,
-    PartitionView,
-    QuorumView,
-    ReplicaSample,
-    describe_quorum,
-    metadata,
-)
+from clusters.kafka.views import ClusterView, PartitionView, QuorumView, describe_quorum, metadata
 from clusters.runtimes import open_runtime
 from clusters.runtimes.addresses import HOST
 from clusters.runtimes.nodes import Node, opened
@@ -48,11 +41,9 @@ T = TypeVar("T")
 
 WORLD = "plimsoll-world"  # client name of the harness
 ANSWER_LIMIT_S = 0.5
-ANSWER_S_A_PARTITION = 0.0005  # additional; a small broker needs 1 s for 5,000 partitions
+ANSWER_S_A_PARTITION = 0.0005  # a small broker needs 1 s for 5,000 partitions
 TORN_DOWN = "torn_down"  # a file in work/ that keeps an abandoned task from starting nodes again
-START_LIMIT_S = (
-    180.0  # 12 brokers starting together on two cores took over 60 s; a broker that exits is reported immediately
-)
+START_LIMIT_S = 180.0  # 12 brokers on two cores took over 60 s; an exit is reported immediately
 REQUEST_LIMIT_S = admin.TIMEOUT_MS / 1000  # tolerates a broker that is busy for 0.5 s
 ASKED_FOR_S = (3.0, 10.0)  # time limits of a broker's first and later tries
 ASKED_AGAIN_S = 0.5  # pause after all brokers were tried
@@ -244,7 +235,7 @@ class World:
         return self._noted("incarnations.json")
 
     def _noted(self, file: str) -> dict[str, Any]:
-        """Return the notes of this run's earlier tasks by node; empty before the first task."""
+        """Return the notes of this run's earlier tasks by node; empty before the first."""
         try:
             found: dict[str, Any] = json.loads((self.folder.work / file).read_text())
         except FileNotFoundError:
@@ -319,8 +310,7 @@ class World:
     def ask(self, what: Callable[[Connection], T]) -> T:
         """Send an operator's request to the brokers in turn, until one accepts or forwards it.
 
-        A broker without a controller rejects it, and so do all while there is none (ZooKeeper: until the session
-        expires).
+        Brokers reject it while there is no controller (ZooKeeper: until the session expires).
 
         Raises:
             HarnessError: no broker responds, or the cluster rejected the request.
@@ -355,7 +345,7 @@ class World:
             return None
 
     def views(self, without: int | None = None) -> dict[int, ClusterView | None]:
-        """Return every broker's metadata. Queries run in parallel, so that paused brokers cost one time-out in all."""
+        """Return every broker's metadata; parallel queries make paused brokers cost one time-out in all."""
         asked = [number for number in self.brokers if number != without]
         with ThreadPoolExecutor(len(self.brokers)) as pool:
             return dict(zip(asked, pool.map(self.view_of, asked), strict=True))
@@ -377,9 +367,8 @@ class World:
         if self.plan.mode == "kraft":
             quorum = self.quorum()
             return quorum.leader if quorum else None
-        told = Counter(
-            view.controller_id for view in self.views().values() if view
-        )  # a disconnected broker may report an older one
+        # A disconnected broker may report an older one.
+        told = Counter(view.controller_id for view in self.views().values() if view)
         return next((number for number, _ in told.most_common() if number in self.brokers), None)
 
     def probe_error(self, number: int) -> str | None:
@@ -404,9 +393,8 @@ class World:
     ) -> dict[TopicPartition, list[PartitionView]]:
         """Return the views that can know each partition's ISR: its leader's, else all of its epoch.
 
-        A broker that was cut off or paused reports what it knew, so views of an older leader epoch than seen before do
-        not count; within an epoch nothing tells an old ISR from a new one. ``without``: a broker that is not asked. The
-        others are asked once.
+        A broker that was disconnected or paused reports old metadata, so views of an older leader epoch than seen
+        before do not count; within an epoch, old and new ISRs look alike. ``without``: a broker not to query.
         """
         seen: dict[TopicPartition, dict[int, PartitionView]] = {partition: {} for partition in partitions}
         for broker_id, cluster in self.views(without).items():
@@ -443,9 +431,7 @@ class World:
         return {TopicPartition(sample.topic, sample.partition): sample for sample in found}
 
     def registered(self, number: int) -> bool:
-        """Return whether another broker's metadata lists this broker as alive; for a controller, whether its
-        quorum's leader has seen it fetch all that is committed.
-        """
+        """Return whether another broker lists this one; for a controller, whether it fetched all that is committed."""
         if number not in self.brokers:
             quorum = self.quorum()
             return quorum is not None and (

@@ -22,7 +22,7 @@ from history.tables import POSITIONS
 from history.words import some_of
 
 Positions = Mapping[str, int | None]  # None: nothing fetched yet
-TOLD_S = 2.0  # readers report once per second
+REPORT_S = 2.0  # readers report once per second
 PROGRESS_LIMIT_S = 45.0
 
 
@@ -35,15 +35,15 @@ def catch_up(world: World) -> None:
     if not ends or not _running(world):
         return
     started, still_ns = time.monotonic(), [time.monotonic_ns()]
-    last: list[dict[str, Any]] = [_told(world)]
-    patience_s = catch_up_s(world.scenario) + TOLD_S
+    last: list[dict[str, Any]] = [_reports(world)]
+    patience_s = catch_up_s(world.scenario) + REPORT_S
 
     def is_over() -> bool:
-        told = _told(world)
-        if _positions(told) != _positions(last[0]) or None in _positions(told).values():
+        reports = _reports(world)
+        if _positions(reports) != _positions(last[0]) or None in _positions(reports).values():
             still_ns[0] = time.monotonic_ns()
-        last[0] = told
-        return not _behind(world, told, ends) or time.monotonic_ns() - still_ns[0] >= patience_s * 1e9
+        last[0] = reports
+        return not _behind(world, reports, ends) or time.monotonic_ns() - still_ns[0] >= patience_s * 1e9
 
     condition = "every reader to be at the end"
     with suppress(WaitTimeout):
@@ -57,7 +57,7 @@ def catch_up(world: World) -> None:
         waited_ms=round((time.monotonic() - started) * 1000),
         last_seen=some_of(behind) if behind else None,
         still_since_ns=still_ns[0],
-        told={name: words["t_ns"] for name, words in last[0].items() if "positions" in words},
+        told={name: report["t_ns"] for name, report in last[0].items() if "positions" in report},
     )
 
 
@@ -72,18 +72,18 @@ def _running(world: World) -> list[str]:
     return [name for name in (CONSUMER, *members) if world.runtime.state(name) == "running"]
 
 
-def _told(world: World) -> dict[str, Any]:
+def _reports(world: World) -> dict[str, Any]:
     """Return running readers' last reports; a busy one lacks ``positions``."""
-    words = (summary_of(world, name) for name in _running(world))
-    return {each["client_id"]: each["so_far"] for each in words if "so_far" in each}
+    summaries = (summary_of(world, name) for name in _running(world))
+    return {each["client_id"]: each["so_far"] for each in summaries if "so_far" in each}
 
 
-def _positions(told: Mapping[str, Any]) -> dict[str, Positions | None]:
-    return {reader: words.get("positions") for reader, words in told.items()}
+def _positions(reports: Mapping[str, Any]) -> dict[str, Positions | None]:
+    return {reader: report.get("positions") for reader, report in reports.items()}
 
 
-def _behind(world: World, told: Mapping[str, Any], ends: Mapping[str, int]) -> list[str]:
-    positions = {reader: found or {} for reader, found in _positions(told).items()}
+def _behind(world: World, reports: Mapping[str, Any], ends: Mapping[str, int]) -> list[str]:
+    positions = {reader: found or {} for reader, found in _positions(reports).items()}
     return [*_short(positions, ends), *_unassigned(world, positions, ends)]
 
 
@@ -106,11 +106,11 @@ def _unassigned(world: World, positions: Mapping[str, Positions], ends: Mapping[
             yield f"no member has {where}"
 
 
-def _write(world: World, told: Mapping[str, Any]) -> None:
+def _write(world: World, reports: Mapping[str, Any]) -> None:
     rows = [
-        {"reader": reader, **TopicPartition.parse(where)._asdict(), "position": position, "told_ns": words["t_ns"]}
-        for reader, words in told.items()
-        for where, position in words.get("positions", {}).items()
+        {"reader": reader, **TopicPartition.parse(where)._asdict(), "position": position, "told_ns": report["t_ns"]}
+        for reader, report in reports.items()
+        for where, position in report.get("positions", {}).items()
     ]
     rows.sort(key=lambda row: (row["topic"], row["partition"], row["reader"]))
     folder = world.folder.table("positions")

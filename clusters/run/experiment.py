@@ -18,8 +18,8 @@ from clusters.clients.nodes import (
     PROBER,
     client_names,
     client_node,
+    deliveries_to,
     end_clients,
-    given_to,
     has_ended,
     is_ready,
     member_names,
@@ -32,11 +32,11 @@ from clusters.clients.usage import record_usage
 from clusters.faults.phase import PhaseRun
 from clusters.kafka import certificates, class_archive, servers
 from clusters.kafka.admin import alter_config, create_topic
+from clusters.kafka.probe import ReplicaSample
 from clusters.kafka.tools import Tools
-from clusters.kafka.wire import ReplicaSample
 from clusters.live.capture import capture_offsets
+from clusters.live.disk_space import DiskSpace
 from clusters.live.resource_limits import end_cpu_limits, limit_clients, limit_cluster
-from clusters.live.room import Room
 from clusters.live.world import REQUEST_LIMIT_S, WORLD, World, missing_replicas
 from clusters.run.catch_up import catch_up
 from clusters.run.collect import collect_clients, collect_servers, write_tables
@@ -81,7 +81,7 @@ def start_cluster(run: Path) -> None:
 def _full_disk(world: World) -> str:
     """Return a full disk's error: servers that cannot write do not report it."""
     try:
-        Room(world.folder).check()
+        DiskSpace(world.folder).check()
     except HarnessError as full:
         return str(full)
     return ""
@@ -312,7 +312,7 @@ def _settle_group(world: World) -> None:
         return
 
     def is_still() -> bool:
-        given = sum(given_to(world, name) for name in member_names(world))
+        given = sum(deliveries_to(world, name) for name in member_names(world))
         if given != since[-1][0]:
             since.append((given, time.monotonic()))
         return time.monotonic() - since[-1][1] >= at_rest_s

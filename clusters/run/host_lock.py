@@ -24,7 +24,7 @@ LOCK = Path("/tmp/plimsoll-host.lock")  # whatever TMPDIR is: all users need the
 
 
 @contextmanager
-def alone(lock: Path | None = None, tell: Tell = log.info) -> Iterator[None]:
+def exclusive_host(lock: Path | None = None, tell: Tell = log.info) -> Iterator[None]:
     """Hold the host for a benchmark; wait for all other runs."""
     with _held(
         lock or LOCK, fcntl.LOCK_EX, "waiting until this host's other runs have ended: a benchmark runs alone", tell
@@ -33,7 +33,7 @@ def alone(lock: Path | None = None, tell: Tell = log.info) -> Iterator[None]:
 
 
 @contextmanager
-def beside_others(lock: Path | None = None, tell: Tell = log.info) -> Iterator[None]:
+def shared_host(lock: Path | None = None, tell: Tell = log.info) -> Iterator[None]:
     """Share the host for a correctness run; wait for a benchmark."""
     with _held(lock or LOCK, fcntl.LOCK_SH, "waiting until this host's benchmark has ended", tell):
         yield

@@ -47,7 +47,7 @@ def hold_lease(run: Path) -> Iterator[None]:
 
 
 @contextmanager
-def hold_trial() -> Iterator[Path]:
+def hold_scratch_run() -> Iterator[Path]:
     """Yield a folder for a trial, protected like a run."""
     with scratch() as folder:
         run = RunFolder(folder)
@@ -214,13 +214,9 @@ def _is_down(address: str) -> bool:
 def _is_leased(run: Path) -> bool:
     try:
         with (run / "work" / "lease").open() as file:
-            told = json.load(file)
-            in_time = bool(time.monotonic() < told["expires_s"]) and told["boot"] == boot_id()
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-            return in_time
+            lease = json.load(file)
+            in_time = bool(time.monotonic() < lease["expires_s"]) and lease["boot"] == boot_id()
+            return in_time or not _taken(file)
     except PermissionError:
         return True  # another user's lock is not visible
     except _NO_LEASE:

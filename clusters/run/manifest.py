@@ -14,12 +14,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from clusters.clients.direct_writes import direct_producer_id
 from clusters.clients.nodes import probe_rates
 from clusters.kafka.builds import Build
 from clusters.kafka.jars import jars_digest
 from clusters.kafka.servers import jvm_flags
 from clusters.live.world import World
+from clusters.runtimes.nodes import Node
 from clusters.scenario.durations import catch_up_s
 from clusters.scenario.producers import Producer
 from clusters.scenario.scenario import Scenario
@@ -37,19 +37,6 @@ from history.product import product
 def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
     """Return a run's manifest; ``configs`` maps server nodes to settings."""
     plan, scenario = world.plan, world.scenario
-    nodes = [
-        NodeInfo.model_validate(
-            {
-                "name": node.name,
-                "role": node.role,
-                "address": node.address,
-                "node_id": node.node_id,
-                "config": configs[node.name],
-                "jvm_flags": jvm_flags(node),
-            }
-        )
-        for node in world.servers
-    ]
     topics = {
         name: TopicInfo(assignment=topic.assignment(scenario.cluster.broker_ids), config=topic.config)
         for name, topic in scenario.topics.items()
@@ -75,7 +62,7 @@ def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
             boot_id=boot_id(),
             probe_hz=probe_rates(scenario)[0],
             patience_s=catch_up_s(scenario) or None,
-            nodes=nodes,
+            nodes=[_node_info(node, configs[node.name]) for node in world.servers],
             topics=topics,
             producers=producers(world.scenario, world.plan.clients),
             host=host_fingerprint(),
@@ -86,6 +73,19 @@ def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
         raise HarnessError(f"The manifest of {world.folder.run_id} could not be made: {error}") from error
 
 
+def _node_info(node: Node, config: dict[str, str]) -> NodeInfo:
+    return NodeInfo.model_validate(
+        {
+            "name": node.name,
+            "role": node.role,
+            "address": node.address,
+            "node_id": node.node_id,
+            "config": config,
+            "jvm_flags": jvm_flags(node),
+        }
+    )
+
+
 def add_features(world: World) -> None:
     """Add the features that a broker reports before the first record."""
     _complete(world, features=world.features())
@@ -93,18 +93,17 @@ def add_features(world: World) -> None:
 
 def add_incarnations(world: World) -> None:
     """Add each server start's version."""
-    started = [event for event in read_events(world.folder.events) if event.kind == "node_started"]
-    servers = [event for event in started if "kafka_version" in event.detail]
-    found = [
+    incarnations = [
         Incarnation(
             node=event.target,
             incarnation=event.detail["incarnation"],
             kafka_version=event.detail["kafka_version"],
             started_ns=event.t_ns,
         )
-        for event in servers
+        for event in read_events(world.folder.events)
+        if event.kind == "node_started" and "kafka_version" in event.detail
     ]
-    _complete(world, incarnations=found)
+    _complete(world, incarnations=incarnations)
 
 
 def _complete(world: World, **known: Any) -> None:
@@ -113,22 +112,23 @@ def _complete(world: World, **known: Any) -> None:
 
 def producers(scenario: Scenario, clients: Mapping[str, Build]) -> list[ProducerInfo]:
     """Return all producers: of loads, the copier and ``write`` steps."""
-    found = [_of_load(producer, clients.get(producer.of)) for producer in scenario.producers]
-    found += _copies(scenario)
-    writes = [step for phase in scenario.phases for step in phase.steps if isinstance(step, Write)]
-    found += [
-        ProducerInfo(
-            producer_id=direct_producer_id(scenario, step),
-            topic=step.topic,
-            acks=step.acks,
-            idempotence=False,
-            retries=0,
-            engine="raw",
-            record_bytes=step.record_bytes,
-        )
-        for step in writes
+    return [
+        *(_of_load(producer, clients.get(producer.of)) for producer in scenario.producers),
+        *_copies(scenario),
+        *(_of_write(scenario.id_of(step), step) for step in scenario.steps if isinstance(step, Write)),
     ]
-    return found
+
+
+def _of_write(producer_id: str, step: Write) -> ProducerInfo:
+    return ProducerInfo(
+        producer_id=producer_id,
+        topic=step.topic,
+        acks=step.acks,
+        idempotence=False,
+        retries=0,
+        engine="raw",
+        record_bytes=step.record_bytes,
+    )
 
 
 def _of_load(producer: Producer, client: Build | None) -> ProducerInfo:

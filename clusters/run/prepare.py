@@ -11,19 +11,17 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from clusters.kafka.builds import Build, build_of, has_class, reported_version
 from clusters.kafka.features import metadata_level
 from clusters.kafka.jars import is_release, metrics_agent, tools_jars, version_of
 from clusters.kafka.servers import check_java, check_storage, choose_mode
 from clusters.live.world import Plan
-from clusters.run.leftovers import Lease, hold_trial, write_lease
+from clusters.run.leftovers import Lease, hold_scratch_run, write_lease
 from clusters.runtimes import capabilities, choose_runtime, open_runtime
 from clusters.scenario.load import Load
 from clusters.scenario.scenario import Scenario, cpus_of, load_scenario
-from clusters.scenario.steps.processes import Finalise, Rollback, Upgrade
-from clusters.scenario.steps.step import Step
 from history.errors import BadInput
 from history.folder import RunFolder, write_atomically
 from history.java import java_of
@@ -52,7 +50,9 @@ def prepare(
         BadInput: the request is invalid or unsupported.
         OSError: the folder cannot be written.
     """
-    plan = _plan(_told(scenario, changes, rate), kafka, runtime=runtime, seed=seed, subnet=subnet, labels=labels or {})
+    plan = _plan(
+        _scenario(scenario, changes, rate), kafka, runtime=runtime, seed=seed, subnet=subnet, labels=labels or {}
+    )
     _check_resource_limits(plan.scenario, runs)
     now = datetime.now(UTC)
     name = plan.scenario.name.replace("_", "-")
@@ -79,16 +79,16 @@ def _new_folder(runs: Path, stem: str) -> RunFolder:
 
 def check(scenario: str, *, kafka: str, runtime: str = "auto", changes: Mapping[str, Any] | None = None) -> None:
     """Check as ``prepare`` does, and fetch what the run needs; make no folder."""
-    _plan(_told(scenario, changes, None), kafka, runtime=runtime, seed=None, subnet=None, labels={})
+    _plan(_scenario(scenario, changes, None), kafka, runtime=runtime, seed=None, subnet=None, labels={})
 
 
-def _told(scenario: str, changes: Mapping[str, Any] | None, rate: float | None) -> Scenario:
-    told = load_scenario(scenario, changes)
-    return told if rate is None else _with_rate(told, rate)
+def _scenario(name: str, changes: Mapping[str, Any] | None, rate: float | None) -> Scenario:
+    scenario = load_scenario(name, changes)
+    return scenario if rate is None else _with_rate(scenario, rate)
 
 
 def _plan(
-    told: Scenario,
+    scenario: Scenario,
     kafka: str,
     *,
     runtime: str,
@@ -97,48 +97,30 @@ def _plan(
     labels: Mapping[str, str],
 ) -> Plan:
     version = reported_version(kafka)
-    steps = [step for phase in told.phases for step in phase.steps]
-    mode = choose_mode(version, told.cluster.mode)
-    check_storage(version, mode, told.cluster)
-    if told.group and (why := told.group.unknown_to(_oldest(version, told), mode)):
-        raise BadInput(f"Scenario {told.name}: {why}")
-    if mode == "kraft" and told.aims_at_controller:
-        raise BadInput(
-            f"Scenario {told.name} aims at the controller, which is not a broker in KRaft mode; "
-            "use mode: zookeeper with Kafka before 4.0, or aim at a broker or at the active controller."
-        )
-    if mode == "zookeeper":
-        _check_controllers(told, steps)
-    targets = {step.kafka: reported_version(step.kafka) for step in steps if isinstance(step, Upgrade)}
-    _check_upgrades(version, mode, targets, steps)
-    if why := told.unknown_setting([version_of(each) for each in (version, *targets.values())]):
-        raise BadInput(f"Scenario {told.name}: {why}.")
-    if targets and mode == "zookeeper" and told.cluster.metadata_version is None:
-        told = _with_protocol(told, version)
-    chosen = choose_runtime(runtime)
-    if lacking := told.needs - capabilities(chosen):
-        advice = "use --runtime=docker" if runtime == "process" else "start Docker, whose daemon does not answer"
-        raise BadInput(
-            f"Scenario {told.name} needs {', '.join(sorted(lacking))}, which the {chosen} runtime cannot do; {advice}."
-        )
+    mode = choose_mode(version, scenario.cluster.mode)
+    upgrades = {name: reported_version(name) for name in (step.upgrades_to for step in scenario.steps) if name}
+    _check_versions(scenario, version, mode, upgrades)
+    if upgrades and mode == "zookeeper" and scenario.cluster.metadata_version is None:
+        scenario = _with_protocol(scenario, version)
+    chosen = _runtime_for(scenario, runtime)
     _check_subnet(chosen, subnet)
-    build, java = build_of(kafka), java_of(told.cluster.java)
-    check_java(version, told.cluster, java)
+    build, java = build_of(kafka), java_of(scenario.cluster.java)
+    check_java(version, scenario.cluster, java)
     if chosen == "docker":
         from clusters.runtimes.docker.image import fetch_what_nodes_need
 
         fetch_what_nodes_need(java)
-        _check_kernel(told, steps)
-    _check_classes(told, build)
+        _check_kernel(scenario)
+    _check_classes(scenario, build)
     return Plan(
-        scenario=told,
+        scenario=scenario,
         kafka_version=build.version,
         jars=build.jars,
         origin=build.origin,
         java=java,
-        builds={name: build_of(name) for name in targets},
-        agent=metrics_agent() if told.cluster.metrics else None,
-        clients={name: _client(load, kafka) for name, load in told.named_loads.items() if load.engine == "java"},
+        builds={name: build_of(name) for name in upgrades},
+        agent=metrics_agent() if scenario.cluster.metrics else None,
+        clients={name: _client(load, kafka) for name, load in scenario.named_loads.items() if load.engine == "java"},
         mode=mode,
         runtime=chosen,
         seed=secrets.randbelow(2**31) if seed is None else seed,
@@ -147,20 +129,44 @@ def _plan(
     )
 
 
-def _check_classes(told: Scenario, build: Build) -> None:
+def _check_versions(scenario: Scenario, version: str, mode: Mode, upgrades: Mapping[str, str]) -> None:
+    check_storage(version, mode, scenario.cluster)
+    if scenario.group and (why := scenario.group.unknown_to(_oldest(version, scenario), mode)):
+        raise BadInput(f"Scenario {scenario.name}: {why}")
+    _check_controllers(scenario, mode)
+    _check_upgrades(version, mode, upgrades, scenario)
+    if why := scenario.unknown_setting([version_of(each) for each in (version, *upgrades.values())]):
+        raise BadInput(f"Scenario {scenario.name}: {why}.")
+
+
+def _runtime_for(scenario: Scenario, runtime: str) -> Literal["docker", "process"]:
+    chosen = choose_runtime(runtime)
+    if lacking := scenario.needs - capabilities(chosen):
+        advice = "use --runtime=docker" if runtime == "process" else "start Docker, whose daemon does not answer"
+        raise BadInput(
+            f"Scenario {scenario.name} needs {', '.join(sorted(lacking))}, which the {chosen} runtime cannot do; "
+            f"{advice}."
+        )
+    return chosen
+
+
+def _check_classes(scenario: Scenario, build: Build) -> None:
     """Reject a class that no jar has, unless a ``.path`` setting is set: the broker would exit."""
-    for name, value in told.cluster.config.items():
-        if not name.endswith((".class", ".class.name")) or name.removesuffix(".name") + ".path" in told.cluster.config:
+    for name, value in scenario.cluster.config.items():
+        if (
+            not name.endswith((".class", ".class.name"))
+            or name.removesuffix(".name") + ".path" in scenario.cluster.config
+        ):
             continue
         if not has_class(build.jars, value):
             raise BadInput(
-                f"Scenario {told.name}: cluster.config.{name} names {value}, a class that no jar of Kafka "
+                f"Scenario {scenario.name}: cluster.config.{name} names {value}, a class that no jar of Kafka "
                 f"{build.version} has; correct it, or use a build with that jar."
             )
 
 
-def _oldest(version: str, told: Scenario) -> str:
-    level = told.cluster.metadata_version
+def _oldest(version: str, scenario: Scenario) -> str:
+    level = scenario.cluster.metadata_version
     return level if level and Version.parse(level) < Version.parse(version) else version
 
 
@@ -175,38 +181,45 @@ def _client(load: Load, kafka: str) -> Build:
     return Build(version=release, jars=tools_jars(release))
 
 
-def _check_kernel(told: Scenario, steps: list[Step]) -> None:
+def _check_kernel(scenario: Scenario) -> None:
     from clusters.runtimes.kernel import OF_EVERY_RUN, lacking
 
-    missing = lacking((*OF_EVERY_RUN, *(part for step in steps for part in step.kernel)), hold_trial)
+    missing = lacking((*OF_EVERY_RUN, *(part for step in scenario.steps for part in step.kernel)), hold_scratch_run)
     for part in (missing[name] for name in OF_EVERY_RUN if name in missing):
         raise BadInput(
             f"Every run on docker pauses its servers, for which this host's kernel lacks {part.name}; "
             f"use {part.instead}, or a kernel that has it."
         )
-    for step in steps:
+    for step in scenario.steps:
         for part in (missing[name] for name in step.kernel if name in missing):
             raise BadInput(
-                f"Scenario {told.name} has the step {step.key}, for which this host's kernel lacks {part.name}; "
+                f"Scenario {scenario.name} has the step {step.key}, for which this host's kernel lacks {part.name}; "
                 f"use {part.instead}, or a kernel that has it."
             )
 
 
-def _check_controllers(told: Scenario, steps: list[Step]) -> None:
-    if told.cluster.controllers > 1:
-        raise BadInput(
-            f"Scenario {told.name} asks for {told.cluster.controllers} controllers; in ZooKeeper mode one of the "
-            "brokers is the controller, so leave cluster.controllers out."
-        )
-    for step in steps:
-        if not isinstance(step, Upgrade | Rollback) and any(t.role == "controllers" for t in step.targets):
+def _check_controllers(scenario: Scenario, mode: Mode) -> None:
+    if mode == "kraft":
+        if scenario.aims_at_controller:
             raise BadInput(
-                f"Scenario {told.name} aims {step.key} at the controllers, which are nodes of their own in KRaft mode "
-                "only; aim at the active controller."
+                f"Scenario {scenario.name} aims at the controller, which is not a broker in KRaft mode; "
+                "use mode: zookeeper with Kafka before 4.0, or aim at a broker or at the active controller."
+            )
+        return
+    if scenario.cluster.controllers > 1:
+        raise BadInput(
+            f"Scenario {scenario.name} asks for {scenario.cluster.controllers} controllers; in ZooKeeper mode one of "
+            "the brokers is the controller, so leave cluster.controllers out."
+        )
+    for step in scenario.steps:
+        if not step.may_lack_controllers and any(target.role == "controllers" for target in step.targets):
+            raise BadInput(
+                f"Scenario {scenario.name} aims {step.key} at the controllers, which are nodes of their own in KRaft "
+                "mode only; aim at the active controller."
             )
 
 
-def _check_upgrades(version: str, mode: Mode, targets: Mapping[str, str], steps: list[Step]) -> None:
+def _check_upgrades(version: str, mode: Mode, targets: Mapping[str, str], scenario: Scenario) -> None:
     for target in targets.values():
         new, old = version_of(target), version_of(version)
         # Patch releases are compatible both ways.
@@ -214,37 +227,36 @@ def _check_upgrades(version: str, mode: Mode, targets: Mapping[str, str], steps:
             raise BadInput(f"upgrade: Kafka {target} is no upgrade of Kafka {version}; give an older one.")
         choose_mode(target, mode)
     newest = max(version_of(target) for target in (version, *targets.values()))
-    for step in steps:
-        if isinstance(step, Finalise):
-            if Version.parse(step.to) > newest:
-                raise BadInput(f"finalise: {step.to} is newer than every Kafka of this run.")
-            if mode == "kraft":
-                metadata_level(step.to)
+    for release in filter(None, (step.finalises for step in scenario.steps)):
+        if Version.parse(release) > newest:
+            raise BadInput(f"finalise: {release} is newer than every Kafka of this run.")
+        if mode == "kraft":
+            metadata_level(release)
 
 
-def _with_protocol(told: Scenario, version: str) -> Scenario:
+def _with_protocol(scenario: Scenario, version: str) -> Scenario:
     """Set ZooKeeper-mode brokers' protocol version: new binaries would finalise themselves."""
-    cluster = told.cluster.model_copy(update={"metadata_version": version_of(version).minor_release})
-    return told.model_copy(update={"cluster": cluster})
+    cluster = scenario.cluster.model_copy(update={"metadata_version": version_of(version).minor_release})
+    return scenario.model_copy(update={"cluster": cluster})
 
 
-def _with_rate(told: Scenario, rate: float) -> Scenario:
-    if told.load is None:
-        why = "has several loads; set their rates in its file" if told.loads else "has no load"
-        raise BadInput(f"--rate={rate:g} was given, but scenario {told.name} {why}.")
+def _with_rate(scenario: Scenario, rate: float) -> Scenario:
+    if scenario.load is None:
+        why = "has several loads; set their rates in its file" if scenario.loads else "has no load"
+        raise BadInput(f"--rate={rate:g} was given, but scenario {scenario.name} {why}.")
     if not 0 < rate < math.inf:
         raise BadInput(f"--rate={rate:g} is not a rate; give records per second above 0.")
-    return told.model_copy(update={"load": told.load.model_copy(update={"rate": rate})})
+    return scenario.model_copy(update={"load": scenario.load.model_copy(update={"rate": rate})})
 
 
-def _check_resource_limits(told: Scenario, runs: Path) -> None:
-    resource_limits = told.cluster.resource_limits
+def _check_resource_limits(scenario: Scenario, runs: Path) -> None:
+    resource_limits = scenario.cluster.resource_limits
     if resource_limits is None:
         return
     here = os.sched_getaffinity(0)
     for cpu_set in (resource_limits.cpu_set, resource_limits.clients_cpu_set):
         if cpu_set is not None and not cpus_of(cpu_set) <= here:
-            raise BadInput(f"Scenario {told.name} asks for CPUs {cpu_set}; this host has {sorted(here)}.")
+            raise BadInput(f"Scenario {scenario.name} asks for CPUs {cpu_set}; this host has {sorted(here)}.")
     if resource_limits.disk_read is not None:
         from clusters.runtimes.docker.limits import block_device
 
@@ -253,9 +265,9 @@ def _check_resource_limits(told: Scenario, runs: Path) -> None:
 
 def _check_subnet(runtime: str, subnet: str | None) -> None:
     if subnet is not None:
-        with hold_trial() as run:
-            trial = open_runtime(runtime, run)
+        with hold_scratch_run() as run:
+            scratch = open_runtime(runtime, run)
             try:
-                trial.reserve(subnet)
+                scratch.reserve(subnet)
             finally:
-                trial.remove_all()
+                scratch.remove_all()

@@ -1,4 +1,4 @@
-"""Where nodes run: ``docker`` (the real thing) or ``process`` (local processes, no network faults)."""
+"""Choose where nodes run: ``docker`` (all faults) or ``process`` (local processes, no network faults)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from history.errors import BadInput, NoDocker
 
 
 def open_runtime(name: str, run: Path) -> Runtime:
-    """The runtime of a run by its name; nothing is asked of it yet."""
+    """Return a run's runtime without connecting to it."""
     if name == "docker":
         from clusters.runtimes.docker.runtime import DockerRuntime
 
@@ -21,16 +21,17 @@ def open_runtime(name: str, run: Path) -> Runtime:
 
 
 def capabilities(name: str) -> frozenset[str]:
-    """Which of the optional parts the runtime of this name has; steps name those that they need."""
+    """Return a runtime's optional capabilities, which steps name as needs."""
     runtime = open_runtime(name, Path())
     return frozenset(part for part in OPTIONAL if getattr(runtime, part) is not None)
 
 
 def choose_runtime(wanted: str) -> Literal["docker", "process"]:
-    """``auto`` → docker where a daemon answers, else process.
+    """Return the requested runtime; ``auto`` is docker if a daemon responds, else process.
 
     Raises:
-        BadInput: there is no such runtime; NoDocker: docker was asked for and no daemon answers.
+        BadInput: there is no such runtime.
+        NoDocker: docker was requested, but no daemon responds.
     """
     if wanted not in ("auto", "docker", "process"):
         raise BadInput(f"--runtime={wanted} is unknown; it is auto, docker or process.")

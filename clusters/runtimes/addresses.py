@@ -1,4 +1,4 @@
-"""The addresses of a run's nodes: a /24 range of its own."""
+"""Choose the addresses of a run's nodes in its own /24 range."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ HOST = 10  # the first node's last address byte
 
 
 def candidate_prefixes(run: Path, first_byte: int, second_bytes: int) -> Iterator[str]:
-    """64 address ranges to try (their first three bytes), beginning at one that follows from the run's name."""
+    """Yield the first three bytes of 64 ranges to try, starting at one derived from the run's name."""
     start = int.from_bytes(hashlib.sha256(run.name.encode()).digest()[:2])
     for attempt in range(64):
         high, low = divmod((start + attempt) % (second_bytes * 254), 254)

@@ -1,4 +1,4 @@
-"""What the kernel says of a container's control group, read on the host: version 1 or 2 of cgroups."""
+"""Read a container's control group (cgroups v1 or v2) on the host."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _THROTTLED = {"nr_periods": "cpu_periods", "nr_throttled": "cpu_throttled_period
 
 
 def cpu_limits(pid: int) -> dict[str, str]:
-    """The CPU quota as ``"<µs> <period µs>"`` (``max``: none) and the CPUs; what the kernel does not say is absent."""
+    """Return ``cpu_quota`` as ``"<µs> <period µs>"`` (``max``: none) and ``cpu_set``, each if available."""
     quota = _read(pid, "cpu.max")
     if quota is None:
         parts = [_read(pid, f"cpu.cfs_{name}_us", "cpu") for name in ("quota", "period")]
@@ -21,7 +21,7 @@ def cpu_limits(pid: int) -> dict[str, str]:
 
 
 def disk_limits(pid: int) -> dict[str, str]:
-    """The limits on reading and writing block devices, as the kernel spells them; without one it is absent."""
+    """Return the limits of block devices in the kernel's spelling; absent if unlimited."""
     both = _read(pid, "io.max")
     found = {
         f"disk_{name}": _read(pid, f"blkio.throttle.{name}_bps_device", "blkio") or both for name in ("read", "write")
@@ -30,9 +30,9 @@ def disk_limits(pid: int) -> dict[str, str]:
 
 
 def write_limit(pid: int, device: str, bytes_per_s: float | None) -> tuple[Path, str]:
-    """How a control group's writes to a device (``"254:0"``) are limited: a file below ``ROOT``, and what goes into it.
+    """Return a file below ``ROOT`` and its content, which limit a control group's writes to a device (``"254:0"``).
 
-    None lifts the limit. Version 1 limits only what a process itself writes through, as fsync does.
+    None removes the limit. Version 1 limits only writes that do not wait in the page cache, as for fsync.
     """
     group, of_version_1 = _group(pid, "blkio")
     rate = None if bytes_per_s is None else int(bytes_per_s)
@@ -42,7 +42,7 @@ def write_limit(pid: int, device: str, bytes_per_s: float | None) -> tuple[Path,
 
 
 def throttles_disks() -> bool:
-    """Whether this kernel limits what a control group writes."""
+    """Return whether this kernel can limit a control group's writes."""
     try:
         return "io" in (ROOT / "cgroup.controllers").read_text().split()
     except OSError:
@@ -50,9 +50,9 @@ def throttles_disks() -> bool:
 
 
 def pauses_processes() -> bool:
-    """Whether this kernel pauses a control group: version 1 by a controller that somebody mounted, version 2 itself."""
+    """Return whether this kernel can pause a control group; version 1 needs a mounted controller."""
     if (ROOT / "cgroup.controllers").exists():
-        return all((group / "cgroup.freeze").exists() for group in ROOT.glob("*/"))  # the topmost has none
+        return all((group / "cgroup.freeze").exists() for group in ROOT.glob("*/"))  # the root group has none
     try:
         return bool(re.search(r"^freezer\t[1-9]", (PROC / "cgroups").read_text(), re.MULTILINE))
     except OSError:
@@ -60,8 +60,8 @@ def pauses_processes() -> bool:
 
 
 def cpu_counters(pid: int) -> dict[str, float]:
-    """CPU time and throttling since the container began: ``cpu_ns``, ``cpu_periods``, ``cpu_throttled_periods``,
-    ``cpu_throttled_ns``; what the kernel does not count is absent.
+    """Return CPU time and throttling since the container started: ``cpu_ns``, ``cpu_periods``,
+    ``cpu_throttled_periods``, ``cpu_throttled_ns``, each if available.
     """
     stat = dict(line.split() for line in (_read(pid, "cpu.stat", "cpu") or "").splitlines())
     found = {name: float(stat[key]) for key, name in _THROTTLED.items() if key in stat}
@@ -78,7 +78,7 @@ def cpu_counters(pid: int) -> dict[str, float]:
 
 
 def _read(pid: int, file: str, controller: str | None = None) -> str | None:
-    """A file of the control group that a process is in."""
+    """Return a file of a process's control group."""
     try:
         return (_group(pid, controller)[0] / file).read_text().strip()
     except OSError:
@@ -86,8 +86,7 @@ def _read(pid: int, file: str, controller: str | None = None) -> str | None:
 
 
 def _group(pid: int, controller: str | None) -> tuple[Path, bool]:
-    """The control group that a process is in: of a controller's own hierarchy (and whether it has one), else of the
-    unified one.
+    """Return a process's group in the controller's own hierarchy (version 1) and True, else its unified one and False.
 
     Raises:
         OSError: there is no such process.

@@ -1,4 +1,4 @@
-"""The Python libraries that client nodes need, as a folder to be mounted into containers."""
+"""Provide client nodes' Python libraries as a folder for containers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from functools import cache
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
-from clusters.paths import CACHE, ROOT, aside, locked
+from clusters.paths import CACHE, ROOT, locked, staged_folder
 from history.commands import run_command
 from history.errors import HarnessError
 
@@ -27,7 +27,7 @@ IMAGE_PYTHON = "3.11"  # Debian bookworm's, which the node image has
 
 
 def locked_requirements(lock: str, names: tuple[str, ...]) -> str:
-    """The blocks (version and hashes) of some packages out of a hashed requirements file.
+    """Return some packages' blocks (version, hashes) of a hashed requirements file.
 
     Raises:
         HarnessError: a package is not in it.
@@ -43,9 +43,9 @@ def locked_requirements(lock: str, names: tuple[str, ...]) -> str:
 
 @cache
 def client_libraries() -> Path:
-    """The folder with the client libraries for the image's Python, made once per lock file.
+    """Return the folder of client libraries for the image's Python, made once per lock file.
 
-    Where this process runs on the same Python its own are linked, else they are fetched.
+    On the same Python, this process's libraries are linked; otherwise they are fetched.
 
     Raises:
         HarnessError: they could not be fetched.
@@ -54,7 +54,7 @@ def client_libraries() -> Path:
     folder = CACHE / "clients" / hashlib.sha256(requirements.encode()).hexdigest()[:12]
     with locked(CACHE / "clients" / ".lock"):
         if not folder.is_dir():
-            with aside(folder) as new:
+            with staged_folder(folder) as new:
                 wanted = new / "requirements.txt"
                 wanted.write_text(requirements)
                 if installed := installed_here(requirements):
@@ -67,9 +67,7 @@ def client_libraries() -> Path:
 
 
 def installed_here(requirements: str) -> list[Distribution]:
-    """The client libraries as this process has them; empty unless all are of the locked versions, for the image's
-    Python.
-    """
+    """Return this process's client libraries; empty unless Python is the image's and all versions are locked ones."""
     if "{}.{}".format(*sys.version_info) != IMAGE_PYTHON:
         return []
     found = [distribution(name) for name in LIBRARIES]

@@ -1,6 +1,6 @@
-"""The kernel's cumulative counters of a process, of its network namespace and of the host, as /proc tells them.
+"""Read cumulative counters of a process, its network namespace and the host from /proc.
 
-What the kernel does not count, or does not tell this user, is absent; it is never zero.
+Unavailable counters are absent, never zero.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ _KIB = 1024
 
 
 def of_process(pid: int) -> dict[str, float]:
-    """``cpu_ns``, ``memory_bytes`` and ``memory_peak_bytes`` (resident, the page cache apart), ``disk_read_bytes`` and
-    ``disk_write_bytes`` (from and to the disk, at once or later by the page cache).
+    """Return ``cpu_ns``, ``memory_bytes`` and ``memory_peak_bytes`` (resident, without page cache), ``disk_read_bytes``
+    and ``disk_write_bytes`` (of the disk, immediately or later).
     """
     process = PROC / str(pid)
     found: dict[str, float] = {}
@@ -33,7 +33,7 @@ def of_process(pid: int) -> dict[str, float]:
 
 
 def of_network(pid: int, interface: str = "eth0") -> dict[str, float]:
-    """``network_in_bytes`` and ``network_out_bytes`` of an interface in the namespace that a process is in."""
+    """Return ``network_in_bytes`` and ``network_out_bytes`` of an interface in a process's namespace."""
     told = _pairs(PROC / str(pid) / "net" / "dev").get(interface)
     if told is None:
         return {}
@@ -42,7 +42,7 @@ def of_network(pid: int, interface: str = "eth0") -> dict[str, float]:
 
 
 def of_host() -> dict[str, float]:
-    """``psi_<cpu|io|memory>_some_us`` (not every kernel has them), and ``busy_ns``, ``idle_ns``, ``steal_ns`` over all
+    """Return ``psi_<cpu|io|memory>_some_us`` (not on every kernel), and ``busy_ns``, ``idle_ns``, ``steal_ns`` over all
     CPUs.
     """
     found: dict[str, float] = {}

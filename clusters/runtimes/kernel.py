@@ -1,4 +1,4 @@
-"""What not every kernel has: tried before a run that needs it, since a module is not found out before it is used."""
+"""Test optional kernel features before a run needs them, because modules load only on use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Trial = Callable[[], AbstractContextManager[Path]]
 
 
 class Part(NamedTuple):
-    """Something of the kernel's: its name, what makes do without it, and how it is tried."""
+    """A kernel feature: its name, what to use instead, and a test command."""
 
     name: str
     instead: str
@@ -48,13 +48,13 @@ PARTS = {
     "blk_throttle": Part("BLK_DEV_THROTTLING", "limit_cpu"),
     "freezer": Part("CGROUP_FREEZER", "--runtime=process"),
 }
-OF_EVERY_RUN = ("freezer",)  # on docker: all servers are paused before what they wrote is collected
+OF_EVERY_RUN = ("freezer",)  # docker pauses all servers before it collects their files
 
 
 def lacking(parts: Iterable[str], trial: Trial) -> dict[str, Part]:
-    """Those of these ``PARTS`` that this host's kernel lacks, in the order of the table.
+    """Return those of ``parts`` that this host's kernel lacks, in the order of ``PARTS``.
 
-    Only these are tried, and once in a process, in a folder that ``trial`` lends.
+    Each is tested once per process, in a folder of ``trial``.
     """
     wanted = frozenset(parts)
     tried = _missing(tuple(name for name, part in PARTS.items() if name in wanted and part.trial), trial)
@@ -72,7 +72,7 @@ def lacking(parts: Iterable[str], trial: Trial) -> dict[str, Part]:
 
 @cache
 def _missing(parts: tuple[str, ...], trial: Trial) -> tuple[str, ...]:
-    """Tried in one container, on the loopback of a network namespace of its own."""
+    """Test in one container, on the loopback of its own network namespace."""
     if not parts:
         return ()
     trials = [f"({PARTS[name].trial}) >/dev/null 2>&1 || echo {number}" for number, name in enumerate(parts)]

@@ -1,4 +1,4 @@
-"""A node: everything that runs during an experiment, with one life cycle whatever its role."""
+"""Define nodes: everything that runs in an experiment, with one life cycle."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY  # to open one
 
 @dataclass(frozen=True)
 class Node:
-    """What a runtime needs to start a node.
+    """All that a runtime needs to start a node.
 
-    ``program`` is ``python``, of which each runtime has its own, or a path. It and all paths in ``arguments``
-    are the host's: every runtime shows them to the node under the same name. ``folder`` is the node's own
-    and writable; ``log`` receives what it prints.
+    ``program`` is a path, or ``python`` for the runtime's own. Paths in it and in ``arguments`` are the host's; nodes
+    see them under the same names. The node may write to ``folder``.
     """
 
     name: str
@@ -30,11 +29,11 @@ class Node:
     program: str
     arguments: tuple[str, ...]
     node_id: int | None = None
-    readable: tuple[Path, ...] = ()  # folders and files outside its own that it reads
+    readable: tuple[Path, ...] = ()  # other files and folders that it reads
     writable: tuple[Path, ...] = ()  # and writes
     log_dir_count: int = 1  # of a broker
-    disk_bytes: int | None = None  # the size of a disk of its own for its data (``disks``); None: the host's
-    disk_read: float | None = None  # bytes a second that it may read from its disk (``resource_limits``)
+    disk_bytes: int | None = None  # the size of its own disk for data (``disks``); None: the host's disk
+    disk_read: float | None = None  # bytes/s (``resource_limits``)
     environment: dict[str, str] = field(default_factory=dict)
     beside: Node | None = None  # whose network and address it shares
 
@@ -44,27 +43,26 @@ class Node:
 
     @property
     def log_dirs(self) -> list[Path]:
-        """Where a broker's replicas lie: ``data``, and ``data-2`` and so on where it has several (JBOD)."""
+        """Return a broker's log directories: ``data``, and with JBOD ``data-2`` and so on."""
         return [
             self.folder / (f"data-{number}" if number else "data") for number in (0, *range(2, self.log_dir_count + 1))
         ]
 
     @property
     def metadata_dir(self) -> Path:
-        """Where KRaft's metadata log lies: apart from the replicas where each of several log directories may fail."""
+        """Return KRaft's metadata directory: separate with JBOD, where each log directory may fail."""
         return self.folder / ("data" if self.log_dir_count == 1 else "metadata")
 
     def log_dir_of(self, replica: str) -> Path:
-        """The log directory that holds a replica such as ``orders-0``; the first one where none does."""
+        """Return the log directory of a replica such as ``orders-0``; the first if none has it."""
         return next((folder for folder in self.log_dirs if (folder / replica).is_dir()), self.log_dirs[0])
 
 
 @contextmanager
 def opened(node: Node, path: Path, flags: int) -> Iterator[int]:
-    """A descriptor of a file or folder of a node, opened with these flags of ``os.open`` and through no link.
+    """Yield a descriptor of a node's file or folder, opened with ``os.open``'s flags and without following links.
 
-    A build under test writes into its node's folder, and may put a link to any file of the user's there at any moment
-    (docs/security.md).
+    A build under test can put links to the user's files into its node's folder (docs/security.md).
 
     Raises:
         HarnessError: the path, or a folder between it and the node's own, is a link.
@@ -78,7 +76,7 @@ def opened(node: Node, path: Path, flags: int) -> Iterator[int]:
             try:
                 at = os.open(part, how | os.O_NOFOLLOW, dir_fd=at)
             except OSError as error:
-                if error.errno in (errno.ELOOP, errno.ENOTDIR):  # the second of a link that had to be a folder
+                if error.errno in (errno.ELOOP, errno.ENOTDIR):  # ENOTDIR: a link in place of a folder
                     raise HarnessError(
                         f"{path} of {node.name} has a link, or no folder, at {part}, and links are not followed: "
                         "Kafka makes none there; find out why the build under test does."

@@ -1,6 +1,6 @@
-"""The ports of every node, the same on every runtime.
+"""Define the nodes' ports, the same on every runtime.
 
-PROBE is never cut by a fault, so that an isolated broker stays observable.
+No fault affects PROBE, so that an isolated broker stays observable.
 """
 
 from typing import Literal

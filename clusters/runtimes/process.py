@@ -1,4 +1,4 @@
-"""Nodes as local processes: one loopback address per node, found again by their environment."""
+"""Run nodes as local processes, each with a loopback address, identified by their environment."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from history.errors import BadInput, HarnessError
 
 RUN_VARIABLE = "PLIMSOLL_RUN"
 NODE_VARIABLE = "PLIMSOLL_NODE"
-# All that a node has of the environment of whoever starts it, which may hold keys of an object store or of Airflow.
+# The only inherited variables: others may hold keys of an object store or Airflow.
 PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "TZ")
-_REAP_S = 1.0  # for the kernel to tell a parent how its child ended
+_REAP_S = 1.0  # for the kernel to report a child's end
 
 
 class ProcessRuntime:
-    """Kill and pause by signals; there is no network between the nodes, no limit on what they use, and one disk."""
+    """Kill and pause by signals, without a network between nodes, resource limits or separate disks."""
 
     name: Literal["process"] = "process"
     network = None
@@ -59,7 +59,7 @@ class ProcessRuntime:
         program = sys.executable if node.program == "python" else node.program
         environment = {
             **{name: os.environ[name] for name in PASSED_ON if name in os.environ},
-            "LC_ALL": "C.UTF-8",  # else Java cannot open a path with letters beyond ASCII
+            "LC_ALL": "C.UTF-8",  # else Java cannot open non-ASCII paths
             **node.environment,
             "PYTHONPATH": str(ROOT),
             RUN_VARIABLE: str(self._run),
@@ -103,10 +103,10 @@ class ProcessRuntime:
         return "exited"
 
     def exit_status(self, name: str) -> int | None:
-        """Known of nodes that this process started."""
+        """Return a status only for nodes that this process started."""
         with suppress(FileNotFoundError, ValueError):
             child = self._children.get(int((self._run / "work" / name / "pid").read_text()))
-            if child and self.state(name) == "exited":  # its parent may be told of that a moment later
+            if child and self.state(name) == "exited":  # the parent may see it a moment later
                 with suppress(subprocess.TimeoutExpired):
                     return child.wait(timeout=_REAP_S)
             return child.poll() if child else None
@@ -127,7 +127,7 @@ class ProcessRuntime:
         return sorted(found.values())
 
     def _process(self, name: str) -> psutil.Process | None:
-        """The node's process, if it lives; whoever was given its pid since was not started as this node."""
+        """Return the node's live process; the environment excludes one with a reused pid."""
         with suppress(FileNotFoundError, ValueError, psutil.Error):
             process = psutil.Process(int((self._run / "work" / name / "pid").read_text()))
             if self._lives(process) and _owner_of(process.environ()) == f"{self._run}/{name}":
@@ -135,7 +135,7 @@ class ProcessRuntime:
         return None
 
     def _lives(self, process: psutil.Process) -> bool:
-        """Has it not ended? The exit of an own child is collected."""
+        """Return whether it runs; reap an own child."""
         if process.pid in self._children:
             self._children[process.pid].poll()
         with suppress(psutil.NoSuchProcess):
@@ -144,21 +144,21 @@ class ProcessRuntime:
 
 
 def _has_begun(pid: int) -> bool:
-    """For a moment after exec the kernel shows no environment yet, and by that a node is found."""
+    """Return whether the environment, which identifies a node, is visible: shortly after exec it is not."""
     try:
         return Path(f"/proc/{pid}/environ").read_bytes() != b""
-    except (FileNotFoundError, ProcessLookupError):  # it has ended by now
+    except (FileNotFoundError, ProcessLookupError):  # it has ended
         return True
 
 
 def processes_of(run: Path | None = None) -> dict[psutil.Process, str]:
-    """Process → "run folder/node" of every node process of a run, or of all runs.
+    """Return process → "run folder/node" of the nodes of a run, or of all runs.
 
-    Those of a container or chroot are left out: their folders, and so their leases, cannot be seen from here.
+    Ignore those in containers and chroots, because their folders and leases are not visible here.
     """
     found = {}
     for process in psutil.process_iter(["environ"]):
-        owner = _owner_of(process.info["environ"] or {})  # of another user's process it is None
+        owner = _owner_of(process.info["environ"] or {})  # None for another user's process
         with suppress(OSError):
             if owner and (run is None or Path(owner).parent == run) and Path(f"/proc/{process.pid}/root").samefile("/"):
                 found[process] = owner
@@ -166,7 +166,7 @@ def processes_of(run: Path | None = None) -> dict[psutil.Process, str]:
 
 
 def _owner_of(environment: Mapping[str, str]) -> str:
-    """``run folder/node`` of a node process or its child; empty for any other."""
+    """Return ``run folder/node`` of a node process or its child; empty for any other."""
     run, node = environment.get(RUN_VARIABLE), environment.get(NODE_VARIABLE)
     return f"{run}/{node}" if run and node is not None else ""
 

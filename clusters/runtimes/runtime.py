@@ -1,4 +1,4 @@
-"""What a runtime offers: nodes always; a network, resource limits and disks where it has them, else None."""
+"""Define a runtime: nodes, and optionally a network, resource limits and disks (else None)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from history.errors import HarnessError
 T = TypeVar("T")
 
 NodeState = Literal["running", "paused", "exited", "absent"]
-OPTIONAL = ("network", "resource_limits", "disks")  # what a scenario's steps may need of a runtime
+OPTIONAL = ("network", "resource_limits", "disks")  # what steps may need
 
 
 class Runtime(Protocol):
-    """Runs the nodes of one run. All calls by node name; all leftovers are found by the run's folder."""
+    """Run one run's nodes by name; leftovers are found by the run's folder."""
 
     @property
     def name(self) -> Literal["docker", "process"]: ...
@@ -39,7 +39,7 @@ class Runtime(Protocol):
     def start(self, node: Node) -> None: ...
 
     def kill(self, name: str, signal: str) -> None:
-        """Send a signal (``SIGKILL``, ``SIGTERM``) to a node that runs."""
+        """Send a signal (``SIGKILL``, ``SIGTERM``) to a running node."""
         ...
 
     def pause(self, name: str) -> None: ...
@@ -49,7 +49,7 @@ class Runtime(Protocol):
     def state(self, name: str) -> NodeState: ...
 
     def exit_status(self, name: str) -> int | None:
-        """Return the exit status of a node that has ended (137 or -9 after SIGKILL), or None where it is not known."""
+        """Return an ended node's exit status (137 or -9 after SIGKILL); None if unknown."""
         ...
 
     def usage(self, name: str) -> dict[str, float]:
@@ -57,55 +57,55 @@ class Runtime(Protocol):
         ...
 
     def remove_all(self) -> list[str]:
-        """Remove everything of the run; returns what was there. Safe to call again."""
+        """Remove everything of the run and return it; repeatable."""
         ...
 
 
 class LimitCounters(NamedTuple):
-    """What passed a limit or delay, and how often something was held back."""
+    """The bytes that passed a limit or delay, and how often packets were held back."""
 
     passed_bytes: int
     held_back: int
 
 
 class Network(Protocol):
-    """The traffic between nodes, dropped, limited or delayed by the kernel, which counts what it did."""
+    """Drop, limit or delay traffic between nodes, with the kernel's counters."""
 
     def drop_packets(self, node: Node, rule: str, matches: list[str]) -> None:
-        """Drop a node's packets that match, in iptables' words, under a name of at most 28 letters."""
+        """Drop a node's packets that match iptables expressions; ``rule`` has at most 28 letters."""
         ...
 
     def dropped_packets(self, node: Node, rule: str) -> int | None:
-        """How many packets the kernel has dropped by that name; None where there is no such rule."""
+        """Return the number of packets that a rule dropped; None without the rule."""
         ...
 
     def stop_dropping(self, node: Node, rule: str) -> int | None:
-        """End it; returns how many packets were dropped, or None where the kernel still lists it."""
+        """Remove a rule; return its dropped packets, or None if the kernel still lists it."""
         ...
 
     def limit_ingress(self, node: Node, senders: list[Node], port: int, bytes_per_s: float, /) -> None:
-        """Limit what ``senders`` send from ``port`` to a node; once more to change the limit."""
+        """Limit what ``senders`` send from ``port`` to a node, or change the limit."""
         ...
 
     def delay_ingress(self, node: Node, senders: list[Node], port: int, by_s: float, overtaking: float = 0.0) -> None:
-        """Hold it back for so long instead, but for so many per cent."""
+        """Delay that traffic instead, except ``overtaking`` per cent of the packets."""
         ...
 
     def restore_ingress(self, node: Node, senders: list[Node], /) -> None:
-        """End either; what is held back at that moment arrives."""
+        """Remove limit or delay; queued packets arrive."""
         ...
 
     def round_trips_s(self, node: Node, sender: Node, port: int) -> list[float]:
-        """Connect from a node's address to a sender's port a few times; return how long each took, in seconds."""
+        """Connect from a node's address to a sender's port a few times; return the durations."""
         ...
 
     def limited(self, node: Node, sender: Node) -> LimitCounters | None:
-        """What the kernel counted of what a sender's limit or delay let through so far; None without either."""
+        """Return the counters of a sender's limit or delay; None without either."""
         ...
 
 
 class ResourceLimits(Protocol):
-    """What a node may use of its host."""
+    """Limit a node's use of its host."""
 
     def limit_egress(self, node: Node, bytes_per_s: float) -> None:
         """Limit all that a node sends, until the run ends."""
@@ -116,7 +116,7 @@ class ResourceLimits(Protocol):
         ...
 
     def limit_disk(self, node: Node, bytes_per_s: float | None) -> None:
-        """Limit what a running node writes through to the disk on which its folder lies; None lifts the limit."""
+        """Limit a running node's writes to its folder's disk; None removes the limit."""
         ...
 
     def time_write(self, node: Node, size_bytes: int) -> float:
@@ -124,12 +124,12 @@ class ResourceLimits(Protocol):
         ...
 
     def in_effect(self, node: Node) -> dict[str, Any]:
-        """What the kernel says of a node's limits and of what they held back."""
+        """Return the kernel's values and counters of a node's limits."""
         ...
 
 
 class Disks(Protocol):
-    """A node's own disk."""
+    """Access a node's own disk."""
 
     def run_script(self, node: Node, script: str) -> str:
         """Run a shell script in a node's folder, with the node's disk as /disk; return its output."""

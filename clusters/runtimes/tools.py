@@ -1,4 +1,4 @@
-"""Programs of a build under test that run to their end: in a node of their own, with no more rights than any node."""
+"""Run programs of a build under test to their end, in their own nodes without more rights."""
 
 from __future__ import annotations
 

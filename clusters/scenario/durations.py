@@ -5,7 +5,6 @@ from __future__ import annotations
 from clusters.scenario.groups import Group, ShareGroup
 from clusters.scenario.load import Load
 from clusters.scenario.scenario import Phase, Scenario
-from clusters.scenario.steps.flow import SetRate
 from history.readers import patience_s
 from history.share_groups import still_s
 
@@ -32,9 +31,9 @@ def drain_limit_s(scenario: Scenario) -> float:
 def expected_records(scenario: Scenario) -> float:
     """Return a run's records at each load's highest rate."""
     highest = {name: load.peak_rate for name, load in scenario.named_loads.items()}
-    for step in (step for phase in scenario.phases for step in phase.steps if isinstance(step, SetRate)):
-        name = scenario.load_name(step.load)
-        highest[name] = max(highest[name], step.rate)
+    for load, rate in (step.new_rate for step in scenario.steps if step.new_rate):
+        name = scenario.load_name(load)
+        highest[name] = max(highest[name], rate)
     return sum(highest.values()) * sum(map(expected_phase_s, scenario.phases))
 
 
@@ -42,16 +41,17 @@ def expected_bytes(scenario: Scenario) -> float:
     """Return the bytes of all loads' records in all replicas."""
     loads = scenario.named_loads
     rates = {name: load.usual_rate for name, load in loads.items()}
-    of_record = {name: _kept_bytes(load) * len(scenario.topics[load.topic].replicas) for name, load in loads.items()}
+    of_record = {name: _stored_bytes(load) * len(scenario.topics[load.topic].replicas) for name, load in loads.items()}
     total = 0.0
-    for step in (step for phase in scenario.phases for step in phase.steps):
-        if isinstance(step, SetRate):
-            rates[scenario.load_name(step.load)] = step.rate
+    for step in scenario.steps:
+        if step.new_rate:
+            load, rate = step.new_rate
+            rates[scenario.load_name(load)] = rate
         total += step.duration.expected_s * sum(rate * of_record[name] for name, rate in rates.items())
     return total
 
 
-def _kept_bytes(load: Load) -> float:
+def _stored_bytes(load: Load) -> float:
     """Return a record's stored bytes; repetitive padding compresses to almost nothing."""
     if load.compression == "none":
         return load.sizes.mean

@@ -1,4 +1,4 @@
-"""A scenario's loads: producers at a rate, with their settings and records."""
+"""A scenario's loads: producers at a rate, with their settings and records; and its copier."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _in_project(path: object) -> object:
     return str(ROOT / path) if isinstance(path, str | Path) else path  # a plan is JSON
 
 
-def _as_told(path: Path) -> str:
+def _as_written(path: Path) -> str:
     return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 
@@ -35,7 +35,7 @@ class Payload(Model):
     """The content of records: padding that compresses to a share, or parts of a file."""
 
     compresses_to: Share | None = None
-    file: Annotated[Path, BeforeValidator(_in_project), PlainSerializer(_as_told)] | None = None
+    file: Annotated[Path, BeforeValidator(_in_project), PlainSerializer(_as_written)] | None = None
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Payload:
@@ -107,9 +107,9 @@ class Load(Model):
             )
         share = shared(self.rate, self.processes)
         if self.engine == "java" and (isinstance(share, Model) or share < 1 or share % 1):
-            told = "a rate that changes" if isinstance(share, Model) else f"{share:g}"
+            rate = "a rate that changes" if isinstance(share, Model) else f"{share:g}"
             each = f" in each of {self.processes} processes" if self.processes > 1 else ""
-            raise ValueError(f"engine: java takes a whole number of records a second, not {told}{each}")
+            raise ValueError(f"engine: java takes a whole number of records a second, not {rate}{each}")
         if self.engine == "java" and (self.keys or self.partitioner):
             raise ValueError("engine: java has neither keys nor partitioner; VerifiableProducer uses its own")
         return self
@@ -144,3 +144,13 @@ class Load(Model):
                 "set idempotence: false"
             )
         return self
+
+
+class Copier(Model):
+    """A copier from the load's topic to ``to``; ``offsets``: docs/scenarios.md."""
+
+    to: str
+    offsets: Literal["in_transaction", "apart"] = "in_transaction"
+    records: int = Field(default=50, gt=0)  # per transaction
+    timeout: Seconds = 20.0
+    load: str | None = Field(default=None, exclude_if=is_none)

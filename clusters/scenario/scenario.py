@@ -15,9 +15,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationError, model_validator
 
 from clusters.paths import ROOT, is_file
-from clusters.scenario.copier import Copier
 from clusters.scenario.groups import Group, ShareGroup
-from clusters.scenario.load import Load
+from clusters.scenario.load import Copier, Load
 from clusters.scenario.producers import PRODUCER, Producer, producers_of, wrong_names
 from clusters.scenario.steps.catalog import AnyStep
 from clusters.scenario.steps.flow import Wait
@@ -351,9 +350,16 @@ class Scenario(Model):
         yield "cluster.config", "broker", self.cluster.config
         for name, topic in self.topics.items():
             yield f"topics.{name}.config", "topic", topic.config
-        for step in (step for phase in self.phases for step in phase.steps):
-            if step.settings_changed:
-                yield step.settings_changed
+        yield from (step.settings_changed for step in self.steps if step.settings_changed)
+
+    @property
+    def steps(self) -> list[Step]:
+        return [step for phase in self.phases for step in phase.steps]
+
+    def id_of(self, step: Step) -> str:
+        """Return ``write-1`` for the first ``write`` step."""
+        alike = [each for each in self.steps if each.key == step.key]
+        return f"{step.key}-{next(number for number, each in enumerate(alike, 1) if each is step)}"
 
     @property
     def named_loads(self) -> dict[str, Load]:
@@ -367,8 +373,8 @@ class Scenario(Model):
             raise ValueError(f"there is no load {name!r}; this scenario has {', '.join(self.named_loads)}")
         return self.named_loads[self.load_name(name)]
 
-    def load_name(self, asked: str | None) -> str:
-        return asked or next(iter(self.named_loads))
+    def load_name(self, name: str | None) -> str:
+        return name or next(iter(self.named_loads))
 
     def loads_of(self, topic: str) -> list[Load]:
         return [load for load in self.named_loads.values() if load.topic == topic]
@@ -402,18 +408,17 @@ class Scenario(Model):
     @property
     def aims_at_controller(self) -> bool:
         """Return whether a step targets the broker that is the controller; KRaft's is a separate node."""
-        targets = (target for phase in self.phases for step in phase.steps for target in step.targets)
-        return any(target.role == "controller" for target in targets)
+        return any(target.role == "controller" for step in self.steps for target in step.targets)
 
     @property
     def faults(self) -> list[str]:
-        return [fault for phase in self.phases for step in phase.steps for fault in step.breaks]
+        return [fault for step in self.steps for fault in step.breaks]
 
     @property
     def needs(self) -> frozenset[str]:
         of_cluster = frozenset({"resource_limits"} if self.cluster.resource_limits else ())
         of_cluster |= frozenset({"disks"} if self.cluster.disks else ())
-        return of_cluster.union(*(step.needs for phase in self.phases for step in phase.steps))
+        return of_cluster.union(*(step.needs for step in self.steps))
 
     @property
     def digest(self) -> str:
@@ -426,8 +431,8 @@ def parse_scenario(text: str, where: str, changes: Mapping[str, Any] | None = No
     Raises:
         BadInput: it is not a scenario; the message names the first error.
     """
-    told = parse(text, where)
-    merged = merge_patch(told, changes) if changes else told
+    document = parse(text, where)
+    merged = merge_patch(document, changes) if changes else document
     try:
         return Scenario.model_validate(merged)
     except ValidationError as error:
@@ -445,9 +450,9 @@ def _named(document: Any, place: Place) -> str:
     return dotted(place)
 
 
-def merge_patch(told: object, changes: Mapping[str, Any]) -> dict[str, Any]:
+def merge_patch(document: object, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Apply a JSON merge patch (RFC 7396): null removes a key."""
-    merged = dict(told) if isinstance(told, Mapping) else {}
+    merged = dict(document) if isinstance(document, Mapping) else {}
     for key, value in changes.items():
         if value is None:
             merged.pop(key, None)

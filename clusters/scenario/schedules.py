@@ -121,7 +121,7 @@ def randomised_schedule(mix: FaultMix, *, seed: int, length_s: float, load: bool
         quiet = [_quiet(mix, rng)]
         phases += [{f"{number}: {name}": [*steps, *healed]}, {f"quiet after {number}": quiet}]
         lasted_s += _held_s([*steps, *quiet]) + _USUAL_S
-    told = {
+    drawn = {
         "name": f"randomised_{seed}" if loaded else f"randomised_{seed}_at_rest",
         "why": f"Faults in an order that seed {seed} drew, each healed and followed by a quiet period.",
         "cluster": mix.cluster,
@@ -130,7 +130,7 @@ def randomised_schedule(mix: FaultMix, *, seed: int, length_s: float, load: bool
         "phases": phases,
     }
     try:
-        return Scenario.model_validate(told)
+        return Scenario.model_validate(drawn)
     except ValidationError as error:
         raise BadInput(f"The fault mix makes no scenario: {first_wrong(error)}.") from error
 
@@ -155,8 +155,8 @@ def _fault(mix: FaultMix, rng: random.Random, least: int) -> tuple[str, list[dic
     fault = mix.faults[name]
     gaps = {"$who": rng.choice(fault.who)} if fault.who else {}
     chosen = rng.choices(mix.during, k=rng.randint(least, _MAX_DURING)) if mix.during else []
-    told = (each for step in fault.steps for each in (chosen if step == "$during" else [step]))
-    return name, [_drawn(each, gaps, rng) for each in told]
+    steps = (each for step in fault.steps for each in (chosen if step == "$during" else [step]))
+    return name, [_drawn(each, gaps, rng) for each in steps]
 
 
 def _drawn(value: Any, gaps: dict[str, str], rng: random.Random) -> Any:
@@ -206,6 +206,6 @@ def _number(digits: str, span: str) -> int:
 
 def as_yaml(scenario: Scenario) -> str:
     """Return a scenario as YAML."""
-    told = scenario.model_dump(mode="json", exclude_defaults=True)
-    told["phases"] = scenario.model_dump(mode="json")["phases"]
-    return yaml.safe_dump(told, sort_keys=False, width=120, allow_unicode=True)
+    document = scenario.model_dump(mode="json", exclude_defaults=True)
+    document["phases"] = scenario.model_dump(mode="json")["phases"]
+    return yaml.safe_dump(document, sort_keys=False, width=120, allow_unicode=True)

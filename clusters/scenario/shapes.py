@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model_serializer, model_validator
 
-from clusters.scenario.values import Model, PerSecond, Seconds, Share, seconds
+from clusters.scenario.values import Model, PerSecond, Seconds, Share, is_none, seconds
 from history.draws import MAX_KEYS
 from history.payload import MIN_RECORD_BYTES
 from history.refusals import first_wrong
@@ -82,19 +82,19 @@ class Wave(Model):
 _Since = Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(seconds)]
 
 
-class Stairs(Model):
+class RateSteps(Model):
     """Rates with start times after the load's first record; each holds until the next."""
 
     steps: list[tuple[_Since, PerSecond]] = Field(min_length=1)
 
     @model_validator(mode="after")
-    def _in_order(self) -> Stairs:
+    def _in_order(self) -> RateSteps:
         times = [since for since, _ in self.steps]
         if times[0] or any(later <= earlier for earlier, later in pairwise(times)):
             raise ValueError(f"the times of steps begin with 0s and rise, unlike {times}")
         return self
 
-    def times(self, share: float) -> Stairs:
+    def times(self, share: float) -> RateSteps:
         return self.model_copy(update={"steps": [(since, rate * share) for since, rate in self.steps]})
 
     @property
@@ -107,7 +107,7 @@ class Stairs(Model):
 
 
 _RATES = "a rate such as 1000/s nor {from, to, over}, {mean, amplitude, period} or {steps}"
-Rate = Annotated[float | Ramp | Wave | Stairs, _plain_or(PerSecond, _RATES, Ramp, Wave, Stairs)]
+Rate = Annotated[float | Ramp | Wave | RateSteps, _plain_or(PerSecond, _RATES, Ramp, Wave, RateSteps)]
 
 
 def usual(rate: Rate) -> float:
@@ -185,8 +185,8 @@ class Keys(Model):
 
     count: int = Field(default=10_000, ge=2, le=MAX_KEYS)
     distribution: Literal["uniform", "zipf", "hot"] = "uniform"
-    exponent: float | None = Field(default=None, gt=0, le=10, exclude_if=lambda value: value is None)
-    hot: Annotated[Share, Field(gt=0, lt=1)] | None = Field(default=None, exclude_if=lambda value: value is None)
+    exponent: float | None = Field(default=None, gt=0, le=10, exclude_if=is_none)
+    hot: Annotated[Share, Field(gt=0, lt=1)] | None = Field(default=None, exclude_if=is_none)
 
     @model_validator(mode="after")
     def _of_its_distribution(self) -> Keys:

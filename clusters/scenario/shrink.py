@@ -11,8 +11,6 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from clusters.scenario.scenario import Phase, Scenario
-from clusters.scenario.steps.flow import Heal
-from clusters.scenario.steps.network import Disconnect, Reconnect
 from clusters.scenario.steps.step import Step
 
 T = TypeVar("T")
@@ -67,21 +65,15 @@ def is_sound(scenario: Scenario) -> bool:
 
 
 def _ends_what_it_began(phase: Phase) -> bool:
-    active: set[tuple[str, str]] = set()
+    active: set[tuple[str, tuple[str, ...]]] = set()
     for step in phase.steps:
-        if isinstance(step, Heal):
+        if step.ends_all:
             active.clear()
         elif step.ends:
-            ended = {(key, _aim(step)) for key in step.ends} & active
+            ended = {(key, step.scope) for key in step.ends} & active
             if not ended:
                 return False
             active -= ended
         elif step.fault:
-            active.add((step.key, _aim(step)))
+            active.add((step.key, step.scope))
     return True
-
-
-def _aim(step: Step) -> str:
-    told = step.model_dump()[step.key]
-    others = f" from {told['from']}" if isinstance(step, Disconnect | Reconnect) else ""
-    return f"{told.get('node', told.get('into'))}{others}"

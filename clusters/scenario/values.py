@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -10,52 +11,36 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from history.anomalies import CONTROLS
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+_PREFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 
 
-def seconds(value: object) -> object:
-    """Parse ``500ms``, ``5s`` or ``2m`` to seconds."""
-    if isinstance(value, str):
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m)", value)
+def _parser(pattern: str, what: str, convert: Callable[[re.Match[str]], float]) -> Callable[[object], object]:
+    """Return a parser of texts; it passes other values on."""
+
+    def parse(value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        match = re.fullmatch(pattern, value)
         if not match:
-            raise ValueError(f"{value!r} is not a duration such as 500ms, 5s or 2m")
-        return float(match[1]) * _UNITS[match[2]]
-    return value
+            raise ValueError(f"{value!r} is not {what}")
+        return convert(match)
+
+    return parse
 
 
-def _per_second(value: object) -> object:
-    if isinstance(value, str):
-        match = re.fullmatch(r"(-?\d+(?:\.\d+)?)\s*/\s*s", value)
-        if not match:
-            raise ValueError(f"{value!r} is not a rate such as 1000/s")
-        return float(match[1])
-    return value
-
-
-def _bytes_per_second(value: object) -> object:
-    if isinstance(value, str):
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMG]?)B\s*/\s*s", value)
-        if not match:
-            raise ValueError(f"{value!r} is not a data rate such as 20MB/s")
-        return float(match[1]) * {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}[match[2]]
-    return value
-
-
-def _bytes(value: object) -> object:
-    if isinstance(value, str):
-        match = re.fullmatch(r"(\d+)\s*([kMG]?)B", value)
-        if not match:
-            raise ValueError(f"{value!r} is not a size such as 64MB")
-        return int(match[1]) * {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}[match[2]]
-    return value
-
-
-def _share(value: object) -> object:
-    if isinstance(value, str):
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", value)
-        if not match:
-            raise ValueError(f"{value!r} is not a share such as 50%")
-        return float(match[1]) / 100
-    return value
+seconds = _parser(
+    r"(\d+(?:\.\d+)?)\s*(ms|s|m)",
+    "a duration such as 500ms, 5s or 2m",
+    lambda match: float(match[1]) * _UNITS[match[2]],
+)
+_per_second = _parser(r"(-?\d+(?:\.\d+)?)\s*/\s*s", "a rate such as 1000/s", lambda match: float(match[1]))
+_bytes_per_second = _parser(
+    r"(\d+(?:\.\d+)?)\s*([kMG]?)B\s*/\s*s",
+    "a data rate such as 20MB/s",
+    lambda match: float(match[1]) * _PREFIXES[match[2]],
+)
+_bytes = _parser(r"(\d+)\s*([kMG]?)B", "a size such as 64MB", lambda match: int(match[1]) * _PREFIXES[match[2]])
+_share = _parser(r"(\d+(?:\.\d+)?)\s*%", "a share such as 50%", lambda match: float(match[1]) / 100)
 
 
 def _setting(value: object) -> object:
@@ -79,9 +64,9 @@ def is_none(value: object) -> bool:
     return value is None
 
 
-def without_none(told: dict[str, Any]) -> dict[str, Any]:
+def without_none(mapping: dict[str, Any]) -> dict[str, Any]:
     """Return the mapping without its None values."""
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in mapping.items() if value is not None}
 
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(seconds)]

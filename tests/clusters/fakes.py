@@ -8,7 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from clusters.kafka.wire import PartitionView, ReplicaSample
+from clusters.kafka.probe import ReplicaSample
+from clusters.kafka.views import PartitionView
 from clusters.runtimes.nodes import Node
 from clusters.runtimes.runtime import LimitCounters
 from clusters.scenario.scenario import Scenario

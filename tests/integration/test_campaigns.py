@@ -67,28 +67,31 @@ def _nightly(folder: Path, settings: Path, environment: dict[str, str]) -> subpr
     )
 
 
+def _settings_file(folder: Path) -> Path:
+    """Write the settings of a nightly run with three short runs; return their path."""
+    scenario, settings = folder / "short.yaml", folder / "nightly.yaml"
+    scenario.write_text(yaml.safe_dump(SHORT))
+    content = {
+        "scenarios": [str(scenario)],
+        "versions": ["3.9.1"],
+        "repetitions": 1,
+        "control": {"scenario": str(scenario), "kafka": "3.9.1"},
+        "runtime": "process",
+        "watch": {"latency_p50_ms": {"margin": 0.1}},
+        "baseline": {"releases": ["3.9.1"]},
+        "webhook": "TOLD_OF_THE_NIGHTLY_RUN",
+    }
+    settings.write_text(yaml.safe_dump(content))
+    return settings
+
+
 def test_a_nightly_run_is_recorded_judged_and_told_and_goes_on(
     tmp_path: Path, webhook: tuple[str, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three runs are recorded in order, with a page, JUnit and a post; a second start has none left to record."""
     url, posted = webhook
     monkeypatch.setenv("TOLD_OF_THE_NIGHTLY_RUN", url)
-    scenario, settings = tmp_path / "short.yaml", tmp_path / "nightly.yaml"
-    scenario.write_text(yaml.safe_dump(SHORT))
-    settings.write_text(
-        yaml.safe_dump(
-            {
-                "scenarios": [str(scenario)],
-                "versions": ["3.9.1"],
-                "repetitions": 1,
-                "control": {"scenario": str(scenario), "kafka": "3.9.1"},
-                "runtime": "process",
-                "watch": {"latency_p50_ms": {"margin": 0.1}},
-                "baseline": {"releases": ["3.9.1"]},
-                "webhook": "TOLD_OF_THE_NIGHTLY_RUN",
-            }
-        )
-    )
+    settings = _settings_file(tmp_path)
 
     done = _nightly(tmp_path, settings, dict(os.environ))
 

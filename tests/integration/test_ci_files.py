@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from clusters.paths import ROOT
-from tests.docs.test_docs import blocks
+from tests.docs.pages import blocks
 from tests.junit_schema import outcomes
 
 ACTION, TEMPLATE, PAGE = ROOT / "action.yml", ROOT / "ci" / "gitlab.yml", ROOT / "docs" / "ci.md"

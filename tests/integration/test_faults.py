@@ -12,7 +12,7 @@ import pytest
 
 from clusters.faults.phase import PhaseRun, perform
 from clusters.live.world import World
-from clusters.run.leftovers import hold_trial
+from clusters.run.leftovers import hold_scratch_run
 from clusters.runtimes.kernel import lacking
 from clusters.runtimes.process import processes_of
 from clusters.scenario.scenario import Phase
@@ -145,7 +145,7 @@ def test_what_kafka_was_asked_for_is_seen_and_taken_back(world: World, fault: st
 def test_a_fault_of_the_network_bites_and_is_gone_again(world: World, fault: str) -> None:
     """A network fault takes effect and heals, according to the kernel's counters."""
     if missing := lacking(
-        (part for step in NETWORK[fault] for key in step for part in ALL_STEPS[key].kernel), hold_trial
+        (part for step in NETWORK[fault] for key in step for part in ALL_STEPS[key].kernel), hold_scratch_run
     ):
         pytest.skip(f"the kernel has no {', '.join(part.name for part in missing.values())}")
     events = _run(world, fault, NETWORK[fault])

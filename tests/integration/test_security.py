@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 import pyarrow.parquet as pq
@@ -15,8 +16,9 @@ import pytest
 
 from campaigns.places import Places
 from campaigns.site import publish
-from clusters.kafka import wire
+from clusters.kafka.connection import Connection, transport_error_name
 from clusters.kafka.security import Access
+from clusters.kafka.views import metadata
 from clusters.live.world import WORLD, World
 from clusters.run.leftovers import hold_lease
 from clusters.run.prepare import prepare
@@ -44,6 +46,36 @@ phases:
 """
 
 
+class Recorded(NamedTuple):
+    """A recorded run: its secrets, each stranger's error, and its nodes' command lines and environments."""
+
+    run: Path
+    secrets: list[str]
+    refusals: dict[str, str | None]
+    nodes: set[str]
+
+
+def recorded(where: Path) -> Recorded:
+    """Record the run, with each stage in turn."""
+    scenario = where / "secured.yaml"
+    scenario.write_text(SECURED)
+    run = prepare(str(scenario), kafka="3.9.1", runtime="process", runs=where / "runs", lease="process")
+    with World.open(run) as world, hold_lease(run):
+        first, *others = [stage for stage in stages(world.scenario) if stage.role in ("start", "setup", "work")]
+        try:
+            perform(run, first)
+            folder = run / "work" / "security"
+            secrets = [(folder / "password").read_text(), *keys(folder)]
+            refusals = {name: error(world, access) for name, access in strangers(world, where).items()}
+            nodes = {*told_to_nodes(run)}
+            for stage in others:
+                perform(run, stage)
+                nodes |= {*told_to_nodes(run)}
+        finally:
+            salvage(run)
+    return Recorded(run, secrets, refusals, nodes)
+
+
 def test_a_secured_run_passes_and_keeps_no_secret(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -53,28 +85,13 @@ def test_a_secured_run_passes_and_keeps_no_secret(
     environment.
     """
     caplog.set_level(logging.INFO)
-    scenario = tmp_path / "secured.yaml"
-    scenario.write_text(SECURED)
-    run = prepare(str(scenario), kafka="3.9.1", runtime="process", runs=tmp_path / "runs", lease="process")
-    with World.open(run) as world, hold_lease(run):
-        first, *others = [stage for stage in stages(world.scenario) if stage.role in ("start", "setup", "work")]
-        try:
-            perform(run, first)
-            folder = run / "work" / "security"
-            secrets = [(folder / "password").read_text(), *keys(folder)]
-            outside = {name: error(world, access) for name, access in strangers(world, tmp_path).items()}
-            nodes = {*told_to_nodes(run)}
-            for stage in others:
-                perform(run, stage)
-                nodes |= {*told_to_nodes(run)}
-        finally:
-            salvage(run)
+    run, secrets, refusals, nodes = recorded(tmp_path)
     code = judge([run])
     publish(run)
     printed = [*capfd.readouterr(), caplog.text]
 
-    assert outside["a friend"] is None
-    assert [name for name, refusal in outside.items() if refusal is None] == ["a friend"]
+    assert refusals["a friend"] is None
+    assert [name for name, refusal in refusals.items() if refusal is None] == ["a friend"]
     assert code == 0, [
         file.read_text()[-8_000:] for file in (run / "verdict/verdict.json", run / "clients/producer.log")
     ] + printed
@@ -137,11 +154,11 @@ def error(world: World, access: Access | None) -> str | None:
     broker = world.brokers[1]
     told = set()
     for listener in ("CLIENT", "REPLICATION", "PROBE"):
-        with wire.Connection(broker.address, PORTS[listener], 5.0, access=access) as connection:
+        with Connection(broker.address, PORTS[listener], 5.0, access=access) as connection:
             try:
-                wire.metadata(connection, [])
+                metadata(connection, [])
             except OSError as refused:
-                told.add(wire.transport_error_name(refused))
+                told.add(transport_error_name(refused))
             else:
                 told.add(None)
     (found,) = told

@@ -30,9 +30,14 @@ from clusters.clients.configs import (
 )
 from clusters.clients.ledger import sends_of
 from clusters.clients.polls import polls_of
-from clusters.kafka import admin, wire
+from clusters.kafka import admin
+from clusters.kafka.connection import Connection
+from clusters.kafka.fetching import read_batches
 from clusters.kafka.jars import tools_jars
-from clusters.kafka.wire import Connection
+from clusters.kafka.offsets import list_offset
+from clusters.kafka.probe import ReplicaSample, probe_all
+from clusters.kafka.producing import produce
+from clusters.kafka.views import metadata
 from clusters.waiting import wait_until
 from history.draws import Keys, partitions_of
 from history.errors import HarnessError
@@ -70,7 +75,7 @@ def topic(to: dict[int, Connection]) -> str:
     name = f"contract-{uuid.uuid4().hex[:8]}"
     admin.create_topic(to[3], name, ASSIGNMENT, {"min.insync.replicas": "2"})
     wait_until(
-        lambda: all(wire.probe(to[broker], name, p).error is None for p in ASSIGNMENT for broker in ASSIGNMENT[p]),
+        lambda: all(probed(to[broker], name, p).error is None for p in ASSIGNMENT for broker in ASSIGNMENT[p]),
         limit_s=60,
         what=f"all replicas of {name}",
     )
@@ -79,14 +84,20 @@ def topic(to: dict[int, Connection]) -> str:
 
 def leader(to: dict[int, Connection], topic: str) -> int:
     """Return the leader of partition 0 by broker 3's metadata."""
-    return next(part.leader for part in wire.metadata(to[3], [topic]).partitions if part.partition == 0)
+    return next(part.leader for part in metadata(to[3], [topic]).partitions if part.partition == 0)
 
 
-def settled(to: dict[int, Connection], topic: str, log_end: int) -> list[wire.ReplicaSample]:
+def probed(broker: Connection, topic: str, partition: int) -> ReplicaSample:
+    """Sample one replica."""
+    (sample,) = probe_all(broker, [TopicPartition(topic, partition)])
+    return sample
+
+
+def settled(to: dict[int, Connection], topic: str, log_end: int) -> list[ReplicaSample]:
     """Return all three replicas of partition 0 once LEO and high watermark have reached an offset."""
 
-    def there() -> list[wire.ReplicaSample]:
-        samples = [wire.probe(to[broker], topic, 0) for broker in ASSIGNMENT[0]]
+    def there() -> list[ReplicaSample]:
+        samples = [probed(to[broker], topic, 0) for broker in ASSIGNMENT[0]]
         return samples if all(sample.high_watermark == sample.log_end_offset == log_end for sample in samples) else []
 
     return wait_until(there, limit_s=60, what=f"{topic}-0 at {log_end} on every replica")
@@ -94,14 +105,14 @@ def settled(to: dict[int, Connection], topic: str, log_end: int) -> list[wire.Re
 
 def test_empty_replicas_tell_zeros(to: dict[int, Connection], topic: str) -> None:
     """Before the first record each replica answers with zeros, with or without an epoch entry."""
-    samples = [wire.probe(connection, topic, 0) for connection in to.values()]
+    samples = [probed(connection, topic, 0) for connection in to.values()]
 
     assert [(s.log_start_offset, s.high_watermark, s.log_end_offset) for s in samples] == [(0, 0, 0)] * 3
 
 
 def test_every_replica_tells_its_own_offsets_in_one_reply(to: dict[int, Connection], topic: str) -> None:
     """After a write the leader and both followers return high watermark and LEO in one reply."""
-    produced = list(wire.produce(to[1], topic, 0, [[b"x" * 100] * 5] * 3, "all"))
+    produced = list(produce(to[1], topic, 0, [[b"x" * 100] * 5] * 3, "all"))
     samples = settled(to, topic, 15)
 
     assert [(p.base_offset, p.error) for p in produced] == [(0, None), (5, None), (10, None)]
@@ -111,15 +122,15 @@ def test_every_replica_tells_its_own_offsets_in_one_reply(to: dict[int, Connecti
 
 def test_only_the_leader_takes_writes(to: dict[int, Connection], topic: str) -> None:
     """A follower rejects a write with NOT_LEADER_OR_FOLLOWER, and the log does not grow."""
-    (refused,) = wire.produce(to[2], topic, 0, [[b"x"]], "all")
+    (refused,) = produce(to[2], topic, 0, [[b"x"]], "all")
 
     assert (refused.base_offset, refused.error) == (None, "NOT_LEADER_OR_FOLLOWER")
-    assert wire.list_offset(to[1], topic, 0).offset == 0
+    assert list_offset(to[1], topic, 0).offset == 0
 
 
 def test_unknown_topic_is_told_by_name(to: dict[int, Connection]) -> None:
     """A replica of an unknown topic has an error's name and no values."""
-    sample = wire.probe(to[1], "no-such-topic", 0)
+    sample = probed(to[1], "no-such-topic", 0)
 
     assert (sample.error, sample.log_end_offset) == ("UNKNOWN_TOPIC_OR_PARTITION", None)
 
@@ -127,19 +138,19 @@ def test_unknown_topic_is_told_by_name(to: dict[int, Connection]) -> None:
 def test_brokers_name_their_defaults_and_find_offsets_and_times(to: dict[int, Connection], topic: str) -> None:
     """A broker describes a setting with all its sources, and finds a batch by an offset in it."""
     told = admin.describe_config(to[1], "broker", "1", ["replica.lag.time.max.ms", "no.such.setting"])
-    list(wire.produce(to[1], topic, 0, [[b"a", b"b"], [b"c"]], "all"))
+    list(produce(to[1], topic, 0, [[b"a", b"b"], [b"c"]], "all"))
 
     assert told.keys() == {"replica.lag.time.max.ms"}
     assert told["replica.lag.time.max.ms"]["default"] == "30000"
     assert next(iter(told["replica.lag.time.max.ms"])) == "static"
     replica = TopicPartition(topic, 0)
-    assert [int.from_bytes(wire.read_batches(to[1], replica, offset)[:8]) for offset in (0, 1, 2)] == [0, 0, 2]
-    assert wire.read_batches(to[1], replica, 3) == b""
+    assert [int.from_bytes(read_batches(to[1], replica, offset)[:8]) for offset in (0, 1, 2)] == [0, 0, 2]
+    assert read_batches(to[1], replica, 3) == b""
 
 
 def test_epoch_without_a_batch_is_seen_through(to: dict[int, Connection], topic: str) -> None:
     """After a leader change without a write, followers still return both offsets in one reply."""
-    list(wire.produce(to[1], topic, 0, [[b"x"] * 7], "all"))
+    list(produce(to[1], topic, 0, [[b"x"] * 7], "all"))
     settled(to, topic, 7)
     admin.reassign(to[1], {TopicPartition(topic, 0): [3, 2, 1]})
     wait_until(lambda: _elected(to, topic, 3), limit_s=60, what=f"3 to lead {topic}-0", every_s=0.2)
@@ -213,33 +224,18 @@ def test_clients_agree_on_compressed_records(
 def _clients_agree(
     cluster: Cluster, to: dict[int, Connection], topic: str, tmp_path: Path, load: tuple[str, str]
 ) -> None:
-    common = {"out": str(tmp_path)}
     bootstrap = list(cluster.brokers.values())
     topics = {topic: len(ASSIGNMENT)}
 
     def named(client_id: str) -> dict[str, Any]:
-        return {**common, "client_id": client_id, "summary": str(tmp_path / f"{client_id}.json")}
+        return {"out": str(tmp_path), "client_id": client_id, "summary": str(tmp_path / f"{client_id}.json")}
 
     prober = ProberConfig(**named("prober"), brokers=cluster.brokers, assignment={topic: ASSIGNMENT})
     consumer = ConsumerConfig(**named("live"), bootstrap=bootstrap, topics=topics)
     settings = {"bootstrap": bootstrap, "topic": topic, "partitions": 2, "rate_per_s": 500.0, "record_bytes": 100}
     own_module, producer = _producer(load[0], **named("p1"), **settings, compression=load[1])
     drain = DrainConfig(**named("final"), bootstrap=bootstrap, topics=topics, limit_s=30.0)
-    clients: list[tuple[ClientConfig, subprocess.Popen[bytes]]] = []
-    try:
-        for module, config in (("prober", prober), ("consumer", consumer), (own_module, producer)):
-            clients.append((config, start(module, config)))
-        for config, _ in clients:
-            wait_until(lambda config=config: summary(config)["ready_ns"], limit_s=60, what=config.client_id)  # type: ignore[misc]  # bound per turn
-        wait_until(lambda: wire.list_offset(to[1], topic, 0).offset or 0, limit_s=60, what="records")
-        _stop(clients[2][1])
-        assert start("drain", drain).wait(60) == 0
-        for _, process in clients[:2]:
-            _stop(process)
-    finally:
-        for _, process in clients:
-            process.kill()
-            process.wait()
+    _record(to, topic, {"prober": prober, "consumer": consumer, own_module: producer}, drain)
 
     sends = {(row["partition"], row["offset"]): row["seq"] for row in rows(producer, "sends") if row["outcome"] == "ok"}
     final = {(row["partition"], row["offset"]): row["seq"] for row in rows(drain, "polls")}
@@ -252,6 +248,26 @@ def _clients_agree(
     seen = {(row["broker_id"], row["partition"]) for row in rows(prober, "replicas") if row["error"] is None}
     assert seen == {(broker, partition) for partition, brokers in ASSIGNMENT.items() for broker in brokers}
     assert {row["observer"] for row in rows(prober, "isr")} == {"1", "2", "3"}
+
+
+def _record(to: dict[int, Connection], topic: str, configs: dict[str, ClientConfig], drain: DrainConfig) -> None:
+    """Run clients until there are records; the last one, which writes, ends before the drain, and the others after."""
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        for module, config in configs.items():
+            processes.append(start(module, config))
+        for config in configs.values():
+            wait_until(lambda config=config: summary(config)["ready_ns"], limit_s=60, what=config.client_id)  # type: ignore[misc]  # bound per turn
+        wait_until(lambda: list_offset(to[1], topic, 0).offset or 0, limit_s=60, what="records")
+        *readers, writer = processes
+        _stop(writer)
+        assert start("drain", drain).wait(60) == 0
+        for process in readers:
+            _stop(process)
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 @newest_only  # it is the client that chooses

@@ -51,6 +51,9 @@ LINES = {
     "partitionEpoch=53) for partition orders-0, bad ZK version.": {
         "kind": "isr_refused", "leader_epoch": 22, "isr": [1, 2], "partition_epoch": 53,
     },
+    "[Partition orders-0 broker=1] Recorded replica 2 log end offset (LEO) position 7 and log start offset 0.": {
+        "kind": "leo_recorded", "follower": 2, "log_end_offset": 7,
+    },
     # 4.3.0
     "[Broker id=2] Leader orders-0 with topic id Some(6bMx5csYTSWBG_50BMl_wQ) starts at leader epoch 1 from offset "
     "41501 with partition epoch 3, high watermark 41491, ISR [2,3], adding replicas [] and removing replicas [] . "

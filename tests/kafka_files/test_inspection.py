@@ -378,7 +378,7 @@ def test_a_segment_that_cannot_be_opened_is_one_finding(tmp_path, monkeypatch, e
             raise error
         yield file.read_bytes()
 
-    monkeypatch.setattr("kafka_files.inspection.mapped", refuse_first)
+    monkeypatch.setattr("kafka_files.log_reader.mapped", refuse_first)
     folder = log_dir(tmp_path, epochs="0\n1\n1 3\n")
 
     assert texts(folder, problems=is_problem) == [text]

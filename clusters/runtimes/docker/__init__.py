@@ -1,1 +1,1 @@
-"""Nodes as containers on the run's own bridge network; Linux hosts only, nothing is published."""
+"""Run nodes as containers on the run's own bridge network; Linux only, no published ports."""

@@ -1,4 +1,4 @@
-"""The Docker daemon. What it refuses leaves this folder as a HarnessError, by ``trying`` and by nothing else."""
+"""Connect to the Docker daemon; only ``trying`` turns its errors into HarnessError."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clusters.waiting import wait_until
 from history.errors import HarnessError
 
 RUN_LABEL = "plimsoll.run"
-# Around what a command prints, to know that all of it arrived.
+# Marks around a command's output, to detect lost parts.
 _WHOLE = ("sh", "-c", 'echo "<"; LC_ALL=C "$@" 2>&1; echo ">$?"', "sh")
 _ANSWER_LIMIT_S = 20.0
 MAX_SAID = 500  # characters
@@ -24,19 +24,19 @@ MAX_SAID = 500  # characters
 
 @contextmanager
 def trying(what: str, advice: str = "") -> Iterator[None]:
-    """Call Docker within: ``what`` is tried, with the node's name in it.
+    """Turn Docker's errors into a message about ``what``, which includes the node's name.
 
     Raises:
-        HarnessError: Docker refused or does not answer; with what it said.
+        HarnessError: Docker refused or did not respond; with its message.
     """
     try:
         yield
-    except (DockerException, OSError) as error:  # OSError: what requests raises of a daemon that hangs
+    except (DockerException, OSError) as error:  # OSError: by requests, if the daemon hangs
         raise HarnessError(f"Docker could not {what}: {said_by(error)}{advice and f'; {advice}'}.") from error
 
 
 def said_by(error: Exception) -> str:
-    """Docker's own words, in one line."""
+    """Return Docker's message in one line."""
     said: object = error
     if isinstance(error, ContainerError):
         printed = error.stderr.decode(errors="replace") if isinstance(error.stderr, bytes) else error.stderr
@@ -48,7 +48,7 @@ def said_by(error: Exception) -> str:
 
 @contextmanager
 def connected(timeout_s: int = 60) -> Iterator[docker.DockerClient]:
-    """A client of the daemon, closed at the end."""
+    """Yield a client of the daemon."""
     with trying("be reached"):
         client = docker.from_env(timeout=timeout_s)
     try:
@@ -58,7 +58,7 @@ def connected(timeout_s: int = 60) -> Iterator[docker.DockerClient]:
 
 
 def daemon_answers() -> bool:
-    """Whether a Docker daemon can be reached."""
+    """Return whether a Docker daemon responds."""
     try:
         with connected(timeout_s=5) as client, trying("answer"):
             return bool(client.ping())
@@ -67,41 +67,41 @@ def daemon_answers() -> bool:
 
 
 class Daemon:
-    """The daemon as one run uses it: by the run's label and names."""
+    """Access the daemon by one run's label and names."""
 
     def __init__(self, run: Path) -> None:
         self.run = run
 
     @cached_property
     def client(self) -> docker.DockerClient:
-        """Made when it is first used, within ``trying``."""
+        """Return a client, made on first use within ``trying``."""
         return docker.from_env(timeout=60)
 
     @property
     def label(self) -> dict[str, str]:
-        """By which everything of the run is found again."""
+        """Return the label of everything of the run."""
         return {RUN_LABEL: str(self.run)}
 
     @property
     def network_name(self) -> str:
-        # Docker's own DNS answers no reverse look-up of a name of more than 63 characters; ZooKeeper's client asks.
+        # Docker's DNS answers no reverse look-up of names over 63 characters, which ZooKeeper's client sends.
         return f"plimsoll-{self.run.name[:15]}-{self.run.name[-4:]}"
 
     def container_name(self, name: str) -> str:
-        """The name of a node's container."""
+        """Return a node's container name."""
         return f"{self.network_name}-{name}"
 
     def container(self, name: str) -> Any:
-        """A node's container as it is now; docker's NotFound where there is none."""
+        """Return a node's container in its current state, or raise docker's NotFound."""
         return self.client.containers.get(self.container_name(name))
 
     def printed_by(self, container: Any, command: Sequence[str], what: str) -> str:
-        """What a command in a container prints, to do ``what``; it may be called more than once.
+        """Return a command's output in a container; the command may run more than once.
 
-        Docker's client now and then loses the beginning of it, or all (docker-py issue 2042).
+        Docker's client sometimes loses the output's beginning, or all of it (docker-py issue 2042).
 
         Raises:
-            HarnessError: the command failed, or nothing whole ever arrived.
+            HarnessError: the command failed, or its output never arrived completely.
         """
 
         def printed() -> re.Match[str] | None:

@@ -1,4 +1,4 @@
-"""A node's own disk: a volume in memory, of a size of its own."""
+"""Give a node its own disk: a volume in memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clusters.runtimes.nodes import Node
 
 
 class DockerDisks:
-    """The disks of a run's nodes. One in memory lives as long as some container has it."""
+    """Manage the disks of a run's nodes; a disk exists while a container mounts it."""
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
@@ -19,7 +19,7 @@ class DockerDisks:
         return f"{self._daemon.container_name(node.name)}-disk"
 
     def create(self, node: Node) -> None:
-        """Safe to call again: Docker leaves one of that name as it is."""
+        """Create a disk; Docker keeps an existing one."""
         with trying(f"make a disk of {node.disk_bytes} bytes for {node.name}"):
             self._daemon.client.volumes.create(
                 self.volume_name(node),
@@ -32,7 +32,7 @@ class DockerDisks:
             )
 
     def run_script(self, node: Node, script: str) -> str:
-        self.create(node)  # where it is gone the mount would make one without a label, which nobody removes
+        self.create(node)  # else the mount could create one without a label, which is never removed
         return run_script(
             self._daemon.client,
             self._daemon.run,

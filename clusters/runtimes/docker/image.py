@@ -1,4 +1,4 @@
-"""The image of all nodes, whatever their role and version of Kafka: how it is built, and scripts that run in it."""
+"""Build the image of all nodes, and run scripts in it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from history.scratch import scratch
 log = logging.getLogger("plimsoll.docker")
 
 BASE_IMAGE = "debian:bookworm-slim"
-NO_NEW_PRIVILEGES = ["no-new-privileges:true"]  # no set-uid program of an image gives its caller more
+NO_NEW_PRIVILEGES = ["no-new-privileges:true"]  # set-uid programs have no effect
 DOCKERFILE = Path(__file__).with_name("node") / "Dockerfile"
 
 
 def fetch_what_nodes_need(java: Java) -> None:
-    """Build the node image and fetch the client libraries where they are missing, so that no start waits for them.
+    """Build the node image and fetch client libraries if missing, so that starts do not wait.
 
     Raises:
-        BadInput: the Java that servers are to run on does not run in the image.
-        HarnessError: one of them cannot be had.
+        BadInput: the servers' Java does not run in the image.
+        HarnessError: one of them is not available.
     """
     with connected(timeout_s=600) as client:
         _check_java(client, java)
@@ -39,9 +39,9 @@ def fetch_what_nodes_need(java: Java) -> None:
 
 
 def _check_java(client: docker.DockerClient, java: Java) -> None:
-    """One that was built for a newer system's libraries would let every server exit at once.
+    """Run a Java in the image, once: one for newer system libraries would end every server.
 
-    Of each image and Java that is tried once: a file in ``.cache/java-in-image`` says that it ran.
+    A file in ``.cache/java-in-image`` records the success.
     """
     tag, home = node_image(client), str(java.home)
     with trying(f"look at the node image {tag}"):
@@ -73,10 +73,10 @@ def _check_java(client: docker.DockerClient, java: Java) -> None:
 
 
 def node_image(client: docker.DockerClient) -> str:
-    """The tag of the node image, built when it is not there yet; the tag changes with the Dockerfile.
+    """Return the node image's tag, which changes with the Dockerfile; build the image if missing.
 
     Raises:
-        HarnessError: neither a registry nor mmdebstrap can give the base image, or the build failed.
+        HarnessError: neither a registry nor mmdebstrap provided the base image, or the build failed.
     """
     tag = f"plimsoll-node:{hashlib.sha256(DOCKERFILE.read_bytes()).hexdigest()[:12]}"
     if has_image(client, tag):
@@ -86,13 +86,13 @@ def node_image(client: docker.DockerClient) -> str:
             log.info("building the node image, once (about 15 s, or 2 min where no image registry answers)")
             _base_image(client)
             with trying(f"build the node image from {DOCKERFILE}"):
-                # The build's own network would be the default bridge, which some hosts do not route.
+                # Some hosts do not route the build's default bridge.
                 client.images.build(path=str(DOCKERFILE.parent), tag=tag, network_mode="host", rm=True, forcerm=True)
     return tag
 
 
 def has_image(client: docker.DockerClient, reference: str) -> bool:
-    """Whether the daemon has an image, without asking a registry."""
+    """Return whether the daemon has an image, without a registry query."""
     with trying(f"look for the image {reference}"):
         try:
             client.images.get(reference)
@@ -128,7 +128,7 @@ def _build_base_image(client: docker.DockerClient) -> None:
 
 
 def run_script(client: docker.DockerClient, run: Path, script: str, what: str, **how: Any) -> str:
-    """Run a shell script in a short-lived container of a run's, to do ``what``; returns what it printed.
+    """Run a shell script in a short-lived container; return its output.
 
     Raises:
         HarnessError: it failed.
@@ -142,7 +142,7 @@ def run_script(client: docker.DockerClient, run: Path, script: str, what: str, *
             security_opt=NO_NEW_PRIVILEGES,
             labels={RUN_LABEL: str(run)},
             remove=True,
-            # Of most other drivers, which a host may have as its default, docker-py returns nothing.
+            # docker-py returns no output of most other drivers.
             log_config=docker.types.LogConfig(type="json-file"),
             **how,
         )

@@ -1,4 +1,4 @@
-"""Kafka's own images, of which only the libraries are taken."""
+"""Copy Kafka's libraries out of its images."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ LIBRARIES = "/opt/kafka/libs"
 
 
 def image_id(reference: str) -> str:
-    """The id of an image, which is pulled where it is not there.
+    """Return an image's id; pull it if missing.
 
     Raises:
-        BadKafka: no Docker daemon answers, or no registry gave it.
+        BadKafka: no Docker daemon responds, or no registry has it.
     """
     try:
         with connected(timeout_s=600) as client:
@@ -30,10 +30,10 @@ def image_id(reference: str) -> str:
 
 
 def copy_out_of_image(reference: str, identity: str, archive: Path) -> None:
-    """Write an image's Kafka libraries to a tar file; nothing of the image is run.
+    """Write an image's Kafka libraries to a tar file; the image never runs.
 
     Raises:
-        BadKafka: it holds none where Kafka's own images have them.
+        BadKafka: it has none at Kafka's usual path.
     """
     with connected(timeout_s=600) as client, trying(f"copy {LIBRARIES} out of {reference}"):
         container = client.containers.create(identity, ["none"])

@@ -1,4 +1,4 @@
-"""What a container may use of its host: CPU time and CPUs by its control group, what it sends by an HTB class."""
+"""Limit a container: CPU by its control group, egress by an HTB class."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from clusters.runtimes.docker.namespaces import Namespaces
 from clusters.runtimes.nodes import Node
 from history.errors import BadInput, HarnessError
 
-CPU_PERIOD_US = 20_000  # Docker's own 100 ms would let a broker with a small quota stand still for most of them
-EGRESS_BURST = "64k"  # as large as what the kernel hands over in one piece
+CPU_PERIOD_US = 20_000  # with Docker's 100 ms, a small quota stops a broker for most of them
+EGRESS_BURST = "64k"  # the largest piece that the kernel passes on
 
 
 class DockerLimits:
-    """The resource limits of a run's containers."""
+    """Apply resource limits to a run's containers."""
 
     def __init__(self, daemon: Daemon, namespaces: Namespaces) -> None:
         self._daemon = daemon
@@ -29,7 +29,7 @@ class DockerLimits:
 
     def limit_egress(self, node: Node, bytes_per_s: float) -> None:
         most = int(bytes_per_s * 8)
-        # The leaf has little of its own and borrows the rest, so that a lag's class beside it does not add to the sum.
+        # The leaf borrows most of its rate, so that a lag's class does not add to the sum.
         script = (
             "tc qdisc add dev eth0 root handle 1: htb default 2 && "
             f"tc class add dev eth0 parent 1: classid 1:1 htb rate {most}bit burst {EGRESS_BURST} && "
@@ -47,7 +47,7 @@ class DockerLimits:
             self._daemon.container(name).update(**changes)
 
     def limit_disk(self, node: Node, bytes_per_s: float | None) -> None:
-        """Docker takes this limit at a container's creation only, so it is set in the control group itself."""
+        """Set the limit in the control group, because Docker sets it only at creation."""
         what = f"limit what {node.name} writes to its disk"
         pid = pid_of(self._daemon, node.name)
         if pid is None:
@@ -85,7 +85,7 @@ class DockerLimits:
 
 
 def pid_of(daemon: Daemon, name: str) -> int | None:
-    """The host's id of a node's first process; None where it does not run."""
+    """Return the host's pid of a node's first process; None if it does not run."""
     with trying(f"tell the process of {name}"):
         try:
             return int(daemon.container(name).attrs["State"]["Pid"]) or None
@@ -94,10 +94,10 @@ def pid_of(daemon: Daemon, name: str) -> int | None:
 
 
 def block_device(folder: Path) -> str:
-    """The disk on which a folder lies (or will lie), such as ``/dev/sda``.
+    """Return a (future) folder's disk, such as ``/dev/sda``.
 
     Raises:
-        BadInput: it lies on none that the kernel could limit.
+        BadInput: it is not on a disk that the kernel can limit.
     """
     number = next(path for path in (folder, *folder.parents) if path.exists()).stat().st_dev
     known = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve()

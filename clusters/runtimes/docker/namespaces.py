@@ -1,7 +1,7 @@
-"""The network namespace of each node, which outlives the node's restarts.
+"""Keep each node's network namespace across restarts.
 
-A holder container owns it, and with it the node's address; the node joins it. Network rules are set by a short-lived
-helper in the same namespace, so that no broker needs a capability and a paused one can be reached, too.
+A holder container owns it and the address; the node joins it. A short-lived helper in the namespace sets network rules,
+so that brokers need no capability and paused ones are reachable.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from clusters.runtimes.docker.disks import DockerDisks
 from clusters.runtimes.docker.image import NO_NEW_PRIVILEGES, node_image, run_script
 from clusters.runtimes.nodes import Node
 
-HOLDER = "-net"  # how its name ends
+HOLDER = "-net"  # suffix of its name
 
 
 class Namespaces:
-    """The network namespaces of a run's nodes."""
+    """Manage the network namespaces of a run's nodes."""
 
     def __init__(self, daemon: Daemon, disks: DockerDisks) -> None:
         self._daemon = daemon
         self._disks = disks
 
     def holder(self, node: Node) -> str:
-        """The id of the container that owns the node's address, created when it is not there yet."""
+        """Return the id of the container that owns the node's address; create it if missing."""
         name = f"{self._daemon.container_name(node.name)}{HOLDER}"
         with trying(f"look for the container that holds the address of {node.name}"):
             try:
@@ -49,7 +49,7 @@ class Namespaces:
                 labels=self._daemon.label,
                 cap_drop=["ALL"],
                 security_opt=NO_NEW_PRIVILEGES,
-                # A disk in memory lives as long as some container has it.
+                # Keeps the disk in memory.
                 volumes={self._disks.volume_name(node): {"bind": "/disk", "mode": "rw"}} if node.disk_bytes else None,
             )
             holder.start()
@@ -58,13 +58,13 @@ class Namespaces:
         return str(holder.id)
 
     def run_script(self, node: Node, script: str, what: str) -> str:
-        """Run a shell script with NET_ADMIN in a node's namespace, to do ``what``; returns what it printed."""
+        """Run a shell script with NET_ADMIN in a node's namespace; return its output."""
         mode = f"container:{self.holder(node)}"
         client, run = self._daemon.client, self._daemon.run
         return run_script(client, run, script, what, network_mode=mode, cap_add=["NET_ADMIN"])
 
     def show(self, node: Node, *command: str) -> str:
-        """What a command without any capability prints in a node's namespace."""
+        """Return a command's output in a node's namespace, run without capabilities."""
         what = f"show the traffic of {node.name}"
         with trying(what):
             holder = self._daemon.client.containers.get(self.holder(node))

@@ -13,10 +13,10 @@ HAS_EGRESS_LIMIT = "tc class show dev eth0 | grep -q 'htb 1:1 '"
 NETEM_PACKETS = 100_000  # held back at a time; more are dropped
 TBF_QUEUE = "16mb"  # likewise
 UNLIMITED = "10gbit"
-QUANTUM = 60_000  # bytes; what HTB makes of so high a rate by itself it warns of in the kernel's log
+QUANTUM = 60_000  # bytes; HTB's default at this rate causes warnings in the kernel's log
 STILL_THERE = "still there"
 CONNECTS = 10
-# What answers, or refuses, comes from the port whose traffic is delayed.
+# The response or refusal comes from the delayed port.
 _CONNECT = """
 import socket, sys, time
 for _ in range(int(sys.argv[3])):
@@ -29,7 +29,7 @@ for _ in range(int(sys.argv[3])):
 
 
 class DockerNetwork:
-    """Rules in the nodes' network namespaces."""
+    """Set rules in the nodes' network namespaces."""
 
     def __init__(self, namespaces: Namespaces) -> None:
         self._namespaces = namespaces
@@ -53,8 +53,8 @@ class DockerNetwork:
         return None if STILL_THERE in said else _packets(said)
 
     def limit_ingress(self, node: Node, senders: list[Node], port: int, bytes_per_s: float) -> None:
-        # Not by the class's own rate: HTB lets a piece of 64 kB through whole, and then nothing as long as that takes
-        # at the rate it had, whatever it is changed to. tbf cuts it into packets, and a new rate counts at once.
+        # Not by the class's rate: HTB passes 64 kB at once, then pauses at the old rate even after a change. tbf splits
+        # it into packets, and a new rate applies at once.
         rate = f"rate {max(int(bytes_per_s * 8), 8)}bit burst 15k limit {TBF_QUEUE}"
         self._hold_back(node, senders, port, f"tbf {rate}", "limit")
 
@@ -74,7 +74,7 @@ class DockerNetwork:
         def run(sender: Node) -> None:
             self._namespaces.run_script(sender, script, what.format(sender.name))
 
-        with ThreadPoolExecutor(len(senders)) as pool:  # each is the start of a container
+        with ThreadPoolExecutor(len(senders)) as pool:  # each starts a container
             list(pool.map(run, senders))
 
     def round_trips_s(self, node: Node, sender: Node, port: int) -> list[float]:
@@ -121,11 +121,11 @@ def _restored(node: Node) -> str:
 
 
 def _class_of(node: Node) -> int:
-    """The minor number of the HTB class, and the priority of its filter, of the traffic into a broker."""
-    return 10 + (node.node_id or 0)  # two digits at the least, so that no class of a resource limit is meant
+    """Return the minor number of the HTB class for traffic into a broker, also its filter's priority."""
+    return 10 + (node.node_id or 0)  # at least two digits, unlike classes of resource limits
 
 
 def _packets(listed: str) -> int | None:
-    """The sum of the packet counters in what iptables lists with -nvx; None where it lists no rule."""
+    """Return the sum of packet counters listed by iptables -nvx; None without a rule."""
     counts = [int(line.split()[0]) for line in listed.splitlines() if " DROP " in line]
     return sum(counts) if counts else None

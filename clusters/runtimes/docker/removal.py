@@ -1,4 +1,4 @@
-"""The removal of everything that bears a run's label."""
+"""Remove everything with a run's label."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from history.errors import HarnessError
 
 
 def remove_everything(daemon: Daemon) -> list[str]:
-    """Remove what is left of a run; returns what was there. What Docker refuses keeps nothing else from going.
+    """Remove a run's leftovers and return them; continue after a failure.
 
     Raises:
-        HarnessError: Docker does not answer, or refused.
+        HarnessError: Docker did not respond, or refused.
     """
     with trying(f"say what is left of {daemon.run.name}", advice="once it answers, run `make clean`"):
         found = _removals(daemon)
@@ -35,11 +35,11 @@ def remove_everything(daemon: Daemon) -> list[str]:
 
 
 def _removals(daemon: Daemon) -> list[tuple[str, Callable[[], object]]]:
-    """All that bears the run's label and how it is removed, in this order."""
+    """Return everything with the run's label and its removal, in order."""
     mine: dict[str, Any] = {"label": f"{RUN_LABEL}={daemon.run}"}
     client = daemon.client
     containers = client.containers.list(all=True, filters=mine, ignore_removed=True)
-    # A node goes before the holder whose namespace it shares.
+    # A node is removed before its namespace's holder.
     names = sorted((str(container.name) for container in containers), key=lambda name: name.endswith(HOLDER))
     others: list[Any] = [*client.networks.list(filters=mine), *client.volumes.list(filters=mine)]
     return [
@@ -49,7 +49,7 @@ def _removals(daemon: Daemon) -> list[tuple[str, Callable[[], object]]]:
 
 
 def remove_container(daemon: Daemon, name: str) -> None:
-    """Kill and remove a container; safe where it is gone, or about to go."""
+    """Kill and remove a container, unless that is done or under way."""
     with _removing(name):
         daemon.client.containers.get(name).remove(force=True)
 
@@ -61,16 +61,16 @@ def _remove(thing: Any) -> None:
 
 @contextmanager
 def _removing(name: str) -> Iterator[None]:
-    with trying(f"remove {name}"), suppress(NotFound):  # somebody else was faster
+    with trying(f"remove {name}"), suppress(NotFound):  # already removed
         try:
             yield
         except APIError as error:
-            if error.status_code != 409:  # 409: its removal is already under way
+            if error.status_code != 409:  # 409: under way
                 raise
 
 
 def runs_with_leftovers() -> set[Path]:
-    """The run folders that containers, networks or disks are labelled with."""
+    """Return the run folders in labels of containers, networks and disks."""
     with connected() as client, trying("say what runs have left"):
         everything = [
             *client.containers.list(all=True, filters={"label": RUN_LABEL}, ignore_removed=True),

@@ -1,4 +1,4 @@
-"""Nodes as containers: every fault of the catalogue that the kernel offers."""
+"""Run nodes as containers, with every fault that the kernel supports."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PAUSE_LIMIT_S = 10.0
 
 
 class DockerRuntime:
-    """The real thing."""
+    """Run a run's nodes as Docker containers."""
 
     name: Literal["docker"] = "docker"
 
@@ -58,7 +58,7 @@ class DockerRuntime:
         raise HarnessError("64 address ranges were tried and all overlap other networks; run `make clean ALL=1`.")
 
     def _create_network(self, prefix: str) -> bool:
-        """False where another network has the range."""
+        """Create the network; return False if another has the range."""
         name = self._daemon.network_name
         pool = docker.types.IPAMPool(subnet=f"{prefix}.0/24", gateway=f"{prefix}.1")
         with trying(f"create the network {name}"):
@@ -80,7 +80,7 @@ class DockerRuntime:
         holder = self._namespaces.holder(node.beside or node)
         remove_container(self._daemon, self._daemon.container_name(node.name))
         mounts = {str(path): {"bind": str(path), "mode": "ro"} for path in node.readable}
-        environment = {"LC_ALL": "C.UTF-8", **node.environment}  # else Java opens no path with letters beyond ASCII
+        environment = {"LC_ALL": "C.UTF-8", **node.environment}  # else Java cannot open non-ASCII paths
         program = node.program
         if program == "python":
             program = "python3"
@@ -108,7 +108,7 @@ class DockerRuntime:
                 cap_drop=["ALL"],
                 security_opt=NO_NEW_PRIVILEGES,
                 use_config_proxy=False,  # the user's Docker may know a proxy's password
-                # Docker takes this limit at the creation only, and of a device only.
+                # Docker sets this limit only at creation, and per device.
                 device_read_bps=[{"Path": disk, "Rate": int(node.disk_read)}] if disk and node.disk_read else None,
             )
             container.start()
@@ -124,7 +124,7 @@ class DockerRuntime:
             )
 
     def _is_paused(self, name: str) -> bool:
-        """Pause; false when the kernel gave up, as it does while a busy host cannot stop every thread in time."""
+        """Pause; return False if a busy host did not stop every thread in time."""
         try:
             self._daemon.container(name).pause()
         except APIError as error:
@@ -166,10 +166,7 @@ class DockerRuntime:
 
 
 def host_network(prefix: str) -> str:
-    """Which network of this host has some of the range, and by which interface: Docker asks for its own networks only.
-
-    Empty where none has.
-    """
+    """Return the host's network and interface that overlap a range, or empty; Docker checks only its own networks."""
     wanted = ipaddress.IPv4Network(f"{prefix}.0/24")
     for interface, addresses in psutil.net_if_addrs().items():
         for each in addresses:
@@ -181,7 +178,7 @@ def host_network(prefix: str) -> str:
 
 
 def _private_prefix(subnet: str) -> str:
-    """The first three bytes of a private /24 range, given as ``172.30.7`` or ``172.30.7.0/24``."""
+    """Return the first three bytes of a private /24 range, given as ``172.30.7`` or ``172.30.7.0/24``."""
     try:
         network = ipaddress.IPv4Network(subnet if "/" in subnet else f"{subnet}.0/24")
     except ValueError:

@@ -1,4 +1,4 @@
-"""List all steps by key: importing a module of this folder registers its steps."""
+"""Import all modules of this folder, which registers their steps, and parse a scenario's steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEPS = Step.by_key
 
 
 def traits_by_step() -> dict[str, frozenset[Trait]]:
-    """Return the traits of every step that has any."""
+    """Return step key → traits, without steps that have none; the manifest records them."""
     return {key: step.traits for key, step in STEPS.items() if step.traits}
 
 
@@ -38,7 +38,7 @@ def _step(value: object) -> object:
 
 
 def _refusal(step: type[Step], settings: object, error: ValidationError) -> str:
-    """Return what is wrong with a step's settings, for pydantic's errors with an example."""
+    """Return an error message; it ends with the step's fields and an example, unless a rule of the step failed."""
     first = error.errors()[0]
     if first["type"] == "value_error":
         return first_wrong(error)

@@ -21,12 +21,12 @@ class _DiskFault(Step):
 
 
 class _OnHost(_DiskFault):
-    """A fault in the host's file system, where small disks are not."""
+    """A fault in the host's file system, which does not contain the small disks of ``cluster.disks``."""
 
     def check(self, scenario: Scenario) -> None:
         small = scenario.cluster.disks.keys()
         if self.node.name in small or (small and not self.node.name):
-            raise ValueError("cannot reach into a disk of cluster.disks; aim at another broker")
+            raise ValueError("the host cannot access a disk of cluster.disks; choose another broker")
 
 
 class _OfDownBroker(_OnHost):
@@ -34,7 +34,7 @@ class _OfDownBroker(_OnHost):
 
 
 class FillDisk(_DiskFault):
-    """Fill a broker's private small disk (``cluster.disks``); it gives up its log directory and exits."""
+    """Fill a broker's small disk (``cluster.disks``); the broker takes its log directory offline and exits."""
 
     key = "fill_disk"
     example = "B"
@@ -49,7 +49,7 @@ class FillDisk(_DiskFault):
 
 
 class ReadOnlyDisk(_OnHost):
-    """Make a broker's log directory read-only; it gives up the directory and exits."""
+    """Make a broker's only log directory read-only; the broker takes it offline and exits."""
 
     key = "read_only_disk"
     example = "A"
@@ -64,7 +64,7 @@ class ReadOnlyDisk(_OnHost):
 
 
 class FailLogDir(_DiskFault):
-    """Make one of a broker's log directories, that of a replica, read-only; it continues with the others."""
+    """Make the log directory of a replica read-only; its broker continues with the other log directories."""
 
     key = "fail_log_dir"
     example = "{node: A, partition: orders-0}"
@@ -88,7 +88,7 @@ class FailLogDir(_DiskFault):
 
 
 class SlowDisk(_OnHost):
-    """Limit a broker's disk to ``rate``; applies to what is written through to it (``flush.messages``)."""
+    """Limit a broker's disk to ``rate``; only flushed writes notice it, so topics need ``flush.messages``."""
 
     key = "slow_disk"
     example = "{node: follower of orders-0, rate: 200kB/s}"
@@ -142,7 +142,7 @@ class DeleteCheckpoint(_OfDownBroker):
 
 
 class FlipBit(_OnHost):
-    """Flip one bit of a batch on a broker's disk; permanent, as Kafka does not look for it."""
+    """Flip one bit of a batch on a broker's disk; no step repairs it, and Kafka does not look for it."""
 
     key = "flip_bit"
     example = "{node: follower of orders-0, partition: orders-0, offset: 10}"

@@ -47,6 +47,10 @@ class SetRate(Step):
     rate: PerSecond
     load: str | None = None  # if there are several
 
+    @property
+    def new_rate(self) -> tuple[str | None, float]:
+        return self.load, self.rate
+
     def check(self, scenario: Scenario) -> None:
         if not scenario.named_loads:
             raise ValueError("there is no load whose rate it could change")
@@ -100,6 +104,7 @@ class Heal(Step):
     example = "all"
     traits = frozenset[Trait]()
     shorthand = "what"
+    ends_all = True
     what: Literal["all"]
 
 

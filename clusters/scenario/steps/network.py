@@ -64,6 +64,10 @@ class _FromPeers(Step):
     node: Node
     peers: Peers = Field(alias="from")
 
+    @property
+    def scope(self) -> tuple[str, ...]:
+        return str(self.node), *map(str, self.peers)
+
 
 class Disconnect(_FromPeers):
     """Drop all packets between a node and others, except to the probe's port.

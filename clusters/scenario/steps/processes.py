@@ -160,6 +160,8 @@ class CrashLoop(_OfServer):
 
 
 class _Replace(_OfServer):
+    may_lack_controllers = True
+
     @property
     def breaks(self) -> list[str]:
         return [] if self.node.role == "controllers" else [Stop.key]  # ZooKeeper mode has none
@@ -174,6 +176,10 @@ class Upgrade(_Replace):
     example = "{node: controllers, kafka: 3.9.1}"
     traits = frozenset[Trait]()
     kafka: Annotated[str, Field(min_length=1)]
+
+    @property
+    def upgrades_to(self) -> str:
+        return self.kafka
 
 
 class Rollback(_Replace):
@@ -194,6 +200,10 @@ class Finalise(Step):
     traits = frozenset[Trait]()
     shorthand = "to"
     to: MetadataVersion
+
+    @property
+    def finalises(self) -> str:
+        return self.to
 
 
 class KillCopier(Step):

@@ -58,6 +58,8 @@ class Step(Model):
     ends: ClassVar[tuple[str, ...]] = ()
     may_target: ClassVar[frozenset[NodeKind]] = frozenset({"broker"})
     target_is_down: ClassVar[bool] = False
+    ends_all: ClassVar[bool] = False  # active faults of its phase
+    may_lack_controllers: ClassVar[bool] = False  # if its target is them, as in ZooKeeper mode
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -82,9 +84,9 @@ class Step(Model):
 
     @model_serializer(mode="wrap")
     def _keyed(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        told = without_none(handler(self))
+        given = without_none(handler(self))
         fields = type(self).model_fields
-        return {self.key: {fields[name].alias or name: value for name, value in told.items()}}
+        return {self.key: {fields[name].alias or name: value for name, value in given.items()}}
 
     def check(self, scenario: Scenario) -> None:
         """Raise ValueError, without the place, if the step does not fit the scenario."""
@@ -98,6 +100,24 @@ class Step(Model):
     def settings_changed(self) -> tuple[str, Kind, Iterable[str]] | None:
         """Return the place, kind and names of Kafka's settings that the step changes."""
         return None
+
+    @property
+    def upgrades_to(self) -> str | None:
+        return None
+
+    @property
+    def finalises(self) -> str | None:
+        return None
+
+    @property
+    def new_rate(self) -> tuple[str | None, float] | None:
+        """Return the load and its records per second from then on."""
+        return None
+
+    @property
+    def scope(self) -> tuple[str, ...]:
+        """Return what a step that ends this one must share with it."""
+        return tuple(str(value) for name in ("node", "into") if (value := getattr(self, name, None)))
 
     @property
     def targets(self) -> list[Target]:

@@ -25,7 +25,7 @@ from kafka.protocol.consumer import (
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 from kafka.record import MemoryRecordsBuilder
 
-from clusters.kafka.wire import EARLIEST
+from clusters.kafka.offsets import EARLIEST
 from history.payload import encode
 
 TOPIC = "t"

@@ -55,7 +55,7 @@ def test_a_configuration_survives_its_file(config: ClientConfig) -> None:
 )
 def test_there_is_room_by_the_size_of_records(told: dict[str, Any], records: int) -> None:
     """The in-flight limit is 128 MB of records within bounds, lower with kafka-python, unless the scenario sets it."""
-    assert replace(PRODUCER, **{"engine": "confluent-kafka", **told}).room == records
+    assert replace(PRODUCER, **{"engine": "confluent-kafka", **told}).limit_in_flight == records
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from clusters.clients import direct_writes
-from clusters.clients.direct_writes import direct_producer_id, write_directly
-from clusters.kafka.wire import Produced
+from clusters.clients.direct_writes import write_directly
+from clusters.kafka.producing import Produced
 from clusters.scenario.scenario import Scenario
 from clusters.scenario.steps.flow import Write
 from history.events import EventLog, read_events
@@ -115,9 +115,9 @@ def test_records_of_a_batch_share_its_answer(world: Any, monkeypatch: pytest.Mon
 def test_direct_writes_are_counted_through_the_scenario() -> None:
     """Equal write steps have different producer ids, numbered through the scenario."""
     told = scenario(WRITE, WRITE, {**WRITE, "records": 5})
-    writes = [step for phase in told.phases for step in phase.steps if isinstance(step, Write)]
+    writes = [step for step in told.steps if isinstance(step, Write)]
 
-    assert [direct_producer_id(told, step) for step in writes] == ["write-1", "write-2", "write-3"]
+    assert [told.id_of(step) for step in writes] == ["write-1", "write-2", "write-3"]
 
 
 def test_what_was_answered_stands_in_the_ledger_before_the_end(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:

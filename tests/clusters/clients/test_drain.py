@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from clusters.clients.drain import drain
-from clusters.kafka.wire import EARLIEST
+from clusters.kafka.offsets import EARLIEST
 from history.partition import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -79,7 +79,7 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> e
 
 def answered(engine: engines.KafkaPython) -> list[tuple[int, int, int, str | None]]:
     """Return number, partition, offset and error of each answer."""
-    return [(seq, partition, offset, error) for seq, _, partition, offset, error in engine.answers]
+    return [(seq, partition, offset, error) for seq, _, partition, offset, error in engine.answered]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_record_is_answered_with_its_partition_and_offset(
     engine: engines.KafkaPython, offset: int, expected: tuple[int, int, int, str | None]
 ) -> None:
     """The library's choice of partition is reported; -1 is an unknown offset; acks=0 is no acknowledgement."""
-    engine.send(engines.CHOOSE, b"value", b"key", 3)
+    engine.send_one(engines.CHOOSE, b"value", b"key", 3)
     assert answered(engine) == []
 
     engine._producer.batches[0].success((offset, -1, None))
@@ -106,8 +106,8 @@ def test_a_record_is_answered_with_its_partition_and_offset(
 
 def test_each_record_of_a_batch_has_its_own_error(engine: engines.KafkaPython) -> None:
     """A broker may reject a batch because of one record (KIP-467); a partition that the load chose is known anyway."""
-    engine.send(1, b"value", None, 3)
-    engine.send(engines.CHOOSE, b"value", None, 4)
+    engine.send_one(1, b"value", None, 3)
+    engine.send_one(engines.CHOOSE, b"value", None, 4)
     engine._producer.batches[0].success((-1, -1, lambda _: kafka.errors.InvalidTimestampError()))
     engine._producer.batches[1].failure(kafka.errors.KafkaTimeoutError())
 
@@ -117,21 +117,21 @@ def test_each_record_of_a_batch_has_its_own_error(engine: engines.KafkaPython) -
 def test_a_record_without_buffer_is_not_taken(engine: engines.KafkaPython) -> None:
     """kafka-python raises before it buffers, so that the record is certainly not sent."""
     with pytest.raises(engines.NotTakenError, match="no buffer"):
-        engine.send(1, b"full", None, 3)
+        engine.send_one(1, b"full", None, 3)
 
     assert answered(engine) == []
 
 
 def test_what_was_given_up_has_no_answer(engine: engines.KafkaPython) -> None:
     """Records in flight fail as the producer closes, which is not an answer; an earlier failure is one."""
-    engine.send(1, b"value", None, 3)
+    engine.send_one(1, b"value", None, 3)
     engine._producer.batches[0].failure(kafka.errors.KafkaTimeoutError())
-    engine.send(1, b"value", None, 4)
+    engine.send_one(1, b"value", None, 4)
     engine._producer.batches.pop(0)
     engine.give_up()
 
-    assert [(seq, error) for seq, *_, error in engine.answers] == [(3, "KafkaTimeoutError"), (4, "no_answer")]
-    assert engine.answers[1][1] == NOT_SEEN
+    assert [(seq, error) for seq, *_, error in engine.answered] == [(3, "KafkaTimeoutError"), (4, "no_answer")]
+    assert engine.answered[1][1] == NOT_SEEN
 
 
 @pytest.mark.parametrize("compression", ["none", "zstd"])

@@ -12,7 +12,7 @@ from clusters.runtimes.client_libraries import CLIENT_PACKAGES
 
 ROOT = Path(__file__).resolve().parents[3]
 OWN = {folder.parent.name for folder in ROOT.glob("*/*.py")} - set(CLIENT_PACKAGES)
-ABSENT = ["pydantic", "yaml", "docker", "airflow", "pyspark", "pandas", "scipy", "fsspec", *sorted(OWN)]
+ABSENT = ["cryptography", "pydantic", "yaml", "docker", "airflow", "pyspark", "pandas", "scipy", "fsspec", *sorted(OWN)]
 
 
 def run_without(modules: list[str], code: str) -> str:
@@ -22,7 +22,7 @@ def run_without(modules: list[str], code: str) -> str:
     return done.stderr if done.returncode else ""
 
 
-@pytest.mark.parametrize("client", ["producer", "consumer", "drain", "prober"])
+@pytest.mark.parametrize("client", ["producer", "consumer", "drain", "prober", "member", "share_member", "copier"])
 def test_a_client_needs_the_node_libraries_only(client: str) -> None:
     """A client imports only the node libraries, and no other package of the project."""
     assert run_without(ABSENT, f"import clusters.clients.{client}") == ""

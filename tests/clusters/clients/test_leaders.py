@@ -12,8 +12,8 @@ from kafka.cluster import ClusterMetadata
 from kafka.errors import NodeNotReadyError
 from kafka.protocol.metadata import MetadataResponse
 
-from clusters.clients.leaders import NOBODY, UNKNOWN, Brokers, Leaders, NewestLeaders
-from clusters.kafka.wire import EARLIEST, ListedOffset
+from clusters.clients.leaders import NO_LEADER, UNKNOWN, Brokers, Leaders, NewestLeaders
+from clusters.kafka.offsets import EARLIEST, ListedOffset
 from history.partition import TopicPartition
 
 T0 = TopicPartition("t", 0)
@@ -52,7 +52,7 @@ def seen(leaders: NewestLeaders) -> tuple[int, int]:
 
 @pytest.mark.parametrize(
     ("leader", "epoch", "then"),
-    [(1, 0, (2, 1)), (1, 1, (1, 1)), (1, 2, (1, 2)), (NOBODY, 2, (NOBODY, 2)), (NOBODY, -1, (2, 1))],
+    [(1, 0, (2, 1)), (1, 1, (1, 1)), (1, 2, (1, 2)), (NO_LEADER, 2, (NO_LEADER, 2)), (NO_LEADER, -1, (2, 1))],
 )
 def test_an_older_epoch_changes_nothing(leaders: NewestLeaders, leader: int, epoch: int, then: tuple[int, int]) -> None:
     """Metadata with an older epoch change nothing; the same epoch and newer ones do."""
@@ -82,7 +82,7 @@ def test_a_leader_that_is_not_listed_is_asked_for(leaders: NewestLeaders) -> Non
     """A leader that a stale response does not list is unknown to kafka-python, but its epoch is kept."""
     leaders.update_metadata(told(1, 0, brokers=(1, 3)))
 
-    assert seen(leaders) == (NOBODY, 1)
+    assert seen(leaders) == (NO_LEADER, 1)
     assert leaders.newest(T0) == (2, 1)
     leaders.update_metadata(told(1, 0))
     assert seen(leaders) == (2, 1)
@@ -112,8 +112,8 @@ def test_who_was_told_before_any_metadata_counts() -> None:
     [
         ((1, 0), (2, 1)),  # older
         ((1, 1), (2, 1)),  # an epoch has one leader
-        ((NOBODY, 1), (2, 1)),  # a broker that has not heard of it yet
-        ((NOBODY, 2), (NOBODY, 2)),
+        ((NO_LEADER, 1), (2, 1)),  # a broker that has not heard of it yet
+        ((NO_LEADER, 2), (NO_LEADER, 2)),
         ((3, 2), (3, 2)),
     ],
 )
@@ -122,16 +122,16 @@ def test_the_newest_leader_is_kept(said: tuple[int, int], then: tuple[int, int])
     leaders = Leaders()
     assert leaders.newest(T0) == UNKNOWN
 
-    leaders.told(T0, NOBODY, 1)
-    leaders.told(T0, 2, 1)
-    leaders.told(T0, *said)
+    leaders.update(T0, NO_LEADER, 1)
+    leaders.update(T0, 2, 1)
+    leaders.update(T0, *said)
     assert leaders.newest(T0) == then
 
 
 def test_two_threads_do_not_give_up_a_newer_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads that report leaders at the same time leave the newer epoch in place."""
     leaders, look = Leaders(), Leaders.newest
-    other = threading.Thread(target=leaders.told, args=(T0, 3, 9))
+    other = threading.Thread(target=leaders.update, args=(T0, 3, 9))
 
     def newest(self: Leaders, partition: TopicPartition) -> tuple[int, int]:
         found = look(self, partition)
@@ -141,7 +141,7 @@ def test_two_threads_do_not_give_up_a_newer_epoch(monkeypatch: pytest.MonkeyPatc
         return found
 
     monkeypatch.setattr(Leaders, "newest", newest)
-    leaders.told(T0, 1, 2)
+    leaders.update(T0, 1, 2)
     other.join()
 
     assert look(leaders, T0) == (3, 9)
@@ -162,8 +162,8 @@ def test_offsets_are_asked_of_each_leader_once(monkeypatch: pytest.MonkeyPatch) 
     leaders = Leaders()
     leaders.addresses = {1: ("b", 9092), 2: ("c", 9092)}
     partitions = [TopicPartition("t", number) for number in range(5)]
-    for number, (leader, epoch) in enumerate([(1, 3), (1, 4), (2, 3), (2, 3), (NOBODY, 5)]):
-        leaders.told(partitions[number], leader, epoch)
+    for number, (leader, epoch) in enumerate([(1, 3), (1, 4), (2, 3), (2, 3), (NO_LEADER, 5)]):
+        leaders.update(partitions[number], leader, epoch)
 
     found = Brokers(["b:9092", "c:9092"], "x", 1.0).offsets(partitions, leaders, EARLIEST, "read_uncommitted")
 

@@ -12,7 +12,7 @@ from confluent_kafka import TopicPartition as At
 
 from clusters.clients import member
 from clusters.clients.configs import MemberConfig
-from clusters.clients.member import Member, member_settings, stretches
+from clusters.clients.member import Member, Range, joined, member_settings
 from clusters.clients.summary import Summary
 from history.partition import TopicPartition
 from history.streams import RowWriter, read_stream
@@ -155,12 +155,29 @@ def test_what_it_has_not_read_lies_behind(tmp_path: Path) -> None:
     assert played.member.lag() == 20
 
 
-def test_a_stretch_is_unbroken() -> None:
-    """A gap in the offsets begins a new stretch; records of another partition in between do not."""
+def test_a_range_is_unbroken() -> None:
+    """A gap in the offsets begins a new range; records of another partition in between do not."""
     polled = [(P0, 0, 10), (P1, 5, 11), (P0, 1, 12), (P0, 3, 13), (P1, 6, 14)]
-    found = [(row["partition"], row["first_offset"], row["last_offset"]) for row in stretches(polled, "m")]
+    ranges = joined(Range(where, offset, offset, received_ns) for where, offset, received_ns in polled)
 
-    assert found == [(0, 0, 1), (1, 5, 6), (0, 3, 3)]
+    assert [(each.where, each.first, each.last, each.received_ns) for each in ranges] == [
+        (P0, 0, 1, 10),
+        (P1, 5, 6, 11),
+        (P0, 3, 3, 13),
+    ]
+
+
+def test_a_range_is_of_one_kind() -> None:
+    """Ranges have consecutive offsets of one kind; records of another partition in between do not break them."""
+    given = [(P0, "a", 1), (P1, "a", 5), (P0, "a", 2), (P0, "b", 3), (P0, "a", 4)]
+    ranges = joined(Range(where, offset, offset, kind=kind) for where, kind, offset in given)
+
+    assert [(each.where, each.kind, each.first, each.last) for each in ranges] == [
+        (P0, "a", 1, 2),
+        (P1, "a", 5, 5),
+        (P0, "b", 3, 3),
+        (P0, "a", 4, 4),
+    ]
 
 
 def test_each_protocol_has_its_own_settings(tmp_path: Path) -> None:

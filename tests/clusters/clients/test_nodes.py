@@ -14,9 +14,9 @@ import pytest
 from clusters.clients.nodes import (
     client_names,
     client_node,
+    deliveries_to,
     died,
     end_clients,
-    given_to,
     is_ready,
     last_poll,
     member_names,
@@ -199,9 +199,9 @@ def test_a_member_of_a_share_group_runs_a_client_of_its_own(world: Any) -> None:
 
     assert node.arguments[1] == "clusters.clients.share_member"
     assert (told["client_id"], told["processing_s"], told["release_every"]) == ("member-3.1", 0.3, 7)
-    assert given_to(world, "member-3") == 0
+    assert deliveries_to(world, "member-3") == 0
     Path(told["summary"]).write_text('{"so_far": {"given": 12}}')
-    assert given_to(world, "member-3") == 12
+    assert deliveries_to(world, "member-3") == 12
 
 
 @pytest.mark.parametrize(("partitions", "rates"), [(100, (20.0, 10.0)), (1000, (3.33, 3.33)), (5000, (0.67, 0.67))])

@@ -15,7 +15,8 @@ import pytest
 from clusters.clients import prober
 from clusters.clients.configs import ProberConfig
 from clusters.clients.prober import BrokerWatch
-from clusters.kafka.wire import ClusterView, PartitionView, ReplicaSample
+from clusters.kafka.probe import ReplicaSample
+from clusters.kafka.views import ClusterView, PartitionView
 from history.partition import TopicPartition
 from history.streams import read_stream
 from history.tables import ISR, REPLICAS
@@ -25,10 +26,16 @@ SAMPLE = ReplicaSample("t", 0, 10, 20, 3, 0, 5, 5, 7, single_reply=True)
 VIEW = ClusterView(30, 40, 1, {1: ("a", 9094)}, [PartitionView("t", 0, 1, 3, [1, 2], [1], [2])])
 
 
+class Idle(nullcontext[None]):
+    """A connection that is never used nor throttled."""
+
+    throttled_until_ns = 0
+
+
 class FakeProbe:
     """A probe that answers with one sample, or raises an error."""
 
-    connection: Any = nullcontext()
+    connection: Any = Idle()
 
     def __init__(self, error: Exception | None = None) -> None:
         self.replicas = {T1, T0}
@@ -141,3 +148,12 @@ def test_a_watch_that_breaks_ends_the_prober(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(ZeroDivisionError, match="no such bytes"):
         prober.run(config, threading.Event())
     assert json.loads((tmp_path / "p.json").read_text())["clean"] is False
+
+
+@pytest.mark.parametrize(
+    ("busy", "throttled_until_ns", "expected_ns"),
+    [(1.0, 0, 1_050), (0.2, 0, 1_250), (0.2, 3_000, 3_000), (0.2, 1_100, 1_250)],
+)
+def test_a_slow_or_throttling_broker_rests(busy: float, throttled_until_ns: int, expected_ns: int) -> None:
+    """After 50 ns of waiting a probe that may be busy for a fifth waits 200 ns, and until a quota's end (KIP-219)."""
+    assert prober.rests_until_ns(1_000, 1_050, busy, throttled_until_ns) == expected_ns

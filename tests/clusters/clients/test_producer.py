@@ -33,19 +33,20 @@ CONFIG = ProducerConfig(
 SECOND = 10**9
 
 
-class FakeEngine:
+class FakeEngine(OneByOne):
     """Accepts records until ``refuse`` is set; tests put answers into its queue."""
 
+    ready = True
+
     def __init__(self) -> None:
-        self.answers: deque[Answer] = deque()
+        self.answered = deque[Answer]()
         self.taken: list[tuple[int, bytes, int]] = []
         self.keys: list[bytes | None] = []
         self.refuse = False
-        self.ready = True
         self.transaction: int | None = None
         self.finished = False
 
-    def send(self, partition: int, value: bytes, key: bytes | None, seq: int) -> int | None:
+    def send_one(self, partition: int, value: bytes, key: bytes | None, seq: int) -> int | None:
         if self.refuse:
             raise NotTakenError("no metadata")
         self.taken.append((partition, value, seq))
@@ -54,15 +55,6 @@ class FakeEngine:
 
     def finish(self) -> None:
         self.finished = True
-
-    def poll(self) -> None:
-        """Has nothing to do."""
-
-    def give_up(self) -> None:
-        """Has nothing to do."""
-
-    def close(self) -> None:
-        """Has nothing to do."""
 
 
 class Rows(list[dict[str, Any]]):
@@ -77,7 +69,7 @@ class Rows(list[dict[str, Any]]):
 def open_loop(**settings: Any) -> tuple[OpenLoop, FakeEngine, Rows]:
     """Return a loop at one record a second from time 0, its library, and its ledger's rows."""
     engine, rows = FakeEngine(), Rows()
-    loop = OpenLoop(dataclasses.replace(CONFIG, **settings), Schedule(0, Constant(1.0)), OneByOne(engine), rows)  # type: ignore[arg-type]  # a ledger that keeps its rows
+    loop = OpenLoop(dataclasses.replace(CONFIG, **settings), Schedule(0, Constant(1.0)), engine, rows)  # type: ignore[arg-type]  # a ledger that keeps its rows
     return loop, engine, rows
 
 
@@ -105,7 +97,7 @@ def test_an_acknowledgement_becomes_a_row() -> None:
     """An acknowledgement becomes a row with due, sent and done time, and the offset."""
     loop, engine, rows = open_loop()
     loop.send_due(SECOND)
-    engine.answers.append((1, 77, NOT_SEEN, 40, None))
+    engine.answered.append((1, 77, NOT_SEEN, 40, None))
     loop.settle()
 
     (row,) = rows
@@ -119,7 +111,7 @@ def test_an_acknowledgement_without_an_offset_stays_without() -> None:
     """An acknowledgement without an offset becomes a row without one."""
     loop, engine, rows = open_loop()
     loop.send_due(0)
-    engine.answers.append((0, 77, NOT_SEEN, NOT_SEEN, None))
+    engine.answered.append((0, 77, NOT_SEEN, NOT_SEEN, None))
     loop.settle()
 
     assert (rows[0]["outcome"], rows[0]["offset"]) == ("ok", None)
@@ -129,7 +121,7 @@ def test_overflow_is_never_sent_and_counted() -> None:
     """With two records in flight allowed, the third is ``never_sent``; a free slot is used again."""
     loop, engine, rows = open_loop(max_in_flight=2)
     loop.send_due(2 * SECOND)
-    engine.answers.append((0, 77, NOT_SEEN, 0, None))
+    engine.answered.append((0, 77, NOT_SEEN, 0, None))
     loop.settle()
     loop.send_due(3 * SECOND)
 
@@ -157,7 +149,7 @@ def test_a_time_out_is_unknown_and_a_refused_record_is_not() -> None:
     """The ledger's table of errors decides the outcome: a time-out is info, a rejected record fail."""
     loop, engine, rows = open_loop()
     loop.send_due(SECOND)
-    engine.answers.extend([(0, 7, 0, NOT_SEEN, "KafkaTimeoutError"), (1, 8, 1, NOT_SEEN, "MESSAGE_TOO_LARGE")])
+    engine.answered.extend([(0, 7, 0, NOT_SEEN, "KafkaTimeoutError"), (1, 8, 1, NOT_SEEN, "MESSAGE_TOO_LARGE")])
     loop.settle()
 
     assert [row["outcome"] for row in rows] == ["info", "fail"]
@@ -167,7 +159,7 @@ def test_in_flight_at_the_end_is_unknown() -> None:
     """A record in flight at the end is info without a done time; an answered one is not written again."""
     loop, engine, rows = open_loop()
     loop.send_due(SECOND)
-    engine.answers.append((0, 77, NOT_SEEN, 0, None))
+    engine.answered.append((0, 77, NOT_SEEN, 0, None))
     loop.settle()
     loop.give_up()
 
@@ -187,7 +179,7 @@ def test_what_is_due_waits_while_a_transaction_ends() -> None:
 
     engine.ready, engine.transaction = True, 7
     loop.send_due(3 * SECOND)
-    engine.answers.extend((seq, 77, NOT_SEEN, NOT_SEEN, ABORTED) for seq in range(4))
+    engine.answered.extend((seq, 77, NOT_SEEN, NOT_SEEN, ABORTED) for seq in range(4))
     loop.settle()
 
     assert [(row["seq"], row["due_ns"], row["transaction"], row["outcome"]) for row in rows] == [
@@ -228,7 +220,7 @@ def test_another_rate_holds_from_the_moment_it_is_taken() -> None:
     loop.send_due(SECOND)
     loop.change_rate(SECOND + SECOND // 2, 4.0)
     loop.send_due(2 * SECOND)
-    engine.answers.extend((seq, 77, NOT_SEEN, seq, None) for seq in range(5))
+    engine.answered.extend((seq, 77, NOT_SEEN, seq, None) for seq in range(5))
     loop.settle()
 
     assert [row["due_ns"] / SECOND for row in rows] == [0.0, 1.0, 1.5, 1.75, 2.0]
@@ -242,7 +234,7 @@ def test_what_waits_keeps_its_times_when_the_rate_changes() -> None:
     loop.change_rate(SECOND + SECOND // 2, 4.0)
     engine.ready = True
     loop.send_due(2 * SECOND)
-    engine.answers.extend((seq, 77, NOT_SEEN, seq, None) for seq in range(5))
+    engine.answered.extend((seq, 77, NOT_SEEN, seq, None) for seq in range(5))
     loop.settle()
 
     assert [row["due_ns"] / SECOND for row in rows] == [0.0, 1.0, 1.5, 1.75, 2.0]
@@ -274,12 +266,12 @@ def test_a_library_that_is_ready_no_more_is_asked_no_more() -> None:
     loop, _, rows = open_loop()
 
     class Full(FakeEngine):
-        def send(self, partition: int, value: bytes, key: bytes | None, seq: int) -> int | None:
+        def send_one(self, partition: int, value: bytes, key: bytes | None, seq: int) -> int | None:
             self.ready = len(self.taken) < 1
-            return super().send(partition, value, key, seq)
+            return super().send_one(partition, value, key, seq)
 
     full = Full()
-    loop.engine = OneByOne(full)
+    loop.engine = full
     loop.send_due(3 * SECOND)
 
     assert [seq for _, _, seq in full.taken] == [0, 1]
@@ -297,7 +289,7 @@ def test_a_library_may_choose_partitions_and_is_told_the_keys() -> None:
     assert [partition for partition, _, _ in engine.taken] == [CHOOSE] * 3
     assert engine.keys == [key.tobytes() for key in keys]
 
-    engine.answers.extend([(0, 77, 4, 10, None), (1, 77, NOT_SEEN, NOT_SEEN, "_MSG_TIMED_OUT")])
+    engine.answered.extend([(0, 77, 4, 10, None), (1, 77, NOT_SEEN, NOT_SEEN, "_MSG_TIMED_OUT")])
     loop.settle()
     loop.give_up()
     said, *silent = (row["partition"] for row in rows)
@@ -310,7 +302,7 @@ def test_a_partition_that_nobody_named_stays_unknown() -> None:
     """Without keys, a record whose partition the library did not report has no partition in the ledger."""
     loop, engine, rows = open_loop(client_partitions=True)
     loop.send_due(SECOND)
-    engine.answers.append((0, 77, 1, 10, None))
+    engine.answered.append((0, 77, 1, 10, None))
     loop.settle()
     loop.give_up()
 
@@ -371,7 +363,7 @@ def test_a_slow_load_looks_for_another_rate_before_its_next_record(
 ) -> None:
     """A load with a record every 1000 s still looks for a rate offer at least once a second."""
     monkeypatch.setattr(producer, "_prepare_interpreter", lambda _: None)
-    monkeypatch.setitem(producer.ENGINES, "kafka-python", lambda _: OneByOne(FakeEngine()))
+    monkeypatch.setitem(producer.ENGINES, "kafka-python", lambda _: FakeEngine())
     own = {"out": str(tmp_path), "summary": str(tmp_path / "p1.json"), "rate_per_s": 0.001, "delivery_timeout_ms": 0}
     stop: Any = Stop()
     producer.run(dataclasses.replace(CONFIG, **own), stop)

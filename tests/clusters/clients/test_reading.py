@@ -15,7 +15,7 @@ from clusters.clients import reading as module
 from clusters.clients.configs import ConsumerConfig
 from clusters.clients.leaders import Leaders
 from clusters.clients.reading import Place, Reader
-from clusters.kafka.wire import Wanted
+from clusters.kafka.fetching import Position
 from history.partition import TopicPartition
 from history.payload import encode
 
@@ -57,15 +57,15 @@ def reading(isolation: str = "read_uncommitted") -> Reader:
     reader._level = int(isolation == "read_committed")
     reader._places = {T0: Place(0), T1: Place(0)}
     for where in (T0, T1):
-        reader.leaders.told(where, BROKER, 0)
+        reader.leaders.update(where, BROKER, 0)
     return reader
 
 
 def rows(reader: Reader, where: TopicPartition, records: bytes, broker: int = BROKER) -> list[dict[str, Any]]:
     """Return the rows that the reader makes of a fetch response at its position."""
-    wanted = Wanted(reader.position(where), 0, -1)
+    wanted = Position(reader.position(where), 0, -1)
     told = SimpleNamespace(error_code=0, diverging_epoch=None, records=memoryview(records), aborted_transactions=None)
-    given = reader._given(broker, where, wanted, told)
+    given = reader._batches(broker, where, wanted, told)
     found = [] if given is None else list(reader._decoded(where, wanted.offset, given, 77))
     return [row for seen in found for row in seen.to_pylist()]
 
@@ -161,7 +161,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Calls]:
 def calling() -> Reader:
     """A reader that has sent no request yet."""
     reader = reading()
-    reader._sessions, reader._asked, reader._not_before_s, reader._silent_s = {}, {}, {}, {}
+    reader._sessions, reader._fetching, reader._not_before_s, reader._silent_s = {}, {}, {}, {}
     reader._unsure, reader._closed, reader._threads = threading.Event(), threading.Event(), ThreadPoolExecutor()
     reader.leaders.addresses = {BROKER: ("a", 1)}
     return reader
@@ -170,7 +170,7 @@ def calling() -> Reader:
 def fetch(reader: Reader) -> None:
     """Send one fetch to the broker and handle its result."""
     reader._fetch(BROKER, [T0])
-    assert list(reader._answered(BROKER, reader._asked.pop(BROKER).result())) == []
+    assert list(reader._answered(BROKER, reader._fetching.pop(BROKER).result())) == []
 
 
 def test_a_broker_that_cannot_be_reached_is_called_ever_more_rarely(
@@ -204,7 +204,7 @@ def test_a_broker_that_moved_is_called_where_it_is(calls: list[Calls]) -> None:
 def test_what_a_replaced_leader_gives_is_dropped() -> None:
     """A fetch response from a replaced leader is dropped; the same response from the newest leader is used."""
     reader = reading()
-    reader.leaders.told(T0, OTHER, 1)
+    reader.leaders.update(T0, OTHER, 1)
 
     assert rows(reader, T0, batch(0)) == []
     assert [row["offset"] for row in rows(reader, T0, batch(0), OTHER)] == [0, 1]

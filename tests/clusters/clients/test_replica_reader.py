@@ -12,8 +12,9 @@ import pytest
 from kafka.errors import CorruptRecordError
 
 from clusters.clients import replica_reader
-from clusters.clients.replica_reader import ReplicaReader, reader_id
-from clusters.kafka.wire import Consumed, ListedOffset
+from clusters.clients.replica_reader import ReplicaReader
+from clusters.kafka.fetching import Consumed
+from clusters.kafka.offsets import ListedOffset
 from history.folder import RunFolder
 from history.payload import encode
 from history.streams import read_stream
@@ -165,6 +166,5 @@ def test_a_batch_that_cannot_be_decoded_ends_the_reading(
 def test_reads_are_counted_through_the_scenario() -> None:
     """Equal read steps have different consumer ids, numbered through the scenario."""
     told = scenario([READ, {"hold": 1}], [READ])
-    reads: Any = [step for phase in told.phases for step in phase.steps if step.key == "read"]
 
-    assert [reader_id(told, step) for step in reads] == ["read-1", "read-2"]
+    assert [told.id_of(step) for step in told.steps if step.key == "read"] == ["read-1", "read-2"]

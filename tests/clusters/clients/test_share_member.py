@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as At
 
 from clusters.clients import share_member
 from clusters.clients.configs import ShareMemberConfig
-from clusters.clients.share_member import ShareMember, share_settings, stretches
+from clusters.clients.share_member import ShareMember, share_settings
 from clusters.clients.summary import Summary
 from history.partition import TopicPartition
 from history.streams import RowWriter, read_stream
@@ -156,17 +156,6 @@ def test_a_poll_that_failed_is_tried_again(tmp_path: Path) -> None:
 
     assert played.member.received == 1
     assert [offset for offset, _ in played.library.acknowledged] == [1]
-
-
-def test_stretches_are_unbroken_and_of_one_kind() -> None:
-    """Stretches have consecutive offsets of one kind; records of another partition in between do not break them."""
-    given = [(P0, ("a",), 1), (P1, ("a",), 5), (P0, ("a",), 2), (P0, ("b",), 3), (P0, ("a",), 4)]
-    assert list(stretches(given)) == [
-        (P0, ("a",), 1, 2),
-        (P1, ("a",), 5, 5),
-        (P0, ("b",), 3, 3),
-        (P0, ("a",), 4, 4),
-    ]
 
 
 def test_settings_are_known_to_the_library(tmp_path: Path) -> None:

@@ -104,14 +104,14 @@ def sent(engine: Transactional, *seqs: int) -> list[int]:
     numbers = []
     for seq in seqs:
         wait_until(lambda: engine.ready, limit_s=5, what="the engine to be ready", every_s=0.001)
-        numbers.append(engine.send(0, b"", None, seq))
+        numbers.append(engine.send_one(0, b"", None, seq))
     wait_until(lambda: engine.ready, limit_s=5, what="the end", every_s=0.001)
     return numbers
 
 
 def answered(engine: Transactional) -> list[tuple[int, int | None, str | None]]:
     """Return number, offset and error of every answer."""
-    return [(seq, None if offset == NOT_SEEN else offset, error) for seq, _, _, offset, error in engine.answers]
+    return [(seq, None if offset == NOT_SEEN else offset, error) for seq, _, _, offset, error in engine.answered]
 
 
 def test_records_are_answered_when_their_transaction_ends(made: list[FakeProducer]) -> None:
@@ -191,7 +191,7 @@ def test_a_refused_record_ends_its_transaction(made: list[FakeProducer]) -> None
     sent(engine, 0)
     made[0].failures["produce"] = [Failure(-172)]
     with pytest.raises(NotTakenError):
-        engine.send(0, b"", None, 1)
+        engine.send_one(0, b"", None, 1)
 
     assert sent(engine, 2) == [1]
     assert answered(engine) == [(0, 10, None)]

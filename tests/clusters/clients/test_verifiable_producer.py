@@ -15,7 +15,7 @@ import pytest
 
 from clusters.clients.configs import VerifiableProducerConfig
 from clusters.clients.ledger import About, Ledger, sends_of
-from clusters.clients.verifiable_producer import Told, command, partition_of, properties
+from clusters.clients.verifiable_producer import ToolOutput, command, partition_of, properties
 from clusters.paths import ROOT
 from clusters.waiting import wait_until
 from history.errors import HarnessError
@@ -65,9 +65,9 @@ def ledger_of(tmp_path: Path, *lines: str) -> list[dict[str, Any]]:
     """Return the ledger's rows after the tool printed these lines, the n-th at n ns, and ended."""
     own = config(tmp_path)
     with Ledger(own.stream("sends"), About("verifiable-1", "orders", "all", may_have_retried=True)) as ledger:
-        told = Told(own, ledger)
+        told = ToolOutput(own, ledger)
         for n, line in enumerate(lines, start=1):
-            told.hear(line, n)
+            told.read(line, n)
         told.end()
     return pa.Table.from_batches(sends_of(own.stream("sends")), SENDS).to_pylist()
 
@@ -182,7 +182,7 @@ def test_a_value_bears_the_producers_own_prefix(tmp_path: Path) -> None:
     own = config(tmp_path, client_id="verifiable-12", value_prefix=12)
     about = About("verifiable-12", "orders", "all", may_have_retried=True)
     with Ledger(own.stream("sends"), about) as ledger:
-        Told(own, ledger).hear(success(7, 0, value="12.7"), 5)
+        ToolOutput(own, ledger).read(success(7, 0, value="12.7"), 5)
 
     given = command(own, tmp_path / "settings")
     assert given[given.index("--value-prefix") + 1] == "12"

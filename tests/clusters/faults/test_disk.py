@@ -12,7 +12,7 @@ import pytest
 
 from clusters.faults import disk, phase, processes
 from clusters.faults.phase import PhaseRun
-from clusters.kafka.wire import record_batch
+from clusters.kafka.producing import record_batch
 from history.errors import HarnessError
 from history.partition import TopicPartition
 from kafka_files.batches import whole_batches

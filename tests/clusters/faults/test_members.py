@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clusters.clients.nodes import last_poll
-from clusters.faults import members
+from clusters.faults import members, processes
 from clusters.faults.members import KilledMember, PausedMember, StoppedMember
 from clusters.runtimes.nodes import Node
 from history.errors import WaitTimeout
@@ -21,7 +21,7 @@ from tests.clusters.fakes import FakeWorld, scenario
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A member that polls; nothing is waited for."""
-    monkeypatch.setattr(members, "LIMIT_S", 0.0)
+    monkeypatch.setattr(processes, "LIMIT_S", 0.0)
     found = FakeWorld(tmp_path, scenario([{"hold": 1}]))
     monkeypatch.setattr(found, "describe_node", lambda node: node.name)
     return found

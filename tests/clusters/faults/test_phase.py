@@ -12,14 +12,13 @@ import pytest
 
 from clusters.faults import network, phase, processes
 from clusters.faults.phase import PhaseRun
-from clusters.kafka.wire import PartitionView
-from clusters.live import room
-from clusters.live.room import Room
+from clusters.kafka.views import PartitionView
+from clusters.live import disk_space
+from clusters.live.disk_space import DiskSpace
 from history.errors import HarnessError
 from history.partition import TopicPartition
 from tests.clusters.fakes import T0, FakeWorld, scenario
-
-LEADER = "leader of orders-0"
+from tests.clusters.faults.phases import LEADER, LOAD, played, run
 
 
 @pytest.fixture(autouse=True)
@@ -32,31 +31,20 @@ def captures(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return made
 
 
-LOAD = {"topic": "orders"}
-
-
-def run(path: Path, *told: dict[str, Any], world: FakeWorld | None = None) -> FakeWorld:
-    """Run one phase of these steps; return the world."""
-    drawn = scenario(list(told), load=LOAD)
-    played: Any = world or FakeWorld(path, drawn)
-    PhaseRun(played, drawn.phases[0]).run()
-    return played  # type: ignore[no-any-return]  # it plays a World
-
-
 @pytest.mark.parametrize("by_itself", [True, False])
 def test_a_server_that_ends_by_itself_is_recorded_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, by_itself: bool
 ) -> None:
     """A server that exits by itself during a step is recorded once; one that a fault ended is not."""
-    world, look = FakeWorld(tmp_path, scenario([{"kill": "A"}, {"hold": "1ms"}], load=LOAD)), Room.check
+    world, look = FakeWorld(tmp_path, scenario([{"kill": "A"}, {"hold": "1ms"}], load=LOAD)), DiskSpace.check
     world.runtime.statuses["broker-2"] = 137
 
-    def check(self: Room) -> None:
+    def check(self: DiskSpace) -> None:
         look(self)
         if by_itself:
             world.runtime.states["broker-2"] = "exited"
 
-    monkeypatch.setattr(Room, "check", check)
+    monkeypatch.setattr(DiskSpace, "check", check)
     monkeypatch.setattr(phase, "died", lambda _: [])
     run(tmp_path, {"kill": "A"}, {"hold": "1ms"}, world=world)
 
@@ -84,9 +72,9 @@ def test_a_full_disk_ends_the_phase_and_heals(
 ) -> None:
     """A full disk ends a step of any length and fails the phase; active faults are healed."""
     free = iter([1 << 40, 1 << 40, *[0] * 1000])
-    monkeypatch.setattr(room, "EVERY_S", 0.0)
+    monkeypatch.setattr(disk_space, "EVERY_S", 0.0)
     monkeypatch.setattr(phase, "EVERY_S", 0.0)
-    monkeypatch.setattr(room.shutil, "disk_usage", lambda _: SimpleNamespace(free=next(free)))
+    monkeypatch.setattr(disk_space.shutil, "disk_usage", lambda _: SimpleNamespace(free=next(free)))
     world = FakeWorld(tmp_path, scenario([{"kill": LEADER}, step], load=LOAD))
 
     with pytest.raises(HarnessError, match=r"The disk of .* is full: 0 MB are free.*free space on that disk"):
@@ -462,60 +450,6 @@ def test_an_uninvolved_broker_neither_leads_nor_is_the_controller(tmp_path: Path
     world = run(tmp_path, {"pause": "uninvolved broker of orders-0"}, world=FakeWorld(tmp_path, told, mode))
 
     assert world.seen("inject")[0].target == uninvolved
-
-
-# --- processes, again and again ----------------------------------------------------------------
-
-
-def played(path: Path, *steps: dict[str, Any], mode: str = "kraft") -> Any:
-    """Return a world in this mode that will run these steps."""
-    return FakeWorld(path, scenario(list(steps), load=LOAD), mode)
-
-
-def test_a_restart_is_a_stop_and_a_start_with_other_settings(tmp_path: Path) -> None:
-    """``restart`` is a stop and a start, both verified; new settings are written before the start."""
-    world: Any = run(tmp_path, {"restart": {"node": "B", "with": {"num.io.threads": 2}}})
-
-    kinds = ("inject", "injected", "heal", "healed")
-    assert [(event.kind, event.step, event.target) for event in world.seen(*kinds)] == [
-        (kind, "stop", "broker-2") for kind in kinds
-    ]
-    assert (world.started, world.settings) == (["broker-2"], {"broker-2": {"num.io.threads": "2"}})
-
-
-def test_a_bounce_chases_its_role(tmp_path: Path) -> None:
-    """``bounce`` looks up its role before each round, so the next leader is bounced."""
-    step = {"bounce": {"node": LEADER, "times": 2, "by": "kill"}}
-    world = played(tmp_path, step)
-    leaders = iter([1, 1, 2])
-    world.partition_view = lambda partition: PartitionView(*partition, next(leaders), 1, [1, 2, 3], [1, 2, 3], [])
-    run(tmp_path, step, world=world)
-
-    assert [(event.target, event.step) for event in world.seen("inject")] == [
-        ("broker-1", "kill"),
-        ("broker-2", "kill"),
-    ]
-
-
-def test_a_crash_loop_stays_with_its_broker(tmp_path: Path) -> None:
-    """``crash_loop`` kills and starts the same broker each time."""
-    world = run(tmp_path, {"crash_loop": {"node": LEADER, "times": 3, "after": "10ms"}})
-
-    assert [event.target for event in world.seen("inject")] == ["broker-1"] * 3
-    assert world.started == ["broker-1"] * 3
-
-
-def test_an_upgrade_can_be_taken_back(tmp_path: Path) -> None:
-    """``upgrade`` replaces one node's Kafka at a time while it is down; ``rollback`` restores the run's version."""
-    world: Any = run(tmp_path, {"upgrade": {"node": "followers of orders-0", "kafka": "3.9.1"}})
-    assert world.binaries == {"broker-2": "3.9.1", "broker-3": "3.9.1"}
-    assert [event.target for event in world.seen("healed")] == ["broker-2", "broker-3"]
-
-    waits = world.seen("condition_met", "injected")
-    assert [event.kind for event in waits] == ["injected", "condition_met", "injected"]
-
-    back: Any = run(tmp_path / "back", {"rollback": "A"})
-    assert back.binaries == {"broker-1": None}
 
 
 @pytest.mark.parametrize(("mode", "target"), [("kraft", "controller"), ("zookeeper", "broker-3")])

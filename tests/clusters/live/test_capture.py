@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from clusters.kafka.wire import ReplicaSample
+from clusters.kafka.probe import ReplicaSample
 from clusters.live import capture
 from clusters.live.capture import capture_offsets, read_checkpoints
 from clusters.runtimes.nodes import Node

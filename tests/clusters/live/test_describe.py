@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from clusters.kafka.wire import Connection, PartitionView, record_batch
+from clusters.kafka.connection import Connection
+from clusters.kafka.producing import record_batch
+from clusters.kafka.views import PartitionView
 from clusters.live import describe as module
 from clusters.live.describe import describe
 from history.errors import HarnessError

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from clusters.kafka.builds import Build
-from clusters.kafka.wire import ClusterView, PartitionView, QuorumView
+from clusters.kafka.views import ClusterView, PartitionView, QuorumView
 from clusters.live import world as module
 from clusters.live.world import TORN_DOWN, Plan, World, broker_id
 from clusters.runtimes.nodes import Node

@@ -99,14 +99,14 @@ def test_a_reader_that_moves_has_its_patience_anew(world: Any, monkeypatch: pyte
     """A reader that makes progress gets the full time again."""
     at(world, consumer={}, member_1={"orders-0": 50}, member_2={})
     looks = iter([{"orders-0": 20}, {"orders-0": 30}, {"orders-0": 30}])
-    told = module._told
+    told = module._reports
 
     def moving(of: Any) -> Any:
         if found := next(looks, None):
             at(of, consumer=found)
         return told(of)
 
-    monkeypatch.setattr(module, "_told", moving)
+    monkeypatch.setattr(module, "_reports", moving)
     over, event = waited(world, monkeypatch, 10.0, 50.0)
 
     assert over == [False, False]

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from clusters.paths import ROOT
-from clusters.run.host_lock import LOCK, alone, beside_others
+from clusters.run.host_lock import LOCK, exclusive_host, shared_host
 
 Lock = Callable[..., AbstractContextManager[None]]
 
@@ -26,8 +26,11 @@ def _is_free(lock: Path, how: int) -> bool:
         return True
 
 
+RUNS_ENDED = "this host's other runs have ended: a benchmark runs alone"
+
+
 @pytest.mark.parametrize(
-    ("held", "for_benchmark", "for_correctness"), [(alone, False, False), (beside_others, False, True)]
+    ("held", "for_benchmark", "for_correctness"), [(exclusive_host, False, False), (shared_host, False, True)]
 )
 def test_who_may_come_in(
     tmp_path: Path,
@@ -56,9 +59,19 @@ with getattr(host_lock, argv[1])(Path(argv[2])):
 @pytest.mark.parametrize(
     ("waits", "how", "held", "words"),
     [
-        (beside_others, fcntl.LOCK_SH, ["alone"], "this host's benchmark has ended"),
-        (alone, fcntl.LOCK_EX, ["alone"], "this host's other runs have ended: a benchmark runs alone"),
-        (alone, fcntl.LOCK_EX, ["beside_others"] * 2, "this host's other runs have ended: a benchmark runs alone"),
+        (shared_host, fcntl.LOCK_SH, ["exclusive_host"], "this host's benchmark has ended"),
+        (
+            exclusive_host,
+            fcntl.LOCK_EX,
+            ["exclusive_host"],
+            RUNS_ENDED,
+        ),
+        (
+            exclusive_host,
+            fcntl.LOCK_EX,
+            ["shared_host"] * 2,
+            RUNS_ENDED,
+        ),
     ],
 )
 def test_who_waits_is_told_for_whom(tmp_path: Path, waits: Lock, how: int, held: list[str], words: str) -> None:
@@ -89,7 +102,7 @@ def test_who_waits_is_told_for_whom(tmp_path: Path, waits: Lock, how: int, held:
 def test_the_lock_of_another_user_is_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lock file is writable for everyone when created, and afterwards opened for reading only."""
     lock = tmp_path / "lock"
-    with alone(lock):
+    with exclusive_host(lock):
         assert lock.stat().st_mode & 0o777 == 0o666
     lock.chmod(0o444)
     opened: list[str] = []
@@ -98,7 +111,7 @@ def test_the_lock_of_another_user_is_only_read(tmp_path: Path, monkeypatch: pyte
         Path, "open", lambda path, mode="r", **more: (opened.append(mode), plain(path, mode, **more))[1]
     )
 
-    with beside_others(lock):
+    with shared_host(lock):
         assert lock.stat().st_mode & 0o777 == 0o444
     assert opened == ["r"]
 

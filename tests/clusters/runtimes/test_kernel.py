@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clusters.run.leftovers import hold_trial
+from clusters.run.leftovers import hold_scratch_run
 from clusters.runtimes import kernel
 from clusters.runtimes.docker import daemon as docker_daemon
 from clusters.runtimes.docker import image
@@ -36,11 +36,11 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_only_what_is_needed_is_tried_and_once(daemon: Any) -> None:
     """Only required features are tried, once, in one container without a network."""
-    assert lacking([], hold_trial) == {}
+    assert lacking([], hold_scratch_run) == {}
     assert daemon.ran == []
 
-    assert lacking(["netem", "htb", "iptables"], hold_trial) == {}
-    assert lacking(["iptables", "htb", "netem", "htb"], hold_trial) == {}
+    assert lacking(["netem", "htb", "iptables"], hold_scratch_run) == {}
+    assert lacking(["iptables", "htb", "netem", "htb"], hold_scratch_run) == {}
     ((script, settings),) = daemon.ran
     assert [word in script for word in ("iptables", "htb", "netem", "statistic")] == [True, True, True, False]
     assert settings["network_mode"] == "none"
@@ -61,7 +61,7 @@ def test_what_fails_its_trial_is_missing(daemon: Any, parts: list[str], fails: l
     """Features whose trial fails are missing, in the table's order; others are not."""
     daemon.fails = fails
 
-    assert [part.name for part in lacking(parts, hold_trial).values()] == missing
+    assert [part.name for part in lacking(parts, hold_scratch_run).values()] == missing
 
 
 @pytest.mark.parametrize(("quota", "missing"), [(True, set()), (False, {"cfs_bandwidth"})])
@@ -69,7 +69,7 @@ def test_docker_is_asked_for_cpu_quotas(daemon: Any, quota: bool, missing: set[s
     """CPU quotas are read from Docker's info, without a container."""
     daemon.quota = quota
 
-    assert lacking(["cfs_bandwidth"], hold_trial).keys() == missing
+    assert lacking(["cfs_bandwidth"], hold_scratch_run).keys() == missing
     assert daemon.ran == []
 
 
@@ -81,8 +81,8 @@ def test_the_control_groups_say_whether_disks_can_be_limited_and_processes_pause
     """Disk limits and pauses are read from the control groups, and only if a step needs them."""
     monkeypatch.setattr(kernel.cgroups, asked, lambda: has)
 
-    assert lacking([part], hold_trial).keys() == (set() if has else {part})
-    assert lacking(["cfs_bandwidth"], hold_trial) == {}
+    assert lacking([part], hold_scratch_run).keys() == (set() if has else {part})
+    assert lacking(["cfs_bandwidth"], hold_scratch_run) == {}
 
 
 def test_every_part_that_a_step_or_every_run_needs_is_in_the_table() -> None:

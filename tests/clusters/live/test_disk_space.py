@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from clusters.live import room
-from clusters.live.room import SPARE_BYTES, Room, bytes_of
+from clusters.live import disk_space
+from clusters.live.disk_space import SPARE_BYTES, DiskSpace, bytes_of
 from history.errors import HarnessError
 from history.folder import RunFolder
 
@@ -23,7 +23,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     for name, size in {"streams/sends-0.arrow": HELD, "broker-1/0.log": 10 * HELD}.items():
         (folder.work / name).parent.mkdir(parents=True)
         (folder.work / name).write_bytes(bytes(size))
-    monkeypatch.setattr(room, "EVERY_S", 0.0)
+    monkeypatch.setattr(disk_space, "EVERY_S", 0.0)
     return folder
 
 
@@ -32,11 +32,11 @@ def test_a_run_ends_before_what_it_recorded_cannot_be_written(run: RunFolder, mo
     needed = 2 * bytes_of(run.work / "streams") + SPARE_BYTES
     assert 2 * HELD <= needed - SPARE_BYTES < 3 * HELD
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=needed))
-    Room(run).check()
+    DiskSpace(run).check()
 
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=needed - 1))
     with pytest.raises(HarnessError) as full:
-        Room(run).check()
+        DiskSpace(run).check()
     assert str(full.value) == (
         f"The disk of {run.path} is full: {needed - 1 >> 20} MB are free, and to collect this run takes "
         f"{needed >> 20} MB. The run was ended early; free space on that disk."
@@ -45,14 +45,14 @@ def test_a_run_ends_before_what_it_recorded_cannot_be_written(run: RunFolder, mo
 
 def test_the_disk_is_not_looked_at_all_the_time(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk is checked at most once per interval, since a wait polls it fifty times a second."""
-    monkeypatch.setattr(room, "EVERY_S", 3600.0)
-    disk = Room(run)
+    monkeypatch.setattr(disk_space, "EVERY_S", 3600.0)
+    disk = DiskSpace(run)
     disk.check()
 
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
     disk.check()
     with pytest.raises(HarnessError):
-        Room(run).check()
+        DiskSpace(run).check()
 
 
 def test_holes_take_no_room(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ EVERY_S = 1.0
 WRITTEN_AGAIN = 2  # as tables and in the drain
 
 
-class Room:
+class DiskSpace:
     """Check free disk space at most once per second; servers' files are moved, not copied."""
 
     def __init__(self, run: RunFolder) -> None:
